@@ -1,0 +1,79 @@
+// Eight neighbouring nodes at once on the host, in the vector types of GCC and Clang: the formulas take them as they are.
+#ifndef POISSON_LANES_H
+#define POISSON_LANES_H
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
+constexpr int64_t LANES = 8;
+
+template <class T>
+struct PackOf {
+    typedef T type __attribute__((vector_size(LANES * sizeof(T))));
+};
+template <class T>
+using Pack = typename PackOf<T>::type;
+
+template <class T>
+inline Pack<T> load(const T* from) {
+    Pack<T> pack;
+    std::memcpy(&pack, from, sizeof pack);
+    return pack;
+}
+
+template <class T>
+inline Pack<T> spread(T value) {
+    return Pack<T>{} + value;
+}
+
+template <class T>
+inline void store(T* to, Pack<T> pack) {
+    std::memcpy(to, &pack, sizeof pack);
+}
+
+// Arrays of more bytes than this do not stay in a cache from one sweep to the next.
+inline bool goes_around_cache(int64_t bytes) { return bytes > int64_t{32} << 20; }
+
+// A store that goes around the cache, to an address aligned to the pack: the line is not read first. store_fence() must
+// come before other threads read it.
+template <class T>
+inline void store_streaming(T* to, Pack<T> pack) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof pack == 64) {
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<const __m512i&>(pack));
+        return;
+    }
+#endif
+#if defined(__AVX__)
+    __m256i part[sizeof pack / 32];
+    std::memcpy(part, &pack, sizeof pack);
+    for (size_t n = 0; n < sizeof pack / 32; ++n) _mm256_stream_si256(reinterpret_cast<__m256i*>(to) + n, part[n]);
+#else
+    store(to, pack);
+#endif
+}
+
+inline void store_fence() {
+#if defined(__AVX__)
+    _mm_sfence();
+#endif
+}
+
+// The sum of squares and the maximum of what it is given, lane by lane.
+struct PackNorms {
+    Pack<double> sum = {}, maximum = {};
+
+    template <class T>
+    void add(Pack<T> values) {
+        const Pack<double> x = __builtin_convertvector(values, Pack<double>);
+        const Pack<double> size = x < 0.0 ? -x : x;
+        sum += x * x;
+        maximum = size > maximum ? size : maximum;
+    }
+};
+
+#endif

@@ -1,0 +1,168 @@
+// The library's identity, its device, and memory on it.
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include "regions.h"
+
+#ifndef POISSON_OFFLOAD_NAME
+#define POISSON_OFFLOAD_NAME "host"
+#endif
+
+namespace {
+
+constexpr int64_t STAGING_BYTES = int64_t{64} << 20;
+
+#ifdef POISSON_OFFLOAD
+int device() { return omp_get_default_device(); }
+#endif
+
+void copy_rows(char* to, int64_t to_pitch, const char* from, int64_t from_pitch, int64_t row_bytes, int64_t rows) {
+#pragma omp parallel for schedule(static) if (rows* row_bytes > 65536)
+    for (int64_t row = 0; row < rows; ++row) std::memcpy(to + row * to_pitch, from + row * from_pitch, row_bytes);
+}
+
+}  // namespace
+
+extern "C" int32_t poisson_abi_version(void) { return POISSON_ABI_VERSION; }
+
+extern "C" const char* poisson_build(void) { return POISSON_OFFLOAD_NAME ", " POISSON_COMPILER; }
+
+extern "C" int32_t poisson_devices(void) {
+#ifdef POISSON_OFFLOAD
+    return omp_get_num_devices();
+#else
+    return 1;
+#endif
+}
+
+extern "C" int32_t poisson_set_threads(int32_t threads) {
+    omp_set_num_threads(threads > 0 ? threads : omp_get_num_procs());
+    return omp_get_max_threads();
+}
+
+extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void** memory) {
+    if (!memory || rows < 1 || row_bytes < 1 || row_bytes > INT64_MAX / rows) return POISSON_BAD_ARGUMENT;
+    const int64_t bytes = rows * row_bytes;
+#ifdef POISSON_OFFLOAD
+    if (omp_get_num_devices() < 1) return POISSON_NO_DEVICE;
+    *memory = omp_target_alloc(bytes, device());
+    return *memory ? POISSON_SUCCESS : POISSON_OUT_OF_MEMORY;
+#else
+    constexpr int64_t HUGE_PAGE = int64_t{2} << 20;
+    const int64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : 64;
+    char* base = static_cast<char*>(std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
+    if (!base) return POISSON_OUT_OF_MEMORY;
+#ifdef MADV_HUGEPAGE
+    if (bytes >= HUGE_PAGE) madvise(base, bytes, MADV_HUGEPAGE);
+#endif
+    // A page comes to live beside the core that first writes it: the thread that will work on these rows.
+#pragma omp parallel for schedule(static) if (bytes > 65536)
+    for (int64_t row = 0; row < rows; ++row) std::memset(base + row * row_bytes, 0, row_bytes);
+    *memory = base;
+    return POISSON_SUCCESS;
+#endif
+}
+
+extern "C" void poisson_release(void* memory) {
+#ifdef POISSON_OFFLOAD
+    omp_target_free(memory, device());
+#else
+    std::free(memory);
+#endif
+}
+
+extern "C" poisson_status poisson_upload(void* array, int64_t pitch_bytes, const void* values, int64_t row_bytes,
+                                         int64_t rows) {
+    if (!array || !values || row_bytes > pitch_bytes) return POISSON_BAD_ARGUMENT;
+    const char* from = static_cast<const char*>(values);
+#ifdef POISSON_OFFLOAD
+    // One transfer a row would cost more than the data: rows are padded on the host and go together.
+    const int64_t chunk = std::max<int64_t>(1, STAGING_BYTES / pitch_bytes);
+    std::vector<char> staging(std::min(chunk, rows) * pitch_bytes);
+    for (int64_t row = 0; row < rows; row += chunk) {
+        const int64_t count = std::min(chunk, rows - row);
+        copy_rows(staging.data(), pitch_bytes, from + row * row_bytes, row_bytes, row_bytes, count);
+        if (omp_target_memcpy(array, staging.data(), count * pitch_bytes, row * pitch_bytes, 0, device(),
+                              omp_get_initial_device()))
+            return POISSON_COPY_FAILED;
+    }
+#else
+    copy_rows(static_cast<char*>(array), pitch_bytes, from, row_bytes, row_bytes, rows);
+#endif
+    return POISSON_SUCCESS;
+}
+
+extern "C" poisson_status poisson_download(void* values, int64_t row_bytes, const void* array, int64_t pitch_bytes,
+                                           int64_t rows) {
+    if (!array || !values || row_bytes > pitch_bytes) return POISSON_BAD_ARGUMENT;
+    char* to = static_cast<char*>(values);
+#ifdef POISSON_OFFLOAD
+    const int64_t chunk = std::max<int64_t>(1, STAGING_BYTES / pitch_bytes);
+    std::vector<char> staging(std::min(chunk, rows) * pitch_bytes);
+    for (int64_t row = 0; row < rows; row += chunk) {
+        const int64_t count = std::min(chunk, rows - row);
+        if (omp_target_memcpy(staging.data(), array, count * pitch_bytes, 0, row * pitch_bytes,
+                              omp_get_initial_device(), device()))
+            return POISSON_COPY_FAILED;
+        copy_rows(to + row * row_bytes, row_bytes, staging.data(), pitch_bytes, row_bytes, count);
+    }
+#else
+    copy_rows(to, row_bytes, static_cast<const char*>(array), pitch_bytes, row_bytes, rows);
+#endif
+    return POISSON_SUCCESS;
+}
+
+extern "C" int64_t poisson_result_bytes(void) { return 2 * GROUPS * sizeof(double); }
+
+extern "C" poisson_status poisson_read(const double* result, double* sum_and_maximum) {
+    if (!result || !sum_and_maximum) return POISSON_BAD_ARGUMENT;
+    double groups[2 * GROUPS];
+    const poisson_status status = poisson_download(groups, sizeof groups, result, sizeof groups, 1);
+    if (status) return status;
+    double sum = 0, maximum = 0;
+    for (int64_t group = 0; group < GROUPS; ++group) {
+        sum += groups[2 * group];
+        maximum = std::max(maximum, groups[2 * group + 1]);
+    }
+    sum_and_maximum[0] = sum;
+    sum_and_maximum[1] = maximum;
+    return POISSON_SUCCESS;
+}
+
+double* partial_results(int64_t count) {
+    static std::mutex mutex;
+    static void* memory = nullptr;
+    static int64_t capacity = 0;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (count > capacity) {
+        if (memory) poisson_release(memory);
+        memory = nullptr;
+        capacity = 0;
+        if (poisson_allocate(count, 2 * sizeof(double), &memory)) return nullptr;
+        capacity = count;
+    }
+    return static_cast<double*>(memory);
+}
+
+void join_partials(const double* partial, int64_t count, double* result) {
+    POISSON_REGION(count, (count), (partial, result))
+    for (int64_t group = 0; group < GROUPS; ++group) {
+        double sum = 0, maximum = 0;
+        for (int64_t n = count * group / GROUPS; n < count * (group + 1) / GROUPS; ++n) {
+            sum += partial[2 * n];
+            maximum = partial[2 * n + 1] > maximum ? partial[2 * n + 1] : maximum;
+        }
+        result[2 * group] = sum;
+        result[2 * group + 1] = maximum;
+    }
+}

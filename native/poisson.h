@@ -1,0 +1,99 @@
+/* The C interface of the OpenMP library.
+ *
+ * The operations have the names of poisson/backends/base.py and end in _f32 or _f64. Arrays are what poisson_allocate
+ * gives: rows of `pitch` values in the memory of the device that the library was built for. Every function that can
+ * fail returns a poisson_status.
+ */
+#ifndef POISSON_H
+#define POISSON_H
+
+#include <stdint.h>
+
+#define POISSON_ABI_VERSION 1
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    POISSON_SUCCESS = 0,
+    POISSON_OUT_OF_MEMORY = 1,
+    POISSON_NO_DEVICE = 2,
+    POISSON_BAD_ARGUMENT = 3,
+    POISSON_COPY_FAILED = 4
+} poisson_status;
+
+/* A u = -div(grad u) + c u on nodes. shape, weight (1/h²) and rule run in the order x, y, z; in 2D shape[2] is 1.
+ * rule holds lower and upper face of each axis: 0 fixed, 1 mirror, 2 wrap. */
+typedef struct {
+    int32_t dimension;
+    int32_t rule[6];
+    int64_t shape[3];
+    int64_t pitch;
+    double weight[3];
+    double c;
+    double diagonal;
+} poisson_operator;
+
+/* Between the nodes of two grids: for each axis the tables of poisson/transfer.py, in the device's memory, with
+ * `entries` indices and weights for each node that is written. */
+typedef struct {
+    const int32_t* index[3];
+    const double* weight[3];
+} poisson_transfer;
+
+/* ---- the library and its device */
+
+int32_t poisson_abi_version(void);
+const char* poisson_build(void); /* compiler, options and target, for people */
+int32_t poisson_devices(void);   /* devices for target regions; 1 where they run on the host */
+int32_t poisson_set_threads(int32_t threads); /* 0: as many as the runtime likes; returns how many it will use */
+
+/* ---- memory */
+
+poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void** memory);
+void poisson_release(void* memory);
+poisson_status poisson_upload(void* array, int64_t pitch_bytes, const void* values, int64_t row_bytes, int64_t rows);
+poisson_status poisson_download(void* values, int64_t row_bytes, const void* array, int64_t pitch_bytes, int64_t rows);
+
+/* ---- reductions: a result is poisson_result_bytes() of device memory; poisson_read gives {sum, maximum} */
+
+int64_t poisson_result_bytes(void);
+poisson_status poisson_read(const double* result, double* sum_and_maximum);
+
+/* ---- for measurements: x = y + a z, the triad of the STREAM benchmark, on `count` values */
+
+poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count);
+
+/* ---- operations; `result` may be null where no norm is wanted */
+
+#define POISSON_OPERATIONS(real, suffix)                                                                               \
+    poisson_status poisson_laplacian_##suffix(const poisson_operator* operator_, const real* u, real* out);            \
+    poisson_status poisson_boundary_conditions_##suffix(const poisson_operator* operator_, const real* u, real* out);  \
+    poisson_status poisson_update_##suffix(const poisson_operator* operator_, const real* f, const real* au, real* r,  \
+                                           real* u, double omega);                                                     \
+    poisson_status poisson_norm_##suffix(const poisson_operator* operator_, const real* r, double* result);            \
+    poisson_status poisson_sweep_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* out,  \
+                                          double omega, double* result);                                               \
+    poisson_status poisson_residual_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* r, \
+                                             double* result);                                                          \
+    poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value);                          \
+    poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows, int64_t pitch);    \
+    poisson_status poisson_dot_##suffix(const poisson_operator* operator_, const real* x, const real* y,               \
+                                        double* result);                                                               \
+    poisson_status poisson_restrict_##suffix(const poisson_operator* fine_operator,                                    \
+                                             const poisson_operator* coarse_operator, const poisson_transfer* tables,  \
+                                             const real* fine, real* coarse);                                          \
+    poisson_status poisson_prolong_add_##suffix(const poisson_operator* fine_operator,                                 \
+                                                const poisson_operator* coarse_operator,                               \
+                                                const poisson_transfer* tables, const real* coarse, real* fine);
+
+POISSON_OPERATIONS(float, f32)
+POISSON_OPERATIONS(double, f64)
+
+#undef POISSON_OPERATIONS
+
+#ifdef __cplusplus
+}
+#endif
+#endif

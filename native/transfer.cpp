@@ -1,0 +1,85 @@
+// Between two grids on the same box: restrict and prolong_add, by the tables of poisson/transfer.py.
+#include "regions.h"
+
+namespace {
+
+constexpr int64_t RESTRICT_ENTRIES = 4;
+constexpr int64_t PROLONG_ENTRIES = 2;
+
+inline bool is_fixed(const poisson_operator& a, int axis, int64_t index) {
+    return (a.rule[2 * axis] == FIXED && index == 0) ||
+           (a.rule[2 * axis + 1] == FIXED && index == a.shape[axis] - 1);
+}
+
+// The weighted sum over `from` at the node (i, j, k) of another grid. In 2D the z axis has one entry of weight one.
+template <class T, int64_t ENTRIES>
+inline T gather(const poisson_operator& from, const int32_t* index_x, const double* weight_x, const int32_t* index_y,
+                const double* weight_y, const int32_t* index_z, const double* weight_z, const T* values, int64_t i,
+                int64_t j, int64_t k) {
+    const bool solid = from.dimension == 3;
+    T sum = 0;
+    for (int64_t n_z = 0; n_z < (solid ? ENTRIES : 1); ++n_z) {
+        const T w_z = solid ? T(weight_z[ENTRIES * k + n_z]) : T(1);
+        if (w_z == 0) continue;
+        const int64_t plane = solid ? from.shape[1] * index_z[ENTRIES * k + n_z] : 0;
+        for (int64_t n_y = 0; n_y < ENTRIES; ++n_y) {
+            const T w_y = T(weight_y[ENTRIES * j + n_y]);
+            if (w_y == 0) continue;
+            const T* row = values + from.pitch * (plane + index_y[ENTRIES * j + n_y]);
+            T part = 0;
+            for (int64_t n_x = 0; n_x < ENTRIES; ++n_x) {
+                const T w_x = T(weight_x[ENTRIES * i + n_x]);
+                if (w_x != 0) part += w_x * row[index_x[ENTRIES * i + n_x]];
+            }
+            sum += w_z * w_y * part;
+        }
+    }
+    return sum;
+}
+
+// to = gather(from), or to = to + gather(from), at every node that is not fixed.
+template <class T, int64_t ENTRIES, bool ADD>
+poisson_status transfer(const poisson_operator* from_operator, const poisson_operator* to_operator,
+                        const poisson_transfer* tables, const T* values, T* out) {
+    if (!from_operator || !to_operator || !tables || !values || !out) return POISSON_BAD_ARGUMENT;
+    const poisson_operator from = *from_operator, to = *to_operator;
+    const Tiling tiling(to, sizeof(T));
+    const int64_t tiles = tiling.count();
+    const int32_t *index_x = tables->index[0], *index_y = tables->index[1], *index_z = tables->index[2];
+    const double *weight_x = tables->weight[0], *weight_y = tables->weight[1], *weight_z = tables->weight[2];
+    POISSON_REGION(tiling.nodes(), (from, to, tiling),
+                   (index_x, index_y, index_z, weight_x, weight_y, weight_z, values, out))
+    for (int64_t number = 0; number < tiles; ++number) {
+        const Tile tile = tiling.tile(number);
+        for_each_row(to, tile, [&](int64_t offset, int64_t j, int64_t k) {
+            const bool fixed_row = is_fixed(to, 1, j) || (to.dimension == 3 && is_fixed(to, 2, k));
+            T* row = out + offset;
+            for (int64_t i = tile.first; i < tile.last; ++i) {
+                const bool fixed = fixed_row || is_fixed(to, 0, i);
+                if (fixed && ADD) continue;
+                const T sum = fixed ? T(0)
+                                    : gather<T, ENTRIES>(from, index_x, weight_x, index_y, weight_y, index_z, weight_z,
+                                                         values, i, j, k);
+                row[i] = ADD ? row[i] + sum : sum;
+            }
+        });
+    }
+    return POISSON_SUCCESS;
+}
+
+}  // namespace
+
+#define POISSON_DEFINE(real, suffix)                                                                                 \
+    extern "C" poisson_status poisson_restrict_##suffix(                                                             \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                              \
+        const poisson_transfer* tables, const real* fine, real* coarse) {                                            \
+        return transfer<real, RESTRICT_ENTRIES, false>(fine_operator, coarse_operator, tables, fine, coarse);        \
+    }                                                                                                                \
+    extern "C" poisson_status poisson_prolong_add_##suffix(                                                          \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                              \
+        const poisson_transfer* tables, const real* coarse, real* fine) {                                            \
+        return transfer<real, PROLONG_ENTRIES, true>(coarse_operator, fine_operator, tables, coarse, fine);          \
+    }
+
+POISSON_DEFINE(float, f32)
+POISSON_DEFINE(double, f64)

@@ -1,0 +1,44 @@
+"""Finite-difference solution of Poisson problems on a box: −∇·(a∇u) + c u = f.
+
+>>> import poisson
+>>> case = poisson.load_case("cases/unit_square.toml")     # doctest: +SKIP
+>>> solution = poisson.solve(case)                          # doctest: +SKIP
+>>> solution.status, solution.residual, solution.u.shape    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from poisson.case import Case as Case
+    from poisson.case import load as load_case
+    from poisson.errors import PoissonError as PoissonError
+    from poisson.run import solve as solve
+    from poisson.solution import Solution as Solution
+    from poisson.solvers.status import Status as Status
+
+_PLACES = {
+    "Case": ("poisson.case", "Case"),
+    "load_case": ("poisson.case", "load"),
+    "PoissonError": ("poisson.errors", "PoissonError"),
+    "solve": ("poisson.run", "solve"),
+    "Solution": ("poisson.solution", "Solution"),
+    "Status": ("poisson.solvers.status", "Status"),
+}
+
+__all__ = ["Case", "PoissonError", "Solution", "Status", "load_case", "solve"]
+
+
+def __getattr__(name: str) -> Any:
+    # The parts are imported when they are asked for, so that `import poisson` stays fast.
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module, attribute = _PLACES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value

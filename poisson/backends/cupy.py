@@ -1,0 +1,103 @@
+"""The runtime of a real GPU, through CuPy: CUDA on NVIDIA, HIP on AMD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cupy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.gpu import Kernel, Module
+
+
+class _LoadedModule:
+    def __init__(self, module: Any, stream: Any) -> None:
+        self._module = module
+        self._stream = stream
+
+    def get_function(self, name: str) -> Kernel:
+        function = self._module.get_function(name)
+        # The driver loads a kernel at its first use; reading an attribute is a use that is allowed before a capture.
+        _ = function.num_regs
+
+        def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+            with self._stream:
+                function(grid, block, arguments)
+
+        return launch
+
+
+class _Replay:
+    """A recorded graph. It holds addresses, so it keeps the function that refers to the arrays behind them."""
+
+    def __init__(self, graph: Any, stream: Any, function: Callable[[], None]) -> None:
+        self._graph = graph
+        self._stream = stream
+        self._function = function
+
+    def __call__(self) -> None:
+        self._graph.launch(self._stream)
+
+
+class CupyRuntime:
+    """The current CuPy device, with one stream for everything."""
+
+    xp = cp
+
+    def __init__(self) -> None:
+        self._device = cp.cuda.Device()
+        properties = cp.cuda.runtime.getDeviceProperties(self._device.id)
+        kind = "HIP" if cp.cuda.runtime.is_hip else "CUDA"
+        version = cp.cuda.runtime.runtimeGetVersion()
+        self.name = f"{properties['name'].decode()}, {kind} {version}, CuPy {cp.__version__}"
+        self._stream = cp.cuda.Stream(non_blocking=True)
+
+    def compile(self, source: str, options: tuple[str, ...]) -> Module:
+        return _LoadedModule(cp.RawModule(code=source, options=options), self._stream)
+
+    def allocate(self, count: int, dtype: np.dtype[Any]) -> Any:
+        with self._stream:
+            return cp.empty(count, dtype=dtype)
+
+    def upload(self, values: NDArray[Any], array: Any) -> None:
+        self._stream.synchronize()
+        width, rows = _row_bytes(values), values.size // values.shape[-1]
+        direction = cp.cuda.runtime.memcpyHostToDevice
+        cp.cuda.runtime.memcpy2D(array.data.ptr, _row_bytes(array), values.ctypes.data, width, width, rows, direction)
+
+    def download(self, array: Any) -> NDArray[Any]:
+        values = np.empty(array.shape, dtype=array.dtype)
+        self._stream.synchronize()
+        width, rows = _row_bytes(values), values.size // values.shape[-1]
+        direction = cp.cuda.runtime.memcpyDeviceToHost
+        cp.cuda.runtime.memcpy2D(values.ctypes.data, width, array.data.ptr, _row_bytes(array), width, rows, direction)
+        return values
+
+    def copy(self, source: Any, target: Any) -> None:
+        target.data.copy_from_device_async(source.data, source.nbytes, self._stream)
+
+    def synchronize(self) -> None:
+        self._stream.synchronize()
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        if cp.cuda.runtime.is_hip:
+            # CuPy has no graphs on ROCm.
+            return function
+        with self._stream:
+            self._stream.begin_capture()
+            try:
+                function()
+            finally:
+                graph = self._stream.end_capture()
+        return _Replay(graph, self._stream, function)
+
+    def memory(self) -> tuple[int, int]:
+        free, total = cp.cuda.runtime.memGetInfo()
+        return int(free) + int(cp.get_default_memory_pool().free_bytes()), int(total)
+
+
+def _row_bytes(array: Any) -> int:
+    """Bytes from one row to the next."""
+    return int(array.strides[-2]) if array.ndim > 1 else int(array.nbytes)

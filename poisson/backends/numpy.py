@@ -1,0 +1,157 @@
+"""The executable specification: every operation in the fewest and plainest lines of NumPy."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.host import host_memory
+from poisson.boundary import Rule
+from poisson.discretisation import Operator
+from poisson.transfer import Transfer
+
+
+class NumpyBackend(Backend):
+    """Arrays are NumPy arrays of the grid's shape."""
+
+    name = "numpy"
+
+    def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
+        super().__init__(dtype)
+        self.device = f"CPU ({platform.machine()}, {os.cpu_count()} cores), NumPy {np.__version__}"
+
+    def empty(self, array_shape: tuple[int, ...]) -> NDArray[Any]:
+        return np.empty(array_shape, dtype=self.dtype)
+
+    def from_host(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.array(values, dtype=self.dtype, order="C")
+
+    def to_host(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array.copy()
+
+    def synchronize(self) -> None:
+        return None
+
+    def memory(self) -> tuple[int, int]:
+        return host_memory()
+
+    def stream(self, count: int) -> tuple[Callable[[], None], float]:
+        x, y = np.ones(count), np.ones(count)
+
+        def copy() -> None:
+            np.copyto(x, y)
+
+        return copy, 16.0 * count
+
+    def reduction(self) -> NDArray[np.float64]:
+        return np.zeros(2)
+
+    def read(self, result: NDArray[np.float64]) -> tuple[float, float]:
+        return float(result[0]), float(result[1])
+
+    def laplacian(self, operator: Operator, u: Array, out: Array) -> None:
+        inner = (slice(1, -1),) * operator.dimension
+        out[inner] = self._apply(operator, u)[inner]
+
+    def boundary_conditions(self, operator: Operator, u: Array, out: Array) -> None:
+        values = _zero_fixed(operator, self._apply(operator, u))
+        for place in range(operator.dimension):
+            for end in (0, -1):
+                face = (slice(None),) * place + (end,)
+                out[face] = values[face]
+
+    def update(self, operator: Operator, f: Array, au: Array, r: Array, u: Array, omega: float) -> None:
+        r[...] = f - au
+        u[...] = u + self.dtype.type(omega / operator.diagonal) * r
+
+    def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
+        values = r.astype(np.float64)
+        result[0] = np.sum(values * values)
+        result[1] = np.max(np.abs(values))
+
+    def sweep(
+        self, operator: Operator, u: Array, f: Array, out: Array, omega: float, result: Reduction | None = None
+    ) -> None:
+        r = _zero_fixed(operator, f - self._apply(operator, u))
+        out[...] = u + self.dtype.type(omega / operator.diagonal) * r
+        if result is not None:
+            self.norm(operator, r, result)
+
+    def residual(self, operator: Operator, u: Array, f: Array, r: Array, result: Reduction | None = None) -> None:
+        r[...] = _zero_fixed(operator, f - self._apply(operator, u))
+        if result is not None:
+            self.norm(operator, r, result)
+
+    def fill(self, x: Array, value: float) -> None:
+        x[...] = value
+
+    def axpby(self, a: float, x: Array, b: float, y: Array) -> None:
+        y[...] = self.dtype.type(a) * x + self.dtype.type(b) * y if b else self.dtype.type(a) * x
+
+    def dot(self, operator: Operator, x: Array, y: Array, result: Reduction) -> None:
+        products = x.astype(np.float64) * y
+        for face, rule in enumerate(operator.rules):
+            if rule is Rule.MIRROR:
+                products[_face(operator, face)] *= 0.5
+        result[0] = np.sum(products)
+        result[1] = 0.0
+
+    def restrict(self, transfer: Transfer, fine: Array, coarse: Array) -> None:
+        values = fine
+        for axis, table in enumerate(transfer.axes):
+            values = self._gather(values, axis, table.restrict_index, table.restrict_weight)
+        coarse[...] = _zero_fixed(transfer.coarse, values)
+
+    def prolong_add(self, transfer: Transfer, coarse: Array, fine: Array) -> None:
+        values = coarse
+        for axis, table in enumerate(transfer.axes):
+            values = self._gather(values, axis, table.prolong_index, table.prolong_weight)
+        fine[...] = fine + _zero_fixed(transfer.fine, values)
+
+    def _apply(self, operator: Operator, u: Array) -> Array:
+        """A u at every node; at fixed nodes without a meaning."""
+        au = self.dtype.type(operator.c) * u
+        for axis, weight in enumerate(operator.weights):
+            lower, upper = _neighbours(operator, u, axis)
+            au = au + self.dtype.type(weight) * ((u - lower) + (u - upper))
+        return au
+
+    def _gather(self, values: Array, axis: int, index: NDArray[Any], weight: NDArray[Any]) -> Array:
+        """The weighted sums along an axis that a transfer table asks for."""
+        place = values.ndim - 1 - axis
+        along = (-1,) + (1,) * axis
+        return sum(
+            weight[:, n].astype(self.dtype).reshape(along) * np.take(values, index[:, n], axis=place)
+            for n in range(index.shape[1])
+        )
+
+
+def _neighbours(operator: Operator, u: Array, axis: int) -> tuple[Array, Array]:
+    """The lower and the upper neighbour of every node along an axis."""
+    place = operator.dimension - 1 - axis
+    index = np.arange(operator.shape[axis])
+    lower, upper = index - 1, index + 1
+    rules = operator.axis_rules(axis)
+    lower[0] = index[-1] if rules[0] is Rule.WRAP else 1
+    upper[-1] = 0 if rules[1] is Rule.WRAP else index[-2]
+    return np.take(u, lower, axis=place), np.take(u, upper, axis=place)
+
+
+def _face(operator: Operator, face: int) -> tuple[slice | int, ...]:
+    """The index of the nodes on a face."""
+    place = operator.dimension - 1 - face // 2
+    return (slice(None),) * place + (-1 if face % 2 else 0,)
+
+
+def _zero_fixed(operator: Operator, values: Array) -> Array:
+    """The same values with zeros at fixed nodes."""
+    for face, rule in enumerate(operator.rules):
+        if rule is Rule.FIXED:
+            values[_face(operator, face)] = 0.0
+    return values

@@ -1,0 +1,197 @@
+"""Finding and wording every mistake of a case file at once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+
+from pydantic import Tag, ValidationError
+
+from poisson.case import toml
+from poisson.case.schema import Boundary, CaseFile, Table
+
+Path = tuple[str, ...]
+"""The keys that lead to a value, from the top of the file."""
+
+
+class Mistakes:
+    """The mistakes found so far, each with the path of its key."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Path, str]] = []
+        self._meant: list[Path] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, path: Path, message: str) -> None:
+        self._found.append((path, f"{toml.dotted(path)}: {message}"))
+
+    def wrong(self, path: Path, item: Any, allowed: str, near: str | None = None) -> None:
+        """`item` stands at `path`, where only `allowed` may; `near` is what may have been meant."""
+        self.add(path, f"{toml.shown(item)}; allowed: {allowed}{_question(near)}")
+
+    def unknown(self, path: Path, keys: list[str], meant: Path | None) -> None:
+        """There is no key `path`, but `keys` in its table; `meant` is the path of the key that may have been meant."""
+        near = None
+        if meant:
+            self._meant.append(meant)
+            near = meant[-1] if meant[:-1] == path[:-1] else toml.dotted(meant)
+        self.add(path, f"unknown key; allowed: {', '.join(keys)}{_question(near)}")
+
+    def missing(self, path: Path) -> None:
+        """Nothing stands at `path`; no second mistake where a wrong or misspelt value does."""
+        if path not in self._meant and not self.touch(path):
+            self.add(path, f"missing; allowed: {allowed(path)}")
+
+    def touch(self, path: Path) -> bool:
+        """Whether a mistake is known at this key, inside it, or in a table around it."""
+        return any(known[: len(path)] == path[: len(known)] for known, _ in self._found)
+
+    def keys_in(self, table: str) -> list[str]:
+        """The keys directly in a table that have mistakes."""
+        return [path[1] for path, _ in self._found if len(path) == 2 and path[0] == table]
+
+    def lines(self, overridden: Sequence[Path]) -> list[str]:
+        """One line each, in the order of the tables; those at a key that an override gave say so."""
+        order = {name: position for position, name in enumerate(CaseFile.model_fields)}
+        ordered = sorted(self._found, key=lambda mistake: order.get(mistake[0][0], len(order)))
+        return [
+            f"--set {line}" if any(path[: len(given)] == given for given in overridden) else line
+            for path, line in ordered
+        ]
+
+
+def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
+    """Check every key by itself.
+
+    Parameters
+    ----------
+    data : dict
+        The case file; whatever is wrong is taken out of it.
+    mistakes : Mistakes
+        Receives one mistake for each wrong key.
+
+    Returns
+    -------
+    CaseFile
+        What was right, with defaults in the place of what was wrong.
+    """
+    boundary = data.get("boundary")
+    if dimension(data) == 2 and isinstance(boundary, dict):
+        for name in [name for name in boundary if name in Boundary.model_fields and name.startswith("z")]:
+            mistakes.unknown(("boundary", name), _keys(("boundary",), data), None)
+            del boundary[name]
+    while True:
+        try:
+            return CaseFile.model_validate(data)
+        except ValidationError as error:
+            details = [(_path(detail["loc"]), detail["type"]) for detail in error.errors(include_url=False)]
+        for path, kind in details:
+            # A list with two wrong entries is one mistake, and a key taken out below is not a missing one.
+            if mistakes.touch(path):
+                continue
+            if kind == "extra_forbidden":
+                _unknown(path, data, mistakes)
+            elif kind == "missing":
+                mistakes.missing(path)
+            else:
+                item = _at(data, path)
+                mistakes.wrong(path, item, allowed(path), _nearest_value(path, item))
+        # A table that lacks a key is of no use, so all of it goes, after the keys in it.
+        useless = [path[:-1] if kind == "missing" else path for path, kind in details]
+        for path in sorted(set(useless), key=len, reverse=True):
+            del _at(data, path[:-1])[path[-1]]
+
+
+def allowed(path: Path) -> str:
+    """What may stand at a key, in words."""
+    table = _TABLES.get(path[:-1])
+    return str(table.model_fields[path[-1]].description) if table else "a number"
+
+
+def dimension(data: dict[str, Any]) -> int | None:
+    """2 or 3, as the lists in ``[domain]`` say; None where they say nothing or contradict each other."""
+    domain = data.get("domain")
+    entries = [domain.get(name) for name in ("lower", "upper", "shape")] if isinstance(domain, dict) else []
+    lengths = {len(entry) for entry in entries if isinstance(entry, list)} & {2, 3}
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
+    table, name = path[:-1], path[-1]
+    keys = _keys(table, data)
+    near = difflib.get_close_matches(name.lower(), keys, n=1)
+    elsewhere = [place for place, model in _TABLES.items() if len(place) == 1 and name in model.model_fields]
+    if near:
+        mistakes.unknown(path, keys, (*table, near[0]))
+    elif elsewhere and elsewhere[0] != table:
+        mistakes.unknown(path, keys, (*elsewhere[0], name))
+    else:
+        mistakes.unknown(path, keys, None)
+
+
+def _keys(path: Path, data: dict[str, Any]) -> list[str]:
+    keys = list(_TABLES[path].model_fields)
+    flat = path == ("boundary",) and dimension(data) == 2
+    return [name for name in keys if not (flat and name.startswith("z"))]
+
+
+def _nearest_value(path: Path, item: Any) -> str | None:
+    """The nearest of the words that may stand at a key, for a word that may not."""
+    table = _TABLES.get(path[:-1])
+    if table is None:
+        return None
+    choices = [part for part in _parts(table.model_fields[path[-1]].annotation) if isinstance(part, str)]
+    found = item if isinstance(item, list) else [item]
+    words = [word for word in found if isinstance(word, str) and word not in choices]
+    near = difflib.get_close_matches(words[0].lower(), choices, n=1) if words else []
+    return near[0] if near else None
+
+
+def _question(near: str | None) -> str:
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def _at(data: Any, path: Path) -> Any:
+    for name in path:
+        data = data[name]
+    return data
+
+
+def _path(location: tuple[int | str, ...]) -> Path:
+    """The keys in a location of pydantic, which also holds indices in lists and the tags of unions."""
+    path: Path = ()
+    rest = iter(location)
+    for name in rest:
+        if isinstance(name, int):
+            break
+        path = (*path, name)
+        if path in _TAGGED:
+            next(rest, None)
+    return path
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """An annotation and everything it is made of."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
+
+
+def _tables(model: type[Table], path: Path = ()) -> Iterator[tuple[Path, type[Table]]]:
+    yield path, model
+    for name, field in model.model_fields.items():
+        for part in _parts(field.annotation):
+            if isinstance(part, type) and issubclass(part, Table):
+                yield from _tables(part, (*path, name))
+
+
+_TABLES = dict(_tables(CaseFile))
+_TAGGED = {
+    (*path, name)
+    for path, model in _TABLES.items()
+    for name, field in model.model_fields.items()
+    if any(isinstance(part, Tag) for part in _parts(field.annotation))
+}

@@ -1,0 +1,160 @@
+"""Reading a case: from a file, from a mapping, with overrides."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from poisson.case import toml
+from poisson.case.settings import Case
+from poisson.errors import CaseError
+from poisson.fields import FieldFile
+from poisson.grid import Grid
+
+MAX_FILE = 2**18
+"""The longest case file that is read, in bytes."""
+
+MAX_DEPTH = 8
+"""Tables and lists inside each other; a right case has at most 3."""
+
+
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Case:
+    """Read a case file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A TOML file in UTF-8. Field files are relative to its folder; its name without the suffix is the default title
+        and the default name of the output.
+    overrides : sequence of str
+        Such as ``solver.rtol=1e-6``: the path to a key and a TOML value. A value that is not TOML is taken as a text.
+
+    Returns
+    -------
+    Case
+        Validated, with every default filled in.
+
+    Raises
+    ------
+    CaseError
+        With one line for each mistake in the file and in the overrides.
+    """
+    path = Path(path)
+    return from_mapping(_read(path), name=path.stem, folder=path.parent, overrides=overrides)
+
+
+def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, overrides: Sequence[str] = ()) -> Case:
+    """Make a case from what a case file would hold.
+
+    Parameters
+    ----------
+    data : mapping
+        The tables of the case file, by name. Not changed.
+    name : str
+        The default title, and the default name of the output file without its suffix.
+    folder : str or Path
+        Field files are relative to it.
+    overrides : sequence of str
+        As for `load`.
+
+    Returns
+    -------
+    Case
+        Validated, with every default filled in.
+
+    Raises
+    ------
+    CaseError
+        With one line for each mistake.
+    """
+    # Imported on use: building the models takes longer than the rest of the package.
+    from poisson.case.build import build
+
+    tables = _copy(data, 0)
+    overridden = [_override(tables, override) for override in overrides]
+    printable = "".join(character if character.isprintable() else "_" for character in name)
+    return build(tables, printable, Path(folder), overridden)
+
+
+def regrid(case: Case, shape: Sequence[int]) -> Case:
+    """The same case on another number of nodes, in the order x, y(, z).
+
+    Raises
+    ------
+    CaseError
+        If a field comes from a file: it has values on one grid only.
+    ValueError
+        If `shape` does not fit the dimension, or has fewer than 3 nodes on an axis.
+    """
+    problem = case.problem
+    for path, field in (("equation.f", problem.f), ("run.initial", problem.initial)):
+        if isinstance(field, FieldFile):
+            raise CaseError([f"{path}: {field}; allowed on another grid: a number or a text"])
+    grid = Grid(problem.grid.lower, problem.grid.upper, tuple(shape), problem.grid.periodic)
+    tables = tomllib.loads(case.text)
+    tables["domain"]["shape"] = list(shape)
+    return replace(case, problem=replace(problem, grid=grid), text=toml.document(tables))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE + 1)
+    except FileNotFoundError:
+        raise CaseError([f"there is no case file {str(path)!r}"]) from None
+    except IsADirectoryError:
+        raise CaseError([f"{str(path)!r} is a directory; name a case file in it"]) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CaseError([f"{str(path)!r} cannot be read: {reason}"]) from error
+    if len(content) > MAX_FILE:
+        raise CaseError([f"{str(path)!r} is longer than {MAX_FILE} bytes; a case file is a short text"])
+    try:
+        # Some editors begin a file with a byte order mark.
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise CaseError([f"{str(path)!r} is not UTF-8 text: byte {error.start} is wrong"]) from error
+    except RecursionError as error:
+        raise CaseError([f"{str(path)!r}: tables or lists are nested too deep"]) from error
+    except ValueError as error:
+        raise CaseError([f"{str(path)!r} is not TOML: {' '.join(str(error).split())}"]) from error
+
+
+def _copy(item: Any, depth: int) -> Any:
+    """A copy made of dictionaries and lists, that overrides and the checks may change."""
+    if depth > MAX_DEPTH:
+        raise CaseError([f"tables or lists are nested more than {MAX_DEPTH} deep"])
+    if isinstance(item, Mapping):
+        return {str(name): _copy(entry, depth + 1) for name, entry in item.items()}
+    if isinstance(item, (list, tuple)):
+        return [_copy(entry, depth + 1) for entry in item]
+    return item
+
+
+def _override(tables: dict[str, Any], override: str) -> tuple[str, ...]:
+    """Set the key that an override names; returns its path."""
+    left, sign, right = override.partition("=")
+    path = tuple(left.strip().split("."))
+    if not sign or not all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in path):
+        raise CaseError([f"--set {toml.shown(override)}; allowed: KEY=VALUE, as in solver.rtol=1e-6"])
+    table = tables
+    for depth, name in enumerate(path[:-1], start=1):
+        inner = table.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise CaseError([f"--set {toml.dotted(path)}: {toml.dotted(path[:depth])} is not a table"])
+        table = inner
+    table[path[-1]] = _copy(_value(right.strip()), len(path))
+    return path
+
+
+def _value(text: str) -> Any:
+    try:
+        read = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    # A line break in the text could begin further keys.
+    return read["value"] if len(read) == 1 else text

@@ -1,0 +1,157 @@
+"""The form of a case file: every table and key, its type, range and default.
+
+The description of a field is what an error message says is allowed. Optional keys that have no default are None; which
+of them a case needs depends on other keys and is decided in `poisson.case.build`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from poisson.fields import HDF5_SUFFIXES
+from poisson.grid import MIN_NODES
+
+MAX_COUNT = 2**53
+MAX_TITLE = 256
+MAX_PATH = 4096
+
+
+class Table(BaseModel):
+    """A table of the case file: unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _title(text: str) -> str:
+    if not text.isprintable() or len(text) > MAX_TITLE:
+        raise ValueError
+    return text
+
+
+def _path(text: str) -> str:
+    if not (text.isprintable() and 0 < len(text) <= MAX_PATH):
+        raise ValueError
+    return text
+
+
+def _hdf5(text: str) -> str:
+    if not text.lower().endswith(HDF5_SUFFIXES):
+        raise ValueError
+    return _path(text)
+
+
+def _kind(item: object) -> str:
+    return "<table>" if isinstance(item, (dict, Table)) else "<text>" if isinstance(item, str) else "<number>"
+
+
+Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Natural = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
+Positive = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
+Nodes = Annotated[int, Field(strict=True, ge=MIN_NODES, le=MAX_COUNT)]
+Corner = Annotated[list[Real], Field(min_length=2, max_length=3)]
+PathText = Annotated[str, AfterValidator(_path)]
+Formula = Annotated[Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text>")], Discriminator(_kind)]
+
+_FORMULA = "a number or a text"
+_CONDITION = "{ dirichlet = ... } or { neumann = ... }, with a number or a text"
+
+
+class FileTable(Table):
+    file: PathText = Field(description="the path of a .npy, .h5 or .hdf5 file")
+    dataset: PathText | None = Field(default=None, description="the name of a dataset in an HDF5 file")
+
+
+Data = Annotated[
+    Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text>")] | Annotated[FileTable, Tag("<table>")],
+    Discriminator(_kind),
+]
+
+
+class Equation(Table):
+    f: Data | None = Field(default=None, description='a number, a text, "exact" or a table such as { file = "f.npy" }')
+    c: Annotated[Real, Field(ge=0.0)] = Field(default=0.0, description="a number >= 0")
+    exact: Formula | None = Field(default=None, description=_FORMULA)
+
+
+class Domain(Table):
+    lower: Corner | None = Field(default=None, description="2 or 3 numbers, in the order x, y(, z)")
+    upper: Corner | None = Field(default=None, description="2 or 3 numbers, in the order x, y(, z)")
+    shape: Annotated[list[Nodes], Field(min_length=2, max_length=3)] | None = Field(
+        default=None, description=f"2 or 3 integers >= {MIN_NODES}, in the order x, y(, z)"
+    )
+
+
+class FaceTable(Table):
+    dirichlet: Formula | None = Field(
+        default=None, description=f'{_FORMULA}; "exact" takes the value of equation.exact'
+    )
+    neumann: Formula | None = Field(
+        default=None, description=f'{_FORMULA}; "exact" takes the derivative of equation.exact'
+    )
+
+
+def _pair(axis: str) -> Any:
+    return Field(default=None, description=f'"periodic"; other conditions go into {axis}_lower and {axis}_upper')
+
+
+def _face(axis: str) -> Any:
+    return Field(default=None, description=f'{_CONDITION}; for both {axis} faces at once also {axis} = "periodic"')
+
+
+class Boundary(Table):
+    all: FaceTable | None = Field(default=None, description=_CONDITION)
+    x: Literal["periodic"] | None = _pair("x")
+    y: Literal["periodic"] | None = _pair("y")
+    z: Literal["periodic"] | None = _pair("z")
+    x_lower: FaceTable | None = _face("x")
+    x_upper: FaceTable | None = _face("x")
+    y_lower: FaceTable | None = _face("y")
+    y_upper: FaceTable | None = _face("y")
+    z_lower: FaceTable | None = _face("z")
+    z_upper: FaceTable | None = _face("z")
+
+
+class Solver(Table):
+    method: Literal["jacobi"] = Field(default="jacobi", description='"jacobi"')
+    omega: Annotated[Real, Field(gt=0.0, le=1.0)] | None = Field(default=None, description="a number > 0 and <= 1")
+    loop: Literal["fused", "staged"] = Field(default="fused", description='"fused" or "staged"')
+    rtol: Annotated[Real, Field(ge=0.0)] = Field(default=1e-8, description="a number >= 0")
+    atol: Annotated[Real, Field(ge=0.0)] = Field(default=0.0, description="a number >= 0")
+    norm: Literal["rms", "max"] = Field(default="rms", description='"rms" or "max"')
+    max_iterations: Positive = Field(default=200_000, description="an integer >= 1 and <= 2**53")
+    check_every: Natural = Field(default=0, description="an integer >= 0 and <= 2**53; 0 lets the solver choose")
+
+
+class Run(Table):
+    backend: Literal["auto", "gpu", "openmp", "numpy"] = Field(
+        default="auto", description='"auto", "gpu", "openmp" or "numpy"'
+    )
+    precision: Literal["float64", "float32"] = Field(default="float64", description='"float64" or "float32"')
+    threads: Annotated[int, Field(strict=True, ge=0, le=65536)] = Field(
+        default=0, description="an integer >= 0 and <= 65536; 0 takes them all"
+    )
+    initial: Data = Field(default=0.0, description='a number, a text or a table such as { file = "u.npy" }')
+
+
+class Output(Table):
+    file: Annotated[str, AfterValidator(_hdf5)] | None = Field(
+        default=None, description="a path that ends in .h5 or .hdf5"
+    )
+    fields: list[Literal["u", "f", "residual", "error"]] = Field(
+        default=["u"], description='a list of "u", "f", "residual" and "error"'
+    )
+
+
+class CaseFile(Table):
+    title: Annotated[str, AfterValidator(_title)] | None = Field(
+        default=None, description=f"one line of at most {MAX_TITLE} printable characters"
+    )
+    equation: Equation = Field(default_factory=Equation, description="a table")
+    parameters: dict[str, Real] = Field(default_factory=dict, description="a table of numbers")
+    domain: Domain = Field(default_factory=Domain, description="a table")
+    boundary: Boundary = Field(default_factory=Boundary, description="a table")
+    solver: Solver = Field(default_factory=Solver, description="a table")
+    run: Run = Field(default_factory=Run, description="a table")
+    output: Output = Field(default_factory=Output, description="a table")

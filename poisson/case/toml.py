@@ -1,0 +1,68 @@
+"""Writing TOML: the few kinds of value that a case has, and any value at all for an error message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_SHOWN = 60
+_LONG = 256  # bits: Python refuses to write very long integers in decimal
+
+
+def document(tables: Mapping[str, Any]) -> str:
+    """A TOML document: plain values first, then each mapping as a table; mappings inside a table are inline."""
+    lines = [f"{key(name)} = {value(item)}" for name, item in tables.items() if not isinstance(item, Mapping)]
+    for name, item in tables.items():
+        if isinstance(item, Mapping):
+            lines += ["", f"[{key(name)}]"]
+            lines += [f"{key(inner)} = {value(entry)}" for inner, entry in item.items()]
+    return "\n".join(lines) + "\n"
+
+
+def value(item: Any) -> str:
+    """A value on one line. What TOML does not have is written as Python shows it."""
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, str):
+        return string(item)
+    if isinstance(item, Mapping):
+        inside = ", ".join(f"{key(name)} = {value(entry)}" for name, entry in item.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(item, (list, tuple)):
+        return f"[{', '.join(value(entry) for entry in item)}]"
+    if isinstance(item, float):
+        return repr(float(item))
+    if isinstance(item, int) and item.bit_length() > _LONG:
+        return hex(item)
+    return " ".join(str(item).split())
+
+
+def string(text: str) -> str:
+    """A basic string with its escapes."""
+    return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _code(c)) for c in text) + '"'
+
+
+def key(name: str) -> str:
+    """A key, in quotes where it needs them."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else string(name)
+
+
+def dotted(path: Iterable[str]) -> str:
+    """The path to a key, as ``solver.rtol``."""
+    return ".".join(_shorten(key(name)) for name in path)
+
+
+def shown(item: Any) -> str:
+    """A value as an error message shows it: on one line, and not long."""
+    return _shorten(value(item))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def _code(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04X}" if number <= 0xFFFF else f"\\U{number:08X}"

@@ -1,0 +1,118 @@
+"""A uniform grid of nodes on a box.
+
+Tuples run in the order x, y(, z). Arrays are C-ordered with x contiguous, so their shape is the reverse: ``(ny, nx)`` or
+``(nz, ny, nx)``. On a periodic axis the last node repeats the first and is not stored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+AXES = ("x", "y", "z")
+MIN_NODES = 3
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Nodes on the box ``[lower, upper]``, equally spaced along each axis.
+
+    Parameters
+    ----------
+    lower, upper : tuple of float
+        Corners of the box in the order x, y(, z), in L (any unit of length).
+    shape : tuple of int
+        Stored nodes along each axis, at least 3. On a periodic axis the last node of the interval is not counted.
+    periodic : tuple of bool
+        Whether each axis is periodic.
+
+    Raises
+    ------
+    ValueError
+        If the lengths of the tuples differ, the box is empty or not finite, or an axis has fewer than 3 nodes.
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    shape: tuple[int, ...]
+    periodic: tuple[bool, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) not in (2, 3):
+            raise ValueError(f"a grid has 2 or 3 axes, not {len(self.shape)}")
+        if not len(self.lower) == len(self.upper) == len(self.periodic) == len(self.shape):
+            raise ValueError("lower, upper, shape and periodic differ in length")
+        for name, low, high, nodes in zip(AXES, self.lower, self.upper, self.shape, strict=False):
+            if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
+                raise ValueError(f"{name}: the interval [{low}, {high}] is empty or not finite")
+            if nodes < MIN_NODES:
+                raise ValueError(f"{name}: {nodes} nodes; at least {MIN_NODES} are needed")
+
+    @property
+    def dimension(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nodes(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def intervals(self) -> tuple[int, ...]:
+        """Intervals along each axis: one fewer than the nodes, or as many on a periodic axis."""
+        return tuple(n if wraps else n - 1 for n, wraps in zip(self.shape, self.periodic, strict=True))
+
+    @property
+    def extent(self) -> tuple[float, ...]:
+        """Length of the box along each axis, in L."""
+        return tuple(high - low for low, high in zip(self.lower, self.upper, strict=True))
+
+    @property
+    def spacing(self) -> tuple[float, ...]:
+        """Distance between neighbouring nodes along each axis, in L."""
+        return tuple(length / count for length, count in zip(self.extent, self.intervals, strict=True))
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of an array on this grid: ``(ny, nx)`` or ``(nz, ny, nx)``."""
+        return self.shape[::-1]
+
+    def coordinates(self, axis: int) -> NDArray[np.float64]:
+        """Coordinates of the nodes along `axis` (0 is x), shape ``(n,)``, in L; the ends are exact."""
+        nodes = np.arange(self.shape[axis], dtype=np.float64) / self.intervals[axis]
+        return self.lower[axis] * (1.0 - nodes) + self.upper[axis] * nodes
+
+    def coarsen(self, axes: tuple[bool, ...] | None = None) -> Grid:
+        """The next coarser grid on the same box.
+
+        Parameters
+        ----------
+        axes : tuple of bool, optional
+            Which axes to coarsen; all of them by default. An axis that cannot be coarsened (its coarse form would have
+            fewer than 3 nodes) stays as it is.
+
+        Returns
+        -------
+        Grid
+            With ceil((n+1)/2) nodes on a coarsened axis, ceil(n/2) on a periodic one. Where the intervals do not
+            halve, the coarse nodes are not a subset of the fine ones; `poisson.transfer` interpolates between the two.
+        """
+        chosen = axes or (True,) * self.dimension
+        shape = []
+        for nodes, wraps, wanted in zip(self.shape, self.periodic, chosen, strict=True):
+            coarse = -(-nodes // 2) if wraps else -(-(nodes + 1) // 2)
+            shape.append(coarse if wanted and coarse >= MIN_NODES else nodes)
+        return Grid(self.lower, self.upper, tuple(shape), self.periodic)
+
+
+def slabs(array_shape: tuple[int, ...], limit: int = 1 << 20) -> Iterator[tuple[int, int]]:
+    """Ranges ``[start, stop)`` of the first array axis, each of about `limit` nodes and at least one row or plane.
+
+    Functions of the coordinates are evaluated slab by slab, so that no temporary array is as large as the grid.
+    """
+    thickness = max(1, limit // math.prod(array_shape[1:]))
+    for start in range(0, array_shape[0], thickness):
+        yield start, min(start + thickness, array_shape[0])

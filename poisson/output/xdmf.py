@@ -1,0 +1,92 @@
+"""The XDMF file beside a result, by which ParaView and VisIt open it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from numpy.typing import NDArray
+
+from poisson.output.files import replacing
+from poisson.solution import Solution
+
+_DATA_SUFFIXES = (".h5", ".hdf5", ".nc")
+_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def path_beside(path: str | Path) -> Path:
+    """The name of the XDMF file that belongs to the HDF5 file `path`: ``a.xmf`` for ``a.h5``."""
+    path = Path(path)
+    return path.with_suffix(".xmf") if path.suffix in _DATA_SUFFIXES else path.with_name(path.name + ".xmf")
+
+
+def write(path: str | Path, solution: Solution) -> Path:
+    """Write the XDMF file that belongs to the result `path`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The HDF5 file, as written by `poisson.output.hdf5.write`. Its name, without the folder, is what the XDMF file
+        refers to, so the two can be moved together.
+    solution : Solution
+        What is in the HDF5 file.
+
+    Returns
+    -------
+    Path
+        The file written, in the folder of `path`.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written. A file of that name is then as it was before.
+
+    References
+    ----------
+    XDMF Model and Format, version 3, https://www.xdmf.org/index.php/XDMF_Model_and_Format: uniform grid, topology
+    ``2DCoRectMesh`` and ``3DCoRectMesh``. Dimensions, origin and spacing stand in the order of the array, z y x.
+    """
+    path = Path(path)
+    target = path_beside(path)
+    with replacing(target) as temporary:
+        ElementTree.ElementTree(_document(path.name, solution)).write(temporary, encoding="utf-8", xml_declaration=True)
+    return target
+
+
+def _document(data_name: str, solution: Solution) -> ElementTree.Element:
+    grid = solution.problem.grid
+    shape = _numbers(grid.array_shape)
+    root = ElementTree.Element("Xdmf", Version="3.0")
+    domain = ElementTree.SubElement(root, "Domain")
+    mesh = ElementTree.SubElement(
+        domain, "Grid", Name=_xml_text(solution.problem.title) or "result", GridType="Uniform"
+    )
+    ElementTree.SubElement(mesh, "Topology", TopologyType=f"{grid.dimension}DCoRectMesh", Dimensions=shape)
+    axes = "DXDYDZ" if grid.dimension == 3 else "DXDY"
+    geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType=f"ORIGIN_{axes}")
+    for values in (grid.lower, grid.spacing):
+        _data_item(geometry, str(grid.dimension), "8", "XML", _numbers(values[::-1]))
+    fields: dict[str, NDArray[Any]] = {"u": solution.u, **solution.fields}
+    for name, field in fields.items():
+        attribute = ElementTree.SubElement(mesh, "Attribute", Name=name, AttributeType="Scalar", Center="Node")
+        _data_item(attribute, shape, str(field.dtype.itemsize), "HDF", f"{_xml_text(data_name)}:/{name}")
+    ElementTree.indent(root)
+    return root
+
+
+def _data_item(parent: ElementTree.Element, dimensions: str, precision: str, form: str, text: str) -> None:
+    item = ElementTree.SubElement(
+        parent, "DataItem", Dimensions=dimensions, NumberType="Float", Precision=precision, Format=form
+    )
+    item.text = text
+
+
+def _numbers(values: tuple[int, ...] | tuple[float, ...]) -> str:
+    return " ".join(repr(value) for value in values)
+
+
+def _xml_text(text: str) -> str:
+    """`text` without the characters that no XML file may hold."""
+    return _NOT_IN_XML.sub("\ufffd", text)

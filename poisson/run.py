@@ -1,0 +1,299 @@
+"""The one place that puts the parts together: Case -> Solution."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import platform
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import poisson
+from poisson import backends
+from poisson.backends.base import Array, Backend
+from poisson.case import Case
+from poisson.discretisation import Discretisation
+from poisson.errors import ResourceError
+from poisson.grid import slabs
+from poisson.problem import EQUATION
+from poisson.solution import ErrorNorms, Solution
+from poisson.solvers.jacobi import jacobi
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Observer, SolveResult, Stopping
+
+PRECISIONS: dict[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
+ARRAYS_OF_LOOP = {"fused": 3, "staged": 4}
+
+log = logging.getLogger(__name__)
+
+
+def solve(case: Case, observer: Observer | None = None) -> Solution:
+    """Solve a case.
+
+    The residual that is reported is recomputed in float64 from the final u, and so is the verdict whether it converged.
+    While the solver loop runs, the first interrupt from the keyboard ends it after the current block of sweeps.
+
+    Parameters
+    ----------
+    case : Case
+        What to solve and how.
+    observer : Observer, optional
+        Told the target residual at the start and every norm that is read.
+
+    Returns
+    -------
+    Solution
+        With u and the fields of ``[output] fields`` on the host.
+
+    Raises
+    ------
+    PoissonError
+        If the backend is not available, memory is short, the data are not finite, or a singular problem has no solution.
+    """
+    times: dict[str, float] = {}
+    problem = case.problem
+    dtype = PRECISIONS[case.run.precision]
+    started = datetime.now(UTC)
+    with _timed(times, "setup"), np.errstate(all="ignore"):
+        backend = backends.create(case.run.backend, dtype, case.run.threads)
+        discretisation = Discretisation(problem).balanced(np)
+        require_memory(backend, case)
+        arrays = _Arrays.of(backend, discretisation)
+    with _timed(times, "solve"), np.errstate(all="ignore"), _interrupts() as interrupted:
+        result = _relax(backend, discretisation, arrays, case, observer, interrupted)
+        backend.synchronize()
+    with _timed(times, "finish"), np.errstate(all="ignore"):
+        if problem.singular:
+            _remove_mean(backend, discretisation, result)
+        u = backend.to_host(result.u)
+        residual, norm = _true_residual(backend, discretisation, arrays, result, case)
+        fields = {name: _field(name, discretisation, u, residual) for name in case.output.fields if name != "u"}
+        error = error_norms(discretisation, u) if problem.exact else None
+    return Solution(
+        problem=problem,
+        u=u,
+        status=_verdict(result, norm),
+        iterations=result.iterations,
+        norm=case.solver.norm,
+        residual=norm,
+        target=result.target,
+        history=result.history,
+        fields=fields,
+        error=error,
+        times=times,
+        provenance=_provenance(backend, case, started),
+        case_text=case.text,
+    )
+
+
+def result_bytes(case: Case) -> int:
+    """Bytes that the result file of a case takes, about."""
+    itemsize = np.dtype(PRECISIONS[case.run.precision]).itemsize
+    others = sum(name != "u" for name in case.output.fields)
+    return case.problem.grid.nodes * (itemsize + 8 * others) + (1 << 20)
+
+
+def require_memory(backend: Backend, case: Case) -> None:
+    """Refuse a case whose arrays do not fit.
+
+    Raises
+    ------
+    ResourceError
+        If the arrays of the loop need more than the backend has free.
+    """
+    needed = ARRAYS_OF_LOOP[case.solver.loop] * case.problem.grid.nodes * backend.dtype.itemsize
+    memory = backend.memory()
+    if memory is not None and needed > memory[0]:
+        arrays = ARRAYS_OF_LOOP[case.solver.loop]
+        raise ResourceError(
+            f"domain.shape = {list(case.problem.grid.shape)} needs {arrays} arrays, {needed / 2**30:.3g} GiB in "
+            f"{case.run.precision}, and the {backend.name} backend has {memory[0] / 2**30:.3g} GiB free: reduce "
+            "domain.shape, or use run.precision = 'float32'"
+        )
+
+
+@dataclass
+class _Arrays:
+    """The arrays that the run made on the device."""
+
+    u: Array
+    f: Array
+
+    @staticmethod
+    def of(backend: Backend, discretisation: Discretisation) -> _Arrays:
+        shape = discretisation.operator.array_shape
+        return _Arrays(
+            backend.assemble(shape, discretisation.initial), backend.assemble(shape, discretisation.source)
+        )
+
+
+def _relax(
+    backend: Backend,
+    discretisation: Discretisation,
+    arrays: _Arrays,
+    case: Case,
+    observer: Observer | None,
+    interrupted: Callable[[], bool],
+) -> SolveResult:
+    settings = case.solver
+    stopping = Stopping(
+        settings.rtol, settings.atol, settings.norm, settings.max_iterations, settings.check_every
+    )
+    return jacobi(
+        *(backend, discretisation.operator, arrays.u, arrays.f),
+        omega=settings.omega,
+        loop=settings.loop,
+        stopping=stopping,
+        observer=observer,
+        interrupted=interrupted,
+    )
+
+
+def _remove_mean(backend: Backend, discretisation: Discretisation, result: SolveResult) -> None:
+    """Subtract the trapezoidal mean from the solution of a singular problem."""
+    operator, ones, sums = discretisation.operator, result.work, backend.reduction()
+    backend.fill(ones, 1.0)
+    backend.dot(operator, result.u, ones, sums)
+    total = backend.read(sums)[0]
+    backend.dot(operator, ones, ones, sums)
+    backend.axpby(-total / backend.read(sums)[0], ones, 1.0, result.u)
+
+
+def _true_residual(
+    backend: Backend, discretisation: Discretisation, arrays: _Arrays, result: SolveResult, case: Case
+) -> tuple[NDArray[np.float64] | None, float]:
+    """The residual in float64 of the final u, if it is asked for, and its norm."""
+    operator = discretisation.operator
+    u, f, r = result.u, arrays.f, result.work
+    if backend.dtype != np.float64:
+        exact = backends.create(backend.name, np.float64, case.run.threads)
+        u = exact.from_host(backend.to_host(u).astype(np.float64))
+        f = exact.assemble(operator.array_shape, discretisation.source)
+        r = exact.empty(operator.array_shape)
+        backend = exact
+    norms = backend.reduction()
+    backend.residual(operator, u, f, r, norms)
+    norm = Stopping(norm=case.solver.norm).measure(operator, backend.read(norms))
+    return (backend.to_host(r) if "residual" in case.output.fields else None), norm
+
+
+def _verdict(result: SolveResult, residual: float) -> Status:
+    """How the solve ended, by the recomputed residual: the one in the loop has rounding errors of the run's precision."""
+    if result.status in (Status.MAX_ITERATIONS, Status.STAGNATED) and residual <= result.target:
+        return Status.CONVERGED
+    if result.status is Status.CONVERGED and not residual <= result.target:
+        return Status.STAGNATED
+    return result.status
+
+
+def _field(
+    name: str, discretisation: Discretisation, u: NDArray[Any], residual: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """A field of the output, as float64 on the host."""
+    if name == "residual":
+        assert residual is not None
+        return residual
+    values = np.empty(u.shape)
+    offset = _exact_mean(discretisation) if name == "error" else 0.0
+    for start, stop in slabs(u.shape):
+        if name == "f":
+            values[start:stop] = discretisation.f(np, start, stop)
+        elif name == "error":
+            values[start:stop] = u[start:stop] - (discretisation.exact(np, start, stop) - offset)
+        else:
+            raise ValueError(f"unknown field {name!r}")
+    return values
+
+
+def error_norms(discretisation: Discretisation, u: NDArray[Any]) -> ErrorNorms:
+    """The error of u against the exact solution; for a singular problem, against the exact solution with zero mean."""
+    squares = largest = 0.0
+    offset = _exact_mean(discretisation)
+    for start, stop in slabs(u.shape):
+        error = u[start:stop] - (discretisation.exact(np, start, stop) - offset)
+        squares += float(np.sum(error * error))
+        largest = max(largest, float(np.max(np.abs(error))))
+    return ErrorNorms(math.sqrt(squares / u.size), largest)
+
+
+def _exact_mean(discretisation: Discretisation) -> float:
+    """The trapezoidal mean of the exact solution of a singular problem, whose u has zero mean; 0 for any other."""
+    if not discretisation.problem.singular:
+        return 0.0
+    total = volume = 0.0
+    for start, stop in slabs(discretisation.operator.array_shape):
+        weights = discretisation.weights(np, start, stop)
+        total += float(np.sum(weights * discretisation.exact(np, start, stop)))
+        volume += float(np.sum(weights))
+    return total / volume
+
+
+@contextlib.contextmanager
+def _timed(times: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        times[name] = time.perf_counter() - start
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Within, the first interrupt only makes the callable true; a second one interrupts as usual."""
+    seen = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield seen.is_set
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if seen.is_set():
+            raise KeyboardInterrupt
+        log.warning("interrupted: finishing the current sweeps; press Ctrl-C again to stop at once and lose the result")
+        seen.set()
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield seen.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _provenance(backend: Backend, case: Case, started: datetime) -> dict[str, str | int | float]:
+    return {
+        "version": poisson.__version__,
+        "commit": _commit(),
+        "equation": EQUATION,
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "backend": backend.name,
+        "device": backend.device,
+        "precision": case.run.precision,
+        "loop": case.solver.loop,
+        "started": started.isoformat(timespec="seconds"),
+    }
+
+
+def _commit() -> str:
+    """The commit of the checkout that this package is imported from; empty where it is not in one."""
+    folder = Path(__file__).resolve().parent.parent
+    if not (folder / ".git").exists():
+        return ""
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""

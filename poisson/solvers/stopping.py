@@ -1,0 +1,141 @@
+"""When a solve ends, and how it ended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from poisson.discretisation import Operator
+from poisson.solvers.status import Status
+
+WINDOW = 10
+"""So many reads of the norm without a new minimum count as no progress."""
+
+ROUNDING_FACTOR = 4.0
+"""The residual is near its rounding level below this multiple of eps · ‖A‖ · max|u|."""
+
+GROWTH = 1e3
+"""A residual that has grown by this factor diverges: no Jacobi sweep with 0 < ω ≤ 1 does that to any of our operators."""
+
+
+class Observer(Protocol):
+    """Something that watches a solve, such as a progress line."""
+
+    def start(self, target: float, reference: str, max_iterations: int) -> None:
+        """The solve begins: the residual norm to reach, what it is relative to, and the limit on sweeps."""
+
+    def __call__(self, iteration: int, norm: float) -> None:
+        """The residual norm of the iterate after `iteration` sweeps has been read."""
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Tolerances and limits.
+
+    Parameters
+    ----------
+    rtol : float
+        Tolerance relative to the norm of f with its face terms; where that is zero, to the first residual.
+    atol : float
+        Tolerance on the residual norm itself, in U/L².
+    norm : str
+        ``rms`` = sqrt(mean r²) over the unknowns, or ``max`` = max |r|.
+    max_iterations : int
+        Limit on sweeps.
+    check_every : int
+        Sweeps between two reads of the norm; 0 lets the solver choose.
+    """
+
+    rtol: float = 1e-8
+    atol: float = 0.0
+    norm: str = "rms"
+    max_iterations: int = 200_000
+    check_every: int = 0
+
+    def __post_init__(self) -> None:
+        if self.norm not in ("rms", "max"):
+            raise ValueError(f"norm = {self.norm!r}; it must be 'rms' or 'max'")
+        if not (self.rtol >= 0.0 and self.atol >= 0.0):
+            raise ValueError("rtol and atol must be >= 0")
+        if self.max_iterations < 1 or self.check_every < 0:
+            raise ValueError("max_iterations must be >= 1 and check_every >= 0")
+
+    def measure(self, operator: Operator, reduction: tuple[float, float]) -> float:
+        """The norm, from the sum of squares and the maximum that a backend gives."""
+        total, maximum = reduction
+        if self.norm == "rms":
+            return math.sqrt(total / operator.unknowns)
+        # The maximum does not see a NaN; the sum does.
+        return maximum if math.isfinite(total) else total
+
+    def target(self, reference: float) -> float:
+        """The residual norm to reach, in U/L²."""
+        return max(self.atol, self.rtol * reference)
+
+
+@dataclass
+class Monitor:
+    """Judges a solve by the norms that it reads.
+
+    Parameters
+    ----------
+    target : float
+        The norm to reach.
+    first : float
+        The larger of the first residual norm and the norm of the source: growth is measured from it.
+    rounding_level : callable
+        Gives the norm at which rounding stops all progress; asked only when there has been none.
+    """
+
+    target: float
+    first: float
+    rounding_level: Callable[[], float]
+    history: list[tuple[int, float]] = field(default_factory=list)
+    _best: float = math.inf
+    _reads_since_best: int = 0
+
+    def judge(self, iteration: int, norm: float) -> Status | None:
+        """Note a norm; a status if the solve must end."""
+        self.history.append((iteration, norm))
+        if norm <= self.target:
+            return Status.CONVERGED
+        if not math.isfinite(norm) or norm > GROWTH * self.first:
+            return Status.DIVERGED
+        if norm < self._best:
+            self._best = norm
+            self._reads_since_best = 0
+            return None
+        self._reads_since_best += 1
+        if self._reads_since_best >= WINDOW and norm <= self.rounding_level():
+            return Status.STAGNATED
+        return None
+
+
+@dataclass(frozen=True)
+class SolveResult:
+    """How a solver left its arrays.
+
+    Parameters
+    ----------
+    status : Status
+        How it ended, by the norms read in the loop.
+    iterations : int
+        Sweeps done to reach `u`.
+    u : Array
+        The last iterate.
+    work : Array
+        An array of the same shape that the solver no longer needs.
+    target : float
+        The residual norm that counts as converged, in U/L².
+    history : tuple of (int, float)
+        The residual norm, in U/L², of the iterate after so many sweeps, at each read.
+    """
+
+    status: Status
+    iterations: int
+    u: Any
+    work: Any
+    target: float
+    history: tuple[tuple[int, float], ...]

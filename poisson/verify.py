@@ -1,0 +1,169 @@
+"""Verification of a case: against the direct solution of the same discrete problem, and by the order of accuracy."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson import backends, reference, run
+from poisson.case import Case, regrid
+from poisson.discretisation import Discretisation
+from poisson.errors import CaseError
+from poisson.grid import MIN_NODES
+from poisson.solution import Solution
+from poisson.solvers.jacobi import LOOPS
+from poisson.solvers.status import Status
+
+ORDER = 2.0
+ORDER_TOLERANCE = 0.1
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A table with a verdict."""
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    passed: bool
+
+
+def verify(case: Case, refine: int | None = None) -> Report:
+    """Verify a case.
+
+    Parameters
+    ----------
+    case : Case
+        The case; its backend and loop do not matter, because all of them are compared.
+    refine : int, optional
+        Instead of the comparison, solve on so many grids, the case's own last, and observe the order of accuracy.
+
+    Raises
+    ------
+    PoissonError
+        If the grid is too large for the direct solution, or the case gives no exact solution to refine against.
+    """
+    return _compare(case) if refine is None else _refine(case, refine)
+
+
+def _compare(case: Case) -> Report:
+    """Every available backend and both loops against scipy.sparse."""
+    discretisation = Discretisation(case.problem).balanced(np)
+    reference.require_size(discretisation.operator)
+    log.info("direct solution with scipy.sparse")
+    direct = reference.solve(discretisation)
+    rows = []
+    passed = True
+    if case.problem.exact:
+        errors = run.error_norms(discretisation, direct)
+        rows.append(("scipy.sparse", "direct", "", "", "", "", f"{errors.rms:.3e}", f"{errors.max:.3e}", ""))
+    missing = []
+    for info in backends.describe():
+        if not info.available:
+            missing.append(f"{info.name} not compared: {info.reason}")
+            continue
+        for loop in LOOPS:
+            log.info("backend %s, %s loop", info.name, loop)
+            chosen = replace(
+                case, run=replace(case.run, backend=info.name), solver=replace(case.solver, loop=loop)
+            )
+            solution = run.solve(chosen)
+            difference = solution.u - direct
+            allowed = _allowed(discretisation, solution, direct)
+            agrees = _rms(difference) <= allowed and solution.status is Status.CONVERGED
+            passed = passed and agrees
+            rows.append(
+                (
+                    *(info.name, loop, str(solution.iterations)),
+                    *(f"{np.abs(difference).max():.3e}", f"{_rms(difference):.3e}", f"{allowed:.3e}"),
+                    *((f"{solution.error.rms:.3e}", f"{solution.error.max:.3e}") if solution.error else ("", "")),
+                    "ok" if agrees else solution.status.value if solution.status is not Status.CONVERGED else "OFF",
+                )
+            )
+    headers = ("backend", "loop", "sweeps", "max diff", "rms diff", "allowed", "rms error", "max error", "verdict")
+    notes = (
+        "diff: against the direct solution of the same equations; allowed: what the residual left over and rounding "
+        "explain, residual / smallest eigenvalue; error: against equation.exact",
+        *missing,
+    )
+    return Report(f"{case.problem.title or 'case'}: comparison with scipy.sparse", headers, tuple(rows), notes, passed)
+
+
+def _allowed(discretisation: Discretisation, solution: Solution, direct: NDArray[np.float64]) -> float:
+    """A bound on the rms difference from the direct solution.
+
+    In the norm with the trapezoidal weights A is symmetric, so ‖e‖ ≤ ‖r‖ / λ_min there. The weights lie between 2^−d and
+    1. Rounding: u carries eps of its size, and the direct solution eps times the condition number at the worst.
+    """
+    operator = discretisation.operator
+    lowest, highest = operator.eigenvalues()
+    weights = 2.0 ** (0.5 * operator.dimension)
+    per_node = math.sqrt(operator.unknowns / direct.size) if solution.norm == "rms" else 1.0
+    rounding = float(np.finfo(solution.u.dtype).eps) + float(np.finfo(np.float64).eps) * highest / lowest
+    return weights * per_node * solution.residual / lowest + 4.0 * rounding * float(np.abs(direct).max())
+
+
+def _rms(values: NDArray[np.floating]) -> float:
+    return math.sqrt(float(np.mean(values.astype(np.float64) ** 2)))
+
+
+def _refine(case: Case, grids: int) -> Report:
+    """The error against the exact solution on a sequence of grids."""
+    if case.problem.exact is None:
+        raise CaseError(["verify --refine needs equation.exact: give the exact solution as a text"])
+    shapes = refinement_shapes(case, grids)
+    rows = []
+    orders: list[float] = []
+    converged = True
+    before: tuple[float, Solution] | None = None
+    for shape in shapes:
+        log.info("grid %s", " x ".join(map(str, shape)))
+        solution = run.solve(regrid(case, shape))
+        assert solution.error is not None
+        converged = converged and solution.status is Status.CONVERGED
+        spacing = max(solution.problem.grid.spacing)
+        order = ""
+        if before is not None and before[1].error is not None and solution.error.rms > 0.0:
+            orders.append(math.log(before[1].error.rms / solution.error.rms) / math.log(before[0] / spacing))
+            order = f"{orders[-1]:.3f}"
+        rows.append(
+            (
+                *(" x ".join(map(str, shape)), f"{spacing:.4g}", str(solution.iterations), solution.status.value),
+                *(f"{solution.error.rms:.4e}", f"{solution.error.max:.4e}", order),
+            )
+        )
+        before = spacing, solution
+    passed = converged and bool(orders) and abs(orders[-1] - ORDER) <= ORDER_TOLERANCE
+    observed = f"{orders[-1]:.3f}" if orders else "none: the error is zero"
+    notes = (f"observed order on the finest grids: {observed}; expected {ORDER:g} within {ORDER_TOLERANCE:g}",)
+    headers = ("nodes", "spacing", "sweeps", "status", "rms error", "max error", "order")
+    return Report(f"{case.problem.title or 'case'}: order of accuracy", headers, tuple(rows), notes, passed)
+
+
+def refinement_shapes(case: Case, grids: int) -> list[tuple[int, ...]]:
+    """The grids of an order study, coarse to fine: the case's own last, each with half the intervals of the next.
+
+    Raises
+    ------
+    CaseError
+        If the coarsest would have too few nodes.
+    """
+    if grids < 2:
+        raise CaseError([f"verify --refine={grids}: at least 2 grids are needed"])
+    grid = case.problem.grid
+    shapes = []
+    for level in reversed(range(grids)):
+        intervals = [round(count / 2**level) for count in grid.intervals]
+        shapes.append(tuple(n + (not wraps) for n, wraps in zip(intervals, grid.periodic, strict=True)))
+    if min(shapes[0]) < MIN_NODES:
+        raise CaseError(
+            [f"verify --refine={grids}: the coarsest grid would have {min(shapes[0])} nodes along an axis; use fewer grids"]
+        )
+    return shapes

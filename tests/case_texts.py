@@ -1,0 +1,70 @@
+"""Right case files, the words of the messages about wrong ones, and ways to make the one from the other."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poisson.case import Case, from_mapping
+from poisson.errors import CaseError
+
+GOOD = """
+title = "Good"
+
+[equation]
+f = "x*y"
+exact = "x + y"
+
+[parameters]
+k = 3.0
+
+[domain]
+lower = [0.0, 0.0]
+upper = [1.0, 2.0]
+shape = [9, 17]
+
+[boundary]
+x_lower = { dirichlet = 0.0 }
+x_upper = { neumann = "k*y" }
+y = "periodic"
+"""
+
+GOOD_3D = """
+equation = { f = 1.0 }
+domain = { lower = [0, 0, 0], upper = [1, 1, 1], shape = [3, 4, 5] }
+boundary = { all = { dirichlet = "z" } }
+"""
+
+CONDITION = "{ dirichlet = ... } or { neumann = ... }, with a number or a text"
+FACE_KEYS = "all, x, y, x_lower, x_upper, y_lower, y_upper"
+SECTIONS = "title, equation, parameters, domain, boundary, solver, run, output"
+SOLVER_KEYS = "method, omega, loop, rtol, atol, norm, max_iterations, check_every"
+DATA = 'a number, a text, "exact" or a table such as { file = "f.npy" }'
+FACE_DATA = 'a number or a text; "exact" takes the value of equation.exact'
+
+
+def case_of(text: str, folder: Path = Path(), overrides: tuple[str, ...] = ()) -> Case:
+    return from_mapping(tomllib.loads(text), name="case", folder=folder, overrides=overrides)
+
+
+def mistakes_of(text: str, folder: Path = Path(), overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
+    with pytest.raises(CaseError) as caught:
+        case_of(text, folder, overrides)
+    return caught.value.mistakes
+
+
+def edited(path: str, value: str | None, base: str = GOOD) -> dict[str, Any]:
+    """The good case with one value, written as TOML, put at a path, or taken away."""
+    tables = tomllib.loads(base)
+    *outer, last = path.split(".")
+    table = tables
+    for name in outer:
+        table = table.setdefault(name, {})
+    if value is None:
+        del table[last]
+    else:
+        table[last] = tomllib.loads(f"value = {value}")["value"]
+    return tables

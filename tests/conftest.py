@@ -1,0 +1,53 @@
+"""Fixtures: the backends that the tests of operations run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poisson import backends
+from poisson.backends.base import Backend
+from poisson.backends.gpu import GpuBackend
+from poisson.errors import BackendUnavailable
+from tests.emulation import EmulatedRuntime, Order
+
+MakeBackend = Callable[[Any], Backend]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "gpu: needs a GPU and CuPy")
+
+
+def emulated(dtype: Any, order: Order = Order.FORWARD) -> Backend:
+    """The gpu backend on an emulated device."""
+    return GpuBackend(dtype, EmulatedRuntime(order))
+
+
+def real(name: str) -> MakeBackend:
+    """A backend of this machine; the test is skipped where it does not run, with the reason."""
+
+    def make(dtype: Any) -> Backend:
+        try:
+            return backends.create(name, dtype, threads=2)
+        except BackendUnavailable as error:
+            pytest.skip(str(error))
+
+    return make
+
+
+BACKENDS: dict[str, MakeBackend] = {"openmp": real("openmp"), "emulated": emulated, "gpu": real("gpu")}
+"""The backends that are compared with the specification."""
+
+
+@pytest.fixture(params=[np.float64, np.float32], ids=["float64", "float32"])
+def dtype(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=["openmp", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+def backend(request: pytest.FixtureRequest, dtype: Any) -> Backend:
+    """A backend that is not the specification, in either precision."""
+    return BACKENDS[request.param](dtype)

@@ -1,0 +1,110 @@
+"""The runtime of the gpu backend with NumPy in the place of CuPy, and kernels that run on the CPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from tests.emulation.build import build
+from tests.emulation.errors import ArgumentError
+from tests.emulation.kernels import EmulatedModule, Order
+from tests.emulation.memory import Memory
+
+
+class EmulatedRuntime:
+    """An emulated device.
+
+    Parameters
+    ----------
+    order : Order
+        The order in which threads and blocks run. A correct kernel gives the same result in each.
+    seed : int
+        For `Order.SHUFFLED`.
+    cache : Path, optional
+        Where compiled kernels are kept; by default ``build/emulation`` in the repository.
+
+    Notes
+    -----
+    A launch raises `ArgumentError` where it does not fit the kernel, `LaunchError` where the kernel fails, and
+    `GuardError` where it writes outside one of the arrays that it is given. `check_guards` checks all other arrays too.
+    """
+
+    xp: ModuleType = np
+    name = "emulated GPU"
+
+    def __init__(self, order: Order = Order.FORWARD, seed: int = 0, cache: Path | None = None) -> None:
+        self.order = order
+        self.seed = seed
+        self._cache = cache or Path(__file__).parents[2] / "build" / "emulation"
+        self._memory = Memory()
+
+    def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
+        """Compile a kernel source; of the options, those that define a macro (``-DNAME=VALUE``) count.
+
+        Raises
+        ------
+        CompilationError
+            With the compiler's text, if it refuses the source.
+        """
+        library = build(source, tuple(option for option in options if option.startswith("-D")), self._cache)
+        return EmulatedModule(library, self._memory, lambda: (self.order, self.seed))
+
+    def allocate(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
+        """Shape ``(count,)``, aligned to 256 bytes, full of NaN (integers: all bits set), with guards on both sides."""
+        return self._memory.allocate(count, dtype)
+
+    def upload(self, host_array: NDArray[Any], device_array: NDArray[Any]) -> None:
+        """Copy a host array into a device array of its shape and dtype.
+
+        Raises
+        ------
+        ArgumentError
+            If shape or dtype differ, or the target is not device memory.
+        """
+        self._require_device(device_array)
+        if host_array.shape != device_array.shape or host_array.dtype != device_array.dtype:
+            raise ArgumentError(
+                f"upload of {host_array.dtype} {host_array.shape} to {device_array.dtype} {device_array.shape}"
+            )
+        device_array[...] = host_array
+
+    def download(self, device_array: NDArray[Any]) -> NDArray[Any]:
+        """A contiguous copy on the host.
+
+        Raises
+        ------
+        ArgumentError
+            If the array is not device memory.
+        """
+        self._require_device(device_array)
+        return np.array(device_array, order="C")
+
+    def copy(self, source: NDArray[Any], target: NDArray[Any]) -> None:
+        """Copy between device arrays."""
+        target[...] = source
+
+    def synchronize(self) -> None:
+        """Return at once: a launch ends before its call does."""
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        """`function` itself: there are no graphs here."""
+        return function
+
+    def memory(self) -> tuple[int, int]:
+        """Free and total bytes of the machine."""
+        page = os.sysconf("SC_PAGE_SIZE")
+        return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
+
+    def check_guards(self) -> None:
+        """Raise `GuardError` if anything was written before or behind any array that is alive."""
+        self._memory.check_guards()
+
+    def _require_device(self, array: NDArray[Any]) -> None:
+        if self._memory.find(array) is None:
+            raise ArgumentError("the array is host memory: the runtime did not allocate it")

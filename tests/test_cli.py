@@ -1,0 +1,444 @@
+"""The command line: what is refused, what is carried out, and what the user sees."""
+
+import inspect
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import h5py
+import pytest
+from results import make_solution
+
+import poisson.case
+import poisson.run
+import poisson.verify
+from poisson import cli
+from poisson.cli import Info, Solve, Verify, main
+from poisson.errors import CaseError, OutputError
+from poisson.solution import Solution
+from poisson.solvers.status import Status
+from poisson.terminal import installation, summary
+
+ROOT = Path(__file__).parent.parent
+PYTHON = [sys.executable, "-m", "poisson"]
+SEE_SOLVE = "see 'python -m poisson solve --help'"
+REFUSED = [
+    (["slove", "a.toml"], "unknown command 'slove'; did you mean solve?"),
+    (["plot"], "unknown command 'plot'; there is solve, verify and info"),
+    (["a.toml"], "unknown command 'a.toml'; to solve that case: python -m poisson solve a.toml"),
+    (["a.h5"], "unknown command 'a.h5'; to describe that result: python -m poisson info a.h5"),
+    (["--verison"], "unknown option --verison; did you mean --version?"),
+    (
+        ["--set", "a=1", "solve"],
+        "--set stands before the command; write the command first: python -m poisson COMMAND ... --set",
+    ),
+    (["solve"], f"solve needs CASE; {SEE_SOLVE}"),
+    (["solve", "--quiet"], f"solve needs CASE; {SEE_SOLVE}"),
+    (["solve", "a", "b"], "solve takes one CASE; 'b' is too much"),
+    (["solve", "a", "case"], "solve takes one CASE; 'case' is too much"),
+    (["info", "a", "b"], "info takes one FILE; 'b' is too much"),
+    (["solve", "a", "--qiuet"], "unknown option --qiuet for solve; did you mean --quiet?"),
+    (["solve", "a", "--noquiet"], "unknown option --noquiet for solve; did you mean --quiet?"),
+    (["solve", "a", "--out=b"], "unknown option --out for solve; did you mean --output?"),
+    (["solve", "a", "-q"], "unknown option -q for solve; there is --set, --output, --backend, --quiet and --help"),
+    (
+        ["solve", "a", "--", "--trace"],
+        "unknown option -- for solve; there is --set, --output, --backend, --quiet and --help",
+    ),
+    (["solve", "-"], "unknown option - for solve; there is --set, --output, --backend, --quiet and --help"),
+    (
+        ["solve", "a", "--refine=4"],
+        "unknown option --refine for solve; there is --set, --output, --backend, --quiet and --help",
+    ),
+    (
+        ["verify", "a", "--output=b"],
+        "unknown option --output for verify; there is --refine, --set, --backend, --quiet and --help",
+    ),
+    (["info", "--quiet"], "unknown option --quiet for info; there is only --help"),
+    (["solve", "a", "--quiet=no"], "--quiet takes no value; write --quiet alone or leave it out"),
+    (["solve", "a", "--output"], f"--output needs a value: --output=VALUE; {SEE_SOLVE}"),
+    (["solve", "a", "--set", "--quiet"], f"--set needs a value: --set=VALUE; {SEE_SOLVE}"),
+    (["solve", "a", "--output=b", "--output", "c"], "--output is given twice; give it once"),
+    (["solve", "a", "--set", "b"], "--set b: KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
+    (["solve", "a", "--set=", "--quiet"], "--set : KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
+    (["solve", "a", "--set", "=1"], "--set =1: KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
+    (["verify", "a", "--backend=numpy"], "--backend needs --refine: without it, verify compares every backend"),
+    (["verify", "a", "--refine", "x"], "--refine x: a whole number of grids is needed, at least 2"),
+    (["verify", "a", "--refine=1"], "--refine 1: a whole number of grids is needed, at least 2"),
+    (["verify", "a", "--refine=-4"], "--refine -4: a whole number of grids is needed, at least 2"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED)
+def test_a_wrong_line_is_refused_in_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for request in (Solve, Verify, Info):
+        monkeypatch.setattr(request, "execute", lambda self: pytest.fail("carried out"))
+    assert main(words) == 2
+    assert capsys.readouterr() == ("", f"poisson: error: {message}\n")
+
+
+UNDERSTOOD = [
+    (["solve", "a.toml"], Solve("a.toml", (), quiet=False)),
+    (["solve", "--quiet", "a.toml"], Solve("a.toml", (), quiet=True)),
+    (["solve", "1e3"], Solve("1e3", (), quiet=False)),
+    (["solve", "[a]", "--output", "None"], Solve("[a]", ('output.file="None"',), quiet=False)),
+    (["solve", "{'a': 1}", "--output=1e3"], Solve("{'a': 1}", ('output.file="1e3"',), quiet=False)),
+    (["solve", "'a'", "--output=--x"], Solve("'a'", ('output.file="--x"',), quiet=False)),
+    (["solve", "a=b", "--output", "-x"], Solve("a=b", ('output.file="-x"',), quiet=False)),
+    (["solve", "a", "--output", 'é "x"\\'], Solve("a", ('output.file="é \\"x\\"\\\\"',), quiet=False)),
+    (
+        ["solve", "--set", "run.backend=gpu", "a", "--set=b.c=[1, 2]", "--set", "d=x=y", "--backend=numpy"],
+        Solve("a", ("run.backend=gpu", "b.c=[1, 2]", "d=x=y", 'run.backend="numpy"'), quiet=False),
+    ),
+    (["verify", "a"], Verify("a", (), None, quiet=False)),
+    (
+        ["verify", "a", "--refine", "4", "--quiet", "--set=b=1", "--backend", "numpy"],
+        Verify("a", ("b=1", 'run.backend="numpy"'), 4, quiet=True),
+    ),
+    (["info"], Info(None)),
+    (["info", "True"], Info("True")),
+]
+
+
+@pytest.mark.parametrize(("words", "request_expected"), UNDERSTOOD)
+def test_a_line_becomes_a_request_with_the_text_typed(
+    words: list[str], request_expected: cli.Request, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli._bind(words[0], words[1:]) == request_expected
+    assert capsys.readouterr() == ("", "")
+
+
+def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PYTHON, *words], capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_help(words: list[str]) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, cli.HELP + "\n", "")
+
+
+@pytest.mark.parametrize("command", list(cli.COMMANDS))
+def test_help_on_a_command(command: str) -> None:
+    for words in ([command, "--help"], [command, "a.toml", "-h"], [command, "--qiuet", "--help"]):
+        done = run(*words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == inspect.getdoc(cli.COMMANDS[command]) + "\n"
+
+
+def test_help_is_complete_and_fits_a_terminal() -> None:
+    for name, function in cli.COMMANDS.items():
+        text = inspect.getdoc(function) or ""
+        for parameter in inspect.signature(function).parameters.values():
+            shown = f"--{parameter.name}" if parameter.kind is parameter.KEYWORD_ONLY else parameter.name.upper()
+            assert len(re.findall(rf"^  {shown}\b", text, re.MULTILINE)) == 1, (name, shown)
+        assert "Examples:\n" in text and "\nExit codes: 0 " in text
+        assert re.search(rf"^  {name} ", cli.HELP, re.MULTILINE)
+        assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, cli.HELP.splitlines())) <= 100
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from poisson.cli import main; main(['solve', '--help']);"
+        "print(sorted({'numpy', 'scipy', 'h5py', 'fire', 'rich', 'pydantic', 'sympy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.endswith("\n[]\n")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr() == (f"poisson {poisson.__version__}\n", "")
+
+
+class FakeRun:
+    """Stands in for loading and solving; keeps what it was asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.solution: Solution = make_solution(2)
+        self.asked: tuple[object, ...] = ()
+        self.before_end: Callable[[], None] = lambda: None
+        self.case = SimpleNamespace(
+            problem=self.solution.problem,
+            run=SimpleNamespace(precision="float64"),
+            solver=SimpleNamespace(loop="fused"),
+            output=SimpleNamespace(file=path),
+        )
+
+    def load(self, path: str, overrides: tuple[str, ...]) -> SimpleNamespace:
+        self.asked = (path, overrides)
+        return self.case
+
+    def solve(self, case: object, observer: Any) -> Solution:
+        assert case is self.case
+        logging.getLogger("poisson.run").info("backend numpy")
+        logging.getLogger("poisson.run").warning("f is not balanced")
+        observer.start(1e-8, "f", 100)
+        observer(0, 1.0)
+        self.before_end()
+        return self.solution
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRun:
+    fake = FakeRun(tmp_path / "result.h5")
+    monkeypatch.setattr("poisson.case.load", fake.load)
+    monkeypatch.setattr("poisson.run.solve", fake.solve)
+    monkeypatch.setattr("poisson.run.result_bytes", lambda case: 1000)
+    monkeypatch.setattr(
+        "poisson.perf.traffic.sweep_bytes", lambda problem, itemsize, loop: 3.0 * itemsize * problem.grid.nodes
+    )
+    return fake
+
+
+def test_solve_writes_the_result_and_the_summary(
+    fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", "a.toml", "--set", "solver.rtol=1", "--backend", "numpy"]) == 0
+    assert fake.asked == ("a.toml", ("solver.rtol=1", 'run.backend="numpy"'))
+    assert sorted(os.listdir(tmp_path)) == ["result.h5", "result.xmf"]
+    with h5py.File(tmp_path / "result.h5") as file:
+        assert file.attrs["title"] == "A test"
+    out, err = capsys.readouterr()
+    assert out == (
+        f"{summary(fake.solution, 480.0)}\noutput      {tmp_path / 'result.h5'} (ParaView: {tmp_path / 'result.xmf'})\n"
+    )
+    assert err == "backend numpy\npoisson: warning: f is not balanced\n"
+
+
+def test_quiet_shows_only_warnings(fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "--quiet", "a.toml"]) == 0
+    assert (tmp_path / "result.h5").exists()
+    assert capsys.readouterr() == ("", "poisson: warning: f is not balanced\n")
+    fake.solution = replace(fake.solution, status=Status.DIVERGED)
+    assert main(["solve", "--quiet", "a.toml"]) == 1
+    warning = f"poisson: warning: diverged: {Status.DIVERGED.advice}\n"
+    assert capsys.readouterr() == ("", "poisson: warning: f is not balanced\n" + warning)
+
+
+def test_the_log_is_as_it_was_afterwards(fake: FakeRun) -> None:
+    logger = logging.getLogger("poisson")
+    before = (logger.level, logger.propagate, list(logger.handlers))
+    main(["solve", "a.toml"])
+    assert (logger.level, logger.propagate, list(logger.handlers)) == before
+
+
+EXIT_CODES = {
+    Status.CONVERGED: 0,
+    Status.MAX_ITERATIONS: 1,
+    Status.STAGNATED: 1,
+    Status.DIVERGED: 1,
+    Status.INTERRUPTED: 130,
+}
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_the_exit_code_says_how_it_ended_and_the_file_is_there(fake: FakeRun, tmp_path: Path, status: Status) -> None:
+    fake.solution = replace(fake.solution, status=status)
+    assert main(["solve", "a.toml"]) == EXIT_CODES[status]
+    with h5py.File(tmp_path / "result.h5") as file:
+        assert file.attrs["status"] == status.value
+
+
+ERRORS = [
+    (CaseError(["a: b", "c: d"]), 2, "poisson: error: a: b\npoisson: error: c: d\n"),
+    (OutputError("x.h5: full"), 2, "poisson: error: x.h5: full\n"),
+    (
+        MemoryError("8 TiB"),
+        2,
+        'poisson: error: not enough memory (8 TiB); make domain.shape smaller or set run.precision = "float32"\n',
+    ),
+    (
+        MemoryError(),
+        2,
+        'poisson: error: not enough memory; make domain.shape smaller or set run.precision = "float32"\n',
+    ),
+    (KeyboardInterrupt(), 130, "poisson: interrupted\n"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "message"), ERRORS)
+def test_errors(
+    error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: Solve) -> int:
+        raise error
+
+    monkeypatch.setattr(Solve, "execute", fail)
+    assert main(["solve", "a.toml"]) == code
+    assert capsys.readouterr() == ("", message)
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Solve, "execute", lambda self: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["solve", "a.toml"])
+
+
+def test_a_result_that_cannot_be_written_exits_with_2(
+    fake: FakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    fake.case.output.file = folder / "result.h5"
+    fake.before_end = folder.rmdir
+    assert main(["solve", "a.toml"]) == 2
+    out, err = capsys.readouterr()
+    assert out == summary(fake.solution, 480.0) + "\n"
+    error = err.splitlines()[-1]
+    assert error.startswith(f"poisson: error: {fake.case.output.file}: the folder does not exist;")
+    assert h5py.is_hdf5(error.rpartition("the result is saved as ")[2])
+
+
+def test_a_result_that_could_not_be_written_is_not_computed(
+    fake: FakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.before_end = lambda: pytest.fail("solved")
+    fake.case.output.file = tmp_path / "missing" / "result.h5"
+    assert main(["solve", "a.toml"]) == 2
+    message = "the folder does not exist; create it or choose another place with --output"
+    assert capsys.readouterr() == ("", f"poisson: error: {tmp_path / 'missing' / 'result.h5'}: {message}\n")
+    fake.case.output.file = tmp_path / "result.h5"
+    monkeypatch.setattr("poisson.run.result_bytes", lambda case: 1 << 80)
+    assert main(["solve", "a.toml"]) == 2
+    assert "1.21e+12 TB are needed and the disk has " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("passed", "quiet", "code"), [(True, False, 0), (False, False, 1), (True, True, 0), (False, True, 1)]
+)
+def test_verify(
+    fake: FakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    passed: bool,
+    quiet: bool,
+    code: int,
+) -> None:
+    def verify(case: object, refine: int | None) -> SimpleNamespace:
+        assert (case, refine) == (fake.case, 3)
+        return SimpleNamespace(
+            passed=passed, title="Comparison", headers=("backend", "u"), rows=[("numpy", "1e-15")], notes=("note",)
+        )
+
+    monkeypatch.setattr("poisson.verify.verify", verify)
+    assert main(["verify", "a.toml", "--refine=3", "--set=a=1", *(["--quiet"] if quiet else [])]) == code
+    assert fake.asked == ("a.toml", ("a=1",))
+    report = "Comparison\n\nbackend      u\n-------  -----\nnumpy    1e-15\nnote\n"
+    assert capsys.readouterr() == ("" if quiet and passed else report, "")
+
+
+SMALL = ["solve", "cases/unit_square.toml", "--backend", "numpy", "--set", "domain.shape=[17, 17]", "--output"]
+
+
+def test_a_case_from_the_shell_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "result.h5"
+    done = run(*SMALL, str(path), cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("converged: ")
+    assert done.stdout.endswith(f"\noutput      {path} (ParaView: {tmp_path / 'result.xmf'})\n")
+    with h5py.File(path) as file:
+        assert file["u"].shape == (17, 17)
+        assert file["provenance"].attrs["backend"] == "numpy"
+    done = run(*SMALL, str(path), "--set", "solver.max_iterations=10", "--quiet", cwd=ROOT)
+    assert done.returncode == 1
+    assert (done.stdout, done.stderr) == (
+        "",
+        f"poisson: warning: max_iterations: {Status.MAX_ITERATIONS.advice}\n",
+    )
+    with h5py.File(path) as file:
+        assert (file.attrs["converged"], file["provenance"].attrs["iterations"]) == (0, 10)
+
+
+def test_ctrl_c_in_a_solve_writes_the_result_so_far(tmp_path: Path) -> None:
+    path = tmp_path / "result.h5"
+    endless = [
+        "--set",
+        "domain.shape=[129, 129]",
+        "--set",
+        "solver.rtol=0.0",
+        "--set",
+        "solver.max_iterations=100000000",
+    ]
+    command = [*PYTHON, *SMALL, str(path), *endless]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        # The first line comes two seconds into the solve.
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert first.startswith("target: residual 0.000e+00, ")
+    assert "interrupted" in err and "Traceback" not in err
+    assert process.returncode == 130
+    assert out.startswith(f"interrupted: {Status.INTERRUPTED.advice}\n")
+    with h5py.File(path) as file:
+        assert (file.attrs["status"], file.attrs["converged"]) == ("interrupted", 0)
+
+
+def test_info_describes_a_file(fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["solve", "--quiet", "a.toml"])
+    capsys.readouterr()
+    assert main(["info", str(tmp_path / "result.h5")]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{tmp_path / 'result.h5'}: A test\nequation ")
+    assert err == ""
+    assert main(["info", str(tmp_path / "none.h5")]) == 2
+    assert capsys.readouterr() == ("", f"poisson: error: {tmp_path / 'none.h5'}: no such file; check the name\n")
+
+
+def test_info_lists_what_is_installed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        SimpleNamespace(name="gpu", available=False, device="", reason="CuPy is not installed"),
+        SimpleNamespace(name="numpy", available=True, device="CPU", reason=""),
+    ]
+    monkeypatch.setattr("poisson.backends.describe", lambda: rows)
+    assert main(["info"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == (installation(rows) + "\n", "")  # type: ignore[arg-type]
+    lines = out.splitlines()
+    assert lines[2:4] == ["gpu      no         CuPy is not installed", "numpy    yes        CPU"]
+    assert f"h5py      {h5py.__version__}" in lines
+    assert f"Python    {sys.version.split()[0]}" in lines
+
+
+def test_a_reader_that_goes_away_changes_nothing() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w") as closed:
+        done = subprocess.run([*PYTHON, "--help"], stdout=closed, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_terminal_that_lacks_a_letter() -> None:
+    done = run("sølve", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (
+        2,
+        "poisson: error: unknown command 's\\xf8lve'; did you mean solve?\n",
+    )
+
+
+def test_ctrl_c_outside_the_solver_is_one_line() -> None:
+    script = (
+        "import sys, time\nfrom poisson import cli\n"
+        "def wait(self):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
+        "cli.Solve.execute = wait\nsys.exit(cli.main(['solve', 'a.toml']))\n"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "poisson: interrupted\n")
