@@ -35,6 +35,14 @@ inline void store(T* to, Pack<T> pack) {
     std::memcpy(to, &pack, sizeof pack);
 }
 
+// So many values before it is needed, what comes from memory and what comes from the next cache is asked for.
+constexpr int64_t FAR_AHEAD = 512, NEAR_AHEAD = 64;
+
+template <class T>
+inline void prefetch(const T* at, int64_t ahead) {
+    __builtin_prefetch(at + ahead);
+}
+
 // Arrays of more bytes than this do not stay in a cache from one sweep to the next.
 inline bool goes_around_cache(int64_t bytes) { return bytes > int64_t{32} << 20; }
 
@@ -73,6 +81,12 @@ struct PackNorms {
         const Pack<double> size = x < 0.0 ? -x : x;
         sum += x * x;
         maximum = size > maximum ? size : maximum;
+    }
+    void join(double& total, double& largest) const {
+        for (int64_t lane = 0; lane < LANES; ++lane) {
+            total += sum[lane];
+            largest = maximum[lane] > largest ? maximum[lane] : largest;
+        }
     }
 };
 

@@ -148,21 +148,37 @@ double* partial_results(int64_t count) {
         if (memory) poisson_release(memory);
         memory = nullptr;
         capacity = 0;
-        if (poisson_allocate(count, 2 * sizeof(double), &memory)) return nullptr;
+        if (poisson_allocate(count + count / 32, 2 * sizeof(double), &memory)) return nullptr;
         capacity = count;
     }
     return static_cast<double*>(memory);
 }
 
-void join_partials(const double* partial, int64_t count, double* result) {
-    POISSON_REGION(count, (count), (partial, result))
-    for (int64_t group = 0; group < GROUPS; ++group) {
+namespace {
+
+// The pairs of `from`, joined into `groups` pairs; a group takes every groups-th pair, in order.
+void join(const double* from, int64_t count, double* to, int64_t groups) {
+    POISSON_REGION(count, (count, groups), (from, to))
+    for (int64_t group = 0; group < groups; ++group) {
         double sum = 0, maximum = 0;
-        for (int64_t n = count * group / GROUPS; n < count * (group + 1) / GROUPS; ++n) {
-            sum += partial[2 * n];
-            maximum = partial[2 * n + 1] > maximum ? partial[2 * n + 1] : maximum;
+        for (int64_t n = group; n < count; n += groups) {
+            sum += from[2 * n];
+            maximum = from[2 * n + 1] > maximum ? from[2 * n + 1] : maximum;
         }
-        result[2 * group] = sum;
-        result[2 * group + 1] = maximum;
+        to[2 * group] = sum;
+        to[2 * group + 1] = maximum;
     }
+}
+
+}  // namespace
+
+void join_partials(double* partial, int64_t count, double* result) {
+    // On a GPU one step to GROUPS would leave most of it idle: the pairs are first joined in place beyond their end.
+    int64_t spare = count / 32;
+    if (spare > 8 * GROUPS) {
+        join(partial, count, partial + 2 * count, spare);
+        partial += 2 * count;
+        count = spare;
+    }
+    join(partial, count, result, GROUPS);
 }

@@ -21,7 +21,7 @@
 #define POISSON_FLAT_REGION(work, values, pointers) POISSON_REGION(work, values, pointers)
 #define POISSON_SIMD
 inline bool goes_around_cache(int64_t) { return false; }
-constexpr int64_t TILE_X = 1, MARCH_2D = 16, MARCH_3D = 16, BLOCK_BYTES = 0;
+constexpr int64_t TILE_X = 1, BLOCK_BYTES = 0;
 #else
 // Starting a team of threads costs microseconds, and far more on a busy machine: a region of fewer nodes runs on one.
 constexpr int64_t SMALL_WORK = 32768;
@@ -30,13 +30,59 @@ constexpr int64_t SMALL_WORK = 32768;
     POISSON_PRAGMA(omp parallel for simd schedule(static) if ((work) >= SMALL_WORK))
 #define POISSON_SIMD POISSON_PRAGMA(omp simd)
 // Three planes of a block of rows fill about a third of a megabyte, the better part of a core's L2 cache.
-constexpr int64_t TILE_X = INT64_MAX, MARCH_2D = 1, MARCH_3D = 32, BLOCK_BYTES = 131072;
+constexpr int64_t TILE_X = INT64_MAX, BLOCK_BYTES = 131072, PLANES = 64;
 #include "lanes.h"
 #endif
 
 #include "formulas.h"
 
 enum Rule : int32_t { FIXED = 0, MIRROR = 1, WRAP = 2 };
+
+// Rows or planes that a tile has along the slowest axis.
+inline int64_t march_of(int64_t dimension, int64_t nodes) {
+#ifdef POISSON_OFFLOAD
+    // A quarter of a million threads fill a large GPU; more nodes go into longer columns.
+    (void)dimension;
+    const int64_t wanted = nodes >> 18;
+    return wanted < 1 ? 1 : wanted > 64 ? 64 : wanted;
+#else
+    (void)nodes;
+    return dimension == 3 ? PLANES : 1;
+#endif
+}
+
+// An operator in the type of the arrays.
+template <class T>
+struct Local {
+    int64_t dimension, nx, ny, nz, pitch, rules;
+    T weight_x, weight_y, weight_z, c;
+
+    // The rule of a face; faces run x lower, x upper, y lower, …
+    int32_t rule(int face) const { return rules >> 2 * face & 3; }
+    // Whether a node with this index along an axis of n nodes is fixed by the faces of that axis.
+    bool fixed(int64_t index, int64_t n, int axis) const {
+        return (index == 0 && rule(2 * axis) == FIXED) || (index == n - 1 && rule(2 * axis + 1) == FIXED);
+    }
+    int64_t row(int64_t j, int64_t k) const { return pitch * (j + ny * k); }
+};
+
+inline int64_t packed_rules(const poisson_operator& a) {
+    int64_t rules = 0;
+    for (int face = 0; face < 6; ++face) rules |= int64_t(a.rule[face]) << 2 * face;
+    return rules;
+}
+
+// A target region takes scalars with its launch, and a structure by a transfer of its own: so an operator is taken apart
+// before a region and put together in it. POISSON_OPERATOR(T, a, name) declares the parts of *a, POISSON_PARTS(name)
+// lists them as captures, and POISSON_LOCAL(T, name) is the whole.
+#define POISSON_OPERATOR(T, a, name)                                                                            \
+    const int64_t name##_dimension = (a)->dimension, name##_nx = (a)->shape[0], name##_ny = (a)->shape[1],      \
+                  name##_nz = (a)->shape[2], name##_pitch = (a)->pitch, name##_rules = packed_rules(*(a));      \
+    const T name##_x = T((a)->weight[0]), name##_y = T((a)->weight[1]), name##_z = T((a)->weight[2]),           \
+            name##_c = T((a)->c)
+#define POISSON_PARTS(name) \
+    name##_dimension, name##_nx, name##_ny, name##_nz, name##_pitch, name##_rules, name##_x, name##_y, name##_z, name##_c
+#define POISSON_LOCAL(T, name) (Local<T>{POISSON_PARTS(name)})
 
 // The nodes [first, last) along x, the rows [low, high) of the middle axis (0 to 1 in 2D) and the rows or planes
 // [start, stop) of the slowest axis.
@@ -49,12 +95,13 @@ struct Tile {
 struct Tiling {
     int64_t nx, mid, slowest, block, march, columns, blocks, bands;
 
-    Tiling(const poisson_operator& a, int64_t value_bytes)
-        : nx(a.shape[0]),
-          mid(a.dimension == 3 ? a.shape[1] : 1),
-          slowest(a.dimension == 3 ? a.shape[2] : a.shape[1]),
-          block(BLOCK_BYTES / (a.pitch * value_bytes)),
-          march(a.dimension == 3 ? MARCH_3D : MARCH_2D),
+    template <class T>
+    explicit Tiling(const Local<T>& a)
+        : nx(a.nx),
+          mid(a.dimension == 3 ? a.ny : 1),
+          slowest(a.dimension == 3 ? a.nz : a.ny),
+          block(BLOCK_BYTES / (a.pitch * int64_t(sizeof(T)))),
+          march(march_of(a.dimension, nx * mid * slowest)),
           columns(TILE_X >= nx ? 1 : (nx + TILE_X - 1) / TILE_X) {
         block = block < 1 ? 1 : block;
         blocks = (mid + block - 1) / block;
@@ -75,24 +122,21 @@ struct Tiling {
     }
 };
 
-// Calls visit(row, j, k) for each row of a tile.
-template <class Visit>
-inline void for_each_row(const poisson_operator& a, const Tile& tile, Visit visit) {
+// Calls visit(j, k) for each row of a tile.
+template <class T, class Visit>
+inline void for_each_row(const Local<T>& a, const Tile& tile, Visit visit) {
     for (int64_t s = tile.start; s < tile.stop; ++s) {
-        for (int64_t m = tile.low; m < tile.high; ++m) {
-            const int64_t j = a.dimension == 2 ? s : m, k = a.dimension == 2 ? 0 : s;
-            visit(a.pitch * (j + a.shape[1] * k), j, k);
-        }
+        for (int64_t m = tile.low; m < tile.high; ++m) visit(a.dimension == 2 ? s : m, a.dimension == 2 ? 0 : s);
     }
 }
 
 // Reductions leave a pair {sum, maximum} for each tile; join_partials adds them up in a fixed order, in this many groups.
 constexpr int64_t GROUPS = 256;
 
-// Device memory for `count` pairs, kept from call to call; null where there is not enough.
+// Device memory for `count` pairs and their join, kept from call to call; null where there is not enough.
 double* partial_results(int64_t count);
 
 // The pairs of `count` tiles, joined into the GROUPS pairs of a result.
-void join_partials(const double* partial, int64_t count, double* result);
+void join_partials(double* partial, int64_t count, double* result);
 
 #endif

@@ -7,17 +7,6 @@ namespace {
 inline int64_t below(int64_t i, int64_t n, int32_t rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 1; }
 inline int64_t above(int64_t i, int64_t n, int32_t rule) { return i < n - 1 ? i + 1 : rule == WRAP ? 0 : n - 2; }
 
-inline bool is_fixed(int64_t i, int64_t n, const int32_t* rule) {
-    return (rule[0] == FIXED && i == 0) || (rule[1] == FIXED && i == n - 1);
-}
-
-// The operator in the type of the arrays.
-template <class T>
-struct Coefficients {
-    T x, y, z, c;
-    explicit Coefficients(const poisson_operator& a) : x(a.weight[0]), y(a.weight[1]), z(a.weight[2]), c(a.c) {}
-};
-
 // One row of u with the rows beside it.
 template <class T>
 struct Rows {
@@ -25,45 +14,52 @@ struct Rows {
     bool fixed;
 };
 
-template <class T, int DIMENSION>
-inline Rows<T> rows_at(const poisson_operator& a, const T* u, int64_t j, int64_t k) {
-    const int64_t ny = a.shape[1], nz = a.shape[2];
+template <int DIMENSION, class T>
+inline Rows<T> rows_at(const Local<T>& a, const T* u, int64_t j, int64_t k) {
     Rows<T> rows;
-    rows.centre = u + a.pitch * (j + ny * k);
-    rows.y_lower = u + a.pitch * (below(j, ny, a.rule[2]) + ny * k);
-    rows.y_upper = u + a.pitch * (above(j, ny, a.rule[3]) + ny * k);
-    rows.fixed = is_fixed(j, ny, a.rule + 2);
+    rows.centre = u + a.row(j, k);
+    rows.y_lower = u + a.row(below(j, a.ny, a.rule(2)), k);
+    rows.y_upper = u + a.row(above(j, a.ny, a.rule(3)), k);
+    rows.fixed = a.fixed(j, a.ny, 1);
     rows.z_lower = rows.z_upper = rows.centre;
     if (DIMENSION == 3) {
-        rows.z_lower = u + a.pitch * (j + ny * below(k, nz, a.rule[4]));
-        rows.z_upper = u + a.pitch * (j + ny * above(k, nz, a.rule[5]));
-        rows.fixed = rows.fixed || is_fixed(k, nz, a.rule + 4);
+        rows.z_lower = u + a.row(j, below(k, a.nz, a.rule(4)));
+        rows.z_upper = u + a.row(j, above(k, a.nz, a.rule(5)));
+        rows.fixed = rows.fixed || a.fixed(k, a.nz, 2);
     }
     return rows;
 }
 
-template <class T, int DIMENSION>
-inline T apply_at(const Rows<T>& rows, const Coefficients<T>& w, int64_t i, int64_t left, int64_t right) {
+template <int DIMENSION, class T>
+inline T apply_at(const Local<T>& a, const Rows<T>& rows, int64_t i, int64_t left, int64_t right) {
     const T centre = rows.centre[i], x_lower = rows.centre[left], x_upper = rows.centre[right];
     if (DIMENSION == 2)
-        return apply_operator(centre, x_lower, x_upper, rows.y_lower[i], rows.y_upper[i], w.x, w.y, w.c);
+        return apply_operator(centre, x_lower, x_upper, rows.y_lower[i], rows.y_upper[i], a.weight_x, a.weight_y, a.c);
     return apply_operator(centre, x_lower, x_upper, rows.y_lower[i], rows.y_upper[i], rows.z_lower[i], rows.z_upper[i],
-                          w.x, w.y, w.z, w.c);
+                          a.weight_x, a.weight_y, a.weight_z, a.c);
 }
 
-// How the nodes of a row are written: RELAX a sweep, otherwise the residual; NORM with the norms of the residual;
-// STREAM around the cache.
-template <bool RELAX_, bool NORM_, bool STREAM_>
+// What goes to `out` at a node: A u, the residual r = f - A u, or the relaxed value u + scale r.
+enum Kind { APPLY, RESIDUAL, RELAX };
+
+// How the nodes of a row are written; NORM with the norms of the residual; STREAM around the cache.
+template <Kind KIND_, bool NORM_, bool STREAM_>
 struct Mode {
-    static constexpr bool RELAX = RELAX_, NORM = NORM_, STREAM = STREAM_;
+    static constexpr Kind KIND = KIND_;
+    static constexpr bool NORM = NORM_, STREAM = STREAM_;
 };
 
-// r = f - A u, or out = u + scale (f - A u), at one node; the norms go to sum and maximum.
-template <class T, int DIMENSION, class M>
-inline void visit_node(const Rows<T>& rows, const Coefficients<T>& w, const T* f, T* out, T scale, int64_t i,
-                       int64_t left, int64_t right, bool fixed, double& sum, double& maximum) {
-    const T r = fixed ? T(0) : f[i] - apply_at<T, DIMENSION>(rows, w, i, left, right);
-    out[i] = M::RELAX ? relax(rows.centre[i], r, scale) : r;
+// One node; the norms go to sum and maximum.
+template <int DIMENSION, class M, class T>
+inline void visit_node(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t i, int64_t left,
+                       int64_t right, bool fixed, double& sum, double& maximum) {
+    const T au = fixed ? T(0) : apply_at<DIMENSION>(a, rows, i, left, right);
+    if (M::KIND == APPLY) {
+        out[i] = au;
+        return;
+    }
+    const T r = fixed ? T(0) : f[i] - au;
+    out[i] = M::KIND == RELAX ? relax(rows.centre[i], r, scale) : r;
     if (M::NORM) {
         const double x = r, size = x < 0 ? -x : x;
         sum += x * x;
@@ -72,88 +68,94 @@ inline void visit_node(const Rows<T>& rows, const Coefficients<T>& w, const T* f
 }
 
 #ifndef POISSON_OFFLOAD
-// The same at LANES nodes, none of them on an x face.
-template <class T, int DIMENSION, class M>
-inline void visit_pack(const Rows<T>& rows, const Coefficients<T>& w, const T* f, T* out, T scale, int64_t i,
+// LANES nodes, none of them on an x face.
+template <int DIMENSION, class M, class T>
+inline void visit_pack(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t i,
                        PackNorms& norms) {
+    // The rows that come from memory and, in 3D, those that come from the next cache. The hardware's own prefetching
+    // stops at the end of a page, which is a row or two away.
+    prefetch(DIMENSION == 2 ? rows.y_upper + i : rows.z_upper + i, FAR_AHEAD);
+    if (M::KIND != APPLY) prefetch(f + i, FAR_AHEAD);
     const Pack<T> centre = load(rows.centre + i);
     const Pack<T> left = load(rows.centre + i - 1), right = load(rows.centre + i + 1);
     const Pack<T> y_lower = load(rows.y_lower + i), y_upper = load(rows.y_upper + i);
     Pack<T> au;
     if constexpr (DIMENSION == 2) {
-        au = apply_operator(centre, left, right, y_lower, y_upper, spread(w.x), spread(w.y), spread(w.c));
+        au = apply_operator(centre, left, right, y_lower, y_upper, spread(a.weight_x), spread(a.weight_y), spread(a.c));
     } else {
+        prefetch(rows.y_upper + i, NEAR_AHEAD);
+        prefetch(rows.z_lower + i, NEAR_AHEAD);
         const Pack<T> z_lower = load(rows.z_lower + i), z_upper = load(rows.z_upper + i);
-        au = apply_operator(centre, left, right, y_lower, y_upper, z_lower, z_upper, spread(w.x), spread(w.y),
-                            spread(w.z), spread(w.c));
+        au = apply_operator(centre, left, right, y_lower, y_upper, z_lower, z_upper, spread(a.weight_x),
+                            spread(a.weight_y), spread(a.weight_z), spread(a.c));
     }
-    const Pack<T> r = load(f + i) - au;
-    const Pack<T> result = M::RELAX ? relax(centre, r, spread(scale)) : r;
+    Pack<T> result = au;
+    if constexpr (M::KIND != APPLY) {
+        const Pack<T> r = load(f + i) - au;
+        result = M::KIND == RELAX ? relax(centre, r, spread(scale)) : r;
+        if (M::NORM) norms.add<T>(r);
+    }
     if (M::STREAM)
         store_streaming(out + i, result);
     else
         store(out + i, result);
-    if (M::NORM) norms.add<T>(r);
 }
 #endif
 
-// The nodes of one row from `first` to `last`.
-template <class T, int DIMENSION, class M>
-inline void visit_row(const poisson_operator& a, const Coefficients<T>& w, const Rows<T>& rows, const T* f, T* out,
-                      T scale, int64_t first, int64_t last, double& sum, double& maximum) {
-    const int64_t nx = a.shape[0];
-    if (rows.fixed) {
-        for (int64_t i = first; i < last; ++i) out[i] = M::RELAX ? rows.centre[i] : T(0);
-        return;
-    }
-    int64_t i = first;
-    if (i == 0) {
-        visit_node<T, DIMENSION, M>(rows, w, f, out, scale, 0, below(0, nx, a.rule[0]), 1, a.rule[0] == FIXED, sum,
-                                    maximum);
-        i = 1;
-    }
-    const int64_t end = last < nx - 1 ? last : nx - 1;
+// The nodes of a row from `begin` to `end`, none of them on an x face.
+template <int DIMENSION, class M, class T>
+inline void visit_inside(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t begin,
+                         int64_t end, double& sum, double& maximum) {
+    int64_t i = begin;
 #ifndef POISSON_OFFLOAD
     // Rows are aligned, so packs that begin at multiples of LANES are too.
     for (; i < end && i % LANES; ++i)
-        visit_node<T, DIMENSION, M>(rows, w, f, out, scale, i, i - 1, i + 1, false, sum, maximum);
+        visit_node<DIMENSION, M>(a, rows, f, out, scale, i, i - 1, i + 1, false, sum, maximum);
     PackNorms norms;
-    for (; i + LANES <= end; i += LANES) visit_pack<T, DIMENSION, M>(rows, w, f, out, scale, i, norms);
-    if (M::NORM) {
-        for (int64_t lane = 0; lane < LANES; ++lane) {
-            sum += norms.sum[lane];
-            maximum = norms.maximum[lane] > maximum ? norms.maximum[lane] : maximum;
-        }
-    }
+    for (; i + LANES <= end; i += LANES) visit_pack<DIMENSION, M>(a, rows, f, out, scale, i, norms);
+    if (M::NORM) norms.join(sum, maximum);
 #endif
-    for (; i < end; ++i)
-        visit_node<T, DIMENSION, M>(rows, w, f, out, scale, i, i - 1, i + 1, false, sum, maximum);
-    if (i < last)
-        visit_node<T, DIMENSION, M>(rows, w, f, out, scale, i, i - 1, above(i, nx, a.rule[1]), a.rule[1] == FIXED, sum,
-                                    maximum);
+    for (; i < end; ++i) visit_node<DIMENSION, M>(a, rows, f, out, scale, i, i - 1, i + 1, false, sum, maximum);
 }
 
-template <class T, int DIMENSION, class M>
+// The nodes of one row from `first` to `last`.
+template <int DIMENSION, class M, class T>
+inline void visit_row(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t first, int64_t last,
+                      double& sum, double& maximum) {
+    if (rows.fixed) {
+        for (int64_t i = first; i < last; ++i) out[i] = M::KIND == RELAX ? rows.centre[i] : T(0);
+        return;
+    }
+    if (first == 0) {
+        const int64_t left = below(0, a.nx, a.rule(0));
+        visit_node<DIMENSION, M>(a, rows, f, out, scale, 0, left, 1, a.rule(0) == FIXED, sum, maximum);
+    }
+    visit_inside<DIMENSION, M>(a, rows, f, out, scale, first > 1 ? first : 1, last < a.nx - 1 ? last : a.nx - 1, sum,
+                               maximum);
+    if (last == a.nx) {
+        const int64_t right = above(a.nx - 1, a.nx, a.rule(1));
+        visit_node<DIMENSION, M>(a, rows, f, out, scale, a.nx - 1, a.nx - 2, right, a.rule(1) == FIXED, sum, maximum);
+    }
+}
+
+template <int DIMENSION, class M, class T>
 poisson_status visit(const poisson_operator* operator_, const T* u, const T* f, T* out, double omega, double* result) {
-    const poisson_operator a = *operator_;
-    const Tiling tiling(a, sizeof(T));
-    const Coefficients<T> w(a);
-    const T scale = T(omega / a.diagonal);
-    const int64_t tiles = tiling.count();
+    POISSON_OPERATOR(T, operator_, a);
+    const T scale = T(omega / operator_->diagonal);
+    const Tiling all(POISSON_LOCAL(T, a));
+    const int64_t tiles = all.count();
     double* partial = M::NORM ? partial_results(tiles) : nullptr;
     if (M::NORM && !partial) return POISSON_OUT_OF_MEMORY;
-    POISSON_REGION(tiling.nodes(), (a, tiling, w, scale), (u, f, out, partial))
+    POISSON_REGION(all.nodes(), (POISSON_PARTS(a), scale), (u, f, out, partial))
     for (int64_t number = 0; number < tiles; ++number) {
-        const Tile tile = tiling.tile(number);
+        const Local<T> local = POISSON_LOCAL(T, a);
+        const Tile tile = Tiling(local).tile(number);
         double sum = 0, maximum = 0;
-        for (int64_t s = tile.start; s < tile.stop; ++s) {
-            for (int64_t m = tile.low; m < tile.high; ++m) {
-                const int64_t j = DIMENSION == 2 ? s : m, k = DIMENSION == 2 ? 0 : s;
-                const int64_t row = a.pitch * (j + a.shape[1] * k);
-                visit_row<T, DIMENSION, M>(a, w, rows_at<T, DIMENSION>(a, u, j, k), f + row, out + row, scale,
-                                           tile.first, tile.last, sum, maximum);
-            }
-        }
+        for_each_row(local, tile, [&](int64_t j, int64_t k) {
+            const int64_t row = local.row(j, k);
+            visit_row<DIMENSION, M>(local, rows_at<DIMENSION>(local, u, j, k), f + row, out + row, scale, tile.first,
+                                    tile.last, sum, maximum);
+        });
         if (M::NORM) {
             partial[2 * number] = sum;
             partial[2 * number + 1] = maximum;
@@ -166,44 +168,44 @@ poisson_status visit(const poisson_operator* operator_, const T* u, const T* f, 
     return POISSON_SUCCESS;
 }
 
-template <class T, int DIMENSION, bool RELAX>
+template <int DIMENSION, Kind KIND, class T>
 poisson_status visit_with(const poisson_operator* a, const T* u, const T* f, T* out, double omega, double* result) {
     const bool stream = goes_around_cache(a->pitch * a->shape[1] * a->shape[2] * int64_t(sizeof(T)));
     if (result)
-        return stream ? visit<T, DIMENSION, Mode<RELAX, true, true>>(a, u, f, out, omega, result)
-                      : visit<T, DIMENSION, Mode<RELAX, true, false>>(a, u, f, out, omega, result);
-    return stream ? visit<T, DIMENSION, Mode<RELAX, false, true>>(a, u, f, out, omega, result)
-                  : visit<T, DIMENSION, Mode<RELAX, false, false>>(a, u, f, out, omega, result);
+        return stream ? visit<DIMENSION, Mode<KIND, true, true>>(a, u, f, out, omega, result)
+                      : visit<DIMENSION, Mode<KIND, true, false>>(a, u, f, out, omega, result);
+    return stream ? visit<DIMENSION, Mode<KIND, false, true>>(a, u, f, out, omega, result)
+                  : visit<DIMENSION, Mode<KIND, false, false>>(a, u, f, out, omega, result);
 }
 
-template <class T, bool RELAX>
+template <Kind KIND, class T>
 poisson_status residual_or_sweep(const poisson_operator* a, const T* u, const T* f, T* out, double omega,
                                  double* result) {
     if (!a || !u || !f || !out) return POISSON_BAD_ARGUMENT;
-    return a->dimension == 2 ? visit_with<T, 2, RELAX>(a, u, f, out, omega, result)
-                             : visit_with<T, 3, RELAX>(a, u, f, out, omega, result);
+    return a->dimension == 2 ? visit_with<2, KIND>(a, u, f, out, omega, result)
+                             : visit_with<3, KIND>(a, u, f, out, omega, result);
 }
 
-template <class T, int DIMENSION>
+template <int DIMENSION, class M, class T>
 poisson_status laplacian_on(const poisson_operator* operator_, const T* u, T* out) {
-    const poisson_operator a = *operator_;
-    const Tiling tiling(a, sizeof(T));
-    const Coefficients<T> w(a);
-    const int64_t tiles = tiling.count(), nx = a.shape[0];
-    POISSON_REGION(tiling.nodes(), (a, tiling, w), (u, out))
+    POISSON_OPERATOR(T, operator_, a);
+    const Tiling all(POISSON_LOCAL(T, a));
+    const int64_t tiles = all.count();
+    POISSON_REGION(all.nodes(), (POISSON_PARTS(a)), (u, out))
     for (int64_t number = 0; number < tiles; ++number) {
-        const Tile tile = tiling.tile(number);
-        const int64_t begin = tile.first > 1 ? tile.first : 1, end = tile.last < nx - 1 ? tile.last : nx - 1;
-        for (int64_t s = tile.start; s < tile.stop; ++s) {
-            for (int64_t m = tile.low; m < tile.high; ++m) {
-                const int64_t j = DIMENSION == 2 ? s : m, k = DIMENSION == 2 ? 0 : s;
-                if (j == 0 || j == a.shape[1] - 1 || (DIMENSION == 3 && (k == 0 || k == a.shape[2] - 1))) continue;
-                const Rows<T> rows = rows_at<T, DIMENSION>(a, u, j, k);
-                T* to = out + a.pitch * (j + a.shape[1] * k);
-                POISSON_SIMD
-                for (int64_t i = begin; i < end; ++i) to[i] = apply_at<T, DIMENSION>(rows, w, i, i - 1, i + 1);
-            }
-        }
+        const Local<T> local = POISSON_LOCAL(T, a);
+        const Tile tile = Tiling(local).tile(number);
+        const int64_t begin = tile.first > 1 ? tile.first : 1;
+        const int64_t end = tile.last < local.nx - 1 ? tile.last : local.nx - 1;
+        double unused = 0;
+        for_each_row(local, tile, [&](int64_t j, int64_t k) {
+            if (j == 0 || j == local.ny - 1 || (DIMENSION == 3 && (k == 0 || k == local.nz - 1))) return;
+            visit_inside<DIMENSION, M>(local, rows_at<DIMENSION>(local, u, j, k), u, out + local.row(j, k), T(0), begin,
+                                       end, unused, unused);
+        });
+#ifndef POISSON_OFFLOAD
+        if (M::STREAM) store_fence();
+#endif
     }
     return POISSON_SUCCESS;
 }
@@ -211,7 +213,11 @@ poisson_status laplacian_on(const poisson_operator* operator_, const T* u, T* ou
 template <class T>
 poisson_status laplacian(const poisson_operator* a, const T* u, T* out) {
     if (!a || !u || !out) return POISSON_BAD_ARGUMENT;
-    return a->dimension == 2 ? laplacian_on<T, 2>(a, u, out) : laplacian_on<T, 3>(a, u, out);
+    using Stream = Mode<APPLY, false, true>;
+    using Keep = Mode<APPLY, false, false>;
+    if (goes_around_cache(a->pitch * a->shape[1] * a->shape[2] * int64_t(sizeof(T))))
+        return a->dimension == 2 ? laplacian_on<2, Stream>(a, u, out) : laplacian_on<3, Stream>(a, u, out);
+    return a->dimension == 2 ? laplacian_on<2, Keep>(a, u, out) : laplacian_on<3, Keep>(a, u, out);
 }
 
 // The nodes on the faces, numbered: the faces of the slowest axis come first, whole, then those of the next axis
@@ -219,10 +225,11 @@ poisson_status laplacian(const poisson_operator* a, const T* u, T* out) {
 struct Shell {
     int64_t nx, ny, nz, plane, band, sides;
 
-    explicit Shell(const poisson_operator& a)
-        : nx(a.shape[0]),
-          ny(a.shape[1]),
-          nz(a.shape[2]),
+    template <class T>
+    explicit Shell(const Local<T>& a)
+        : nx(a.nx),
+          ny(a.ny),
+          nz(a.nz),
           plane(a.dimension == 3 ? nx * ny : 0),
           band(a.dimension == 3 ? nx * (nz - 2) : nx),
           sides(a.dimension == 3 ? (ny - 2) * (nz - 2) : ny - 2) {}
@@ -252,20 +259,19 @@ struct Shell {
     }
 };
 
-template <class T, int DIMENSION>
+template <int DIMENSION, class T>
 poisson_status boundary_conditions_on(const poisson_operator* operator_, const T* u, T* out) {
-    const poisson_operator a = *operator_;
-    const Shell shell(a);
-    const Coefficients<T> w(a);
-    const int64_t nodes = shell.count();
-    POISSON_REGION(nodes, (a, shell, w), (u, out))
+    POISSON_OPERATOR(T, operator_, a);
+    const int64_t nodes = Shell(POISSON_LOCAL(T, a)).count();
+    POISSON_REGION(nodes, (POISSON_PARTS(a)), (u, out))
     for (int64_t n = 0; n < nodes; ++n) {
+        const Local<T> local = POISSON_LOCAL(T, a);
         int64_t i, j, k;
-        shell.node(n, i, j, k);
-        const Rows<T> rows = rows_at<T, DIMENSION>(a, u, j, k);
-        const bool fixed = rows.fixed || is_fixed(i, a.shape[0], a.rule);
-        const int64_t left = below(i, a.shape[0], a.rule[0]), right = above(i, a.shape[0], a.rule[1]);
-        out[a.pitch * (j + a.shape[1] * k) + i] = fixed ? T(0) : apply_at<T, DIMENSION>(rows, w, i, left, right);
+        Shell(local).node(n, i, j, k);
+        const Rows<T> rows = rows_at<DIMENSION>(local, u, j, k);
+        const bool fixed = rows.fixed || local.fixed(i, local.nx, 0);
+        const int64_t left = below(i, local.nx, local.rule(0)), right = above(i, local.nx, local.rule(1));
+        out[local.row(j, k) + i] = fixed ? T(0) : apply_at<DIMENSION>(local, rows, i, left, right);
     }
     return POISSON_SUCCESS;
 }
@@ -273,26 +279,26 @@ poisson_status boundary_conditions_on(const poisson_operator* operator_, const T
 template <class T>
 poisson_status boundary_conditions(const poisson_operator* a, const T* u, T* out) {
     if (!a || !u || !out) return POISSON_BAD_ARGUMENT;
-    return a->dimension == 2 ? boundary_conditions_on<T, 2>(a, u, out) : boundary_conditions_on<T, 3>(a, u, out);
+    return a->dimension == 2 ? boundary_conditions_on<2>(a, u, out) : boundary_conditions_on<3>(a, u, out);
 }
 
 }  // namespace
 
 #define POISSON_DEFINE(real, suffix)                                                                                 \
     extern "C" poisson_status poisson_laplacian_##suffix(const poisson_operator* a, const real* u, real* out) {      \
-        return laplacian<real>(a, u, out);                                                                           \
+        return laplacian(a, u, out);                                                                           \
     }                                                                                                                \
     extern "C" poisson_status poisson_boundary_conditions_##suffix(const poisson_operator* a, const real* u,         \
                                                                    real* out) {                                      \
-        return boundary_conditions<real>(a, u, out);                                                                 \
+        return boundary_conditions(a, u, out);                                                                 \
     }                                                                                                                \
     extern "C" poisson_status poisson_sweep_##suffix(const poisson_operator* a, const real* u, const real* f,        \
                                                      real* out, double omega, double* result) {                      \
-        return residual_or_sweep<real, true>(a, u, f, out, omega, result);                                           \
+        return residual_or_sweep<RELAX>(a, u, f, out, omega, result);                                           \
     }                                                                                                                \
     extern "C" poisson_status poisson_residual_##suffix(const poisson_operator* a, const real* u, const real* f,     \
                                                         real* r, double* result) {                                   \
-        return residual_or_sweep<real, false>(a, u, f, r, 0.0, result);                                              \
+        return residual_or_sweep<RESIDUAL>(a, u, f, r, 0.0, result);                                              \
     }
 
 POISSON_DEFINE(float, f32)

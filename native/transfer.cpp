@@ -6,14 +6,9 @@ namespace {
 constexpr int64_t RESTRICT_ENTRIES = 4;
 constexpr int64_t PROLONG_ENTRIES = 2;
 
-inline bool is_fixed(const poisson_operator& a, int axis, int64_t index) {
-    return (a.rule[2 * axis] == FIXED && index == 0) ||
-           (a.rule[2 * axis + 1] == FIXED && index == a.shape[axis] - 1);
-}
-
 // The weighted sum over `from` at the node (i, j, k) of another grid. In 2D the z axis has one entry of weight one.
 template <class T, int64_t ENTRIES>
-inline T gather(const poisson_operator& from, const int32_t* index_x, const double* weight_x, const int32_t* index_y,
+inline T gather(const Local<T>& from, const int32_t* index_x, const double* weight_x, const int32_t* index_y,
                 const double* weight_y, const int32_t* index_z, const double* weight_z, const T* values, int64_t i,
                 int64_t j, int64_t k) {
     const bool solid = from.dimension == 3;
@@ -21,7 +16,7 @@ inline T gather(const poisson_operator& from, const int32_t* index_x, const doub
     for (int64_t n_z = 0; n_z < (solid ? ENTRIES : 1); ++n_z) {
         const T w_z = solid ? T(weight_z[ENTRIES * k + n_z]) : T(1);
         if (w_z == 0) continue;
-        const int64_t plane = solid ? from.shape[1] * index_z[ENTRIES * k + n_z] : 0;
+        const int64_t plane = solid ? from.ny * index_z[ENTRIES * k + n_z] : 0;
         for (int64_t n_y = 0; n_y < ENTRIES; ++n_y) {
             const T w_y = T(weight_y[ENTRIES * j + n_y]);
             if (w_y == 0) continue;
@@ -42,24 +37,26 @@ template <class T, int64_t ENTRIES, bool ADD>
 poisson_status transfer(const poisson_operator* from_operator, const poisson_operator* to_operator,
                         const poisson_transfer* tables, const T* values, T* out) {
     if (!from_operator || !to_operator || !tables || !values || !out) return POISSON_BAD_ARGUMENT;
-    const poisson_operator from = *from_operator, to = *to_operator;
-    const Tiling tiling(to, sizeof(T));
-    const int64_t tiles = tiling.count();
+    POISSON_OPERATOR(T, from_operator, from);
+    POISSON_OPERATOR(T, to_operator, to);
+    const Tiling all(POISSON_LOCAL(T, to));
+    const int64_t tiles = all.count();
     const int32_t *index_x = tables->index[0], *index_y = tables->index[1], *index_z = tables->index[2];
     const double *weight_x = tables->weight[0], *weight_y = tables->weight[1], *weight_z = tables->weight[2];
-    POISSON_REGION(tiling.nodes(), (from, to, tiling),
+    POISSON_REGION(all.nodes(), (POISSON_PARTS(from), POISSON_PARTS(to)),
                    (index_x, index_y, index_z, weight_x, weight_y, weight_z, values, out))
     for (int64_t number = 0; number < tiles; ++number) {
-        const Tile tile = tiling.tile(number);
-        for_each_row(to, tile, [&](int64_t offset, int64_t j, int64_t k) {
-            const bool fixed_row = is_fixed(to, 1, j) || (to.dimension == 3 && is_fixed(to, 2, k));
-            T* row = out + offset;
+        const Local<T> source = POISSON_LOCAL(T, from), target = POISSON_LOCAL(T, to);
+        const Tile tile = Tiling(target).tile(number);
+        for_each_row(target, tile, [&](int64_t j, int64_t k) {
+            const bool fixed_row = target.fixed(j, target.ny, 1) || (target.dimension == 3 && target.fixed(k, target.nz, 2));
+            T* row = out + target.row(j, k);
             for (int64_t i = tile.first; i < tile.last; ++i) {
-                const bool fixed = fixed_row || is_fixed(to, 0, i);
+                const bool fixed = fixed_row || target.fixed(i, target.nx, 0);
                 if (fixed && ADD) continue;
                 const T sum = fixed ? T(0)
-                                    : gather<T, ENTRIES>(from, index_x, weight_x, index_y, weight_y, index_z, weight_z,
-                                                         values, i, j, k);
+                                    : gather<T, ENTRIES>(source, index_x, weight_x, index_y, weight_y, index_z,
+                                                         weight_z, values, i, j, k);
                 row[i] = ADD ? row[i] + sum : sum;
             }
         });

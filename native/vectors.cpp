@@ -7,52 +7,48 @@ namespace {
 template <class T>
 poisson_status update(const poisson_operator* operator_, const T* f, const T* au, T* r, T* u, double omega) {
     if (!operator_ || !f || !au || !r || !u) return POISSON_BAD_ARGUMENT;
-    const poisson_operator a = *operator_;
-    const Tiling tiling(a, sizeof(T));
-    const T scale = T(omega / a.diagonal);
-    const int64_t tiles = tiling.count();
-    POISSON_REGION(tiling.nodes(), (a, tiling, scale), (f, au, r, u))
-    for (int64_t number = 0; number < tiles; ++number) {
-        const Tile tile = tiling.tile(number);
-        for_each_row(a, tile, [=](int64_t row, int64_t, int64_t) {
-            POISSON_SIMD
-            for (int64_t i = tile.first; i < tile.last; ++i) {
-                const T residual = f[row + i] - au[row + i];
-                r[row + i] = residual;
-                u[row + i] = relax(u[row + i], residual, scale);
-            }
-        });
+    const int64_t count = operator_->pitch * operator_->shape[1] * operator_->shape[2];
+    const T scale = T(omega / operator_->diagonal);
+    POISSON_FLAT_REGION(count, (scale), (f, au, r, u))
+    for (int64_t n = 0; n < count; ++n) {
+        const T residual = f[n] - au[n];
+        r[n] = residual;
+        u[n] = relax(u[n], residual, scale);
     }
     return POISSON_SUCCESS;
+}
+
+// The sum of squares and the maximum of the values [first, last) of a row.
+template <class T>
+inline void norms_of_row(const T* r, int64_t first, int64_t last, double& sum, double& maximum) {
+    int64_t i = first;
+#ifndef POISSON_OFFLOAD
+    PackNorms norms;
+    for (; i + LANES <= last; i += LANES) norms.add<T>(load(r + i));
+    norms.join(sum, maximum);
+#endif
+    for (; i < last; ++i) {
+        const double x = r[i], size = x < 0 ? -x : x;
+        sum += x * x;
+        maximum = size > maximum ? size : maximum;
+    }
 }
 
 template <class T>
 poisson_status norm(const poisson_operator* operator_, const T* r, double* result) {
     if (!operator_ || !r || !result) return POISSON_BAD_ARGUMENT;
-    const poisson_operator a = *operator_;
-    const Tiling tiling(a, sizeof(T));
-    const int64_t tiles = tiling.count();
+    POISSON_OPERATOR(T, operator_, a);
+    const Tiling all(POISSON_LOCAL(T, a));
+    const int64_t tiles = all.count();
     double* partial = partial_results(tiles);
     if (!partial) return POISSON_OUT_OF_MEMORY;
-    POISSON_REGION(tiling.nodes(), (a, tiling), (r, partial))
+    POISSON_REGION(all.nodes(), (POISSON_PARTS(a)), (r, partial))
     for (int64_t number = 0; number < tiles; ++number) {
-        const Tile tile = tiling.tile(number);
+        const Local<T> local = POISSON_LOCAL(T, a);
+        const Tile tile = Tiling(local).tile(number);
         double sum = 0, maximum = 0;
-        for_each_row(a, tile, [&](int64_t row, int64_t, int64_t) {
-            int64_t i = tile.first;
-#ifndef POISSON_OFFLOAD
-            PackNorms norms;
-            for (; i + LANES <= tile.last; i += LANES) norms.add<T>(load(r + row + i));
-            for (int64_t lane = 0; lane < LANES; ++lane) {
-                sum += norms.sum[lane];
-                maximum = norms.maximum[lane] > maximum ? norms.maximum[lane] : maximum;
-            }
-#endif
-            for (; i < tile.last; ++i) {
-                const double x = r[row + i], size = x < 0 ? -x : x;
-                sum += x * x;
-                maximum = size > maximum ? size : maximum;
-            }
+        for_each_row(local, tile, [&](int64_t j, int64_t k) {
+            norms_of_row(r + local.row(j, k), tile.first, tile.last, sum, maximum);
         });
         partial[2 * number] = sum;
         partial[2 * number + 1] = maximum;
@@ -61,38 +57,48 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* resul
     return POISSON_SUCCESS;
 }
 
-// One half for each mirror face that a node with this index along the axis lies on.
-inline double trapezoidal(const poisson_operator& a, int axis, int64_t index) {
-    const bool lower = index == 0 && a.rule[2 * axis] == MIRROR;
-    const bool upper = index == a.shape[axis] - 1 && a.rule[2 * axis + 1] == MIRROR;
+// One half for each mirror face that a node with this index along an axis of n nodes lies on.
+template <class T>
+inline double trapezoidal(const Local<T>& a, int axis, int64_t index, int64_t n) {
+    const bool lower = index == 0 && a.rule(2 * axis) == MIRROR;
+    const bool upper = index == n - 1 && a.rule(2 * axis + 1) == MIRROR;
     return lower || upper ? 0.5 : 1.0;
+}
+
+// The weighted sum of products of the values [first, last) of a row.
+template <class T>
+inline double dot_of_row(const Local<T>& a, const T* x, const T* y, int64_t first, int64_t last) {
+    double sum = 0;
+    int64_t i = first;
+    for (; i < last && i < 1; ++i) sum += trapezoidal(a, 0, i, a.nx) * double(x[i]) * double(y[i]);
+#ifndef POISSON_OFFLOAD
+    Pack<double> sums = {};
+    for (; i + LANES < last; i += LANES)
+        sums += __builtin_convertvector(load(x + i), Pack<double>) * __builtin_convertvector(load(y + i), Pack<double>);
+    for (int64_t lane = 0; lane < LANES; ++lane) sum += sums[lane];
+#endif
+    for (; i < last; ++i) sum += trapezoidal(a, 0, i, a.nx) * double(x[i]) * double(y[i]);
+    return sum;
 }
 
 template <class T>
 poisson_status dot(const poisson_operator* operator_, const T* x, const T* y, double* result) {
     if (!operator_ || !x || !y || !result) return POISSON_BAD_ARGUMENT;
-    const poisson_operator a = *operator_;
-    const Tiling tiling(a, sizeof(T));
-    const int64_t tiles = tiling.count();
+    POISSON_OPERATOR(T, operator_, a);
+    const Tiling all(POISSON_LOCAL(T, a));
+    const int64_t tiles = all.count();
     double* partial = partial_results(tiles);
     if (!partial) return POISSON_OUT_OF_MEMORY;
-    POISSON_REGION(tiling.nodes(), (a, tiling), (x, y, partial))
+    POISSON_REGION(all.nodes(), (POISSON_PARTS(a)), (x, y, partial))
     for (int64_t number = 0; number < tiles; ++number) {
-        const Tile tile = tiling.tile(number);
+        const Local<T> local = POISSON_LOCAL(T, a);
+        const Tile tile = Tiling(local).tile(number);
         double total = 0;
-        for_each_row(a, tile, [&](int64_t row, int64_t j, int64_t k) {
-            double sum = 0;
-            int64_t i = tile.first;
-            for (; i < tile.last && i < 1; ++i) sum += trapezoidal(a, 0, i) * double(x[row + i]) * double(y[row + i]);
-#ifndef POISSON_OFFLOAD
-            Pack<double> sums = {};
-            for (; i + LANES < tile.last; i += LANES)
-                sums += __builtin_convertvector(load(x + row + i), Pack<double>) *
-                        __builtin_convertvector(load(y + row + i), Pack<double>);
-            for (int64_t lane = 0; lane < LANES; ++lane) sum += sums[lane];
-#endif
-            for (; i < tile.last; ++i) sum += trapezoidal(a, 0, i) * double(x[row + i]) * double(y[row + i]);
-            total += sum * trapezoidal(a, 1, j) * (a.dimension == 3 ? trapezoidal(a, 2, k) : 1.0);
+        for_each_row(local, tile, [&](int64_t j, int64_t k) {
+            const double weight = trapezoidal(local, 1, j, local.ny) *
+                                  (local.dimension == 3 ? trapezoidal(local, 2, k, local.nz) : 1.0);
+            const int64_t row = local.row(j, k);
+            total += weight * dot_of_row(local, x + row, y + row, tile.first, tile.last);
         });
         partial[2 * number] = total;
         partial[2 * number + 1] = 0;

@@ -19,6 +19,9 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from poisson.boundary import FACE_NAMES, Kind, Rule
 from poisson.errors import CaseError, IncompatibleSource
 from poisson.expressions import Expression
@@ -88,6 +91,25 @@ class Operator:
     def axis_rules(self, axis: int) -> tuple[Rule, Rule]:
         """The rules of the lower and the upper face of `axis`."""
         return self.rules[2 * axis], self.rules[2 * axis + 1]
+
+    def part(self, start: int, stop: int) -> tuple[NDArray[np.int64], Operator]:
+        """The operator on the rows (planes in 3D) ``[start, stop)`` of an array, at least two of them.
+
+        Returns
+        -------
+        rows : int array
+            Those rows, with one more on each side where the grid goes on.
+        operator : Operator
+            A on these rows; the rows added are fixed.
+        """
+        count = self.array_shape[0]
+        lower, upper = self.axis_rules(self.dimension - 1)
+        if stop - start == count:
+            return np.arange(count), self
+        below, above = start > 0 or lower is Rule.WRAP, stop < count or upper is Rule.WRAP
+        rows = np.arange(start - below, stop + above) % count
+        rules = (*self.rules[:-2], Rule.FIXED if below else lower, Rule.FIXED if above else upper)
+        return rows, replace(self, shape=(*self.shape[:-1], rows.size), rules=rules)
 
     def eigenvalues(self) -> tuple[float, float]:
         """The smallest non-zero and the largest eigenvalue of A on the unknowns, in 1/L².

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from typing import Any
 
@@ -27,14 +28,12 @@ def matrix(operator: Operator) -> Any:
     """
     from scipy import sparse
 
-    terms = []
+    terms = [operator.c * sparse.eye_array(math.prod(operator.shape), format="csr")] if operator.c else []
     for axis, nodes in enumerate(operator.shape):
         factors = [sparse.eye_array(count, format="csr") for count in operator.shape]
         factors[axis] = operator.weights[axis] * _second_difference(nodes, operator.axis_rules(axis))
         terms.append(reduce(lambda left, right: sparse.kron(right, left, format="csr"), factors))
     a = sum(terms[1:], terms[0])
-    if operator.c:
-        a = a + operator.c * sparse.eye_array(a.shape[0], format="csr")
     free = sparse.diags_array((~fixed_nodes(operator)).ravel().astype(np.float64))
     return sparse.csr_array(free @ a)
 

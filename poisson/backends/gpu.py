@@ -7,7 +7,7 @@ is the runtime of a real device; the tests run this same class on an emulation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -25,9 +25,6 @@ Kernel = Callable[[tuple[int, ...], tuple[int, ...], tuple[Any, ...]], None]
 
 ROW_ALIGNMENT = 16
 """Rows start at multiples of this many values, so that 16-byte accesses stay aligned for every size."""
-
-REDUCE_THREADS = (32, 32)
-"""The one block that joins the partial results of a reduction."""
 
 
 class Module(Protocol):
@@ -51,6 +48,9 @@ class Runtime(Protocol):
     def allocate(self, count: int, dtype: np.dtype[Any]) -> Any:
         """A one-dimensional array of `count` values that are not set."""
 
+    def allocate_shared(self, count: int) -> tuple[Any, Any]:
+        """A few float64 values that kernels write and the host reads: as a kernel argument, and as a host array."""
+
     def upload(self, values: NDArray[Any], array: Any) -> None:
         """Copy a host array of the same shape and type to a device array."""
 
@@ -72,18 +72,48 @@ class Runtime(Protocol):
 
 @dataclass(frozen=True)
 class Shape:
-    """Threads of a block along x and y, and nodes that a thread visits along the slowest axis."""
+    """How a kernel is cut up.
+
+    Parameters
+    ----------
+    block_x, block_y : int
+        Threads of a block along x and y.
+    march : int
+        Nodes that a thread visits along the slowest axis.
+    unroll : int
+        How many of them the compiler takes together.
+    """
 
     block_x: int
     block_y: int
     march: int
+    unroll: int = 1
 
 
-STENCIL_SHAPES = {2: Shape(32, 8, 8), 3: Shape(32, 8, 16)}
+STENCIL_SHAPES = {
+    ("laplacian", 2): Shape(32, 4, 2, 2),
+    ("laplacian", 3): Shape(32, 4, 16, 2),
+    ("sweep", 2): Shape(64, 2, 4, 4),
+    ("sweep", 3): Shape(32, 8, 8, 8),
+    ("sweep_norm", 2): Shape(128, 2, 32, 2),
+    ("sweep_norm", 3): Shape(32, 4, 16, 1),
+}
+"""The fastest shapes found on an H200, by kind of kernel and dimension; docs/performance.md has the numbers."""
+
 VECTOR_SHAPE = Shape(32, 8, 8)
-SMALL_MARCH = 1
-"""On a grid that would not fill a device otherwise, a thread visits this many nodes."""
+REDUCE_SHAPE = Shape(32, 32, 1)
+"""The one block that joins the partial results of a reduction."""
+
 SMALL_GRID = 1 << 20
+"""With fewer unknowns a device would not be full: a thread then visits one node along the slowest axis."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where a reduction leaves its results: as a kernel argument, and as the host sees them after waiting."""
+
+    argument: Any
+    values: Any
 
 
 class GpuBackend(Backend):
@@ -146,12 +176,12 @@ class GpuBackend(Backend):
 
         return copy, 16.0 * count
 
-    def reduction(self) -> Reduction:
-        return self._runtime.allocate(2, np.dtype(np.float64))
+    def reduction(self) -> Result:
+        return Result(*self._runtime.allocate_shared(2))
 
-    def read(self, result: Reduction) -> tuple[float, float]:
-        values = self._runtime.download(result)
-        return float(values[0]), float(values[1])
+    def read(self, result: Result) -> tuple[float, float]:
+        self._runtime.synchronize()
+        return float(result.values[0]), float(result.values[1])
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
@@ -171,12 +201,12 @@ class GpuBackend(Backend):
     # ---- stencils
 
     def laplacian(self, operator: Operator, u: Array, out: Array) -> None:
-        shape = self._stencil_shape(operator)
-        grid = self._march_grid(tuple(n - 2 for n in operator.shape), shape, 1)
+        shape = self._stencil_shape("laplacian", operator)
+        grid = self._march_grid(operator, shape)
         self._launch("stencil", "laplacian", shape, operator, grid, (u, out, *self._geometry(operator, u)))
 
     def boundary_conditions(self, operator: Operator, u: Array, out: Array) -> None:
-        shape = self._stencil_shape(operator)
+        shape = VECTOR_SHAPE
         nodes = np.prod(operator.shape, dtype=np.int64) - np.prod([n - 2 for n in operator.shape], dtype=np.int64)
         grid = (_blocks(int(nodes), shape.block_x * shape.block_y), 1, 1)
         self._launch("stencil", "boundary_conditions", shape, operator, grid, (u, out, *self._geometry(operator, u)))
@@ -235,8 +265,8 @@ class GpuBackend(Backend):
     def _march(
         self, name: str, operator: Operator, arrays: Sequence[Array], scalars: Sequence[Any], result: Reduction | None
     ) -> None:
-        shape = self._stencil_shape(operator)
-        grid = self._march_grid(operator.shape, shape, self._width)
+        shape = self._stencil_shape("sweep" if result is None else "sweep_norm", operator)
+        grid = self._march_grid(operator, shape)
         arguments = (*arrays, *self._geometry(operator, arrays[0]), *scalars)
         if result is None:
             self._launch("stencil", name, shape, operator, grid, arguments)
@@ -257,7 +287,7 @@ class GpuBackend(Backend):
         operator: Operator | None,
         grid: tuple[int, int, int],
         arguments: tuple[Any, ...],
-        result: Reduction,
+        result: Result,
     ) -> None:
         """Launch a kernel that leaves partial results, and the one that joins them."""
         count = grid[0] * grid[1] * grid[2]
@@ -265,8 +295,8 @@ class GpuBackend(Backend):
             self._runtime.synchronize()
             self._partial = self._runtime.allocate(2 * count, np.dtype(np.float64))
         self._launch(source, name, shape, operator, grid, (*arguments, self._partial))
-        joining = Shape(*REDUCE_THREADS, 1)
-        self._launch("vectors", "reduce", joining, None, (1, 1, 1), (self._partial, np.int64(count), result))
+        arguments = (self._partial, np.int64(count), result.argument)
+        self._launch("vectors", "reduce", REDUCE_SHAPE, None, (1, 1, 1), arguments)
 
     def _launch(
         self,
@@ -297,6 +327,7 @@ class GpuBackend(Backend):
             f"-DBLOCK_X={shape.block_x}",
             f"-DBLOCK_Y={shape.block_y}",
             f"-DMARCH={shape.march}",
+            f"-DUNROLL={shape.unroll}",
             *(f"-DRULE_{name}={int(rule)}" for name, rule in zip(names, faces, strict=True)),
         )
 
@@ -319,16 +350,15 @@ class GpuBackend(Backend):
         grid = (_blocks(nx, self._width * shape.block_x), min(_blocks(rows, shape.block_y * shape.march), 65535), 1)
         return grid, (np.int32(nx), np.int64(rows), self._pitch(array))
 
-    def _stencil_shape(self, operator: Operator) -> Shape:
-        shape = STENCIL_SHAPES[operator.dimension]
-        small = operator.unknowns < SMALL_GRID
-        return Shape(shape.block_x, shape.block_y, SMALL_MARCH) if small else shape
+    def _stencil_shape(self, kind: str, operator: Operator) -> Shape:
+        shape = STENCIL_SHAPES[kind, operator.dimension]
+        return replace(shape, march=1, unroll=1) if operator.unknowns < SMALL_GRID else shape
 
-    def _march_grid(self, nodes: Sequence[int], shape: Shape, width: int) -> tuple[int, int, int]:
-        columns = _blocks(nodes[0], width * shape.block_x)
-        if len(nodes) == 2:
-            return columns, _blocks(nodes[1], shape.block_y * shape.march), 1
-        return columns, _blocks(nodes[1], shape.block_y), _blocks(nodes[2], shape.march)
+    def _march_grid(self, operator: Operator, shape: Shape) -> tuple[int, int, int]:
+        columns = _blocks(operator.shape[0], self._width * shape.block_x)
+        if operator.dimension == 2:
+            return columns, _blocks(operator.shape[1], shape.block_y * shape.march), 1
+        return columns, _blocks(operator.shape[1], shape.block_y), _blocks(operator.shape[2], shape.march)
 
     def _transfer_tables(self, transfer: Transfer) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The tables of (restrict, prolong_add) on the device: index and weight of each axis; z repeats y in 2D."""

@@ -1,7 +1,8 @@
 // What differs between CUDA, HIP and the tests' emulation on a CPU, and the types that every kernel uses.
 //
 // Options: REAL (float or double), DIMENSION (2 or 3), RULE_XL … RULE_ZU (the rules of the faces),
-// BLOCK_X, BLOCK_Y (threads of a block), MARCH (nodes a thread visits along the slowest axis).
+// BLOCK_X, BLOCK_Y (threads of a block), MARCH (nodes a thread visits along the slowest axis), UNROLL (how many of them
+// the compiler takes together).
 
 typedef REAL real;
 typedef long long index_t;  // a grid may have more than 2^31 nodes

@@ -21,8 +21,9 @@ __device__ __forceinline__ bool is_fixed(int i, int n, int lower, int upper) {
     return (lower == FIXED && i == 0) || (upper == FIXED && i == n - 1);
 }
 
-// Calls emit(offset, i, centre, au, fixed) for each pack of nodes: its place in the array, the x index of its first
-// node, u there, A u there, and which of its nodes are fixed. Nodes past the end of a row have no meaning.
+// Calls emit(offset, i, s, centre, au, fixed) for each pack of nodes: its place in the array, the x index of its first
+// node, its index along the slowest axis, u there, A u there, and which of its nodes are fixed. Nodes past the end of a
+// row have no meaning.
 template <class Emit>
 __device__ __forceinline__ void march(const real* __restrict__ u, int nx, int ny, int nz, index_t pitch, real weight_x,
                                       real weight_y, real weight_z, real c, Emit emit) {
@@ -52,7 +53,7 @@ __device__ __forceinline__ void march(const real* __restrict__ u, int nx, int ny
     index_t offset = column + stride * first;
     Pack lower = load(u + column + stride * below(first, slowest, RULE_SL));
     Pack centre = load(u + offset);
-#pragma unroll 4
+#pragma unroll UNROLL
     for (int s = first; s < last; ++s) {
         const Pack upper = load(u + column + stride * above(s, slowest, RULE_SU));
         const real x_lower = u[offset + to_x_lower];
@@ -76,7 +77,7 @@ __device__ __forceinline__ void march(const real* __restrict__ u, int nx, int ny
 #endif
             fixed[n] = fixed_row || is_fixed(i + n, nx, RULE_XL, RULE_XU) || is_fixed(s, slowest, RULE_SL, RULE_SU);
         }
-        emit(offset, i, centre, au, fixed);
+        emit(offset, i, s, centre, au, fixed);
         lower = centre;
         centre = upper;
         offset += stride;
@@ -86,38 +87,25 @@ __device__ __forceinline__ void march(const real* __restrict__ u, int nx, int ny
 // out = A u at the nodes that lie on no face; the others keep their values.
 KERNEL poisson_laplacian(const real* __restrict__ u, real* __restrict__ out, int nx, int ny, int nz, index_t pitch,
                          real weight_x, real weight_y, real weight_z, real c) {
-    const int i = 1 + blockIdx.x * BLOCK_X + threadIdx.x;
 #if DIMENSION == 2
-    const int first = 1 + (blockIdx.y * BLOCK_Y + threadIdx.y) * MARCH;
-    const int end = ny - 1;
-    const index_t stride = pitch;
-    if (i >= nx - 1) return;
-    index_t offset = i + stride * first;
+    const int slowest = ny;
 #else
-    const int j = 1 + blockIdx.y * BLOCK_Y + threadIdx.y;
-    const int first = 1 + blockIdx.z * MARCH;
-    const int end = nz - 1;
-    const index_t stride = pitch * ny;
-    if (i >= nx - 1 || j >= ny - 1) return;
-    index_t offset = i + pitch * j + stride * first;
+    const int slowest = nz;
+    const int j = blockIdx.y * BLOCK_Y + threadIdx.y;
+    if (j == 0 || j >= ny - 1) return;
 #endif
-    if (first >= end) return;
-    const int last = first + MARCH < end ? first + MARCH : end;
-    real lower = u[offset - stride];
-    real centre = u[offset];
-#pragma unroll 4
-    for (int s = first; s < last; ++s) {
-        const real upper = u[offset + stride];
-#if DIMENSION == 2
-        out[offset] = apply_operator(centre, u[offset - 1], u[offset + 1], lower, upper, weight_x, weight_y, c);
-#else
-        out[offset] = apply_operator(centre, u[offset - 1], u[offset + 1], u[offset - pitch], u[offset + pitch], lower,
-                                     upper, weight_x, weight_y, weight_z, c);
-#endif
-        lower = centre;
-        centre = upper;
-        offset += stride;
-    }
+    march(u, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c,
+          [&](index_t offset, int i, int s, const Pack&, const Pack& au, const bool(&)[WIDTH]) {
+              if (s == 0 || s == slowest - 1) return;
+              if (i > 0 && i + WIDTH < nx) {
+                  store_streaming(out + offset, au);
+                  return;
+              }
+#pragma unroll
+              for (int n = 0; n < WIDTH; ++n) {
+                  if (i + n > 0 && i + n < nx - 1) out[offset + n] = au.node[n];
+              }
+          });
 }
 
 // out = A u at the nodes on the faces, by the rules of the faces; zero at fixed nodes, so that f - out is zero there.
@@ -187,7 +175,7 @@ __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, co
     double sum = 0;
     double maximum = 0;
     march(u, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c,
-          [&](index_t offset, int i, const Pack& centre, const Pack& au, const bool(&fixed)[WIDTH]) {
+          [&](index_t offset, int i, int, const Pack& centre, const Pack& au, const bool(&fixed)[WIDTH]) {
               const Pack source = load(f + offset);
               Pack result;
 #pragma unroll

@@ -86,11 +86,18 @@ KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int n
 
 // The partial results of `count` blocks, joined in a fixed order by one block.
 KERNEL poisson_reduce(const double* __restrict__ partial, index_t count, double* result) {
+    struct alignas(16) Pair {
+        double sum, maximum;
+    };
+    const Pair* pairs = reinterpret_cast<const Pair*>(partial);
     double sum = 0;
     double maximum = 0;
+    // One block has the whole latency of memory to itself: many loads must be under way before the first is used.
+#pragma unroll 8
     for (index_t slot = threadIdx.x + BLOCK_X * threadIdx.y; slot < count; slot += BLOCK_X * BLOCK_Y) {
-        sum += partial[2 * slot];
-        maximum = larger(maximum, partial[2 * slot + 1]);
+        const Pair pair = pairs[slot];
+        sum += pair.sum;
+        maximum = larger(maximum, pair.maximum);
     }
     reduce_block(sum, maximum, result);
 }

@@ -16,6 +16,9 @@ WINDOW = 10
 ROUNDING_FACTOR = 4.0
 """The residual is near its rounding level below this multiple of eps · ‖A‖ · max|u|."""
 
+SMALLEST_SUM = 1e-280
+"""Below this, squares that underflow may be missing in a sum of squares."""
+
 GROWTH = 1e3
 """A residual that has grown by this factor diverges: no Jacobi sweep with 0 < ω ≤ 1 does that to any of our operators."""
 
@@ -63,12 +66,17 @@ class Stopping:
             raise ValueError("max_iterations must be >= 1 and check_every >= 0")
 
     def measure(self, operator: Operator, reduction: tuple[float, float]) -> float:
-        """The norm, from the sum of squares and the maximum that a backend gives."""
+        """The norm, from the sum of squares and the maximum that a backend gives.
+
+        Where the squares leave the range of float64, the maximum stands for the rms norm, which it bounds from above.
+        """
         total, maximum = reduction
-        if self.norm == "rms":
-            return math.sqrt(total / operator.unknowns)
-        # The maximum does not see a NaN; the sum does.
-        return maximum if math.isfinite(total) else total
+        if math.isnan(total):
+            # The maximum does not see a NaN; the sum does.
+            return total
+        if self.norm == "max" or not SMALLEST_SUM <= total < math.inf:
+            return maximum
+        return math.sqrt(total / operator.unknowns)
 
     def target(self, reference: float) -> float:
         """The residual norm to reach, in U/L²."""
@@ -98,11 +106,13 @@ class Monitor:
 
     def judge(self, iteration: int, norm: float) -> Status | None:
         """Note a norm; a status if the solve must end."""
-        self.history.append((iteration, norm))
-        if norm <= self.target:
-            return Status.CONVERGED
+        if not self.history or iteration > self.history[-1][0]:
+            self.history.append((iteration, norm))
+        # A norm of f that is infinite makes the target infinite too.
         if not math.isfinite(norm) or norm > GROWTH * self.first:
             return Status.DIVERGED
+        if norm <= self.target:
+            return Status.CONVERGED
         if norm < self._best:
             self._best = norm
             self._reads_since_best = 0
@@ -130,7 +140,7 @@ class SolveResult:
     target : float
         The residual norm that counts as converged, in U/L².
     history : tuple of (int, float)
-        The residual norm, in U/L², of the iterate after so many sweeps, at each read.
+        The residual norm, in U/L², of the iterate after so many sweeps, at each read; an iterate stands there once.
     """
 
     status: Status

@@ -59,6 +59,11 @@ class EmulatedRuntime:
         """Shape ``(count,)``, aligned to 256 bytes, full of NaN (integers: all bits set), with guards on both sides."""
         return self._memory.allocate(count, dtype)
 
+    def allocate_shared(self, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Values that the host sees as the kernels write them."""
+        values = self.allocate(count, np.float64)
+        return values, values
+
     def upload(self, host_array: NDArray[Any], device_array: NDArray[Any]) -> None:
         """Copy a host array into a device array of its shape and dtype.
 
