@@ -15,6 +15,9 @@
 extern "C" {
 #endif
 
+/* The library hides everything but this interface. */
+#pragma GCC visibility push(default)
+
 typedef enum {
     POISSON_SUCCESS = 0,
     POISSON_OUT_OF_MEMORY = 1,
@@ -92,6 +95,8 @@ POISSON_OPERATIONS(float, f32)
 POISSON_OPERATIONS(double, f64)
 
 #undef POISSON_OPERATIONS
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

@@ -19,37 +19,24 @@
 #define POISSON_REGION(work, values, pointers) \
     POISSON_PRAGMA(omp target teams distribute parallel for firstprivate values is_device_ptr pointers)
 #define POISSON_FLAT_REGION(work, values, pointers) POISSON_REGION(work, values, pointers)
-#define POISSON_SIMD
 inline bool goes_around_cache(int64_t) { return false; }
 constexpr int64_t TILE_X = 1, BLOCK_BYTES = 0;
+// A quarter of a million threads fill a large GPU; more nodes go into longer columns.
+constexpr int64_t THREADS = int64_t{1} << 18, LONGEST_MARCH = 64;
 #else
 // Starting a team of threads costs microseconds, and far more on a busy machine: a region of fewer nodes runs on one.
 constexpr int64_t SMALL_WORK = 32768;
 #define POISSON_REGION(work, values, pointers) POISSON_PRAGMA(omp parallel for schedule(static) if ((work) >= SMALL_WORK))
 #define POISSON_FLAT_REGION(work, values, pointers) \
     POISSON_PRAGMA(omp parallel for simd schedule(static) if ((work) >= SMALL_WORK))
-#define POISSON_SIMD POISSON_PRAGMA(omp simd)
 // Three planes of a block of rows fill about a third of a megabyte, the better part of a core's L2 cache.
-constexpr int64_t TILE_X = INT64_MAX, BLOCK_BYTES = 131072, PLANES = 64;
+constexpr int64_t TILE_X = INT64_MAX, BLOCK_BYTES = 131072, PLANES = 32;
 #include "lanes.h"
 #endif
 
 #include "formulas.h"
 
 enum Rule : int32_t { FIXED = 0, MIRROR = 1, WRAP = 2 };
-
-// Rows or planes that a tile has along the slowest axis.
-inline int64_t march_of(int64_t dimension, int64_t nodes) {
-#ifdef POISSON_OFFLOAD
-    // A quarter of a million threads fill a large GPU; more nodes go into longer columns.
-    (void)dimension;
-    const int64_t wanted = nodes >> 18;
-    return wanted < 1 ? 1 : wanted > 64 ? 64 : wanted;
-#else
-    (void)nodes;
-    return dimension == 3 ? PLANES : 1;
-#endif
-}
 
 // An operator in the type of the arrays.
 template <class T>
@@ -101,9 +88,15 @@ struct Tiling {
           mid(a.dimension == 3 ? a.ny : 1),
           slowest(a.dimension == 3 ? a.nz : a.ny),
           block(BLOCK_BYTES / (a.pitch * int64_t(sizeof(T)))),
-          march(march_of(a.dimension, nx * mid * slowest)),
+          march(1),
           columns(TILE_X >= nx ? 1 : (nx + TILE_X - 1) / TILE_X) {
         block = block < 1 ? 1 : block;
+#ifdef POISSON_OFFLOAD
+        march = nx * mid * slowest / THREADS;
+        march = march < 1 ? 1 : march > LONGEST_MARCH ? LONGEST_MARCH : march;
+#else
+        if (a.dimension == 3) march = PLANES;
+#endif
         blocks = (mid + block - 1) / block;
         bands = (slowest + march - 1) / march;
     }

@@ -79,9 +79,7 @@ class Operator:
     @property
     def unknowns(self) -> int:
         """Nodes that are not fixed."""
-        return math.prod(
-            nodes - self.axis_rules(axis).count(Rule.FIXED) for axis, nodes in enumerate(self.shape)
-        )
+        return math.prod(nodes - self.axis_rules(axis).count(Rule.FIXED) for axis, nodes in enumerate(self.shape))
 
     @property
     def singular(self) -> bool:
@@ -117,12 +115,13 @@ class Operator:
         The eigenvectors are products of sines and cosines, so both are known in closed form (G. Strang, "The discrete
         cosine transform", SIAM Review 41, 1999, section 2).
         """
+        # The second lowest is asked for only where the lowest of every axis is zero.
         lowest, second, highest = 0.0, math.inf, 0.0
         for axis, (nodes, weight) in enumerate(zip(self.shape, self.weights, strict=True)):
             angles = _extreme_angles(nodes, self.axis_rules(axis))
             low, next_low, high = (4.0 * weight * math.sin(angle) ** 2 for angle in angles)
             lowest += low
-            second = min(second, next_low - low)
+            second = min(second, next_low)
             highest += high
         lowest += self.c
         return lowest if lowest > 0.0 else second, highest + self.c
@@ -280,8 +279,9 @@ class Discretisation:
         volume = math.prod(self.problem.grid.extent)
         if not balance.compatible:
             raise IncompatibleSource(
-                f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but {numbers}, and the grid explains at most "
-                f"{balance.tolerance:.2g}: subtract {balance.defect / volume:.6g} from equation.f, or correct the boundary"
+                f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but {numbers}, and the grid explains at "
+                f"most {balance.tolerance:.2g}: subtract {balance.defect / volume:.6g} from equation.f, or correct the "
+                "boundary"
             )
         log.info("singular problem (no dirichlet face, c = 0): %s; removed from f, u gets zero mean", numbers)
         return replace(self, shift=balance.defect / volume)

@@ -1,7 +1,7 @@
 """A uniform grid of nodes on a box.
 
-Tuples run in the order x, y(, z). Arrays are C-ordered with x contiguous, so their shape is the reverse: ``(ny, nx)`` or
-``(nz, ny, nx)``. On a periodic axis the last node repeats the first and is not stored.
+Tuples run in the order x, y(, z). Arrays are C-ordered with x contiguous, so their shape is the reverse: ``(ny, nx)``
+or ``(nz, ny, nx)``. On a periodic axis the last node repeats the first and is not stored.
 """
 
 from __future__ import annotations

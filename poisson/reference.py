@@ -1,4 +1,4 @@
-"""The same discrete operator as a scipy.sparse matrix, and its direct solution: what everything else is verified against."""
+"""The same discrete operator as a scipy.sparse matrix, and its direct solution: what all else is verified against."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 import poisson
 from poisson import backends
 from poisson.backends.base import Array, Backend
+from poisson.backends.host import host_memory
 from poisson.case import Case
 from poisson.discretisation import Discretisation
 from poisson.errors import ResourceError
@@ -62,7 +63,8 @@ def solve(case: Case, observer: Observer | None = None) -> Solution:
     Raises
     ------
     PoissonError
-        If the backend is not available, memory is short, the data are not finite, or a singular problem has no solution.
+        If the backend is not available, memory is short, the data are not finite, or a singular problem has no
+        solution.
     """
     times: dict[str, float] = {}
     problem = case.problem
@@ -70,8 +72,8 @@ def solve(case: Case, observer: Observer | None = None) -> Solution:
     started = datetime.now(UTC)
     with _timed(times, "setup"), np.errstate(all="ignore"):
         backend = backends.create(case.run.backend, dtype, case.run.threads)
-        discretisation = Discretisation(problem).balanced(np)
         require_memory(backend, case)
+        discretisation = Discretisation(problem).balanced(np)
         arrays = _Arrays.of(backend, discretisation)
     with _timed(times, "solve"), np.errstate(all="ignore"), _interrupts() as interrupted:
         result = _relax(backend, discretisation, arrays, case, observer, interrupted)
@@ -113,17 +115,20 @@ def require_memory(backend: Backend, case: Case) -> None:
     Raises
     ------
     ResourceError
-        If the arrays of the loop need more than the backend has free.
+        If the arrays of the loop need more than the backend has free, or the result more than the host has.
     """
-    needed = ARRAYS_OF_LOOP[case.solver.loop] * case.problem.grid.nodes * backend.dtype.itemsize
-    memory = backend.memory()
-    if memory is not None and needed > memory[0]:
-        arrays = ARRAYS_OF_LOOP[case.solver.loop]
-        raise ResourceError(
-            f"domain.shape = {list(case.problem.grid.shape)} needs {arrays} arrays, {needed / 2**30:.3g} GiB in "
-            f"{case.run.precision}, and the {backend.name} backend has {memory[0] / 2**30:.3g} GiB free: reduce "
-            "domain.shape, or use run.precision = 'float32'"
-        )
+    arrays = ARRAYS_OF_LOOP[case.solver.loop]
+    needed = arrays * case.problem.grid.nodes * backend.dtype.itemsize
+    smaller = ", or use run.precision = 'float32'" if case.run.precision == "float64" else ""
+    for what, size, place, memory in (
+        (f"{arrays} arrays", needed, f"the {backend.name} backend", backend.memory()),
+        ("room for its result", result_bytes(case), "this machine", host_memory()),
+    ):
+        if memory is not None and size > memory[0]:
+            raise ResourceError(
+                f"domain.shape = {list(case.problem.grid.shape)} needs {what}, {size / 2**30:.3g} GiB in "
+                f"{case.run.precision}, and {place} has {memory[0] / 2**30:.3g} GiB free: reduce domain.shape{smaller}"
+            )
 
 
 @dataclass
@@ -136,9 +141,7 @@ class _Arrays:
     @staticmethod
     def of(backend: Backend, discretisation: Discretisation) -> _Arrays:
         shape = discretisation.operator.array_shape
-        return _Arrays(
-            backend.assemble(shape, discretisation.initial), backend.assemble(shape, discretisation.source)
-        )
+        return _Arrays(backend.assemble(shape, discretisation.initial), backend.assemble(shape, discretisation.source))
 
 
 def _relax(
@@ -150,9 +153,7 @@ def _relax(
     interrupted: Callable[[], bool],
 ) -> SolveResult:
     settings = case.solver
-    stopping = Stopping(
-        settings.rtol, settings.atol, settings.norm, settings.max_iterations, settings.check_every
-    )
+    stopping = Stopping(settings.rtol, settings.atol, settings.norm, settings.max_iterations, settings.check_every)
     return jacobi(
         *(backend, discretisation.operator, arrays.u, arrays.f),
         omega=settings.omega,
@@ -225,7 +226,7 @@ def _residual_by_slabs(
 
 
 def _verdict(result: SolveResult, residual: float) -> Status:
-    """How the solve ended, by the recomputed residual: the one in the loop has rounding errors of the run's precision."""
+    """How the solve ended, by the recomputed residual: that of the loop has rounding errors of the run's precision."""
     if result.status in (Status.MAX_ITERATIONS, Status.STAGNATED) and residual <= result.target:
         return Status.CONVERGED
     if result.status is Status.CONVERGED and not residual <= result.target:
@@ -292,20 +293,26 @@ def _timed(times: dict[str, float], name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
     """Within, the first interrupt only makes the callable true; a second one interrupts as usual."""
-    seen = threading.Event()
+    pressed = threading.Event()
+
+    def interrupted() -> bool:
+        # Said here and not in the handler, which may have interrupted a write of the log itself.
+        if pressed.is_set():
+            log.warning("interrupted: the iterate after the last sweep is kept")
+        return pressed.is_set()
+
     if threading.current_thread() is not threading.main_thread():
-        yield seen.is_set
+        yield interrupted
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        if seen.is_set():
+        if pressed.is_set():
             raise KeyboardInterrupt
-        log.warning("interrupted: finishing the current sweeps; press Ctrl-C again to stop at once and lose the result")
-        seen.set()
+        pressed.set()
 
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield seen.is_set
+        yield interrupted
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -15,7 +15,7 @@ from poisson.solvers.status import Status
 
 @dataclass(frozen=True)
 class ErrorNorms:
-    """The difference between u and the exact solution, in U."""
+    """The difference between u and the exact solution, in U: its trapezoidal rms and its maximum."""
 
     rms: float
     max: float
@@ -42,7 +42,7 @@ class Solution:
     target : float
         The residual norm at which the solve counts as converged, in U/L².
     history : sequence of (int, float)
-        Sweep and residual norm at each read of the norm; the residual is that of the iterate before the sweep.
+        Iterate, as the number of sweeps that made it, and its residual norm in U/L², for each norm read.
     fields : mapping of str to float64 array
         The further fields asked for in ``[output] fields``, by name.
     error : ErrorNorms, optional

@@ -71,9 +71,7 @@ def _compare(case: Case) -> Report:
             continue
         for loop in LOOPS:
             log.info("backend %s, %s loop", info.name, loop)
-            chosen = replace(
-                case, run=replace(case.run, backend=info.name), solver=replace(case.solver, loop=loop)
-            )
+            chosen = replace(case, run=replace(case.run, backend=info.name), solver=replace(case.solver, loop=loop))
             solution = run.solve(chosen)
             difference = solution.u - direct
             allowed = _allowed(discretisation.operator, solution, direct)
@@ -109,8 +107,8 @@ def _allowed(operator: Operator, solution: Solution, direct: NDArray[np.float64]
 def _left_over(operator: Operator, solution: Solution) -> float:
     """A bound on the rms difference from the solution of the discrete equations that the residual explains.
 
-    In the norm with the trapezoidal weights A is symmetric, so ‖e‖ ≤ ‖r‖ / λ_min there. The weights lie between 2^−d and
-    1.
+    In the norm with the trapezoidal weights A is symmetric, so ‖e‖ ≤ ‖r‖ / λ_min there. The weights lie between 2^−d
+    and 1.
     """
     weights = math.sqrt(2.0**operator.dimension)
     per_node = math.sqrt(operator.unknowns / solution.u.size) if solution.norm == "rms" else 1.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
@@ -86,6 +87,9 @@ class NotingRuntime:
     def download(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
 
+    def in_order(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def copy(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         target[...] = source
 
@@ -156,25 +160,31 @@ def cubin_of(text: str, options: tuple[str, ...], arch: str) -> nvrtc.Cubin:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize(("dtype", "rules"), CASES)
 def test_nvidia_code_spills_nothing_and_fits_the_registers(dtype: str, rules: tuple[Rule, ...], arch: str) -> None:
+    spilling, too_large = [], []
     for launch in launches_of(dtype, rules):
         used = cubin_of(launch.text, launch.options, arch).kernels[launch.name]
         shown = f"{launch.name} for {arch}: {used.registers} registers x {launch.threads} threads, {launch.options}"
         print(shown)
-        assert (used.stack_bytes, used.spill_store_bytes, used.spill_load_bytes) == (0, 0, 0), shown
-        assert used.registers * launch.threads <= REGISTERS_OF_A_BLOCK, shown
+        if used.spills or used.stack_bytes:
+            spilling.append(shown)
+        if used.registers * launch.threads > REGISTERS_OF_A_BLOCK:
+            too_large.append(shown)
+    assert (spilling, too_large) == ([], [])
 
 
 @pytest.mark.skipif(hip.missing() is not None, reason=str(hip.missing()))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_amd_code_spills_nothing(dtype: str, dimension: int) -> None:
-    launches = launches_of(dtype, RULES[dimension][-1])
     codes: dict[tuple[str, tuple[str, ...]], hip.CodeObject] = {}
-    for launch in launches:
+    spilling = []
+    for launch in launches_of(dtype, RULES[dimension][-1]):
         module = (launch.text, launch.options)
         if module not in codes:
             codes[module] = hip.compile(*module, arch="gfx90a")
         used = codes[module].kernels[launch.name]
         shown = f"{launch.name} for gfx90a: {used.vector_registers} vector registers, {launch.options}"
         print(shown)
-        assert (used.spilled_registers, used.scratch_bytes) == (0, 0), shown
+        if used.spilled_registers or used.scratch_bytes:
+            spilling.append(shown)
+    assert spilling == []

@@ -198,6 +198,7 @@ def test_reduction_has_the_same_bits_for_every_number_of_threads() -> None:
 def test_order_of_threads_does_not_matter() -> None:
     """A missing barrier or a dependency between blocks would show as a difference."""
     from conftest import emulated
+
     from tests.emulation import Order
 
     a = operator((70, 21), FEW_RULES[2][1])

@@ -105,7 +105,7 @@ def _create_gpu(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
         import cupy
     except ImportError as error:
         raise BackendUnavailable(
-            "CuPy is not installed: pip install 'poisson[cuda13]' or 'poisson[cuda12]' for NVIDIA, 'poisson[rocm]' for AMD"
+            "CuPy is not installed: in the checkout, pip install '.[cuda13]' or '.[cuda12]' (NVIDIA) or '.[rocm]' (AMD)"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()

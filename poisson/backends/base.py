@@ -1,10 +1,10 @@
 """The operations that every backend has, and what each must compute.
 
-A solver is written in these operations alone. `OPERATIONS` is the table: the backends' methods, the kernels' symbols and
-the library's exported symbols carry these names, and a test compares them. The numpy backend is the specification.
+A solver is written in these operations alone. `OPERATIONS` is the table: the backends' methods, the kernels' symbols
+and the library's exported symbols carry these names, and a test compares them. The numpy backend is the specification.
 
-Arrays are opaque to a solver: it gets them from `Backend.empty`, `from_host` or `assemble`, and passes them back. Outputs
-are arguments. Operations may return before they have run; `read`, `to_host` and `synchronize` wait.
+Arrays are opaque to a solver: it gets them from `Backend.empty`, `from_host` or `assemble`, and passes them back.
+Outputs are arguments. Operations may return before they have run; `read`, `to_host` and `synchronize` wait.
 """
 
 from __future__ import annotations

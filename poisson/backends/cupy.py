@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import cupy as cp
@@ -67,18 +68,22 @@ class CupyRuntime:
         return np.uint64(memory.ptr), np.frombuffer(memory, dtype=np.float64, count=count)
 
     def upload(self, values: NDArray[Any], array: Any) -> None:
-        self._stream.synchronize()
-        width, rows = _row_bytes(values), values.size // values.shape[-1]
-        direction = cp.cuda.runtime.memcpyHostToDevice
-        cp.cuda.runtime.memcpy2D(array.data.ptr, _row_bytes(array), values.ctypes.data, width, width, rows, direction)
+        self._copy_rows(array.data.ptr, array, values.ctypes.data, values, values, cp.cuda.runtime.memcpyHostToDevice)
 
     def download(self, array: Any) -> NDArray[Any]:
         values = np.empty(array.shape, dtype=array.dtype)
-        self._stream.synchronize()
-        width, rows = _row_bytes(values), values.size // values.shape[-1]
-        direction = cp.cuda.runtime.memcpyDeviceToHost
-        cp.cuda.runtime.memcpy2D(values.ctypes.data, width, array.data.ptr, _row_bytes(array), width, rows, direction)
+        self._copy_rows(values.ctypes.data, values, array.data.ptr, array, values, cp.cuda.runtime.memcpyDeviceToHost)
         return values
+
+    def _copy_rows(self, to: int, target: Any, start: int, source: Any, values: NDArray[Any], direction: int) -> None:
+        """Copy the rows of `values` between addresses whose rows are as far apart as those of `target` and `source`."""
+        width, rows = _row_bytes(values), values.size // values.shape[-1]
+        pitches = _row_bytes(target), _row_bytes(source)
+        cp.cuda.runtime.memcpy2DAsync(to, pitches[0], start, pitches[1], width, rows, direction, self._stream.ptr)
+        self._stream.synchronize()
+
+    def in_order(self) -> AbstractContextManager[Any]:
+        return self._stream  # type: ignore[no-any-return]
 
     def copy(self, source: Any, target: Any) -> None:
         target.data.copy_from_device_async(source.data, source.nbytes, self._stream)

@@ -7,6 +7,7 @@ is the runtime of a real device; the tests run this same class on an emulation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Protocol
@@ -57,6 +58,9 @@ class Runtime(Protocol):
     def download(self, array: Any) -> NDArray[Any]:
         """A copy of a device array on the host, once all launches before it are done."""
 
+    def in_order(self) -> AbstractContextManager[Any]:
+        """Within, functions of `xp` run in order with the launches."""
+
     def copy(self, source: Any, target: Any) -> None:
         """Copy between one-dimensional device arrays, with the vendor's own copy."""
 
@@ -82,21 +86,24 @@ class Shape:
         Nodes that a thread visits along the slowest axis.
     unroll : int
         How many of them the compiler takes together.
+    resident : int
+        Blocks that a multiprocessor must be able to hold at once, which bounds the registers of a thread.
     """
 
     block_x: int
     block_y: int
     march: int
     unroll: int = 1
+    resident: int = 1
 
 
 STENCIL_SHAPES = {
-    ("laplacian", 2): Shape(32, 4, 2, 2),
-    ("laplacian", 3): Shape(32, 4, 16, 2),
+    ("laplacian", 2): Shape(64, 2, 4, 4),
+    ("laplacian", 3): Shape(32, 4, 16, 1),
     ("sweep", 2): Shape(64, 2, 4, 4),
-    ("sweep", 3): Shape(32, 8, 8, 8),
-    ("sweep_norm", 2): Shape(128, 2, 32, 2),
-    ("sweep_norm", 3): Shape(32, 4, 16, 1),
+    ("sweep", 3): Shape(32, 4, 16, 4, 5),
+    ("sweep_norm", 2): Shape(128, 2, 32, 2, 4),
+    ("sweep_norm", 3): Shape(32, 4, 32, 1),
 }
 """The fastest shapes found on an H200, by kind of kernel and dimension; docs/performance.md has the numbers."""
 
@@ -157,8 +164,9 @@ class GpuBackend(Backend):
 
     def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> Array:
         array = self.empty(array_shape)
-        for start, stop in slabs(array_shape, limit=1 << 24):
-            array[start:stop] = slab(self._runtime.xp, start, stop)
+        with self._runtime.in_order():
+            for start, stop in slabs(array_shape, limit=1 << 24):
+                array[start:stop] = slab(self._runtime.xp, start, stop)
         return array
 
     def synchronize(self) -> None:
@@ -169,7 +177,8 @@ class GpuBackend(Backend):
 
     def stream(self, count: int) -> tuple[Callable[[], None], float]:
         x, y = (self._runtime.allocate(count, np.dtype(np.float64)) for _ in range(2))
-        x[...] = 1.0
+        with self._runtime.in_order():
+            x[...] = 1.0
 
         def copy() -> None:
             self._runtime.copy(x, y)
@@ -328,6 +337,7 @@ class GpuBackend(Backend):
             f"-DBLOCK_Y={shape.block_y}",
             f"-DMARCH={shape.march}",
             f"-DUNROLL={shape.unroll}",
+            f"-DRESIDENT={shape.resident}",
             *(f"-DRULE_{name}={int(rule)}" for name, rule in zip(names, faces, strict=True)),
         )
 
@@ -352,7 +362,7 @@ class GpuBackend(Backend):
 
     def _stencil_shape(self, kind: str, operator: Operator) -> Shape:
         shape = STENCIL_SHAPES[kind, operator.dimension]
-        return replace(shape, march=1, unroll=1) if operator.unknowns < SMALL_GRID else shape
+        return replace(shape, march=1, unroll=1, resident=1) if operator.unknowns < SMALL_GRID else shape
 
     def _march_grid(self, operator: Operator, shape: Shape) -> tuple[int, int, int]:
         columns = _blocks(operator.shape[0], self._width * shape.block_x)

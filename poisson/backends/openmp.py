@@ -6,6 +6,7 @@ import ctypes
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from importlib import metadata
@@ -27,7 +28,7 @@ LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
 
 ROW_ALIGNMENT = 16
-"""Rows start at multiples of this many values: a cache line or two, so that SIMD loads are aligned alike on every row."""
+"""Rows start at multiples of this many values: a cache line or two, so that SIMD loads are aligned alike on each."""
 
 
 class _Operator(Structure):
@@ -100,11 +101,9 @@ def library_path() -> Path | None:
     if named := os.environ.get(LIBRARY_VARIABLE):
         return Path(named)
     places = [Path(__file__).with_name(LIBRARY_NAME)]
-    try:
+    with suppress(metadata.PackageNotFoundError):
         # `python -m poisson` in a checkout imports the sources of the current folder, not what pip has built.
         places.append(Path(str(metadata.distribution("poisson").locate_file(f"poisson/backends/{LIBRARY_NAME}"))))
-    except metadata.PackageNotFoundError:
-        pass
     return next((place for place in places if place.exists()), None)
 
 

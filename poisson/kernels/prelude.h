@@ -2,13 +2,18 @@
 //
 // Options: REAL (float or double), DIMENSION (2 or 3), RULE_XL … RULE_ZU (the rules of the faces),
 // BLOCK_X, BLOCK_Y (threads of a block), MARCH (nodes a thread visits along the slowest axis), UNROLL (how many of them
-// the compiler takes together).
+// the compiler takes together), RESIDENT (blocks that a multiprocessor must be able to hold: a bound on registers).
 
 typedef REAL real;
 typedef long long index_t;  // a grid may have more than 2^31 nodes
 
 #define POISSON_FORMULA __device__ __forceinline__
+#if defined(__HIP__) || defined(__HIPCC__)
+// The second bound has another meaning in HIP: wavefronts of a SIMD unit.
 #define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)
+#else
+#define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y, RESIDENT)
+#endif
 
 #define FIXED 0
 #define MIRROR 1

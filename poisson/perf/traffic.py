@@ -24,9 +24,7 @@ ARRAYS: Mapping[str, int] = MappingProxyType(
 )
 """Arrays that an operation reads or writes, whole. boundary_conditions touches only the faces and does not count."""
 
-LOOPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"fused": ("sweep",), "staged": ("laplacian", "update")}
-)
+LOOPS: Mapping[str, tuple[str, ...]] = MappingProxyType({"fused": ("sweep",), "staged": ("laplacian", "update")})
 """The operations of one sweep of each loop, without the norm, which is read only now and then in the staged loop."""
 
 

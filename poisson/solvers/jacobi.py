@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -20,7 +20,7 @@ READS_PER_E_FOLD = 50
 NODES_PER_READ = 1 << 29
 """… and after at most so many node updates, so that a key press is answered and the progress moves …"""
 MOST_SWEEPS_PER_READ = 1000
-"""… and after at most so many sweeps."""
+"""… and after at most so many sweeps. No recorded block is longer either."""
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +58,8 @@ def jacobi(
     """Relax −∇²u + c u = f by weighted Jacobi sweeps until the residual norm reaches its target.
 
     A sweep computes the residual of the iterate that it starts from, so a read after sweep k gives the norm of the
-    iterate after k − 1 sweeps. Where that has converged, the norm of the last iterate decides, which is what is returned:
-    on a grid with mirror faces a sweep can raise the norm a little, because A is symmetric in another one.
+    iterate after k − 1 sweeps. Where that has converged, the norm of the last iterate decides, which is what is
+    returned: on a grid with mirror faces a sweep can raise the norm a little, because A is symmetric in another one.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ def jacobi(
     omega : float, optional
         Damping, dimensionless, 0 < ω ≤ 1; by default as `damping` says.
     loop : str
-        ``fused``: one pass over memory a sweep. ``staged``: laplacian, boundary_conditions, update and norm, one by one.
+        ``fused``: one pass over memory a sweep. ``staged``: laplacian, boundary_conditions, update and norm, one by
+        one.
     stopping : Stopping
         Tolerances, the norm they are measured in, and how many sweeps go between two reads of it.
     observer : Observer, optional
@@ -137,7 +138,8 @@ def jacobi(
     every = stopping.check_every or sweeps_per_read(operator, omega)
     while status is None:
         count = min(every, stopping.max_iterations - done)
-        iteration.run(count, norms)
+        for block in _blocks(count):
+            iteration.run(block, norms)
         done += count
         status = read_and_judge(done - 1)
         if status is Status.CONVERGED:
@@ -148,6 +150,13 @@ def jacobi(
         if status is None and done >= stopping.max_iterations:
             status = Status.MAX_ITERATIONS
     return SolveResult(status, done, iteration.u, iteration.work, target, tuple(monitor.history))
+
+
+def _blocks(count: int) -> Iterator[int]:
+    """`count` sweeps in blocks that a graph can hold."""
+    while count > 0:
+        yield min(count, MOST_SWEEPS_PER_READ)
+        count -= MOST_SWEEPS_PER_READ
 
 
 class _Fused:

@@ -20,7 +20,7 @@ SMALLEST_SUM = 1e-280
 """Below this, squares that underflow may be missing in a sum of squares."""
 
 GROWTH = 1e3
-"""A residual that has grown by this factor diverges: no Jacobi sweep with 0 < ω ≤ 1 does that to any of our operators."""
+"""A residual that has grown by this factor diverges: no Jacobi sweep with 0 < ω ≤ 1 does that to our operators."""
 
 
 class Observer(Protocol):

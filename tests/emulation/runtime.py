@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -89,6 +90,10 @@ class EmulatedRuntime:
         """
         self._require_device(device_array)
         return np.array(device_array, order="C")
+
+    def in_order(self) -> AbstractContextManager[None]:
+        """NumPy and the emulated kernels run in order by themselves."""
+        return nullcontext()
 
     def copy(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         """Copy between device arrays."""

@@ -1,0 +1,148 @@
+"""What the README and docs/ say holds: keys, defaults, options, attributes, examples, links."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import poisson
+from poisson.case import from_mapping, load
+from poisson.case.schema import CaseFile, FaceTable, FileTable
+from poisson.cli import COMMANDS
+from poisson.output import hdf5
+from poisson.solvers.status import Status
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = (ROOT / "README.md").read_text("utf-8")
+CASE_FILE = (ROOT / "docs" / "case-file.md").read_text("utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+# ---- case files
+
+
+def defaults(model: type[BaseModel], path: str = "") -> dict[str, Any]:
+    """Every key of a table and of the tables in it, with its default."""
+    found: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if inspect.isclass(field.annotation) and issubclass(field.annotation, BaseModel):
+            found |= defaults(field.annotation, f"{path}{name}.")
+        else:
+            found[path + name] = field.get_default(call_default_factory=True)
+    return found
+
+
+def documented() -> dict[str, str]:
+    """Every key in the tables of docs/case-file.md, with what stands in its column of defaults."""
+    rows = re.findall(r"^\| (`.+?) \| .+? \| (.+?) \| .+ \|$", CASE_FILE, re.MULTILINE)
+    return {key: default for keys, default in rows for key in re.findall(r"`(.+?)`", keys)}
+
+
+def test_every_key_of_a_case_is_documented_with_its_default() -> None:
+    keys = {**defaults(CaseFile), **defaults(FaceTable), **defaults(FileTable)}
+    assert "solver.rtol" in keys and "dataset" in keys
+    shown = documented()
+    assert set(shown) == set(keys)
+    for key, default in keys.items():
+        if shown[key].startswith("`"):
+            assert tomllib.loads(f"value = {shown[key].strip('`')}")["value"] == default, key
+        else:
+            assert default is None or repr(default) == "PydanticUndefined", key
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_case_in_a_document_is_right(document: Path) -> None:
+    examples = blocks(document.read_text("utf-8"), "toml")
+    for example in examples:
+        from_mapping(tomllib.loads(example), name="example", folder=ROOT)
+    assert len(examples) == {"README.md": 1, "case-file.md": 2}.get(document.name, 0)
+
+
+def test_the_annotated_example_is_the_first_case() -> None:
+    assert tomllib.loads(blocks(CASE_FILE, "toml")[0]) == tomllib.loads((ROOT / "cases/unit_square.toml").read_text())
+
+
+# ---- commands
+
+
+def test_the_readme_begins_with_the_two_lines() -> None:
+    set_up = "python3 -m venv .venv && .venv/bin/pip install"
+    assert [block.strip() for block in blocks(README, "")[:2]] == [
+        f"{set_up} . && .venv/bin/python -m poisson solve cases/unit_square.toml",
+        f"{set_up} '.[test]' && .venv/bin/python -m pytest -n 2",
+    ]
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_option_is_in_the_help_and_in_the_readme(command: str) -> None:
+    help_text = inspect.getdoc(COMMANDS[command]) or ""
+    assert f"`python -m poisson {command}" in README
+    for parameter in inspect.signature(COMMANDS[command]).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            assert f"--{parameter.name}" in help_text
+            assert f"--{parameter.name}" in README
+
+
+def test_every_status_is_in_the_readme_with_its_exit_code() -> None:
+    for status in Status:
+        assert f"| {status.exit_code} | `{status.value}` |" in README
+
+
+# ---- examples in Python, run in order in one folder
+
+
+def test_the_examples_in_python_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cases").symlink_to(ROOT / "cases")
+    monkeypatch.chdir(tmp_path)
+    small = ["domain.shape=[9, 9]", 'run.backend="numpy"', 'output.fields=["u", "f", "residual", "error"]']
+    hdf5.write("unit_square.h5", poisson.solve(load("cases/unit_square.toml", small)))
+    examples = [(path, text) for path in DOCUMENTS for text in blocks(path.read_text("utf-8"), "python")]
+    assert [path.name for path, _ in examples] == ["README.md", "README.md", "output.md", "output.md"]
+    for path, text in examples:
+        exec(compile(text, str(path), "exec"), {})
+
+
+def test_every_object_and_attribute_of_a_result_is_documented(tmp_path: Path) -> None:
+    import h5py
+
+    text = (ROOT / "docs" / "output.md").read_text("utf-8")
+    overrides = [
+        *("domain.shape=[5, 4, 3]", 'run.backend="numpy"', "solver.max_iterations=1"),
+        'output.fields=["u", "f", "residual", "error"]',
+    ]
+    path = hdf5.write_safely(tmp_path / "cube.h5", poisson.solve(load(ROOT / "cases/cube.toml", overrides)))
+    names = []
+    with h5py.File(path) as file:
+        file.visit(names.append)
+        for item in [file, *(file[name] for name in names)]:
+            names += [f"{item.name}@{name}" for name in item.attrs if name.isidentifier() and name.islower()]
+    assert len(names) > 50
+    missing = [name for name in names if f"`{re.split('[@/]', name)[-1]}`" not in text.replace("`/", "`")]
+    assert missing == []
+
+
+# ---- links
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_and_pictures_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text("utf-8")):
+        if target.startswith("https://"):
+            continue
+        name, _, heading = target.partition("#")
+        path = document.parent / name
+        assert path.is_file(), target
+        headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE) if heading else []
+        slugs = {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+        assert not heading or heading in slugs, target

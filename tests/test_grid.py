@@ -1,0 +1,91 @@
+"""Grids: where the nodes are, and how a grid is cut and coarsened."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poisson.grid import MIN_NODES, Grid, slabs
+
+
+def grid(*shape: int, periodic: tuple[bool, ...] | None = None) -> Grid:
+    axes = len(shape)
+    return Grid((-1.0, 0.5, 0.0)[:axes], (2.0, 0.75, 0.3)[:axes], shape, periodic or (False,) * axes)
+
+
+def test_nodes() -> None:
+    a = grid(7, 5, 3, periodic=(True, False, False))
+    assert (a.dimension, a.nodes, a.array_shape, a.intervals) == (3, 105, (3, 5, 7), (7, 4, 2))
+    assert a.extent == (3.0, 0.25, 0.3)
+    assert a.spacing == (3.0 / 7, 0.0625, 0.15)
+    np.testing.assert_allclose(a.coordinates(0), [-1 + 3 * n / 7 for n in range(7)], rtol=1e-15)
+    np.testing.assert_array_equal(a.coordinates(1), [0.5, 0.5625, 0.625, 0.6875, 0.75])
+    np.testing.assert_array_equal(a.coordinates(2), [0.0, 0.15, 0.3])
+
+
+def test_the_ends_are_exact() -> None:
+    for low, high in ((0.1, 0.7), (-1e-3, 1e9), (1 / 3, 2 / 3)):
+        for nodes in (3, 10, 97):
+            along = Grid((low, 0.0), (high, 1.0), (nodes, 3), (False, False)).coordinates(0)
+            assert (along[0], along[-1]) == (low, high)
+            assert np.all(np.diff(along) > 0)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "shape", "periodic", "message"),
+    [
+        ((0.0,), (1.0,), (3,), (False,), "a grid has 2 or 3 axes, not 1"),
+        ((0.0,) * 4, (1.0,) * 4, (3,) * 4, (False,) * 4, "a grid has 2 or 3 axes, not 4"),
+        ((0.0, 0.0), (1.0,), (3, 3), (False, False), "lower, upper, shape and periodic differ in length"),
+        ((0.0, 0.0), (1.0, 1.0), (3, 3), (False,), "lower, upper, shape and periodic differ in length"),
+        ((0.0, 1.0), (1.0, 1.0), (3, 3), (False, False), "y: the interval [1.0, 1.0] is empty or not finite"),
+        ((2.0, 0.0), (1.0, 1.0), (3, 3), (False, False), "x: the interval [2.0, 1.0] is empty or not finite"),
+        ((0.0, 0.0), (math.inf, 1.0), (3, 3), (False, False), "x: the interval [0.0, inf] is empty or not finite"),
+        ((math.nan, 0.0), (1.0, 1.0), (3, 3), (False, False), "x: the interval [nan, 1.0] is empty or not finite"),
+        ((-1e308, 0.0), (1e308, 1.0), (3, 3), (False, False), "x: the interval [-1e+308, 1e+308] is empty or not"),
+        ((0.0, 0.0), (1.0, 1.0), (3, 2), (False, False), "y: 2 nodes; at least 3 are needed"),
+        ((0.0, 0.0), (1.0, 1.0), (2, 3), (True, False), "x: 2 nodes; at least 3 are needed"),
+    ],
+)
+def test_wrong_grids(lower: Any, upper: Any, shape: Any, periodic: Any, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Grid(lower, upper, shape, periodic)
+    assert str(caught.value).startswith(message)
+
+
+def test_coarsen() -> None:
+    assert grid(9, 17).coarsen() == grid(5, 9)
+    assert grid(10, 8).coarsen() == grid(6, 5)
+    wraps = (True, False)
+    assert grid(9, 9, periodic=wraps).coarsen() == grid(5, 5, periodic=wraps)
+    assert grid(8, 4, periodic=wraps).coarsen() == grid(4, 3, periodic=wraps)
+    # An axis that would get fewer than 3 nodes stays.
+    assert grid(4, 3, periodic=wraps).coarsen() == grid(4, 3, periodic=wraps)
+    assert grid(5, 33).coarsen() == grid(3, 17)
+    assert grid(9, 17, 5).coarsen((False, True, False)) == grid(9, 9, 5)
+    with pytest.raises(ValueError, match="zip"):
+        grid(9, 17).coarsen((True,))
+
+
+def test_coarsening_ends() -> None:
+    for shape in ((1025, 999), (64, 3), (100, 7)):
+        for periodic in ((False, False), (True, False), (True, True)):
+            a = grid(*shape, periodic=periodic)
+            for _ in range(20):
+                a = a.coarsen()
+            assert max(a.shape) <= 4
+            assert min(a.shape) >= MIN_NODES
+
+
+@pytest.mark.parametrize("shape", [(10, 7), (1, 3), (6, 5, 4)])
+@pytest.mark.parametrize("limit", [1, 7, 20, 21, 10**6])
+def test_slabs(shape: tuple[int, ...], limit: int) -> None:
+    ranges = list(slabs(shape, limit))
+    assert [row for start, stop in ranges for row in range(start, stop)] == list(range(shape[0]))
+    plane = math.prod(shape[1:])
+    for start, stop in ranges:
+        assert stop - start == 1 or (stop - start) * plane <= limit
+    assert len(ranges) == math.ceil(shape[0] / max(1, limit // plane))

@@ -1,0 +1,282 @@
+"""How the package is put together: who imports whom, who knows a backend, what an import costs, how long files are."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import poisson
+from poisson.backends import NAMES
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "poisson"
+
+LAYERS = (
+    ("errors", "grid", "kernels"),
+    ("expressions", "fields"),
+    ("boundary",),
+    ("problem",),
+    ("case", "discretisation"),
+    ("transfer",),
+    ("reference", "backends"),
+    ("solvers",),
+    ("solution",),
+    ("output",),
+    ("run",),
+    ("verify",),
+    ("perf",),
+    ("terminal",),
+    ("cli",),
+    ("__main__",),
+)
+"""A module imports only from layers above its own line, and from its own unit (a file or a folder of the package)."""
+
+LAYER = {unit: height for height, units in enumerate(LAYERS) for unit in units}
+
+MAX_LINES = 550
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def unit_of(module: str) -> str:
+    """The file or folder of the package that a module belongs to; empty for the package itself."""
+    return module.partition(".")[2].partition(".")[0]
+
+
+# ---- the direction of imports
+
+
+def imported(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
+    """The modules of the package that a source imports, with the lines, wherever they stand in it.
+
+    A name that the package offers lazily counts as the module that it comes from.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names if alias.name.split(".")[0] == "poisson")
+        elif isinstance(node, ast.ImportFrom):
+            source = node.module or ""
+            if node.level:
+                folder = module.split(".") if SOURCES[module].name == "__init__.py" else module.split(".")[:-1]
+                source = ".".join([*folder[: len(folder) - node.level + 1], *filter(None, [node.module])])
+            if source == "poisson":
+                yield from ((node.lineno, _place(alias.name)) for alias in node.names)
+            elif source.startswith("poisson."):
+                yield node.lineno, source
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "poisson":
+            yield node.lineno, _place(node.attr)
+
+
+def _place(name: str) -> str:
+    """The module that ``poisson.name`` is, or comes from."""
+    if f"poisson.{name}" in SOURCES:
+        return f"poisson.{name}"
+    return poisson._PLACES[name][0] if name in poisson._PLACES else "poisson"
+
+
+def upward_imports(source: str, module: str) -> list[str]:
+    """One line for each import of a module from a layer that does not lie below its own."""
+    own = unit_of(module)
+    found = []
+    for line, target in sorted(set(imported(ast.parse(source), module))):
+        other = unit_of(target)
+        if other not in ("", own) and LAYER[other] >= LAYER[own]:
+            found.append(f"{SOURCES[module].relative_to(ROOT)}:{line}: {own} imports {target}, which is not below it")
+    return found
+
+
+def test_every_unit_has_its_layer() -> None:
+    assert {unit_of(module) for module in SOURCES} - {""} == set(LAYER)
+
+
+@pytest.mark.parametrize("module", [module for module in SOURCES if module != "poisson"])
+def test_imports_run_downwards(module: str) -> None:
+    assert upward_imports(SOURCES[module].read_text("utf-8"), module) == []
+
+
+PLANTED = [
+    ("poisson.grid", "import os\nfrom poisson.run import solve", 2, "poisson.run"),
+    ("poisson.grid", "def f():\n    def g():\n        import poisson.cli", 3, "poisson.cli"),
+    ("poisson.solution", "from poisson import run", 1, "poisson.run"),
+    ("poisson.solvers.jacobi", "from poisson import solve", 1, "poisson.run"),
+    ("poisson.solvers.jacobi", "import poisson\n\npoisson.solve(1)", 3, "poisson.run"),
+    ("poisson.boundary", "from . import problem", 1, "poisson.problem"),
+    ("poisson.backends.base", "from ..solvers.jacobi import jacobi", 1, "poisson.solvers.jacobi"),
+    ("poisson.case", "from ..run import solve", 1, "poisson.run"),
+    ("poisson.case.build", "from poisson.discretisation import Operator", 1, "poisson.discretisation"),
+    ("poisson.errors", "if TYPE_CHECKING:\n    from poisson.grid import Grid", 2, "poisson.grid"),
+]
+
+
+@pytest.mark.parametrize(("module", "source", "line", "target"), PLANTED)
+def test_an_upward_import_is_found_with_its_file_and_line(module: str, source: str, line: int, target: str) -> None:
+    place = SOURCES[module].relative_to(ROOT)
+    assert upward_imports(source, module) == [
+        f"{place}:{line}: {unit_of(module)} imports {target}, which is not below it"
+    ]
+
+
+def test_imports_that_run_downwards_are_not_found() -> None:
+    source = "import poisson\nfrom poisson import __version__, grid\nfrom . import base\nfrom .. import grid\npoisson.x"
+    assert upward_imports(source, "poisson.backends.numpy") == []
+
+
+def test_the_package_itself_imports_nothing_before_it_is_asked() -> None:
+    statements = ast.parse(SOURCES["poisson"].read_text("utf-8")).body
+    at_once = [item for item in statements if isinstance(item, (ast.Import, ast.ImportFrom))]
+    assert [name for item in at_once for _, name in imported(item, "poisson")] == []
+
+
+# ---- who knows the backends
+
+BACKEND_UNITS = {"backends", "run", "verify", "perf", "cli"}
+"""The units that may name a backend."""
+
+NAMES_ALLOWED = {
+    "poisson.case.schema": set(NAMES),  # the words that a case file may hold
+    "poisson.terminal": {"numpy"},  # the package, among the versions shown
+}
+IMPLEMENTATION = re.compile("gpu|openmp|cupy", re.IGNORECASE)
+
+
+def backends_named(source: str, module: str) -> list[str]:
+    """One line for each place in a source that knows a backend, its docstrings apart."""
+    tree = ast.parse(source)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    allowed = NAMES_ALLOWED.get(module, set())
+    found = []
+    for node in ast.walk(tree):
+        words: list[str] = []
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            text = node.value
+            words = [name for name in NAMES if (text == name if name == "numpy" else re.search(rf"\b{name}\b", text))]
+        elif isinstance(node, ast.Name):
+            words = IMPLEMENTATION.findall(node.id)
+        elif isinstance(node, ast.Attribute):
+            words = IMPLEMENTATION.findall(node.attr)
+        elif isinstance(node, ast.Import):
+            words = [word for alias in node.names for word in IMPLEMENTATION.findall(alias.name)]
+        elif isinstance(node, ast.ImportFrom):
+            named = {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+            words = [name for name in named & set(SOURCES) if re.match(r"poisson\.backends\.(?!base$)", name)]
+            words += IMPLEMENTATION.findall(str(node.module))
+        found += [f"{module}:{node.lineno}: {word}" for word in words if word not in allowed]
+    return found
+
+
+@pytest.mark.parametrize("module", [module for module in SOURCES if unit_of(module) not in BACKEND_UNITS])
+def test_no_other_module_names_a_backend(module: str) -> None:
+    assert backends_named(SOURCES[module].read_text("utf-8"), module) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'if backend.name == "numpy": pass',
+        'log.info("slow: use the gpu backend")',
+        "import cupy",
+        "from poisson.backends.numpy import NumpyBackend",
+        "from poisson.backends import openmp",
+        "isinstance(backend, base.GpuBackend)",
+    ],
+)
+def test_a_module_that_names_a_backend_is_found(source: str) -> None:
+    assert backends_named(source, "poisson.solvers.jacobi") != []
+    assert backends_named(f'"""{source}"""'.replace('"numpy"', "numpy"), "poisson.solvers.jacobi") == []
+
+
+@pytest.mark.parametrize("module", [module for module in SOURCES if unit_of(module) == "solvers"])
+def test_no_solver_asks_which_backend_it_has(module: str) -> None:
+    tree = ast.parse(SOURCES[module].read_text("utf-8"))
+    asked = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "device"]
+    names = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "name" and "backend" in ast.unparse(node.value)
+    ]
+    assert (asked, names) == ([], [])
+
+
+# ---- what an import costs
+
+NEWLY_LOADED = """
+import json, sys
+before = set(sys.modules)
+{code}
+print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - before}})))
+"""
+
+
+def packages_loaded_by(code: str, folder: Path) -> set[str]:
+    """The packages outside the standard library that a program loads."""
+    command = [sys.executable, "-c", NEWLY_LOADED.format(code=code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=folder)
+    return set(json.loads(done.stdout.splitlines()[-1])) - set(sys.stdlib_module_names)
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    assert packages_loaded_by("import poisson", ROOT) == {"poisson"}
+
+
+def test_solving_loads_only_what_it_needs() -> None:
+    code = (
+        "import poisson\n"
+        "case = poisson.load_case('cases/cube.toml', ['run.backend=numpy', 'domain.shape=[5, 5, 5]'])\n"
+        "assert poisson.solve(case).status is poisson.Status.CONVERGED"
+    )
+    loaded = packages_loaded_by(code, ROOT)
+    assert {"poisson", "numpy", "pydantic"} <= loaded
+    assert loaded & {"cupy", "scipy", "h5py", "rich", "fire", "sympy", "matplotlib", "xarray"} == set()
+
+
+# ---- the project
+
+
+def test_no_file_is_longer_than_a_person_reads() -> None:
+    suffixes = {".py", ".h", ".cpp", ".hip", ".txt"}
+    files = [path for part in ("poisson", "native", "tests", "scripts") for path in (ROOT / part).rglob("*")]
+    lengths = {path: len(path.read_text("utf-8").splitlines()) for path in files if path.suffix in suffixes}
+    assert len(lengths) > 80
+    assert {str(path.relative_to(ROOT)): count for path, count in lengths.items() if count > MAX_LINES} == {}
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["version"] == poisson.__version__
+    assert f"\n## [{poisson.__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def test_the_command_that_an_installation_makes_exists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    [place] = project["scripts"].values()
+    module, _, name = place.partition(":")
+    assert callable(getattr(import_module(module), name))
+
+
+def test_every_public_name_exists() -> None:
+    assert set(poisson.__all__) == set(poisson._PLACES)
+    for name in poisson.__all__:
+        assert getattr(poisson, name) is getattr(import_module(poisson._PLACES[name][0]), poisson._PLACES[name][1])
+    with pytest.raises(AttributeError, match="'poisson' has no attribute 'no_such_name'"):
+        _ = poisson.no_such_name
