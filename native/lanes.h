@@ -1,4 +1,5 @@
-// Eight neighbouring nodes at once on the host, in the vector types of GCC and Clang: the formulas take them as they are.
+// Eight neighbouring nodes at once on the host, in the vector types of GCC and Clang: the formulas take them as they
+// are.
 #ifndef POISSON_LANES_H
 #define POISSON_LANES_H
 

@@ -30,7 +30,7 @@ constexpr int64_t HUGE_PAGE = int64_t{2} << 20, CACHE_LINE = 64;
 #endif
 
 void copy_rows(char* to, int64_t to_pitch, const char* from, int64_t from_pitch, int64_t row_bytes, int64_t rows) {
-#pragma omp parallel for schedule(static) if (rows* row_bytes > 65536)
+#pragma omp parallel for schedule(static) if (rows * row_bytes > 65536)
     for (int64_t row = 0; row < rows; ++row) std::memcpy(to + row * to_pitch, from + row * from_pitch, row_bytes);
 }
 

@@ -48,8 +48,8 @@ typedef struct {
 /* ---- the library and its device */
 
 int32_t poisson_abi_version(void);
-const char* poisson_build(void); /* compiler, options and target, for people */
-int32_t poisson_devices(void);   /* devices for target regions; 1 where they run on the host */
+const char* poisson_build(void);              /* compiler, options and target, for people */
+int32_t poisson_devices(void);                /* devices for target regions; 1 where they run on the host */
 int32_t poisson_set_threads(int32_t threads); /* 0: as many as the runtime likes; returns how many it will use */
 
 /* ---- memory */

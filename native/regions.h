@@ -59,16 +59,17 @@ inline int64_t packed_rules(const poisson_operator& a) {
     return rules;
 }
 
-// A target region takes scalars with its launch, and a structure by a transfer of its own: so an operator is taken apart
-// before a region and put together in it. POISSON_OPERATOR(T, a, name) declares the parts of *a, POISSON_PARTS(name)
-// lists them as captures, and POISSON_LOCAL(T, name) is the whole.
-#define POISSON_OPERATOR(T, a, name)                                                                            \
-    const int64_t name##_dimension = (a)->dimension, name##_nx = (a)->shape[0], name##_ny = (a)->shape[1],      \
-                  name##_nz = (a)->shape[2], name##_pitch = (a)->pitch, name##_rules = packed_rules(*(a));      \
-    const T name##_x = T((a)->weight[0]), name##_y = T((a)->weight[1]), name##_z = T((a)->weight[2]),           \
+// A target region takes scalars with its launch, and a structure by a transfer of its own: so an operator is taken
+// apart before a region and put together in it. POISSON_OPERATOR(T, a, name) declares the parts of *a,
+// POISSON_PARTS(name) lists them as captures, and POISSON_LOCAL(T, name) is the whole.
+#define POISSON_OPERATOR(T, a, name)                                                                       \
+    const int64_t name##_dimension = (a)->dimension, name##_nx = (a)->shape[0], name##_ny = (a)->shape[1], \
+                  name##_nz = (a)->shape[2], name##_pitch = (a)->pitch, name##_rules = packed_rules(*(a)); \
+    const T name##_x = T((a)->weight[0]), name##_y = T((a)->weight[1]), name##_z = T((a)->weight[2]),      \
             name##_c = T((a)->c)
-#define POISSON_PARTS(name) \
-    name##_dimension, name##_nx, name##_ny, name##_nz, name##_pitch, name##_rules, name##_x, name##_y, name##_z, name##_c
+#define POISSON_PARTS(name)                                                                                      \
+    name##_dimension, name##_nx, name##_ny, name##_nz, name##_pitch, name##_rules, name##_x, name##_y, name##_z, \
+        name##_c
 #define POISSON_LOCAL(T, name) (Local<T>{POISSON_PARTS(name)})
 
 // The nodes [first, last) along x, the rows [low, high) of the middle axis (0 to 1 in 2D) and the rows or planes
@@ -123,7 +124,8 @@ inline void for_each_row(const Local<T>& a, const Tile& tile, Visit visit) {
     }
 }
 
-// Reductions leave a pair {sum, maximum} for each tile; join_partials adds them up in a fixed order, in this many groups.
+// Reductions leave a pair {sum, maximum} for each tile; join_partials adds them up in a fixed order, in this many
+// groups.
 constexpr int64_t GROUPS = 256;
 
 // Device memory for `count` pairs and their join, kept from call to call; null where there is not enough.

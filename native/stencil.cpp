@@ -284,21 +284,21 @@ poisson_status boundary_conditions(const poisson_operator* a, const T* u, T* out
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                                 \
-    extern "C" poisson_status poisson_laplacian_##suffix(const poisson_operator* a, const real* u, real* out) {      \
-        return laplacian(a, u, out);                                                                           \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_boundary_conditions_##suffix(const poisson_operator* a, const real* u,         \
-                                                                   real* out) {                                      \
-        return boundary_conditions(a, u, out);                                                                 \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_sweep_##suffix(const poisson_operator* a, const real* u, const real* f,        \
-                                                     real* out, double omega, double* result) {                      \
-        return residual_or_sweep<RELAX>(a, u, f, out, omega, result);                                           \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_residual_##suffix(const poisson_operator* a, const real* u, const real* f,     \
-                                                        real* r, double* result) {                                   \
-        return residual_or_sweep<RESIDUAL>(a, u, f, r, 0.0, result);                                              \
+#define POISSON_DEFINE(real, suffix)                                                                             \
+    extern "C" poisson_status poisson_laplacian_##suffix(const poisson_operator* a, const real* u, real* out) {  \
+        return laplacian(a, u, out);                                                                             \
+    }                                                                                                            \
+    extern "C" poisson_status poisson_boundary_conditions_##suffix(const poisson_operator* a, const real* u,     \
+                                                                   real* out) {                                  \
+        return boundary_conditions(a, u, out);                                                                   \
+    }                                                                                                            \
+    extern "C" poisson_status poisson_sweep_##suffix(const poisson_operator* a, const real* u, const real* f,    \
+                                                     real* out, double omega, double* result) {                  \
+        return residual_or_sweep<RELAX>(a, u, f, out, omega, result);                                            \
+    }                                                                                                            \
+    extern "C" poisson_status poisson_residual_##suffix(const poisson_operator* a, const real* u, const real* f, \
+                                                        real* r, double* result) {                               \
+        return residual_or_sweep<RESIDUAL>(a, u, f, r, 0.0, result);                                             \
     }
 
 POISSON_DEFINE(float, f32)

@@ -49,7 +49,8 @@ poisson_status transfer(const poisson_operator* from_operator, const poisson_ope
         const Local<T> source = POISSON_LOCAL(T, from), target = POISSON_LOCAL(T, to);
         const Tile tile = Tiling(target).tile(number);
         for_each_row(target, tile, [&](int64_t j, int64_t k) {
-            const bool fixed_row = target.fixed(j, target.ny, 1) || (target.dimension == 3 && target.fixed(k, target.nz, 2));
+            const bool fixed_row =
+                target.fixed(j, target.ny, 1) || (target.dimension == 3 && target.fixed(k, target.nz, 2));
             T* row = out + target.row(j, k);
             for (int64_t i = tile.first; i < tile.last; ++i) {
                 const bool fixed = fixed_row || target.fixed(i, target.nx, 0);
@@ -66,16 +67,16 @@ poisson_status transfer(const poisson_operator* from_operator, const poisson_ope
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                                 \
-    extern "C" poisson_status poisson_restrict_##suffix(                                                             \
-        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                              \
-        const poisson_transfer* tables, const real* fine, real* coarse) {                                            \
-        return transfer<real, RESTRICT_ENTRIES, false>(fine_operator, coarse_operator, tables, fine, coarse);        \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_prolong_add_##suffix(                                                          \
-        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                              \
-        const poisson_transfer* tables, const real* coarse, real* fine) {                                            \
-        return transfer<real, PROLONG_ENTRIES, true>(coarse_operator, fine_operator, tables, coarse, fine);          \
+#define POISSON_DEFINE(real, suffix)                                                                          \
+    extern "C" poisson_status poisson_restrict_##suffix(                                                      \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                       \
+        const poisson_transfer* tables, const real* fine, real* coarse) {                                     \
+        return transfer<real, RESTRICT_ENTRIES, false>(fine_operator, coarse_operator, tables, fine, coarse); \
+    }                                                                                                         \
+    extern "C" poisson_status poisson_prolong_add_##suffix(                                                   \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                       \
+        const poisson_transfer* tables, const real* coarse, real* fine) {                                     \
+        return transfer<real, PROLONG_ENTRIES, true>(coarse_operator, fine_operator, tables, coarse, fine);   \
     }
 
 POISSON_DEFINE(float, f32)

@@ -95,8 +95,8 @@ poisson_status dot(const poisson_operator* operator_, const T* x, const T* y, do
         const Tile tile = Tiling(local).tile(number);
         double total = 0;
         for_each_row(local, tile, [&](int64_t j, int64_t k) {
-            const double weight = trapezoidal(local, 1, j, local.ny) *
-                                  (local.dimension == 3 ? trapezoidal(local, 2, k, local.nz) : 1.0);
+            const double weight =
+                trapezoidal(local, 1, j, local.ny) * (local.dimension == 3 ? trapezoidal(local, 2, k, local.nz) : 1.0);
             const int64_t row = local.row(j, k);
             total += weight * dot_of_row(local, x + row, y + row, tile.first, tile.last);
         });
@@ -142,24 +142,24 @@ extern "C" poisson_status poisson_triad(double* x, const double* y, const double
     return POISSON_SUCCESS;
 }
 
-#define POISSON_DEFINE(real, suffix)                                                                                 \
-    extern "C" poisson_status poisson_update_##suffix(const poisson_operator* a, const real* f, const real* au,      \
-                                                      real* r, real* u, double omega) {                              \
-        return update<real>(a, f, au, r, u, omega);                                                                  \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_norm_##suffix(const poisson_operator* a, const real* r, double* result) {      \
-        return norm<real>(a, r, result);                                                                             \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_dot_##suffix(const poisson_operator* a, const real* x, const real* y,          \
-                                                   double* result) {                                                 \
-        return dot<real>(a, x, y, result);                                                                           \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value) {            \
-        return fill<real>(x, rows, pitch, value);                                                                    \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows,       \
-                                                     int64_t pitch) {                                                \
-        return axpby<real>(a, x, b, y, rows, pitch);                                                                 \
+#define POISSON_DEFINE(real, suffix)                                                                            \
+    extern "C" poisson_status poisson_update_##suffix(const poisson_operator* a, const real* f, const real* au, \
+                                                      real* r, real* u, double omega) {                         \
+        return update<real>(a, f, au, r, u, omega);                                                             \
+    }                                                                                                           \
+    extern "C" poisson_status poisson_norm_##suffix(const poisson_operator* a, const real* r, double* result) { \
+        return norm<real>(a, r, result);                                                                        \
+    }                                                                                                           \
+    extern "C" poisson_status poisson_dot_##suffix(const poisson_operator* a, const real* x, const real* y,     \
+                                                   double* result) {                                            \
+        return dot<real>(a, x, y, result);                                                                      \
+    }                                                                                                           \
+    extern "C" poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value) {       \
+        return fill<real>(x, rows, pitch, value);                                                               \
+    }                                                                                                           \
+    extern "C" poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows,  \
+                                                     int64_t pitch) {                                           \
+        return axpby<real>(a, x, b, y, rows, pitch);                                                            \
     }
 
 POISSON_DEFINE(float, f32)

@@ -2,9 +2,9 @@
 
     python scripts/measure.py [--backend NAME] [--threads N] [--sizes 4096x4096,400x400x400] [--iterations N]
 
-For each size: the median time of each operation with its bytes (`poisson.perf.traffic`) over time, and its ratio to the
-copy (on a CPU: STREAM triad) bandwidth measured beside it. Then the problem of the heated square on 4096² inner nodes,
-with the norm read after every iteration: both loops, wall time of the whole loop.
+For each size and operation: the median time, its bytes (`poisson.perf.traffic`) over that time, and the ratio to the
+copy (on a CPU: STREAM triad) bandwidth measured just before, with the spread. Then the problem of the heated square on
+4096² inner nodes, with the norm read after every iteration: both loops, wall time of the whole loop.
 """
 
 from __future__ import annotations
@@ -30,30 +30,37 @@ from poisson.solvers.stopping import Stopping
 REPEATS = 7
 
 
-def median_seconds(backend: Backend, call: Callable[[], Any]) -> float:
-    """Median over repeats of the time of one call, with enough calls in a repeat to hide the cost of waiting."""
+def seconds_of(backend: Backend, call: Callable[[], Any]) -> Callable[[], float]:
+    """A function that measures the time of one call, with enough calls to hide the cost of waiting."""
     call()
     backend.synchronize()
     start = time.perf_counter()
     call()
     backend.synchronize()
     calls = max(1, min(50, int(0.05 / max(time.perf_counter() - start, 1e-6))))
-    times = []
-    for _ in range(REPEATS):
+
+    def measure() -> float:
         start = time.perf_counter()
         for _ in range(calls):
             call()
         backend.synchronize()
-        times.append((time.perf_counter() - start) / calls)
-    return statistics.median(times)
+        return (time.perf_counter() - start) / calls
+
+    return measure
 
 
-def operations(backend: Backend, operator: Operator, bandwidth: float) -> None:
-    """Print the time of each operation on random data, and its ratio to the bandwidth."""
+def operations(backend: Backend, operator: Operator) -> None:
+    """Print the median time of each operation on random data, and its rate against the yardstick.
+
+    The yardstick runs before every single measurement, because the bandwidth of a shared machine changes by the second:
+    the ratio is the median of the ratios of such pairs.
+    """
     shape = operator.array_shape
     nodes = int(np.prod(shape, dtype=np.int64))
     u, f = (backend.assemble(shape, _random(shape)) for _ in range(2))
     r, au, norms = backend.empty(shape), backend.empty(shape), backend.reduction()
+    stream, streamed = backend.stream(1 << 27)
+    yardstick = seconds_of(backend, stream)
     calls: dict[str, tuple[str, Callable[[], None]]] = {
         "sweep": ("sweep", lambda: backend.sweep(operator, u, f, r, 1.0)),
         "sweep with norm": ("sweep", lambda: backend.sweep(operator, u, f, r, 1.0, norms)),
@@ -66,12 +73,18 @@ def operations(backend: Backend, operator: Operator, bandwidth: float) -> None:
         "dot": ("dot", lambda: backend.dot(operator, u, f, norms)),
     }
     for label, (name, call) in calls.items():
-        seconds = median_seconds(backend, call)
-        if not name:
-            print(f"  {label:20} {1e3 * seconds:9.4f} ms")
-            continue
-        rate = operation_bytes(name, nodes, backend.dtype.itemsize) / seconds
-        print(f"  {label:20} {1e3 * seconds:9.4f} ms  {rate / 1e9:8.1f} GB/s  {rate / bandwidth:6.3f}")
+        measure = seconds_of(backend, call)
+        pairs = [(streamed / yardstick(), measure()) for _ in range(REPEATS)]
+        seconds = statistics.median(seconds for _, seconds in pairs)
+        line = f"  {label:20} {1e3 * seconds:9.4f} ms"
+        if name:
+            moved = operation_bytes(name, nodes, backend.dtype.itemsize)
+            ratios = sorted(moved / seconds / bandwidth for bandwidth, seconds in pairs)
+            spread = f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
+            line += f"  {moved / seconds / 1e9:8.1f} GB/s  {statistics.median(ratios):6.3f}  ({spread})"
+        print(line)
+    bandwidth = statistics.median(streamed / yardstick() for _ in range(REPEATS))
+    print(f"  the yardstick: {bandwidth / 1e9:.1f} GB/s ({'triad' if backend.name == 'openmp' else 'copy'})")
 
 
 def _random(shape: tuple[int, ...]) -> Callable[[ModuleType, int, int], Any]:
@@ -114,14 +127,11 @@ def main(
     """See the top of this file."""
     device = backends.create(backend, np.dtype(precision), threads)
     print(f"{device.name}: {device.device}; {datetime.now(UTC):%Y-%m-%d}; {precision}")
-    call, moved = device.stream(1 << 27)
-    bandwidth = moved / median_seconds(device, call)
-    print(f"bandwidth {bandwidth / 1e9:.1f} GB/s ({'copy' if device.name != 'openmp' else 'STREAM triad'})")
     for size in sizes.split(","):
         shape = tuple(int(n) for n in size.split("x"))
         print(size)
         rules = (Rule.FIXED,) * (2 * len(shape))
-        operations(device, Operator(shape, tuple(1.0 / (n - 1) for n in shape), 0.0, rules), bandwidth)
+        operations(device, Operator(shape, tuple(1.0 / (n - 1) for n in shape), 0.0, rules))
     if iterations:
         print(f"heated square, {inner}² inner nodes")
         heated_square(device, inner, iterations)

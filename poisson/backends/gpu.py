@@ -1,7 +1,7 @@
 """HIP kernels compiled at run time, for NVIDIA and AMD from one source.
 
-The backend knows kernels, launch geometry and arrays; a `Runtime` knows how to compile and launch. `poisson.backends.cupy`
-is the runtime of a real device; the tests run this same class on an emulation.
+The backend knows kernels, launch geometry and arrays; a `Runtime` knows how to compile and launch. The runtime of a
+real device is `poisson.backends.cupy`; the tests run this same class on an emulation.
 """
 
 from __future__ import annotations

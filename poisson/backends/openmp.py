@@ -90,8 +90,8 @@ def _check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
         )
     if status == 2:
         raise BackendUnavailable(
-            "the OpenMP library was built for a GPU and finds none: check the driver and OMP_TARGET_OFFLOAD, or unset "
-            f"{LIBRARY_VARIABLE}"
+            "the OpenMP library was built for a GPU and finds none: check the driver and OMP_TARGET_OFFLOAD, or use a "
+            f"build for the host (unset {LIBRARY_VARIABLE}, or pip install again without POISSON_OFFLOAD_ARCH)"
         )
     raise RuntimeError(f"{function.__name__} failed with status {status}")
 

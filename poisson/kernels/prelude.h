@@ -8,11 +8,12 @@ typedef REAL real;
 typedef long long index_t;  // a grid may have more than 2^31 nodes
 
 #define POISSON_FORMULA __device__ __forceinline__
+#define THREADS (BLOCK_X * BLOCK_Y)
 #if defined(__HIP__) || defined(__HIPCC__)
 // The second bound has another meaning in HIP: wavefronts of a SIMD unit.
-#define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)
+#define KERNEL extern "C" __global__ void __launch_bounds__(THREADS)
 #else
-#define KERNEL extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y, RESIDENT)
+#define KERNEL extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #endif
 
 #define FIXED 0
@@ -56,7 +57,7 @@ __device__ __forceinline__ double larger(double a, double b) { return a > b ? a 
 // The sum and the maximum over the threads of a block, always in the same order, into slot[0] and slot[1].
 // Every thread of the block must call it.
 __device__ __forceinline__ void reduce_block(double sum, double maximum, double* slot) {
-    const int groups = BLOCK_X * BLOCK_Y / 32;
+    const int groups = THREADS / 32;
     __shared__ double sums[groups];
     __shared__ double maxima[groups];
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y;

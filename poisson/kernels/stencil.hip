@@ -70,7 +70,8 @@ __device__ __forceinline__ void march(const real* __restrict__ u, int nx, int ny
             const bool at_end = n == WIDTH - 1 || (RULE_XU != FIXED && i + n == nx - 1);
             const real right = at_end ? x_upper : centre.node[n < WIDTH - 1 ? n + 1 : 0];
 #if DIMENSION == 2
-            au.node[n] = apply_operator(centre.node[n], left, right, lower.node[n], upper.node[n], weight_x, weight_y, c);
+            au.node[n] =
+                apply_operator(centre.node[n], left, right, lower.node[n], upper.node[n], weight_x, weight_y, c);
 #else
             au.node[n] = apply_operator(centre.node[n], left, right, y_lower.node[n], y_upper.node[n], lower.node[n],
                                         upper.node[n], weight_x, weight_y, weight_z, c);
@@ -95,7 +96,7 @@ KERNEL poisson_laplacian(const real* __restrict__ u, real* __restrict__ out, int
     if (j == 0 || j >= ny - 1) return;
 #endif
     march(u, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c,
-          [&](index_t offset, int i, int s, const Pack&, const Pack& au, const bool(&)[WIDTH]) {
+          [&](index_t offset, int i, int s, const Pack&, const Pack& au, const bool (&)[WIDTH]) {
               if (s == 0 || s == slowest - 1) return;
               if (i > 0 && i + WIDTH < nx) {
                   store_streaming(out + offset, au);
@@ -111,7 +112,7 @@ KERNEL poisson_laplacian(const real* __restrict__ u, real* __restrict__ out, int
 // out = A u at the nodes on the faces, by the rules of the faces; zero at fixed nodes, so that f - out is zero there.
 KERNEL poisson_boundary_conditions(const real* __restrict__ u, real* __restrict__ out, int nx, int ny, int nz,
                                    index_t pitch, real weight_x, real weight_y, real weight_z, real c) {
-    index_t node = (index_t)blockIdx.x * (BLOCK_X * BLOCK_Y) + threadIdx.x + BLOCK_X * threadIdx.y;
+    index_t node = (index_t)blockIdx.x * THREADS + threadIdx.x + BLOCK_X * threadIdx.y;
     int i, j, k = 0;
     // The faces of the slowest axis come first, whole; then those of the next axis without the nodes counted already.
 #if DIMENSION == 3
@@ -159,8 +160,8 @@ KERNEL poisson_boundary_conditions(const real* __restrict__ u, real* __restrict_
     const real z_lower = u[row + i + pitch * ny * (below(k, nz, RULE_ZL) - k)];
     const real z_upper = u[row + i + pitch * ny * (above(k, nz, RULE_ZU) - k)];
     fixed = fixed || is_fixed(k, nz, RULE_ZL, RULE_ZU);
-    const real au = apply_operator(centre, x_lower, x_upper, y_lower, y_upper, z_lower, z_upper, weight_x, weight_y,
-                                   weight_z, c);
+    const real au =
+        apply_operator(centre, x_lower, x_upper, y_lower, y_upper, z_lower, z_upper, weight_x, weight_y, weight_z, c);
 #endif
     out[row + i] = fixed ? (real)0 : au;
 }
@@ -175,7 +176,7 @@ __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, co
     double sum = 0;
     double maximum = 0;
     march(u, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c,
-          [&](index_t offset, int i, int, const Pack& centre, const Pack& au, const bool(&fixed)[WIDTH]) {
+          [&](index_t offset, int i, int, const Pack& centre, const Pack& au, const bool (&fixed)[WIDTH]) {
               const Pack source = load(f + offset);
               Pack result;
 #pragma unroll

@@ -8,7 +8,8 @@ __device__ __forceinline__ bool is_fixed(int i, int n, int lower, int upper) {
     return (lower == FIXED && i == 0) || (upper == FIXED && i == n - 1);
 }
 
-// coarse = R fine: the transpose of the interpolation, scaled so that it keeps the trapezoidal mean; zero at fixed nodes.
+// coarse = R fine: the transpose of the interpolation, scaled so that it keeps the trapezoidal mean; zero at fixed
+// nodes.
 KERNEL poisson_restrict(const real* __restrict__ fine, real* __restrict__ coarse, int ny, index_t pitch, int coarse_nx,
                         int coarse_ny, int coarse_nz, index_t coarse_pitch, const int* __restrict__ index_x,
                         const real* __restrict__ weight_x, const int* __restrict__ index_y,
@@ -52,10 +53,10 @@ KERNEL poisson_restrict(const real* __restrict__ fine, real* __restrict__ coarse
 
 // fine = fine + P coarse, by linear interpolation along each axis; fixed nodes keep their values.
 KERNEL poisson_prolong_add(const real* __restrict__ coarse, real* __restrict__ fine, int coarse_ny,
-                           index_t coarse_pitch, int nx, int ny, int nz, index_t pitch,
-                           const int* __restrict__ index_x, const real* __restrict__ weight_x,
-                           const int* __restrict__ index_y, const real* __restrict__ weight_y,
-                           const int* __restrict__ index_z, const real* __restrict__ weight_z) {
+                           index_t coarse_pitch, int nx, int ny, int nz, index_t pitch, const int* __restrict__ index_x,
+                           const real* __restrict__ weight_x, const int* __restrict__ index_y,
+                           const real* __restrict__ weight_y, const int* __restrict__ index_z,
+                           const real* __restrict__ weight_z) {
     const int i = blockIdx.x * BLOCK_X + threadIdx.x;
     const int j = blockIdx.y * BLOCK_Y + threadIdx.y;
     const int k = blockIdx.z;
@@ -76,8 +77,8 @@ KERNEL poisson_prolong_add(const real* __restrict__ coarse, real* __restrict__ f
 #endif
         for (int b = 0; b < 2; ++b) {
             const index_t row = (plane + index_y[2 * j + b]) * coarse_pitch;
-            const real part = weight_x[2 * i] * coarse[row + index_x[2 * i]] +
-                              weight_x[2 * i + 1] * coarse[row + index_x[2 * i + 1]];
+            const real part =
+                weight_x[2 * i] * coarse[row + index_x[2 * i]] + weight_x[2 * i + 1] * coarse[row + index_x[2 * i + 1]];
             sum += wz * weight_y[2 * j + b] * part;
         }
     }

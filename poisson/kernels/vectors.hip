@@ -3,9 +3,8 @@
 // A thread owns WIDTH neighbouring nodes of a row and visits every gridDim.y * BLOCK_Y-th row. Values past the end of a
 // row may be read and written, but never count.
 
-#define FOR_EACH_ROW(row, rows)                                                   \
-    for (index_t row = (index_t)blockIdx.y * BLOCK_Y + threadIdx.y; row < (rows); \
-         row += (index_t)gridDim.y * BLOCK_Y)
+#define FOR_EACH_ROW(row, rows) \
+    for (index_t row = (index_t)blockIdx.y * BLOCK_Y + threadIdx.y; row < (rows); row += (index_t)gridDim.y * BLOCK_Y)
 
 __device__ __forceinline__ int first_node() { return WIDTH * (blockIdx.x * BLOCK_X + threadIdx.x); }
 
@@ -94,7 +93,7 @@ KERNEL poisson_reduce(const double* __restrict__ partial, index_t count, double*
     double maximum = 0;
     // One block has the whole latency of memory to itself: many loads must be under way before the first is used.
 #pragma unroll 8
-    for (index_t slot = threadIdx.x + BLOCK_X * threadIdx.y; slot < count; slot += BLOCK_X * BLOCK_Y) {
+    for (index_t slot = threadIdx.x + BLOCK_X * threadIdx.y; slot < count; slot += THREADS) {
         const Pair pair = pairs[slot];
         sum += pair.sum;
         maximum = larger(maximum, pair.maximum);

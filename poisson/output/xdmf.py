@@ -46,7 +46,8 @@ def write(path: str | Path, solution: Solution) -> Path:
     References
     ----------
     XDMF Model and Format, version 3, https://www.xdmf.org/index.php/XDMF_Model_and_Format: uniform grid, topology
-    ``2DCoRectMesh`` and ``3DCoRectMesh``. Dimensions, origin and spacing stand in the order of the array, z y x.
+    ``3DCoRectMesh``. Dimensions, origin and spacing stand in the order of the array, z y x. A 2D result is one plane at
+    z = 0: readers put a ``2DCoRectMesh`` into the plane of y and z.
     """
     path = Path(path)
     target = path_beside(path)
@@ -57,17 +58,17 @@ def write(path: str | Path, solution: Solution) -> Path:
 
 def _document(data_name: str, solution: Solution) -> ElementTree.Element:
     grid = solution.problem.grid
-    shape = _numbers(grid.array_shape)
+    flat = grid.dimension == 2
+    shape = _numbers((1, *grid.array_shape) if flat else grid.array_shape)
     root = ElementTree.Element("Xdmf", Version="3.0")
     domain = ElementTree.SubElement(root, "Domain")
     mesh = ElementTree.SubElement(
         domain, "Grid", Name=_xml_text(solution.problem.title) or "result", GridType="Uniform"
     )
-    ElementTree.SubElement(mesh, "Topology", TopologyType=f"{grid.dimension}DCoRectMesh", Dimensions=shape)
-    axes = "DXDYDZ" if grid.dimension == 3 else "DXDY"
-    geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType=f"ORIGIN_{axes}")
-    for values in (grid.lower, grid.spacing):
-        _data_item(geometry, str(grid.dimension), "8", "XML", _numbers(values[::-1]))
+    ElementTree.SubElement(mesh, "Topology", TopologyType="3DCoRectMesh", Dimensions=shape)
+    geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType="ORIGIN_DXDYDZ")
+    for values, along_z in ((grid.lower, 0.0), (grid.spacing, 1.0)):
+        _data_item(geometry, "3", "8", "XML", _numbers((*values, along_z)[:3][::-1]))
     fields: dict[str, NDArray[Any]] = {"u": solution.u, **solution.fields}
     for name, field in fields.items():
         attribute = ElementTree.SubElement(mesh, "Attribute", Name=name, AttributeType="Scalar", Center="Node")
