@@ -32,6 +32,11 @@ inline Pack<T> spread(T value) {
 }
 
 template <class T>
+inline Pack<T> lane_numbers() {
+    return Pack<T>{0, 1, 2, 3, 4, 5, 6, 7};
+}
+
+template <class T>
 inline void store(T* to, Pack<T> pack) {
     std::memcpy(to, &pack, sizeof pack);
 }

@@ -63,11 +63,11 @@ extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void
 #else
     // Arrays that begin at the same place in a page make loads of one wait for stores to another (their addresses agree
     // in the bits that are compared first): so each begins a few cache lines later than the one before. The line ahead
-    // of it keeps the address to release.
+    // of it keeps the address to release. A stencil may read one value before the first row and one after the last.
     static std::atomic<int64_t> allocations{0};
     const int64_t stagger = CACHE_LINE + allocations++ % 7 * 9 * CACHE_LINE;
     const int64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
-    const int64_t reserved = (bytes + stagger + alignment - 1) / alignment * alignment;
+    const int64_t reserved = (bytes + stagger + CACHE_LINE + alignment - 1) / alignment * alignment;
     char* block = static_cast<char*>(std::aligned_alloc(alignment, reserved));
     if (!block) return POISSON_OUT_OF_MEMORY;
 #ifdef MADV_HUGEPAGE

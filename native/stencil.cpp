@@ -49,29 +49,40 @@ struct Mode {
     static constexpr bool NORM = NORM_, STREAM = STREAM_;
 };
 
-// One node; the norms go to sum and maximum.
+// What goes to one node, `old` being what is there; the norms go to sum and maximum.
 template <int DIMENSION, class M, class T>
-inline void visit_node(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t i, int64_t left,
-                       int64_t right, bool fixed, double& sum, double& maximum) {
-    const T au = fixed ? T(0) : apply_at<DIMENSION>(a, rows, i, left, right);
-    if (M::KIND == APPLY) {
-        out[i] = au;
-        return;
-    }
-    const T r = fixed ? T(0) : f[i] - au;
-    out[i] = M::KIND == RELAX ? relax(rows.centre[i], r, scale) : r;
+inline T node_value(const Local<T>& a, const Rows<T>& rows, const T* f, T old, T scale, int64_t i, double& sum,
+                    double& maximum) {
+    const bool on_x_face = i == 0 || i == a.nx - 1;
+    if (M::KIND == APPLY && on_x_face) return old;
+    const bool fixed = rows.fixed || (on_x_face && a.fixed(i, a.nx, 0));
+    if (fixed) return M::KIND == RELAX ? rows.centre[i] : T(0);
+    const T au = apply_at<DIMENSION>(a, rows, i, below(i, a.nx, a.rule(0)), above(i, a.nx, a.rule(1)));
+    if (M::KIND == APPLY) return au;
+    const T r = f[i] - au;
     if (M::NORM) {
         const double x = r, size = x < 0 ? -x : x;
         sum += x * x;
         maximum = size > maximum ? size : maximum;
     }
+    return M::KIND == RELAX ? relax(rows.centre[i], r, scale) : r;
 }
 
-#ifndef POISSON_OFFLOAD
-// LANES nodes, none of them on an x face.
+#ifdef POISSON_OFFLOAD
+
+// The nodes of one row from `first` to `last`.
 template <int DIMENSION, class M, class T>
-inline void visit_pack(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t i,
-                       PackNorms& norms) {
+inline void visit_row(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t first, int64_t last,
+                      double& sum, double& maximum) {
+    for (int64_t i = first; i < last; ++i)
+        out[i] = node_value<DIMENSION, M>(a, rows, f, M::KIND == APPLY ? out[i] : T(0), scale, i, sum, maximum);
+}
+
+#else
+
+// What goes to LANES nodes if none of them is on an x face, and their residual.
+template <int DIMENSION, class M, class T>
+inline Pack<T> pack_value(const Local<T>& a, const Rows<T>& rows, const T* f, T scale, int64_t i, Pack<T>& r) {
     // The rows that come from memory and, in 3D, those that come from the next cache. The hardware's own prefetching
     // stops at the end of a page, which is a row or two away.
     prefetch(DIMENSION == 2 ? rows.y_upper + i : rows.z_upper + i, FAR_AHEAD);
@@ -89,54 +100,53 @@ inline void visit_pack(const Local<T>& a, const Rows<T>& rows, const T* f, T* ou
         au = apply_operator(centre, left, right, y_lower, y_upper, z_lower, z_upper, spread(a.weight_x),
                             spread(a.weight_y), spread(a.weight_z), spread(a.c));
     }
-    Pack<T> result = au;
-    if constexpr (M::KIND != APPLY) {
-        const Pack<T> r = load(f + i) - au;
-        result = M::KIND == RELAX ? relax(centre, r, spread(scale)) : r;
-        if (M::NORM) norms.add<T>(r);
-    }
+    if (M::KIND == APPLY) return au;
+    r = load(f + i) - au;
+    return M::KIND == RELAX ? relax(centre, r, spread(scale)) : r;
+}
+
+template <class M, class T>
+inline void put(T* to, Pack<T> pack) {
     if (M::STREAM)
-        store_streaming(out + i, result);
+        store_streaming(to, pack);
     else
-        store(out + i, result);
-}
-#endif
-
-// The nodes of a row from `begin` to `end`, none of them on an x face.
-template <int DIMENSION, class M, class T>
-inline void visit_inside(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t begin,
-                         int64_t end, double& sum, double& maximum) {
-    int64_t i = begin;
-#ifndef POISSON_OFFLOAD
-    // Rows are aligned, so packs that begin at multiples of LANES are too.
-    for (; i < end && i % LANES; ++i)
-        visit_node<DIMENSION, M>(a, rows, f, out, scale, i, i - 1, i + 1, false, sum, maximum);
-    PackNorms norms;
-    for (; i + LANES <= end; i += LANES) visit_pack<DIMENSION, M>(a, rows, f, out, scale, i, norms);
-    if (M::NORM) norms.join(sum, maximum);
-#endif
-    for (; i < end; ++i) visit_node<DIMENSION, M>(a, rows, f, out, scale, i, i - 1, i + 1, false, sum, maximum);
+        store(to, pack);
 }
 
-// The nodes of one row from `first` to `last`.
+// One whole row. It is written in aligned packs from end to end: the packs at the ends take the values on the x faces
+// in their lanes, and zeros in the lanes past the row. They read one value outside their row, which the allocation has.
 template <int DIMENSION, class M, class T>
-inline void visit_row(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t first, int64_t last,
+inline void visit_row(const Local<T>& a, const Rows<T>& rows, const T* f, T* out, T scale, int64_t, int64_t,
                       double& sum, double& maximum) {
     if (rows.fixed) {
-        for (int64_t i = first; i < last; ++i) out[i] = M::KIND == RELAX ? rows.centre[i] : T(0);
+        for (int64_t i = 0; i < a.nx; ++i) out[i] = M::KIND == RELAX ? rows.centre[i] : T(0);
         return;
     }
-    if (first == 0) {
-        const int64_t left = below(0, a.nx, a.rule(0));
-        visit_node<DIMENSION, M>(a, rows, f, out, scale, 0, left, 1, a.rule(0) == FIXED, sum, maximum);
+    const int64_t last = a.nx - 1, last_pack = last / LANES * LANES;
+    const T at_first = node_value<DIMENSION, M>(a, rows, f, out[0], scale, 0, sum, maximum);
+    const T at_last = node_value<DIMENSION, M>(a, rows, f, out[last], scale, last, sum, maximum);
+    PackNorms norms;
+    const auto end_pack = [&](int64_t i) {
+        Pack<T> r = {};
+        Pack<T> value = pack_value<DIMENSION, M>(a, rows, f, scale, i, r);
+        const Pack<T> lane = lane_numbers<T>();
+        const auto inside = (lane > T(-i)) & (lane < T(last - i < LANES ? last - i : LANES));
+        value = inside ? value : lane == T(last - i) ? spread(at_last) : lane == T(-i) ? spread(at_first) : Pack<T>{};
+        r = inside ? r : Pack<T>{};
+        put<M>(out + i, value);
+        if (M::NORM) norms.add<T>(r);
+    };
+    end_pack(0);
+    for (int64_t i = LANES; i < last_pack; i += LANES) {
+        Pack<T> r;
+        put<M>(out + i, pack_value<DIMENSION, M>(a, rows, f, scale, i, r));
+        if (M::NORM) norms.add<T>(r);
     }
-    visit_inside<DIMENSION, M>(a, rows, f, out, scale, first > 1 ? first : 1, last < a.nx - 1 ? last : a.nx - 1, sum,
-                               maximum);
-    if (last == a.nx) {
-        const int64_t right = above(a.nx - 1, a.nx, a.rule(1));
-        visit_node<DIMENSION, M>(a, rows, f, out, scale, a.nx - 1, a.nx - 2, right, a.rule(1) == FIXED, sum, maximum);
-    }
+    if (last_pack > 0) end_pack(last_pack);
+    if (M::NORM) norms.join(sum, maximum);
 }
+
+#endif
 
 template <int DIMENSION, class M, class T>
 poisson_status visit(const poisson_operator* operator_, const T* u, const T* f, T* out, double omega, double* result) {
@@ -195,13 +205,11 @@ poisson_status laplacian_on(const poisson_operator* operator_, const T* u, T* ou
     for (int64_t number = 0; number < tiles; ++number) {
         const Local<T> local = POISSON_LOCAL(T, a);
         const Tile tile = Tiling(local).tile(number);
-        const int64_t begin = tile.first > 1 ? tile.first : 1;
-        const int64_t end = tile.last < local.nx - 1 ? tile.last : local.nx - 1;
         double unused = 0;
         for_each_row(local, tile, [&](int64_t j, int64_t k) {
             if (j == 0 || j == local.ny - 1 || (DIMENSION == 3 && (k == 0 || k == local.nz - 1))) return;
-            visit_inside<DIMENSION, M>(local, rows_at<DIMENSION>(local, u, j, k), u, out + local.row(j, k), T(0), begin,
-                                       end, unused, unused);
+            Rows<T> rows = rows_at<DIMENSION>(local, u, j, k);
+            visit_row<DIMENSION, M>(local, rows, u, out + local.row(j, k), T(0), tile.first, tile.last, unused, unused);
         });
 #ifndef POISSON_OFFLOAD
         if (M::STREAM) store_fence();

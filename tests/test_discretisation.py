@@ -16,7 +16,8 @@ from operators import random_array
 from problems import arrays, make_case
 
 from poisson import reference
-from poisson.backends import base, gpu
+from poisson.backends import gpu, openmp
+from poisson.backends import numpy as numpy_backend
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import FACE_NAMES, Face, Kind
@@ -134,7 +135,7 @@ def test_the_slab_makes_no_difference() -> None:
 def test_the_arrays_are_the_same_on_every_backend(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     backend: Backend = {"numpy": NumpyBackend, **BACKENDS}[name](dtype)
     for limit in (1, 1 << 20):
-        for module in (base, gpu):
+        for module in (numpy_backend, openmp, gpu):
             monkeypatch.setattr(module, "slabs", lambda shape, limit=limit: slabs(shape, limit))
         for kinds in ALL_KINDS[::6]:
             problem = problem_of(kinds)

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discretisation import Operator
-from poisson.grid import slabs
 from poisson.transfer import Transfer
 
 Array = Any
@@ -97,8 +96,9 @@ class Backend(ABC):
         benchmark (24 bytes a value).
         """
 
+    @abstractmethod
     def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> Array:
-        """An array filled slab by slab.
+        """An array filled slab by slab, so that its values need no second array of its size anywhere.
 
         Parameters
         ----------
@@ -108,10 +108,6 @@ class Backend(ABC):
             ``slab(xp, start, stop)`` gives the values of the range ``[start, stop)`` of the first array axis, computed
             with the array module xp.
         """
-        values = np.empty(array_shape, dtype=self.dtype)
-        for start, stop in slabs(array_shape):
-            values[start:stop] = slab(np, start, stop)
-        return self.from_host(values)
 
     # ---- reductions
 

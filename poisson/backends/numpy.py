@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.base import Array, Backend, Reduction, Slab
 from poisson.backends.host import host_memory
 from poisson.boundary import Rule
 from poisson.discretisation import Operator
+from poisson.grid import slabs
 from poisson.transfer import Transfer
 
 
@@ -34,6 +35,12 @@ class NumpyBackend(Backend):
 
     def to_host(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
+
+    def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> NDArray[Any]:
+        array = self.empty(array_shape)
+        for start, stop in slabs(array_shape):
+            array[start:stop] = slab(np, start, stop)
+        return array
 
     def synchronize(self) -> None:
         return None

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.base import Array, Backend, Reduction, Slab
 from poisson.backends.host import host_memory
 from poisson.discretisation import Operator
 from poisson.errors import BackendUnavailable, ResourceError
+from poisson.grid import slabs
 from poisson.transfer import Transfer
 
 ABI_VERSION = 1
@@ -215,6 +216,12 @@ class OpenmpBackend(Backend):
         self._upload(array, values)
         return array
 
+    def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> DeviceArray:
+        array = DeviceArray(self._library, array_shape, self.dtype)
+        for start, stop in slabs(array_shape):
+            self._upload(array, slab(np, start, stop), start)
+        return array
+
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
         values = np.empty(array.shape, dtype=array.dtype)
         row_bytes = array.shape[-1] * array.dtype.itemsize
@@ -309,11 +316,14 @@ class OpenmpBackend(Backend):
             self._operators[key] = byref(structure)
         return self._operators[key]
 
-    def _upload(self, array: DeviceArray, values: NDArray[Any]) -> None:
+    def _upload(self, array: DeviceArray, values: NDArray[Any], start: int = 0) -> None:
+        """Copy values into an array, from index `start` of its first axis on."""
         rows = np.ascontiguousarray(values, dtype=array.dtype)
         row_bytes = array.shape[-1] * array.dtype.itemsize
         pitch_bytes = array.pitch * array.dtype.itemsize
-        self._library.poisson_upload(array.pointer, pitch_bytes, rows.ctypes.data, row_bytes, array.rows)
+        rows_each = array.rows // array.shape[0] if len(array.shape) > 1 else 1
+        target = array.pointer + start * rows_each * pitch_bytes
+        self._library.poisson_upload(target, pitch_bytes, rows.ctypes.data, row_bytes, rows.size // array.shape[-1])
 
     def table(self, values: NDArray[Any], dtype: np.dtype[Any]) -> DeviceArray:
         """A transfer table in the library's memory."""
