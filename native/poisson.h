@@ -2,7 +2,8 @@
  *
  * The operations have the names of poisson/backends/base.py and end in _f32 or _f64. Arrays are what poisson_allocate
  * gives: rows of `pitch` values in the memory of the device that the library was built for. Every function that can
- * fail returns a poisson_status.
+ * fail returns a poisson_status. Reductions share one buffer, so operations are not for several threads at once; each
+ * uses all the threads that it may.
  */
 #ifndef POISSON_H
 #define POISSON_H
