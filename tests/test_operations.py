@@ -121,7 +121,7 @@ def test_few_rules_hold_every_pair_on_every_axis() -> None:
             assert {rules[2 * axis : 2 * axis + 2] for rules in combinations} == set(AXIS_RULES)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_agrees_on_any_shape_and_faces(data: st.DataObject) -> None:
     from conftest import BACKENDS
