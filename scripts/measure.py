@@ -92,7 +92,7 @@ def _random(shape: tuple[int, ...]) -> Callable[[ModuleType, int, int], Any]:
 
 
 def heated_square(backend: Backend, inner: int, iterations: int) -> None:
-    """Print the wall time of the loops on the problem of seed 003: zero source, a half sine wave on each side."""
+    """Print the wall time of the loops on the heated square: zero source, a half sine wave on each side."""
     nodes = inner + 2
     operator = Operator((nodes, nodes), (1.0 / (nodes - 1),) * 2, 0.0, (Rule.FIXED,) * 4)
     wave = np.sin(np.pi * np.linspace(0.0, 1.0, nodes))

@@ -175,6 +175,19 @@ def test_auto_takes_openmp_without_a_gpu_and_says_no_more(caplog: pytest.LogCapt
     ]
 
 
+def test_auto_warns_where_a_gpu_should_be_but_does_not_work(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = real("openmp")(np.float64)
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(Exception("no driver")))
+    caplog.set_level("INFO", logger="poisson")
+    assert backends.create("auto", np.float64, threads=2).name == "openmp"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", f"backend openmp: {expected.device}"),
+        ("WARNING", "falling back to openmp; gpu: CuPy finds no GPU (no driver): install or repair the driver"),
+    ]
+
+
 @pytest.mark.usefixtures("no_cupy", "no_library")
 def test_auto_falls_back_to_numpy_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="poisson")

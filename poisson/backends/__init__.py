@@ -85,28 +85,32 @@ def describe() -> list[BackendInfo]:
 
 
 def _first_available(dtype: np.dtype[Any] | type[np.floating[Any]], threads: int) -> Backend:
-    reasons = []
+    refusals: dict[str, BackendUnavailable] = {}
     for name in NAMES:
         try:
             backend = create(name, dtype, threads)
         except BackendUnavailable as error:
-            reasons.append(f"{name}: {error}")
+            refusals[name] = error
             continue
         log.info("backend %s: %s", name, backend.device)
-        for reason in reasons[1:]:
-            # A missing GPU is the usual case and not worth a word; a missing library costs most of the speed.
-            log.warning("falling back to %s; %s", name, reason)
+        for refused, reason in refusals.items():
+            # A machine without CuPy is the usual case and not worth a word. A GPU that does not work is, and a missing
+            # library costs most of the speed.
+            if not (refused == "gpu" and isinstance(reason.__cause__, ModuleNotFoundError)):
+                log.warning("falling back to %s; %s: %s", name, refused, reason)
         return backend
-    raise BackendUnavailable("; ".join(reasons))
+    raise BackendUnavailable("; ".join(f"{name}: {reason}" for name, reason in refusals.items()))
 
 
 def _create_gpu(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
     try:
         import cupy
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise BackendUnavailable(
             "CuPy is not installed: in the checkout, pip install '.[cuda13]' or '.[cuda12]' (NVIDIA) or '.[rocm]' (AMD)"
         ) from error
+    except ImportError as error:
+        raise BackendUnavailable(f"CuPy cannot be imported ({error}): install it again") from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:

@@ -19,6 +19,7 @@ from poisson import kernels
 from poisson.backends.base import Array, Backend, Reduction, Slab
 from poisson.boundary import FACE_NAMES, Rule
 from poisson.discretisation import Operator
+from poisson.errors import ResourceError
 from poisson.grid import slabs
 from poisson.transfer import Transfer
 
@@ -113,6 +114,10 @@ REDUCE_SHAPE = Shape(32, 32, 1)
 
 SMALL_GRID = 1 << 20
 """With fewer unknowns a device would not be full: a thread then visits one node along the slowest axis."""
+
+
+MAX_BLOCKS = 65535
+"""The most blocks that a launch may have along y and along z; along x it is 2³¹ - 1."""
 
 
 @dataclass(frozen=True)
@@ -316,6 +321,11 @@ class GpuBackend(Backend):
         grid: tuple[int, int, int],
         arguments: tuple[Any, ...],
     ) -> None:
+        if max(grid[1:]) > MAX_BLOCKS:
+            raise ResourceError(
+                f"the gpu backend cannot cut up this grid ({name}: {grid[1]} x {grid[2]} blocks along y and z, at most "
+                f"{MAX_BLOCKS} each): give the longest axis to x, or use run.backend = 'openmp'"
+            )
         dimension = operator.dimension if operator else 2
         rules = operator.rules if operator else (Rule.FIXED,) * 4
         key = (source, name, shape, dimension, rules)
@@ -357,12 +367,20 @@ class GpuBackend(Backend):
         nx = array.shape[-1]
         rows = array.size // nx
         shape = VECTOR_SHAPE
-        grid = (_blocks(nx, self._width * shape.block_x), min(_blocks(rows, shape.block_y * shape.march), 65535), 1)
+        grid = (
+            _blocks(nx, self._width * shape.block_x),
+            min(_blocks(rows, shape.block_y * shape.march), MAX_BLOCKS),
+            1,
+        )
         return grid, (np.int32(nx), np.int64(rows), self._pitch(array))
 
     def _stencil_shape(self, kind: str, operator: Operator) -> Shape:
         shape = STENCIL_SHAPES[kind, operator.dimension]
-        return replace(shape, march=1, unroll=1, resident=1) if operator.unknowns < SMALL_GRID else shape
+        if operator.unknowns < SMALL_GRID:
+            shape = replace(shape, march=1, unroll=1, resident=1)
+        # On a long, thin grid the longest march that the device's limit on blocks asks for.
+        least = _blocks(operator.shape[-1], MAX_BLOCKS * (shape.block_y if operator.dimension == 2 else 1))
+        return replace(shape, march=max(shape.march, least))
 
     def _march_grid(self, operator: Operator, shape: Shape) -> tuple[int, int, int]:
         columns = _blocks(operator.shape[0], self._width * shape.block_x)
