@@ -12,32 +12,34 @@
 
 constexpr int64_t LANES = 8;
 
-template <class T>
+template <class T, int64_t N = LANES>
 struct PackOf {
-    typedef T type __attribute__((vector_size(LANES * sizeof(T))));
+    typedef T type __attribute__((vector_size(N * sizeof(T))));
 };
-template <class T>
-using Pack = typename PackOf<T>::type;
+template <class T, int64_t N = LANES>
+using Pack = typename PackOf<T, N>::type;
 
-template <class T>
-inline Pack<T> load(const T* from) {
-    Pack<T> pack;
+template <int64_t N = LANES, class T>
+inline Pack<T, N> load(const T* from) {
+    Pack<T, N> pack;
     std::memcpy(&pack, from, sizeof pack);
     return pack;
 }
 
-template <class T>
-inline Pack<T> spread(T value) {
-    return Pack<T>{} + value;
+template <int64_t N = LANES, class T>
+inline Pack<T, N> spread(T value) {
+    return Pack<T, N>{} + value;
 }
 
-template <class T>
-inline Pack<T> lane_numbers() {
-    return Pack<T>{0, 1, 2, 3, 4, 5, 6, 7};
+template <class T, int64_t N = LANES>
+inline Pack<T, N> lane_numbers() {
+    Pack<T, N> pack;
+    for (int64_t lane = 0; lane < N; ++lane) pack[lane] = T(lane);
+    return pack;
 }
 
-template <class T>
-inline void store(T* to, Pack<T> pack) {
+template <class T, class P>
+inline void store(T* to, P pack) {
     std::memcpy(to, &pack, sizeof pack);
 }
 
@@ -54,8 +56,8 @@ inline bool goes_around_cache(int64_t bytes) { return bytes > int64_t{32} << 20;
 
 // A store that goes around the cache, to an address aligned to the pack: the line is not read first. store_fence() must
 // come before other threads read it.
-template <class T>
-inline void store_streaming(T* to, Pack<T> pack) {
+template <class T, class P>
+inline void store_streaming(T* to, P pack) {
 #if defined(__AVX512F__)
     if constexpr (sizeof pack == 64) {
         _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<const __m512i&>(pack));

@@ -58,12 +58,13 @@ extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void
     const int64_t bytes = rows * row_bytes;
 #ifdef POISSON_OFFLOAD
     if (omp_get_num_devices() < 1) return POISSON_NO_DEVICE;
-    *memory = omp_target_alloc(bytes, device());
+    // Flat regions work on packs of 16 bytes.
+    *memory = omp_target_alloc((bytes + 15) / 16 * 16, device());
     return *memory ? POISSON_SUCCESS : POISSON_OUT_OF_MEMORY;
 #else
     // Arrays that begin at the same place in a page make loads of one wait for stores to another (their addresses agree
     // in the bits that are compared first): so each begins a few cache lines later than the one before. The line ahead
-    // of it keeps the address to release. A stencil may read one value before the first row and one after the last.
+    // of it keeps the address to release. A stencil may read a line before the first row and one after the last.
     static std::atomic<int64_t> allocations{0};
     const int64_t stagger = CACHE_LINE + allocations++ % 7 * 9 * CACHE_LINE;
     const int64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
@@ -140,8 +141,12 @@ extern "C" int64_t poisson_result_bytes(void) { return 2 * GROUPS * sizeof(doubl
 extern "C" poisson_status poisson_read(const double* result, double* sum_and_maximum) {
     if (!result || !sum_and_maximum) return POISSON_BAD_ARGUMENT;
     double groups[2 * GROUPS];
-    const poisson_status status = poisson_download(groups, sizeof groups, result, sizeof groups, 1);
-    if (status) return status;
+#ifdef POISSON_OFFLOAD
+    if (omp_target_memcpy(groups, result, sizeof groups, 0, 0, omp_get_initial_device(), device()))
+        return POISSON_COPY_FAILED;
+#else
+    std::memcpy(groups, result, sizeof groups);
+#endif
     double sum = 0, maximum = 0;
     for (int64_t group = 0; group < GROUPS; ++group) {
         sum += groups[2 * group];
@@ -152,7 +157,9 @@ extern "C" poisson_status poisson_read(const double* result, double* sum_and_max
     return POISSON_SUCCESS;
 }
 
-double* partial_results(int64_t count) {
+#ifndef POISSON_BARE
+
+double* partial_results(int64_t count, double*) {
     static std::mutex mutex;
     static void* memory = nullptr;
     static int64_t capacity = 0;
@@ -161,37 +168,24 @@ double* partial_results(int64_t count) {
         if (memory) poisson_release(memory);
         memory = nullptr;
         capacity = 0;
-        if (poisson_allocate(count + count / 32, 2 * sizeof(double), &memory)) return nullptr;
+        if (poisson_allocate(count, 2 * sizeof(double), &memory)) return nullptr;
         capacity = count;
     }
     return static_cast<double*>(memory);
 }
 
-namespace {
-
-// The pairs of `from`, joined into `groups` pairs; a group takes every groups-th pair, in order.
-void join(const double* from, int64_t count, double* to, int64_t groups) {
-    POISSON_REGION(count, (count, groups), (from, to))
-    for (int64_t group = 0; group < groups; ++group) {
+void join_partials(const double* partial, int64_t count, double* result) {
+    // A group takes every GROUPS-th pair, in order.
+    POISSON_REGION(count, (count), (partial, result))
+    for (int64_t group = 0; group < GROUPS; ++group) {
         double sum = 0, maximum = 0;
-        for (int64_t n = group; n < count; n += groups) {
-            sum += from[2 * n];
-            maximum = from[2 * n + 1] > maximum ? from[2 * n + 1] : maximum;
+        for (int64_t n = group; n < count; n += GROUPS) {
+            sum += partial[2 * n];
+            maximum = partial[2 * n + 1] > maximum ? partial[2 * n + 1] : maximum;
         }
-        to[2 * group] = sum;
-        to[2 * group + 1] = maximum;
+        result[2 * group] = sum;
+        result[2 * group + 1] = maximum;
     }
 }
 
-}  // namespace
-
-void join_partials(double* partial, int64_t count, double* result) {
-    // On a GPU one step to GROUPS would leave most of it idle: the pairs are first joined in place beyond their end.
-    int64_t spare = count / 32;
-    if (spare > 8 * GROUPS) {
-        join(partial, count, partial + 2 * count, spare);
-        partial += 2 * count;
-        count = spare;
-    }
-    join(partial, count, result, GROUPS);
-}
+#endif

@@ -1,16 +1,16 @@
 /* The C interface of the OpenMP library.
  *
  * The operations have the names of poisson/backends/base.py and end in _f32 or _f64. Arrays are what poisson_allocate
- * gives: rows of `pitch` values in the memory of the device that the library was built for. Every function that can
- * fail returns a poisson_status. Reductions share one buffer, so operations are not for several threads at once; each
- * uses all the threads that it may.
+ * gives: rows of `pitch` values, a multiple of 16, in the memory of the device that the library was built for. Every
+ * function that can fail returns a poisson_status. Reductions share one buffer, so operations are not for several
+ * threads at once; each uses all the threads that it may.
  */
 #ifndef POISSON_H
 #define POISSON_H
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 1
+#define POISSON_ABI_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +46,20 @@ typedef struct {
     const double* weight[3];
 } poisson_transfer;
 
+/* First derivatives on nodes, by the differences of poisson/differences.py of order 2 half. shape, scale (1/h) and
+ * wraps (whether an axis is periodic) run in the order x, y, z; in 2D shape[2] is 1. weights lies in the device's
+ * memory: half weights of the central difference, then 2 half + 1 of a one-sided one for each of the half nodes next to
+ * a face. */
+typedef struct {
+    int32_t dimension;
+    int32_t half;
+    int32_t wraps[3];
+    int64_t shape[3];
+    int64_t pitch;
+    double scale[3];
+    const double* weights;
+} poisson_differences;
+
 /* ---- the library and its device */
 
 int32_t poisson_abi_version(void);
@@ -69,7 +83,15 @@ poisson_status poisson_read(const double* result, double* sum_and_maximum);
 
 poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count);
 
-/* ---- operations; `result` may be null where no norm is wanted */
+/* ---- for measurements: `count` times poisson_chains_... independent chains of `rounds` multiply-adds x = a x + b; the
+ * sums of their ends go to out */
+
+int64_t poisson_chains_f32(void);
+int64_t poisson_chains_f64(void);
+poisson_status poisson_multiply_adds_f32(float* out, int64_t count, int64_t rounds, double a, double b);
+poisson_status poisson_multiply_adds_f64(double* out, int64_t count, int64_t rounds, double a, double b);
+
+/* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero */
 
 #define POISSON_OPERATIONS(real, suffix)                                                                               \
     poisson_status poisson_laplacian_##suffix(const poisson_operator* operator_, const real* u, real* out);            \
@@ -79,6 +101,9 @@ poisson_status poisson_triad(double* x, const double* y, const double* z, double
     poisson_status poisson_norm_##suffix(const poisson_operator* operator_, const real* r, double* result);            \
     poisson_status poisson_sweep_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* out,  \
                                           double omega, double* result);                                               \
+    int32_t poisson_depth_##suffix(const poisson_operator* operator_);                                                 \
+    poisson_status poisson_sweeps_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* out, \
+                                           double omega, int32_t count, double* result);                               \
     poisson_status poisson_residual_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* r, \
                                              double* result);                                                          \
     poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value);                          \
@@ -90,12 +115,32 @@ poisson_status poisson_triad(double* x, const double* y, const double* z, double
                                              const real* fine, real* coarse);                                          \
     poisson_status poisson_prolong_add_##suffix(const poisson_operator* fine_operator,                                 \
                                                 const poisson_operator* coarse_operator,                               \
-                                                const poisson_transfer* tables, const real* coarse, real* fine);
+                                                const poisson_transfer* tables, const real* coarse, real* fine);       \
+    poisson_status poisson_derivative_##suffix(const poisson_differences* differences, int32_t axis, const real* u,    \
+                                               real* out);                                                             \
+    poisson_status poisson_gradient_##suffix(const poisson_differences* differences, const real* u, real* const* outs);
 
 POISSON_OPERATIONS(float, f32)
 POISSON_OPERATIONS(double, f64)
 
 #undef POISSON_OPERATIONS
+
+/* ---- for measurements: the four stages on 2D arrays in the host's memory, each mapped to the device and back around
+ * its own region */
+
+#define POISSON_STRUCTURED(real, suffix)                                                                               \
+    poisson_status poisson_structured_laplacian_##suffix(const poisson_operator* operator_, const real* u, real* out); \
+    poisson_status poisson_structured_boundary_conditions_##suffix(const poisson_operator* operator_, const real* u,   \
+                                                                   real* out);                                         \
+    poisson_status poisson_structured_update_##suffix(const poisson_operator* operator_, const real* f,                \
+                                                      const real* au, real* r, real* u, double omega);                 \
+    poisson_status poisson_structured_norm_##suffix(const poisson_operator* operator_, const real* r,                  \
+                                                    double* sum_and_maximum);
+
+POISSON_STRUCTURED(float, f32)
+POISSON_STRUCTURED(double, f64)
+
+#undef POISSON_STRUCTURED
 
 #pragma GCC visibility pop
 

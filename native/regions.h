@@ -1,8 +1,8 @@
 // How a parallel region is written once for the host's threads and for a GPU.
 //
 // A region is a loop over tiles. On the host a tile is a row in 2D; in 3D it is a block of rows that stays in the cache
-// while the thread goes from plane to plane. Its nodes are visited with SIMD instructions. On a GPU a tile is a thread:
-// one column of nodes along the slowest axis.
+// while the thread goes from plane to plane. Its nodes are visited with SIMD instructions. On a GPU a tile is a
+// thread's part of a pack of columns along the slowest axis (device.h).
 #ifndef POISSON_REGIONS_H
 #define POISSON_REGIONS_H
 
@@ -14,29 +14,23 @@
 #define POISSON_FORMULA static inline
 
 // POISSON_REGION is a parallel loop over `work` nodes; `values` lists what it captures by value, `pointers` the device
-// memory that it uses. POISSON_FLAT_REGION is one over single values.
+// memory that it uses.
 #ifdef POISSON_OFFLOAD
 #define POISSON_REGION(work, values, pointers) \
     POISSON_PRAGMA(omp target teams distribute parallel for firstprivate values is_device_ptr pointers)
-#define POISSON_FLAT_REGION(work, values, pointers) POISSON_REGION(work, values, pointers)
-inline bool goes_around_cache(int64_t) { return false; }
-constexpr int64_t TILE_X = 1, BLOCK_BYTES = 0;
-// A quarter of a million threads fill a large GPU; more nodes go into longer columns.
-constexpr int64_t THREADS = int64_t{1} << 18, LONGEST_MARCH = 64;
 #else
 // Starting a team of threads costs microseconds, and far more on a busy machine: a region of fewer nodes runs on one.
 constexpr int64_t SMALL_WORK = 32768;
 #define POISSON_REGION(work, values, pointers) POISSON_PRAGMA(omp parallel for schedule(static) if ((work) >= SMALL_WORK))
-#define POISSON_FLAT_REGION(work, values, pointers) \
-    POISSON_PRAGMA(omp parallel for simd schedule(static) if ((work) >= SMALL_WORK))
-// Three planes of a block of rows fill about a third of a megabyte, the better part of a core's L2 cache.
-constexpr int64_t TILE_X = INT64_MAX, BLOCK_BYTES = 131072, PLANES = 32;
-#include "lanes.h"
 #endif
 
 #include "formulas.h"
 
 enum Rule : int32_t { FIXED = 0, MIRROR = 1, WRAP = 2 };
+
+// Neighbours across a face by its rule. At a fixed face the value is not used; the index only has to lie in the array.
+inline int64_t below(int64_t i, int64_t n, int32_t rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 1; }
+inline int64_t above(int64_t i, int64_t n, int32_t rule) { return i < n - 1 ? i + 1 : rule == WRAP ? 0 : n - 2; }
 
 // An operator in the type of the arrays.
 template <class T>
@@ -78,60 +72,32 @@ struct Tile {
     int64_t first, last, low, high, start, stop;
 };
 
-// The tiles of the nodes of an operator, x fastest. They do not depend on the number of threads, so neither do the sums
-// that are made tile by tile.
-struct Tiling {
-    int64_t nx, mid, slowest, block, march, columns, blocks, bands;
-
-    template <class T>
-    explicit Tiling(const Local<T>& a)
-        : nx(a.nx),
-          mid(a.dimension == 3 ? a.ny : 1),
-          slowest(a.dimension == 3 ? a.nz : a.ny),
-          block(BLOCK_BYTES / (a.pitch * int64_t(sizeof(T)))),
-          march(1),
-          columns(TILE_X >= nx ? 1 : (nx + TILE_X - 1) / TILE_X) {
-        block = block < 1 ? 1 : block;
 #ifdef POISSON_OFFLOAD
-        march = nx * mid * slowest / THREADS;
-        march = march < 1 ? 1 : march > LONGEST_MARCH ? LONGEST_MARCH : march;
+#include "device.h"
 #else
-        if (a.dimension == 3) march = PLANES;
+#include "host.h"
 #endif
-        blocks = (mid + block - 1) / block;
-        bands = (slowest + march - 1) / march;
-    }
-    int64_t count() const { return columns * blocks * bands; }
-    int64_t nodes() const { return nx * mid * slowest; }
-    Tile tile(int64_t number) const {
-        const int64_t column = number % columns, rest = number / columns;
-        Tile t;
-        t.first = TILE_X >= nx ? 0 : column * TILE_X;
-        t.last = TILE_X >= nx - t.first ? nx : t.first + TILE_X;
-        t.low = rest % blocks * block;
-        t.high = t.low + block < mid ? t.low + block : mid;
-        t.start = rest / blocks * march;
-        t.stop = t.start + march < slowest ? t.start + march : slowest;
-        return t;
-    }
-};
 
-// Calls visit(j, k) for each row of a tile.
-template <class T, class Visit>
-inline void for_each_row(const Local<T>& a, const Tile& tile, Visit visit) {
-    for (int64_t s = tile.start; s < tile.stop; ++s) {
-        for (int64_t m = tile.low; m < tile.high; ++m) visit(a.dimension == 2 ? s : m, a.dimension == 2 ? 0 : s);
-    }
+// The tiles that the iteration `number` of a region of `threads` iterations visits.
+template <class Visit>
+inline void for_each_tile(const Tiling& tiling, int64_t number, int64_t threads, Visit visit) {
+    for (int64_t n = number; n < tiling.count(); n += threads) visit(tiling.tile(n));
 }
 
-// Reductions leave a pair {sum, maximum} for each tile; join_partials adds them up in a fixed order, in this many
-// groups.
-constexpr int64_t GROUPS = 256;
+// Reductions leave pairs {sum, maximum}, which are joined in a fixed order into the GROUPS pairs of a result.
+#ifndef POISSON_BARE
 
-// Device memory for `count` pairs and their join, kept from call to call; null where there is not enough.
-double* partial_results(int64_t count);
+// Device memory for `count` pairs, kept from call to call; null where there is not enough.
+double* partial_results(int64_t count, double* result);
 
-// The pairs of `count` tiles, joined into the GROUPS pairs of a result.
-void join_partials(double* partial, int64_t count, double* result);
+inline void keep_pair(double* partial, int64_t number, double sum, double maximum) {
+    partial[2 * number] = sum;
+    partial[2 * number + 1] = maximum;
+}
+
+// The pairs of `count` iterations, joined into a result.
+void join_partials(const double* partial, int64_t count, double* result);
+
+#endif
 
 #endif

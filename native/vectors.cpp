@@ -3,35 +3,58 @@
 
 namespace {
 
+// Values as the units of flat regions.
+template <class T>
+inline const Unit<T>* units_of(const T* values) {
+    return reinterpret_cast<const Unit<T>*>(values);
+}
+template <class T>
+inline Unit<T>* units_of(T* values) {
+    return reinterpret_cast<Unit<T>*>(values);
+}
+
 // r = f - au; u = u + scale r
 template <class T>
 poisson_status update(const poisson_operator* operator_, const T* f, const T* au, T* r, T* u, double omega) {
-    if (!operator_ || !f || !au || !r || !u) return POISSON_BAD_ARGUMENT;
-    const int64_t count = operator_->pitch * operator_->shape[1] * operator_->shape[2];
+    if (!operator_ || !au || !r || !u) return POISSON_BAD_ARGUMENT;
+    const int64_t count = units<T>(operator_->pitch * operator_->shape[1] * operator_->shape[2]);
     const T scale = T(omega / operator_->diagonal);
-    POISSON_FLAT_REGION(count, (scale), (f, au, r, u))
-    for (int64_t n = 0; n < count; ++n) {
-        const T residual = f[n] - au[n];
-        r[n] = residual;
-        u[n] = relax(u[n], residual, scale);
+    const Unit<T>*source = units_of(f), *applied = units_of(au);
+    Unit<T>*residual = units_of(r), *value = units_of(u);
+    if (f) {
+        POISSON_UNITS(n, count, (scale), (source, applied, residual, value)) {
+            const Unit<T> difference = source[n] - applied[n];
+            residual[n] = difference;
+            value[n] = relax(value[n], difference, unit(scale));
+        }
+    } else {
+        POISSON_UNITS(n, count, (scale), (applied, residual, value)) {
+            const Unit<T> difference = -applied[n];
+            residual[n] = difference;
+            value[n] = relax(value[n], difference, unit(scale));
+        }
     }
     return POISSON_SUCCESS;
 }
 
-// The sum of squares and the maximum of the values [first, last) of a row.
+// The sum of squares and the maximum of the values [first, last) of a row: on a GPU, of one pack.
 template <class T>
 inline void norms_of_row(const T* r, int64_t first, int64_t last, double& sum, double& maximum) {
+    const auto add = [&](double x) {
+        const double size = x < 0 ? -x : x;
+        sum += x * x;
+        maximum = size > maximum ? size : maximum;
+    };
+#ifdef POISSON_OFFLOAD
+    const Pack<T> pack = load(r + first);
+    for (int32_t lane = 0; lane < WIDTH<T>; ++lane) add(first + lane < last ? double(pack[lane]) : 0.0);
+#else
     int64_t i = first;
-#ifndef POISSON_OFFLOAD
     PackNorms norms;
     for (; i + LANES <= last; i += LANES) norms.add<T>(load(r + i));
     norms.join(sum, maximum);
+    for (; i < last; ++i) add(r[i]);
 #endif
-    for (; i < last; ++i) {
-        const double x = r[i], size = x < 0 ? -x : x;
-        sum += x * x;
-        maximum = size > maximum ? size : maximum;
-    }
 }
 
 template <class T>
@@ -39,21 +62,20 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* resul
     if (!operator_ || !r || !result) return POISSON_BAD_ARGUMENT;
     POISSON_OPERATOR(T, operator_, a);
     const Tiling all(POISSON_LOCAL(T, a));
-    const int64_t tiles = all.count();
-    double* partial = partial_results(tiles);
+    const int64_t threads = reduction_threads(all.count());
+    double* partial = partial_results(threads, result);
     if (!partial) return POISSON_OUT_OF_MEMORY;
-    POISSON_REGION(all.nodes(), (POISSON_PARTS(a)), (r, partial))
-    for (int64_t number = 0; number < tiles; ++number) {
+    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads), (r, partial)) {
         const Local<T> local = POISSON_LOCAL(T, a);
-        const Tile tile = Tiling(local).tile(number);
         double sum = 0, maximum = 0;
-        for_each_row(local, tile, [&](int64_t j, int64_t k) {
-            norms_of_row(r + local.row(j, k), tile.first, tile.last, sum, maximum);
+        for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
+            for_each_row(local, tile, [&](int64_t j, int64_t k) {
+                norms_of_row(r + local.row(j, k), tile.first, tile.last, sum, maximum);
+            });
         });
-        partial[2 * number] = sum;
-        partial[2 * number + 1] = maximum;
+        keep_pair(partial, number, sum, maximum);
     }
-    join_partials(partial, tiles, result);
+    join_partials(partial, threads, result);
     return POISSON_SUCCESS;
 }
 
@@ -65,19 +87,24 @@ inline double trapezoidal(const Local<T>& a, int axis, int64_t index, int64_t n)
     return lower || upper ? 0.5 : 1.0;
 }
 
-// The weighted sum of products of the values [first, last) of a row.
+// The weighted sum of products of the values [first, last) of a row: on a GPU, of one pack.
 template <class T>
 inline double dot_of_row(const Local<T>& a, const T* x, const T* y, int64_t first, int64_t last) {
     double sum = 0;
+    const auto add = [&](int64_t i, double product) { sum += trapezoidal(a, 0, i, a.nx) * product; };
+#ifdef POISSON_OFFLOAD
+    const Pack<T> one = load(x + first), other = load(y + first);
+    for (int32_t lane = 0; lane < WIDTH<T>; ++lane)
+        add(first + lane, first + lane < last ? double(one[lane]) * double(other[lane]) : 0.0);
+#else
     int64_t i = first;
-    for (; i < last && i < 1; ++i) sum += trapezoidal(a, 0, i, a.nx) * double(x[i]) * double(y[i]);
-#ifndef POISSON_OFFLOAD
+    for (; i < last && i < 1; ++i) add(i, double(x[i]) * double(y[i]));
     Pack<double> sums = {};
     for (; i + LANES < last; i += LANES)
         sums += __builtin_convertvector(load(x + i), Pack<double>) * __builtin_convertvector(load(y + i), Pack<double>);
     for (int64_t lane = 0; lane < LANES; ++lane) sum += sums[lane];
+    for (; i < last; ++i) add(i, double(x[i]) * double(y[i]));
 #endif
-    for (; i < last; ++i) sum += trapezoidal(a, 0, i, a.nx) * double(x[i]) * double(y[i]);
     return sum;
 }
 
@@ -86,34 +113,34 @@ poisson_status dot(const poisson_operator* operator_, const T* x, const T* y, do
     if (!operator_ || !x || !y || !result) return POISSON_BAD_ARGUMENT;
     POISSON_OPERATOR(T, operator_, a);
     const Tiling all(POISSON_LOCAL(T, a));
-    const int64_t tiles = all.count();
-    double* partial = partial_results(tiles);
+    const int64_t threads = reduction_threads(all.count());
+    double* partial = partial_results(threads, result);
     if (!partial) return POISSON_OUT_OF_MEMORY;
-    POISSON_REGION(all.nodes(), (POISSON_PARTS(a)), (x, y, partial))
-    for (int64_t number = 0; number < tiles; ++number) {
+    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads), (x, y, partial)) {
         const Local<T> local = POISSON_LOCAL(T, a);
-        const Tile tile = Tiling(local).tile(number);
         double total = 0;
-        for_each_row(local, tile, [&](int64_t j, int64_t k) {
-            const double weight =
-                trapezoidal(local, 1, j, local.ny) * (local.dimension == 3 ? trapezoidal(local, 2, k, local.nz) : 1.0);
-            const int64_t row = local.row(j, k);
-            total += weight * dot_of_row(local, x + row, y + row, tile.first, tile.last);
+        for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
+            for_each_row(local, tile, [&](int64_t j, int64_t k) {
+                const double weight = trapezoidal(local, 1, j, local.ny) *
+                                      (local.dimension == 3 ? trapezoidal(local, 2, k, local.nz) : 1.0);
+                const int64_t row = local.row(j, k);
+                total += weight * dot_of_row(local, x + row, y + row, tile.first, tile.last);
+            });
         });
-        partial[2 * number] = total;
-        partial[2 * number + 1] = 0;
+        keep_pair(partial, number, total, 0);
     }
-    join_partials(partial, tiles, result);
+    join_partials(partial, threads, result);
     return POISSON_SUCCESS;
 }
 
+// x = value
 template <class T>
 poisson_status fill(T* x, int64_t rows, int64_t pitch, double value) {
     if (!x) return POISSON_BAD_ARGUMENT;
-    const int64_t count = rows * pitch;
+    const int64_t count = units<T>(rows * pitch);
     const T typed = T(value);
-    POISSON_FLAT_REGION(count, (typed), (x))
-    for (int64_t n = 0; n < count; ++n) x[n] = typed;
+    Unit<T>* to = units_of(x);
+    POISSON_UNITS(n, count, (typed), (to)) to[n] = unit(typed);
     return POISSON_SUCCESS;
 }
 
@@ -121,14 +148,14 @@ poisson_status fill(T* x, int64_t rows, int64_t pitch, double value) {
 template <class T>
 poisson_status axpby(double a, const T* x, double b, T* y, int64_t rows, int64_t pitch) {
     if (!x || !y) return POISSON_BAD_ARGUMENT;
-    const int64_t count = rows * pitch;
+    const int64_t count = units<T>(rows * pitch);
     const T typed_a = T(a), typed_b = T(b);
+    const Unit<T>* from = units_of(x);
+    Unit<T>* to = units_of(y);
     if (typed_b == 0) {
-        POISSON_FLAT_REGION(count, (typed_a), (x, y))
-        for (int64_t n = 0; n < count; ++n) y[n] = typed_a * x[n];
+        POISSON_UNITS(n, count, (typed_a), (from, to)) to[n] = unit(typed_a) * from[n];
     } else {
-        POISSON_FLAT_REGION(count, (typed_a, typed_b), (x, y))
-        for (int64_t n = 0; n < count; ++n) y[n] = typed_a * x[n] + typed_b * y[n];
+        POISSON_UNITS(n, count, (typed_a, typed_b), (from, to)) to[n] = unit(typed_a) * from[n] + unit(typed_b) * to[n];
     }
     return POISSON_SUCCESS;
 }
@@ -137,8 +164,10 @@ poisson_status axpby(double a, const T* x, double b, T* y, int64_t rows, int64_t
 
 extern "C" poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count) {
     if (!x || !y || !z) return POISSON_BAD_ARGUMENT;
-    POISSON_FLAT_REGION(count, (a), (x, y, z))
-    for (int64_t n = 0; n < count; ++n) x[n] = y[n] + a * z[n];
+    const Unit<double>*first = units_of(y), *second = units_of(z);
+    Unit<double>* sum = units_of(x);
+    const int64_t all = units<double>(count);
+    POISSON_UNITS(n, all, (a), (first, second, sum)) sum[n] = first[n] + unit(a) * second[n];
     return POISSON_SUCCESS;
 }
 

@@ -23,6 +23,10 @@ class CaseError(PoissonError):
         super().__init__("\n".join(self.mistakes))
 
 
+class GridError(PoissonError):
+    """The grid has too few nodes for what is asked of it."""
+
+
 class BackendUnavailable(PoissonError):
     """The backend asked for cannot run here: no device, no library, no package."""
 

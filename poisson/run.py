@@ -24,25 +24,30 @@ import poisson
 from poisson import backends
 from poisson.backends.base import Array, Backend
 from poisson.backends.host import host_memory
+from poisson.backends.ledger import Ledger, counted
 from poisson.case import Case
+from poisson.differences import Differences
 from poisson.discretisation import Discretisation
-from poisson.errors import ResourceError
+from poisson.errors import PoissonError, ResourceError
 from poisson.grid import slabs
 from poisson.problem import EQUATION
-from poisson.solution import ErrorNorms, Solution
+from poisson.solution import ErrorNorms, Performance, Solution
 from poisson.solvers.jacobi import jacobi
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 PRECISIONS: dict[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
-ARRAYS_OF_LOOP = {"fused": 3, "staged": 4}
+ARRAYS_OF_LOOP = {"blocked": 3, "fused": 3, "staged": 4}
 RESIDUAL_SLAB = 1 << 24
 """Nodes of a slab in which the residual of a float32 run is recomputed."""
+
+Appraise = Callable[[Backend, Ledger, float], Performance | None]
+"""Measures what operations reached, from where they ran, how often each did, and the seconds of the loop."""
 
 log = logging.getLogger(__name__)
 
 
-def solve(case: Case, observer: Observer | None = None) -> Solution:
+def solve(case: Case, observer: Observer | None = None, appraise: Appraise | None = None) -> Solution:
     """Solve a case.
 
     The residual that is reported is recomputed in float64 from the final u, and so is the verdict whether it converged.
@@ -54,6 +59,8 @@ def solve(case: Case, observer: Observer | None = None) -> Solution:
         What to solve and how.
     observer : Observer, optional
         Told the target residual at the start and every norm that is read.
+    appraise : callable, optional
+        Called at the end to measure the operations of the loop, as `poisson.perf.usage.appraise` does.
 
     Returns
     -------
@@ -74,17 +81,29 @@ def solve(case: Case, observer: Observer | None = None) -> Solution:
         backend = backends.create(case.run.backend, dtype, case.run.threads)
         require_memory(backend, case)
         discretisation = Discretisation(problem).balanced(np)
+        differences = Differences.on(problem.grid, case.output.order) if case.output.vectors else None
         arrays = _Arrays.of(backend, discretisation)
+    tuning = backend.tuning(discretisation.operator)
+    stand_in, ledger = counted(backend)
     with _timed(times, "solve"), np.errstate(all="ignore"), _interrupts() as interrupted:
-        result = _relax(backend, discretisation, arrays, case, observer, interrupted)
+        result = _relax(stand_in, discretisation, arrays, case, observer, interrupted)
         backend.synchronize()
     with _timed(times, "finish"), np.errstate(all="ignore"):
         if problem.singular:
             _remove_mean(backend, discretisation, result)
         u = backend.to_host(result.u)
         residual, norm = _true_residual(backend, discretisation, arrays, result, u, case)
-        fields = {name: _field(name, discretisation, u, residual) for name in case.output.fields if name != "u"}
+        vectors = {} if differences is None else _vectors(backend, differences, result, case.output.vectors)
+        fields = {
+            name: vectors[name] if name in vectors else _field(name, discretisation, u, residual)
+            for name in case.output.fields
+            if name != "u"
+        }
         error = error_norms(discretisation, u) if problem.exact else None
+    performance = None
+    if appraise:
+        with _timed(times, "appraise"), np.errstate(all="ignore"):
+            performance = _appraised(appraise, backend, ledger, times["solve"])
     return Solution(
         problem=problem,
         u=u,
@@ -97,16 +116,28 @@ def solve(case: Case, observer: Observer | None = None) -> Solution:
         fields=fields,
         error=error,
         times=times,
-        provenance=_provenance(backend, case, started),
+        provenance=_provenance(backend, case, started) | {"tuning": tuning},
         case_text=case.text,
+        performance=performance,
     )
+
+
+def _appraised(appraise: Appraise, backend: Backend, ledger: Ledger, seconds: float) -> Performance | None:
+    """What `appraise` measures; a result is not lost because there is no memory left to measure with."""
+    try:
+        return appraise(backend, ledger, seconds)
+    except (PoissonError, MemoryError) as error:
+        log.warning("the operations could not be timed: %s", error)
+        return None
 
 
 def result_bytes(case: Case) -> int:
     """Bytes that the result file of a case takes, about."""
     itemsize = np.dtype(PRECISIONS[case.run.precision]).itemsize
-    others = sum(name != "u" for name in case.output.fields)
-    return case.problem.grid.nodes * (itemsize + 8 * others) + (1 << 20)
+    vectors = len(case.output.vectors)
+    others = len(case.output.fields) - 1 - vectors
+    values = itemsize * (1 + vectors * case.problem.grid.dimension) + 8 * others
+    return case.problem.grid.nodes * values + (1 << 20)
 
 
 def require_memory(backend: Backend, case: Case) -> None:
@@ -251,6 +282,18 @@ def _field(
         else:
             raise ValueError(f"unknown field {name!r}")
     return values
+
+
+def _vectors(
+    backend: Backend, differences: Differences, result: SolveResult, names: tuple[str, ...]
+) -> dict[str, NDArray[Any]]:
+    """∇u and −a∇u, those of them that are named, on the host with the components last, in the precision of the run."""
+    gradient = np.empty((*differences.array_shape, differences.dimension), dtype=backend.dtype)
+    for axis in range(differences.dimension):
+        # One component at a time needs no array that the loop has not made.
+        backend.derivative(differences, axis, result.u, result.work)
+        gradient[..., axis] = backend.to_host(result.work)
+    return {name: -gradient if name == "flux" else gradient for name in names}
 
 
 def error_norms(discretisation: Discretisation, u: NDArray[Any]) -> ErrorNorms:

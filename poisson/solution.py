@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from poisson.problem import Problem
@@ -19,6 +18,56 @@ class ErrorNorms:
 
     rms: float
     max: float
+
+
+@dataclass(frozen=True)
+class OperationUse:
+    """All calls of one operation in the solver loop.
+
+    Parameters
+    ----------
+    operation : str
+        Its name, and whether it leaves a norm.
+    calls : int
+        How often it ran.
+    seconds : float
+        That number times the time of one call, measured after the loop on the same arrays.
+    bytes, flops : float
+        What all the calls together had to move and to compute.
+    """
+
+    operation: str
+    calls: int
+    seconds: float
+    bytes: float
+    flops: float
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second."""
+        return self.bytes / self.seconds
+
+
+@dataclass(frozen=True)
+class Performance:
+    """The operations of the solver loop, and what the device can do at best.
+
+    Parameters
+    ----------
+    operations : tuple of OperationUse
+        The one that took longest first.
+    bandwidth : float
+        Bytes a second of the yardstick, measured after the loop.
+    yardstick : str
+        What that is: ``copy``, or ``triad`` of the STREAM benchmark.
+    array_bytes : int
+        The size of its arrays: that of the solve's own, within limits.
+    """
+
+    operations: tuple[OperationUse, ...]
+    bandwidth: float
+    yardstick: str
+    array_bytes: int
 
 
 @dataclass(frozen=True)
@@ -43,8 +92,9 @@ class Solution:
         The residual norm at which the solve counts as converged, in U/L².
     history : sequence of (int, float)
         Iterate, as the number of sweeps that made it, and its residual norm in U/L², for each norm read.
-    fields : mapping of str to float64 array
-        The further fields asked for in ``[output] fields``, by name.
+    fields : mapping of str to float array
+        The further fields asked for in ``[output] fields``, by name. A vector has one axis more, the last, for its
+        components x, y(, z), and the precision of the run; the others are float64.
     error : ErrorNorms, optional
         The error against the exact solution, where one is known.
     times : mapping of str to float
@@ -53,6 +103,8 @@ class Solution:
         Strings and numbers that say how the result came about (backend, device, precision, versions, …).
     case_text : str
         The resolved case as TOML.
+    performance : Performance, optional
+        What the operations of the loop reached, where it was measured.
     """
 
     problem: Problem
@@ -63,8 +115,9 @@ class Solution:
     residual: float
     target: float
     history: tuple[tuple[int, float], ...]
-    fields: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    fields: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     error: ErrorNorms | None = None
     times: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, str | int | float] = field(default_factory=dict)
     case_text: str = ""
+    performance: Performance | None = None

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from poisson import __version__
 from poisson.output.convergence import log_slope
+from poisson.output.files import size
 
 if TYPE_CHECKING:
     from rich.live import Live
 
     from poisson.backends import BackendInfo
-    from poisson.solution import Solution
+    from poisson.solution import Performance, Solution
 
 _SAMPLE_SECONDS = 0.125
 _LIVE_AFTER = 0.5
@@ -188,12 +189,51 @@ def summary(solution: Solution, sweep_bytes: float) -> str:
         lines.append(f"error       {solution.error.rms:.3e} (rms), {solution.error.max:.3e} (max)")
     if solution.times:
         lines.append("time        " + ", ".join(f"{part} {value:.3g} s" for part, value in solution.times.items()))
+    if "tuning" in solution.provenance:
+        lines.append(f"kernels     {solution.provenance['tuning']}")
     seconds = solution.times.get("solve", 0.0)
     if seconds > 0.0 and solution.iterations > 0:
         rate = solution.iterations / seconds
         updates = rate * solution.problem.grid.nodes
         lines.append(f"speed       {updates:.3g} node updates/s, {_speed(rate * sweep_bytes / 1e9)} GB/s")
+    if solution.performance is not None:
+        lines += ["", *operations(solution.performance, seconds), ""]
     return "\n".join(lines)
+
+
+def operations(performance: Performance, loop_seconds: float) -> list[str]:
+    """What the operations of a solve reached, a line each.
+
+    Parameters
+    ----------
+    performance : Performance
+        As measured after the loop.
+    loop_seconds : float
+        Wall time of the loop.
+
+    Returns
+    -------
+    list of str
+        A table: calls, the time of all of them, the bandwidth, and its part of the yardstick's. Below it, their time
+        together and the yardstick.
+    """
+    together = sum(use.seconds for use in performance.operations)
+    rows = [
+        (
+            use.operation,
+            use.calls,
+            f"{use.seconds:.3g}",
+            _speed(use.bandwidth / 1e9),
+            f"{100.0 * use.bandwidth / performance.bandwidth:.0f}",
+        )
+        for use in performance.operations
+    ]
+    yardstick = performance.yardstick
+    return [
+        *table(("operation", "calls", "time s", "GB/s", f"% of {yardstick}"), rows).splitlines(),
+        f"together {together:.3g} s, by calls timed after the loop; the loop took {loop_seconds:.3g} s",
+        f"{yardstick} of arrays of {size(performance.array_bytes)}: {_speed(performance.bandwidth / 1e9)} GB/s",
+    ]
 
 
 def installation(backends: Iterable[BackendInfo]) -> str:

@@ -11,7 +11,9 @@ import pytest
 from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.gpu import GpuBackend
+from poisson.backends.tuned import FOLDER_VARIABLE
 from poisson.errors import BackendUnavailable
+from poisson.perf import timing
 from tests.emulation import EmulatedRuntime, Order
 
 MakeBackend = Callable[[Any], Backend]
@@ -51,3 +53,31 @@ def dtype(request: pytest.FixtureRequest) -> Any:
 def backend(request: pytest.FixtureRequest, dtype: Any) -> Backend:
     """A backend that is not the specification, in either precision."""
     return BACKENDS[request.param](dtype)
+
+
+@pytest.fixture(autouse=True)
+def no_measured_shapes(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or writes what `tune` has found on this machine."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`backends.create` with the gpu backend emulated; a test that asks for one that does not run here is skipped."""
+    create = backends.create
+
+    def make(name: str, dtype: Any, threads: int = 0) -> Backend:
+        try:
+            return emulated(dtype) if name == "gpu" else create(name, dtype, threads)
+        except BackendUnavailable as error:
+            pytest.skip(str(error))
+
+    monkeypatch.setattr(backends, "create", make)
+
+
+@pytest.fixture
+def short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements that are quick rather than exact, with a yardstick that takes no gigabytes."""
+    monkeypatch.setattr(timing, "STREAM_VALUES", 1 << 12)
+    monkeypatch.setattr(timing, "LEAST_SECONDS", 1e-4)
+    monkeypatch.setattr(timing, "SHORT_SECONDS", 1e-5)

@@ -37,7 +37,7 @@ def test_meaning() -> None:
     assert (problem.c, problem.initial, problem.title) == (0.0, Expression.constant(0.0), "Good")
     assert case.solver == SolverSettings("jacobi", None, "fused", 1e-8, 0.0, "rms", 200_000, 0)
     assert case.run == RunSettings("auto", "float64", 0)
-    assert case.output == OutputSettings(Path("case.h5"), ("u",))
+    assert case.output == OutputSettings(Path("case.h5"), ("u",), 2)
 
 
 def test_every_setting() -> None:
@@ -58,12 +58,13 @@ def test_every_setting() -> None:
         initial = "x"
         [output]
         file = "results/out.hdf5"
-        fields = ["error", "f"]
+        fields = ["error", "f", "flux"]
+        order = 6
     """
     case = case_of(GOOD + text)
     assert case.solver == SolverSettings("jacobi", 0.5, "staged", 0.0, 1e-3, "max", 7, 2)
     assert case.run == RunSettings("numpy", "float32", 3)
-    assert case.output == OutputSettings(Path("results/out.hdf5"), ("u", "error", "f"))
+    assert case.output == OutputSettings(Path("results/out.hdf5"), ("u", "error", "f", "flux"), 6)
     assert case.problem.initial == parse("x", 2)
 
 
@@ -219,7 +220,7 @@ def test_the_resolved_text() -> None:
         '[solver]\nmethod = "jacobi"\nloop = "fused"\nrtol = 1e-08\natol = 0.0\nnorm = "rms"\n'
         "max_iterations = 200000\ncheck_every = 0\n\n"
         '[run]\nbackend = "auto"\nprecision = "float64"\nthreads = 0\ninitial = 0.0\n\n'
-        '[output]\nfile = "case.h5"\nfields = ["u"]\n'
+        '[output]\nfile = "case.h5"\nfields = ["u"]\norder = 2\n'
     )
 
 

@@ -220,14 +220,21 @@ WRONG: list[tuple[str, str | None, str]] = [
     # output
     ("output.file", '"u.vtk"', 'output.file: "u.vtk"; allowed: a path that ends in .h5 or .hdf5'),
     ("output.file", "3", "output.file: 3; allowed: a path that ends in .h5 or .hdf5"),
-    ("output.fields", '"u"', 'output.fields: "u"; allowed: a list of "u", "f", "residual" and "error"'),
+    (
+        "output.fields",
+        '"u"',
+        'output.fields: "u"; allowed: a list of "u", "f", "residual", "error", "gradient" and "flux"',
+    ),
     (
         "output.fields",
         '["u", "eror"]',
-        'output.fields: ["u", "eror"]; allowed: a list of "u", "f", "residual" and "error"; did you mean \'error\'?',
+        'output.fields: ["u", "eror"]; allowed: a list of "u", "f", "residual", "error", "gradient" and "flux"; '
+        "did you mean 'error'?",
     ),
     ("output.fields", '["u", "f", "u"]', 'output.fields: ["u", "f", "u"]; allowed: each field once'),
-    ("output.feilds", '["u"]', "output.feilds: unknown key; allowed: file, fields; did you mean 'fields'?"),
+    ("output.feilds", '["u"]', "output.feilds: unknown key; allowed: file, fields, order; did you mean 'fields'?"),
+    ("output.order", "3", "output.order: 3; allowed: 2, 4, 6 or 8"),
+    ("output.order", '"4"', 'output.order: "4"; allowed: 2, 4, 6 or 8'),
 ]
 
 
@@ -262,6 +269,26 @@ def test_what_needs_an_exact_solution(path: str, value: str, line: str) -> None:
     with pytest.raises(CaseError) as caught:
         from_mapping(tables, name="case", folder=Path())
     assert caught.value.mistakes == (line,)
+
+
+@pytest.mark.parametrize(("order", "fields", "fits"), [(8, "gradient", True), (8, "flux", False), (6, "flux", True)])
+def test_an_order_needs_one_node_more_along_each_axis(order: int, fields: str, fits: bool) -> None:
+    tables = edited("output.fields", f'["{fields}"]')
+    tables["output"]["order"] = order
+    tables["domain"]["shape"] = [9, 17] if fits and order == 8 else [17, 8]
+    if fits:
+        assert from_mapping(tables, name="case", folder=Path()).output.order == order
+        return
+    with pytest.raises(CaseError) as caught:
+        from_mapping(tables, name="case", folder=Path())
+    reason = "as order p needs p + 1 nodes along each axis of domain.shape = [17, 8]"
+    assert caught.value.mistakes == (f"output.order: 8; allowed: at most 6, {reason}",)
+
+
+def test_the_order_matters_only_where_a_derivative_is_written() -> None:
+    tables = edited("output.order", "8")
+    tables["domain"]["shape"] = [3, 3]
+    assert from_mapping(tables, name="case", folder=Path()).output.vectors == ()
 
 
 def test_several_mistakes_at_once_in_the_order_of_the_tables() -> None:

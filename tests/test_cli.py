@@ -22,6 +22,7 @@ import poisson.run
 import poisson.verify
 from poisson import cli
 from poisson.cli import Info, Solve, Verify, main
+from poisson.cli.measuring import Measurement
 from poisson.errors import CaseError, OutputError
 from poisson.solution import Solution
 from poisson.solvers.status import Status
@@ -29,10 +30,34 @@ from poisson.terminal import installation, summary
 
 ROOT = Path(__file__).parent.parent
 PYTHON = [sys.executable, "-m", "poisson"]
+THERE_IS = f"there is {', '.join(list(cli.COMMANDS)[:-1])} and {list(cli.COMMANDS)[-1]}"
+BENCHES = [name.removeprefix("bench ") for name in cli.COMMANDS if name.startswith("bench ")]
 SEE_SOLVE = "see 'python -m poisson solve --help'"
 REFUSED = [
     (["slove", "a.toml"], "unknown command 'slove'; did you mean solve?"),
-    (["plot"], "unknown command 'plot'; there is solve, verify and info"),
+    (["plot"], f"unknown command 'plot'; {THERE_IS}"),
+    (
+        ["bench"],
+        "bench needs what to measure, for example python -m poisson bench laplacian; "
+        f"there is {', '.join(BENCHES[:-1])} and {BENCHES[-1]}",
+    ),
+    (["bench", "lapacian"], "unknown command 'bench lapacian'; did you mean laplacian?"),
+    (["bench", "laplacian", "512"], "bench laplacian takes options alone, --NAME=VALUE; '512' is too much"),
+    (["bench", "laplacian", "--size=8"], "unknown option --size for bench laplacian; did you mean --sizes?"),
+    (["bench", "laplacian", "--n=2"], "--n 2: a whole number is needed, at least 3"),
+    (["bench", "laplacian", "--n=8,9"], "--n 8,9: a whole number is needed, at least 3"),
+    (["bench", "laplacian", "--n=8x9"], "--n 8x9: a size is one number for a cube, or NXxNYxNZ"),
+    (["bench", "laplacian", "--sizes="], "--sizes : a whole number is needed, at least 3"),
+    (
+        ["bench", "laplacian", "--n=8", "--study"],
+        "--n and --study both say which sizes: give one of them",
+    ),
+    (
+        ["bench", "laplacian", "--once", "--profile"],
+        "--once is what --profile runs under the profiler: give one of them",
+    ),
+    (["bench", "laplacian", "--backend=cpu"], "--backend cpu: it is one of auto, gpu, openmp, numpy"),
+    (["bench", "laplacian", "--precision=float16"], "--precision float16: it is one of float64, float32"),
     (["a.toml"], "unknown command 'a.toml'; to solve that case: python -m poisson solve a.toml"),
     (["a.h5"], "unknown command 'a.h5'; to describe that result: python -m poisson info a.h5"),
     (["--verison"], "unknown option --verison; did you mean --version?"),
@@ -81,7 +106,7 @@ REFUSED = [
 def test_a_wrong_line_is_refused_in_one_line(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for request in (Solve, Verify, Info):
+    for request in (Solve, Verify, Info, Measurement):
         monkeypatch.setattr(request, "execute", lambda self: pytest.fail("carried out"))
     assert main(words) == 2
     assert capsys.readouterr() == ("", f"poisson: error: {message}\n")
@@ -130,17 +155,23 @@ def test_help(words: list[str]) -> None:
 
 @pytest.mark.parametrize("command", list(cli.COMMANDS))
 def test_help_on_a_command(command: str) -> None:
-    for words in ([command, "--help"], [command, "a.toml", "-h"], [command, "--qiuet", "--help"]):
-        done = run(*words)
+    for words in (["--help"], ["a.toml", "-h"], ["--qiuet", "--help"]):
+        done = run(*command.split(), *words)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == inspect.getdoc(cli.COMMANDS[command]) + "\n"
+
+
+def test_help_on_a_word_that_begins_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--help"]) == 0
+    assert capsys.readouterr() == ("".join(f"python -m poisson bench {name} --help\n" for name in BENCHES), "")
 
 
 def test_help_is_complete_and_fits_a_terminal() -> None:
     for name, function in cli.COMMANDS.items():
         text = inspect.getdoc(function) or ""
         for parameter in inspect.signature(function).parameters.values():
-            shown = f"--{parameter.name}" if parameter.kind is parameter.KEYWORD_ONLY else parameter.name.upper()
+            option = f"--{parameter.name.replace('_', '-')}"
+            shown = option if parameter.kind is parameter.KEYWORD_ONLY else parameter.name.upper()
             assert len(re.findall(rf"^  {shown}\b", text, re.MULTILINE)) == 1, (name, shown)
         assert "Examples:\n" in text and "\nExit codes: 0 " in text
         assert re.search(rf"^  {name} ", cli.HELP, re.MULTILINE)
@@ -168,6 +199,7 @@ class FakeRun:
     def __init__(self, path: Path) -> None:
         self.solution: Solution = make_solution(2)
         self.asked: tuple[object, ...] = ()
+        self.appraised = False
         self.before_end: Callable[[], None] = lambda: None
         self.case = SimpleNamespace(
             problem=self.solution.problem,
@@ -180,8 +212,9 @@ class FakeRun:
         self.asked = (path, overrides)
         return self.case
 
-    def solve(self, case: object, observer: Any) -> Solution:
+    def solve(self, case: object, observer: Any, appraise: Any) -> Solution:
         assert case is self.case
+        self.appraised = appraise is not None
         logging.getLogger("poisson.run").info("backend numpy")
         logging.getLogger("poisson.run").warning("f is not balanced")
         observer.start(1e-8, "f", 100)
@@ -215,12 +248,14 @@ def test_solve_writes_the_result_and_the_summary(
         f"{summary(fake.solution, 480.0)}\noutput      {tmp_path / 'result.h5'} (ParaView: {tmp_path / 'result.xmf'})\n"
     )
     assert err == "backend numpy\npoisson: warning: f is not balanced\n"
+    assert fake.appraised
 
 
 def test_quiet_shows_only_warnings(fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", "--quiet", "a.toml"]) == 0
     assert (tmp_path / "result.h5").exists()
     assert capsys.readouterr() == ("", "poisson: warning: f is not balanced\n")
+    assert not fake.appraised
     fake.solution = replace(fake.solution, status=Status.DIVERGED)
     assert main(["solve", "--quiet", "a.toml"]) == 1
     warning = f"poisson: warning: diverged: {Status.DIVERGED.advice}\n"

@@ -16,6 +16,7 @@ from poisson.case import from_mapping, load
 from poisson.case.schema import CaseFile, FaceTable, FileTable
 from poisson.cli import COMMANDS
 from poisson.output import hdf5
+from poisson.perf.usage import appraise
 from poisson.solvers.status import Status
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -90,8 +91,9 @@ def test_every_option_is_in_the_help_and_in_the_readme(command: str) -> None:
     assert f"`python -m poisson {command}" in README
     for parameter in inspect.signature(COMMANDS[command]).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY:
-            assert f"--{parameter.name}" in help_text
-            assert f"--{parameter.name}" in README
+            option = f"--{parameter.name.replace('_', '-')}"
+            assert option in help_text
+            assert option in README
 
 
 def test_every_status_is_in_the_readme_with_its_exit_code() -> None:
@@ -105,7 +107,8 @@ def test_every_status_is_in_the_readme_with_its_exit_code() -> None:
 def test_the_examples_in_python_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "cases").symlink_to(ROOT / "cases")
     monkeypatch.chdir(tmp_path)
-    small = ["domain.shape=[9, 9]", 'run.backend="numpy"', 'output.fields=["u", "f", "residual", "error"]']
+    every = 'output.fields=["u", "f", "residual", "error", "gradient", "flux"]'
+    small = ["domain.shape=[9, 9]", 'run.backend="numpy"', every]
     hdf5.write("unit_square.h5", poisson.solve(load("cases/unit_square.toml", small)))
     examples = [(path, text) for path in DOCUMENTS for text in blocks(path.read_text("utf-8"), "python")]
     assert [path.name for path, _ in examples] == ["README.md", "README.md", "output.md", "output.md"]
@@ -119,9 +122,11 @@ def test_every_object_and_attribute_of_a_result_is_documented(tmp_path: Path) ->
     text = (ROOT / "docs" / "output.md").read_text("utf-8")
     overrides = [
         *("domain.shape=[5, 4, 3]", 'run.backend="numpy"', "solver.max_iterations=1"),
-        'output.fields=["u", "f", "residual", "error"]',
+        'output.fields=["u", "f", "residual", "error", "gradient", "flux"]',
     ]
-    path = hdf5.write_safely(tmp_path / "cube.h5", poisson.solve(load(ROOT / "cases/cube.toml", overrides)))
+    solution = poisson.solve(load(ROOT / "cases/cube.toml", overrides), appraise=appraise)
+    assert solution.performance is not None
+    path = hdf5.write_safely(tmp_path / "cube.h5", solution)
     names = []
     with h5py.File(path) as file:
         file.visit(names.append)

@@ -59,7 +59,7 @@ initial = { file = "u.h5", dataset = "u" }
 
 [output]
 file = "everything.h5"
-fields = ["u", "f", "residual", "error"]
+fields = ["u", "f", "residual", "error", "gradient", "flux"]
 """)
 
 WORDS = [

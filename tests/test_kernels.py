@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from poisson import kernels
 from poisson.backends import gpu
 from poisson.boundary import Rule
+from poisson.differences import Differences
 from poisson.discretisation import Operator
 from poisson.grid import Grid
 from poisson.transfer import Transfer
@@ -69,6 +70,8 @@ class NotingRuntime:
 
     xp: ModuleType = np
     name: str = "notes"
+    architecture: str = "sm_90"
+    driver: str = "none"
     launches: set[Launch] = field(default_factory=set)
 
     def compile(self, source: str, options: tuple[str, ...]) -> _Module:
@@ -123,6 +126,11 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     coarse = backend.empty(transfer.coarse.array_shape)
     backend.restrict(transfer, u, coarse)
     backend.prolong_add(transfer, coarse, u)
+    differences = Differences(fine.shape, fine.spacing, wraps, 8)
+    backend.gradient(differences, u, [f, r, au][: fine.dimension])
+    for axis in range(fine.dimension):
+        for derivative in backend.derivative_variants().values():
+            derivative(differences, axis, u, r)
 
 
 @cache

@@ -18,15 +18,18 @@ from poisson.backends import openmp
 from poisson.backends.base import OPERATIONS, Backend
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.openmp import FUNCTIONS, OPERATION_FUNCTIONS, SUFFIXES, OpenmpBackend
+from poisson.backends.openmp import FUNCTIONS, OPERATION_FUNCTIONS, STRUCTURED_FUNCTIONS, SUFFIXES, OpenmpBackend
 
 HEADER = (Path(__file__).resolve().parent.parent / "native" / "poisson.h").read_text("utf-8")
 
-OTHER_METHODS = {"empty", "from_host", "to_host", "synchronize", "memory", "stream", "reduction", "read", "assemble"}
-"""The abstract methods that are no operations: memory, and the results of reductions."""
+OTHER_METHODS = {
+    *("empty", "from_host", "to_host", "synchronize", "memory", "stream", "arithmetic", "reduction", "read", "assemble"),
+    "depth",
+}
+"""The abstract methods that are no operations: memory, yardsticks, the results of reductions, sweeps in a pass."""
 
-FURTHER_KERNELS = {"sweep_norm", "residual_norm", "reduce"}
-"""Kernels without a method of their own: the two passes with a norm, and what joins the results of the blocks."""
+FURTHER_KERNELS = {"sweep_norm", "sweeps_norm", "residual_norm", "derivative_pencil"}
+"""Kernels without a method of their own: passes with a norm, other variants."""
 
 
 def arguments_of(function: Any) -> tuple[str, ...]:
@@ -62,6 +65,13 @@ def test_every_operation_is_one_kernel() -> None:
     assert set(declared) == set(OPERATIONS) | FURTHER_KERNELS
 
 
+def test_kernels_that_are_only_measured_are_no_operations() -> None:
+    texts = [kernels.source(name) for name in kernels.BENCH_SOURCES]
+    declared = [name for text in texts for name in re.findall(r"^[A-Z]+ poisson_(\w+)\(", text, re.MULTILINE)]
+    assert declared and set(declared) & (set(OPERATIONS) | FURTHER_KERNELS) == set()
+    assert set(kernels.BENCH_SOURCES) & set(kernels.SOURCES) == set()
+
+
 # ---- the C interface
 
 
@@ -72,13 +82,13 @@ def without_comments(text: str) -> str:
 def prototypes() -> dict[str, tuple[str, list[tuple[str, str]]]]:
     """Every prototype of the header: its name without poisson_, its result, the types and names of its arguments."""
     text = without_comments(HEADER)
-    macro = re.search(r"#define POISSON_OPERATIONS\(real, suffix\)(.*?[^\\])\n", text, re.DOTALL)
-    assert macro is not None
-    once = macro[1].replace("\\\n", " ")
-    expanded = "".join(
-        once.replace("##suffix", suffix).replace("real", real) for real, suffix in (("float", "f32"), ("double", "f64"))
-    )
-    text = text.replace(macro[0], "") + expanded
+    macros = list(re.finditer(r"#define POISSON_\w+\(real, suffix\)(.*?[^\\])\n", text, re.DOTALL))
+    assert len(macros) == 2
+    for macro in macros:
+        once = macro[1].replace("\\\n", " ")
+        for real, suffix in (("float", "f32"), ("double", "f64")):
+            text += once.replace("##suffix", suffix).replace("real", real)
+        text = text.replace(macro[0], "")
     found = {}
     for result, name, arguments in re.findall(r"(\w[\w ]*\*? ?)poisson_(\w+)\(([^()]*)\);", text):
         pairs = [re.fullmatch(r"\s*(.+?)\s*(\w+)\s*", item, re.DOTALL) for item in arguments.split(",")]
@@ -91,7 +101,7 @@ def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """What ctypes is told, by the names of the prototypes."""
     with_suffix = {
         f"{name}_{suffix}": (c_int32, arguments)
-        for name, arguments in OPERATION_FUNCTIONS.items()
+        for name, arguments in (OPERATION_FUNCTIONS | STRUCTURED_FUNCTIONS).items()
         for suffix in SUFFIXES.values()
     }
     return {**FUNCTIONS, **with_suffix}
@@ -99,7 +109,11 @@ def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 RESULTS = {"poisson_status": c_int32, "int32_t": c_int32, "int64_t": c_int64, "const char*": c_char_p, "void": None}
 SCALARS = {"int32_t": c_int32, "int64_t": c_int64, "double": c_double}
-STRUCTURES = {"const poisson_operator*": openmp._OPERATOR, "const poisson_transfer*": POINTER(openmp._Transfer)}
+STRUCTURES = {
+    "const poisson_operator*": openmp._OPERATOR,
+    "const poisson_transfer*": POINTER(openmp._Transfer),
+    "const poisson_differences*": openmp._DIFFERENCES,
+}
 
 
 def matches(c_type: str, given: Any) -> bool:
@@ -124,11 +138,11 @@ def test_ctypes_and_the_header_agree() -> None:
 def c_arguments(arguments: tuple[str, ...]) -> list[str]:
     """The arguments of an operation as the header writes them.
 
-    Operators and transfers come as structures that know the arrays' layout; without one of them, the array that is
-    written last is followed by its rows and pitch.
+    Operators, transfers and differences come as structures that know the arrays' layout; without one of them, the array
+    that is written last is followed by its rows and pitch.
     """
     written = {"operator": ["operator_"], "transfer": ["fine_operator", "coarse_operator", "tables"]}
-    if not {"operator", "transfer"} & set(arguments):
+    if not {"operator", "transfer", "differences"} & set(arguments):
         last = [name for name in arguments if name in ("x", "y")][-1]
         written[last] = [last, "rows", "pitch"]
     return [name for argument in arguments for name in written.get(argument, [argument])]
@@ -146,10 +160,22 @@ def test_the_header_names_the_arguments_of_the_operations() -> None:
                     assert ("double" if argument == "result" else real) in c_type, (name, argument)
 
 
+def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
+    """They take what the operations take; the norm comes back at once."""
+    declared = prototypes()
+    assert {name.removeprefix("structured_") for name in STRUCTURED_FUNCTIONS} == set(list(OPERATIONS)[:4])
+    for name in STRUCTURED_FUNCTIONS:
+        expected = c_arguments(OPERATIONS[name.removeprefix("structured_")])
+        for suffix in SUFFIXES.values():
+            given = [argument for _, argument in declared[f"{name}_{suffix}"][1]]
+            assert given == [item.replace("result", "sum_and_maximum") for item in expected]
+
+
 def test_the_structures_have_the_fields_of_the_header() -> None:
     text = without_comments(HEADER)
     scalars = {**SCALARS, "const int32_t*": c_void_p, "const double*": c_void_p}
-    for name, structure in (("operator", openmp._Operator), ("transfer", openmp._Transfer)):
+    structures = {"operator": openmp._Operator, "transfer": openmp._Transfer, "differences": openmp._Differences}
+    for name, structure in structures.items():
         body = re.search(rf"typedef struct \{{([^{{}}]*)\}} poisson_{name};", text)
         assert body is not None
         fields = []

@@ -33,7 +33,7 @@ SHAPES = {2: [(3, 3), (7, 5), (37, 18), (70, 41)], 3: [(3, 3, 3), (5, 4, 3), (27
 
 
 def stencils(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
-    """laplacian, boundary_conditions, sweep and residual, with and without norms."""
+    """laplacian, boundary_conditions, sweep and residual, with and without norms and a source."""
     out, norms = backend.from_host(random_array(a.array_shape, backend.dtype, 5)), backend.reduction()
     results = []
     backend.laplacian(a, u, out)
@@ -43,6 +43,8 @@ def stencils(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
     for operation in (
         lambda norms: backend.sweep(a, u, f, out, 0.8, norms),
         lambda norms: backend.residual(a, u, f, out, norms),
+        lambda norms: backend.sweep(a, u, None, out, 0.8, norms),
+        lambda norms: backend.residual(a, u, None, out, norms),
     ):
         operation(None)
         results.append(backend.to_host(out))
@@ -56,8 +58,10 @@ def vectors(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
     """update, norm, dot, axpby and fill."""
     r, norms = backend.empty(a.array_shape), backend.reduction()
     v = backend.from_host(random_array(a.array_shape, backend.dtype, 6))
-    backend.update(a, f, u, r, v, 0.7)
-    results = [backend.to_host(r), backend.to_host(v)]
+    results = []
+    for source in (f, None):
+        backend.update(a, source, u, r, v, 0.7)
+        results += [backend.to_host(r), backend.to_host(v)]
     backend.norm(a, r, norms)
     results.append(np.array(backend.read(norms)))
     backend.dot(a, u, f, norms)

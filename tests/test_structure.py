@@ -22,7 +22,7 @@ PACKAGE = ROOT / "poisson"
 
 LAYERS = (
     ("errors", "grid", "kernels"),
-    ("expressions", "fields"),
+    ("expressions", "fields", "differences"),
     ("boundary",),
     ("problem",),
     ("case", "discretisation"),

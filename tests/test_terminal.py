@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from results import make_solution
 
-from poisson import cli
+from poisson.cli.terms import messages
 from poisson.solvers.status import Status
 from poisson.terminal import Progress, duration, summary, table
 
@@ -147,7 +147,7 @@ def test_a_log_line_stands_above_the_progress_line(terminal: tuple[int, Any], mo
     user, stream = terminal
     monkeypatch.setattr(sys, "stderr", stream)
     clock = Clock()
-    with cli._messages(quiet=False), Progress(2e6, clock=clock) as progress:
+    with messages(quiet=False), Progress(2e6, clock=clock) as progress:
         drive(progress, clock, 1.0)
         shown(user)
         logging.getLogger("poisson.run").info("a message")

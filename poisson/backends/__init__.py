@@ -119,5 +119,7 @@ def _create_gpu(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
         raise BackendUnavailable("CuPy finds no GPU: install or repair the driver")
     from poisson.backends.cupy import CupyRuntime
     from poisson.backends.gpu import GpuBackend
+    from poisson.backends.tuned import Device, read
 
-    return GpuBackend(dtype, CupyRuntime())
+    runtime = CupyRuntime()
+    return GpuBackend(dtype, runtime, read(Device.of(runtime)))

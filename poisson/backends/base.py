@@ -9,19 +9,22 @@ Outputs are arguments. Operations may return before they have run; `read`, `to_h
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.differences import Differences
 from poisson.discretisation import Operator
 from poisson.transfer import Transfer
 
 Array = Any
 Reduction = Any
+Derivative = Callable[[Differences, int, Array, Array], None]
 Slab = Callable[[ModuleType, int, int], Any]
 
 OPERATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -31,12 +34,15 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "update": ("operator", "f", "au", "r", "u", "omega"),
         "norm": ("operator", "r", "result"),
         "sweep": ("operator", "u", "f", "out", "omega", "result"),
+        "sweeps": ("operator", "u", "f", "out", "omega", "count", "result"),
         "residual": ("operator", "u", "f", "r", "result"),
         "fill": ("x", "value"),
         "axpby": ("a", "x", "b", "y"),
         "dot": ("operator", "x", "y", "result"),
         "restrict": ("transfer", "fine", "coarse"),
         "prolong_add": ("transfer", "coarse", "fine"),
+        "derivative": ("differences", "axis", "u", "out"),
+        "gradient": ("differences", "u", "outs"),
     }
 )
 """The operations and their arguments, in order."""
@@ -56,10 +62,13 @@ class Backend(ABC):
         The name in ``[run] backend``.
     device : str
         The device, for people.
+    yardstick : str
+        What `stream` does: ``copy`` or ``triad``.
     """
 
     name: str
     device: str
+    yardstick: str = "copy"
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
         self.dtype = np.dtype(dtype)
@@ -119,6 +128,33 @@ class Backend(ABC):
     def read(self, result: Reduction) -> tuple[float, float]:
         """Wait for a reduction and return its results: (sum, maximum)."""
 
+    def mark(self, result: Reduction) -> None:
+        """Let `read` of this result wait for what was asked for before this call, and for nothing after it."""
+        return
+
+    # ---- time
+
+    @abstractmethod
+    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
+        """The yardstick of arithmetic: a call of at least `count` multiply-adds in this type, and its flops, two each.
+
+        On a GPU and on the threads of a CPU these are independent chains in registers; NumPy multiplies matrices.
+        """
+
+    def seconds(self, call: Callable[[], None]) -> float:
+        """The time on the device of the operations that `call` asks for."""
+        self.synchronize()
+        start = time.perf_counter()
+        call()
+        self.synchronize()
+        return time.perf_counter() - start
+
+    # ---- tuning
+
+    def tuning(self, operator: Operator) -> str:
+        """Where the settings of the kernels for an operator come from, in words."""
+        return "built-in defaults"
+
     # ---- recording
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
@@ -140,8 +176,8 @@ class Backend(ABC):
         """out = A u at the nodes on the faces, by their rules; zero at fixed nodes. The others keep their values."""
 
     @abstractmethod
-    def update(self, operator: Operator, f: Array, au: Array, r: Array, u: Array, omega: float) -> None:
-        """r = f − au, u = u + omega r / diag(A)."""
+    def update(self, operator: Operator, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
+        """r = f − au, u = u + omega r / diag(A). Without `f` the source is zero."""
 
     @abstractmethod
     def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
@@ -151,13 +187,39 @@ class Backend(ABC):
 
     @abstractmethod
     def sweep(
-        self, operator: Operator, u: Array, f: Array, out: Array, omega: float, result: Reduction | None = None
+        self, operator: Operator, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None
     ) -> None:
-        """out = u + omega r / diag(A) with r = f − A u; u at fixed nodes. `result`, if given, gets the norms of r."""
+        """out = u + omega r / diag(A) with r = f − A u; u at fixed nodes. `result`, if given, gets the norms of r.
+
+        Without `f` the source is zero, and no array is read for it.
+        """
 
     @abstractmethod
-    def residual(self, operator: Operator, u: Array, f: Array, r: Array, result: Reduction | None = None) -> None:
-        """r = f − A u, zero at fixed nodes. `result`, if given, gets the norms of r."""
+    def depth(self, operator: Operator) -> int:
+        """How many sweeps `sweeps` makes best in one pass over memory, and the most that it takes."""
+
+    @abstractmethod
+    def sweeps(
+        self,
+        operator: Operator,
+        u: Array,
+        f: Array | None,
+        out: Array,
+        omega: float,
+        count: int,
+        result: Reduction | None = None,
+    ) -> None:
+        """out = u after `count` sweeps, 1 ≤ count ≤ `depth`; u keeps its values.
+
+        `result`, if given, gets the norms of the residual that the last of them computes. Without `f` the source is
+        zero.
+        """
+
+    @abstractmethod
+    def residual(
+        self, operator: Operator, u: Array, f: Array | None, r: Array, result: Reduction | None = None
+    ) -> None:
+        """r = f − A u, zero at fixed nodes. `result`, if given, gets the norms of r. Without `f` the source is zero."""
 
     # ---- vectors
 
@@ -182,3 +244,17 @@ class Backend(ABC):
     @abstractmethod
     def prolong_add(self, transfer: Transfer, coarse: Array, fine: Array) -> None:
         """fine = fine + P coarse; fixed nodes keep their values."""
+
+    # ---- first derivatives
+
+    @abstractmethod
+    def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
+        """out = ∂u/∂x along `axis` (0 is x) at every node."""
+
+    def derivative_variants(self) -> Mapping[str, Derivative]:
+        """The ways to compute `derivative` that there are, by name, for measurements."""
+        return {self.name: self.derivative}
+
+    @abstractmethod
+    def gradient(self, differences: Differences, u: Array, outs: Sequence[Array]) -> None:
+        """outs = ∇u: one array for each of x, y(, z)."""

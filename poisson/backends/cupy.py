@@ -10,7 +10,7 @@ import cupy as cp
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.gpu import Kernel, Module
+from poisson.backends.runtime import Event, Kernel, Module, Resources
 
 
 class _LoadedModule:
@@ -19,15 +19,19 @@ class _LoadedModule:
         self._stream = stream
 
     def get_function(self, name: str) -> Kernel:
-        function = self._module.get_function(name)
+        return _LoadedKernel(self._module.get_function(name), self._stream)
+
+
+class _LoadedKernel:
+    def __init__(self, function: Any, stream: Any) -> None:
+        self._function = function
+        self._stream = stream
         # The driver loads a kernel at its first use; reading an attribute is a use that is allowed before a capture.
-        _ = function.num_regs
+        self.resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
 
-        def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
-            with self._stream:
-                function(grid, block, arguments)
-
-        return launch
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        with self._stream:
+            self._function(grid, block, arguments)
 
 
 class _Replay:
@@ -42,6 +46,21 @@ class _Replay:
         self._graph.launch(self._stream)
 
 
+class _StreamEvent:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._event = cp.cuda.Event()
+
+    def record(self) -> None:
+        self._event.record(self._stream)
+
+    def wait(self) -> None:
+        self._event.synchronize()
+
+    def since(self, earlier: _StreamEvent) -> float:
+        return float(cp.cuda.get_elapsed_time(earlier._event, self._event)) / 1e3
+
+
 class CupyRuntime:
     """The current CuPy device, with one stream for everything."""
 
@@ -53,6 +72,9 @@ class CupyRuntime:
         kind = "HIP" if cp.cuda.runtime.is_hip else "CUDA"
         version = cp.cuda.runtime.runtimeGetVersion()
         self.name = f"{properties['name'].decode()}, {kind} {version}, CuPy {cp.__version__}"
+        self.driver = str(cp.cuda.runtime.driverGetVersion())
+        hip_name = properties.get("gcnArchName", b"").decode().partition(":")[0]
+        self.architecture = hip_name or f"sm_{self._device.compute_capability}"
         self._stream = cp.cuda.Stream(non_blocking=True)
 
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
@@ -103,9 +125,19 @@ class CupyRuntime:
                 graph = self._stream.end_capture()
         return _Replay(graph, self._stream, function)
 
+    def event(self) -> Event:
+        return _StreamEvent(self._stream)
+
     def memory(self) -> tuple[int, int]:
         free, total = cp.cuda.runtime.memGetInfo()
         return int(free) + int(cp.get_default_memory_pool().free_bytes()), int(total)
+
+    def peak_bandwidth(self) -> float | None:
+        attributes = self._device.attributes
+        kilohertz, bits = (attributes.get(name, 0) for name in ("MemoryClockRate", "GlobalMemoryBusWidth"))
+        # HBM makes two transfers a cycle; for other memory CUDA gives a clock with which that holds, and HIP does not.
+        unclear = self.architecture.startswith("gfx1")
+        return None if unclear or not (kilohertz and bits) else 2e3 * kilohertz * bits / 8
 
 
 def _row_bytes(array: Any) -> int:

@@ -6,126 +6,44 @@ real device is `poisson.backends.cupy`; the tests run this same class on an emul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import ModuleType
-from typing import Any, Protocol
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson import kernels
-from poisson.backends.base import Array, Backend, Reduction, Slab
+from poisson.backends import gpu_derivative
+from poisson.backends.base import Array, Backend, Derivative, Reduction, Slab
+from poisson.backends.choice import ShapeChoice
+from poisson.backends.runtime import Event, Kernel, Runtime
+from poisson.backends.shapes import MAX_BLOCKS, PEAK_SHAPE, VECTOR_SHAPE, Shape
+from poisson.backends.tuned import Device, Table
 from poisson.boundary import FACE_NAMES, Rule
+from poisson.differences import Differences
 from poisson.discretisation import Operator
 from poisson.errors import ResourceError
 from poisson.grid import slabs
 from poisson.transfer import Transfer
 
-Kernel = Callable[[tuple[int, ...], tuple[int, ...], tuple[Any, ...]], None]
-
 ROW_ALIGNMENT = 16
 """Rows start at multiples of this many values, so that 16-byte accesses stay aligned for every size."""
 
-
-class Module(Protocol):
-    """A compiled source."""
-
-    def get_function(self, name: str) -> Kernel:
-        """The kernel of that name: ``kernel(grid, block, arguments)`` launches it."""
+CHAINS = 8
+"""Chains of multiply-adds in a thread of the yardstick of arithmetic, as in peak.hip."""
 
 
-class Runtime(Protocol):
-    """What the backend needs from a device."""
-
-    xp: ModuleType
-    """The array module whose functions fill arrays on the device."""
-    name: str
-    """The device, for people."""
-
-    def compile(self, source: str, options: tuple[str, ...]) -> Module:
-        """Compile a source with ``-D`` options."""
-
-    def allocate(self, count: int, dtype: np.dtype[Any]) -> Any:
-        """A one-dimensional array of `count` values that are not set."""
-
-    def allocate_shared(self, count: int) -> tuple[Any, Any]:
-        """A few float64 values that kernels write and the host reads: as a kernel argument, and as a host array."""
-
-    def upload(self, values: NDArray[Any], array: Any) -> None:
-        """Copy a host array of the same shape and type to a device array."""
-
-    def download(self, array: Any) -> NDArray[Any]:
-        """A copy of a device array on the host, once all launches before it are done."""
-
-    def in_order(self) -> AbstractContextManager[Any]:
-        """Within, functions of `xp` run in order with the launches."""
-
-    def copy(self, source: Any, target: Any) -> None:
-        """Copy between one-dimensional device arrays, with the vendor's own copy."""
-
-    def synchronize(self) -> None:
-        """Wait for all launches."""
-
-    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
-        """A callable that repeats the launches of `function`."""
-
-    def memory(self) -> tuple[int, int]:
-        """Bytes free and in all."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How a kernel is cut up.
-
-    Parameters
-    ----------
-    block_x, block_y : int
-        Threads of a block along x and y.
-    march : int
-        Nodes that a thread visits along the slowest axis.
-    unroll : int
-        How many of them the compiler takes together.
-    resident : int
-        Blocks that a multiprocessor must be able to hold at once, which bounds the registers of a thread.
-    """
-
-    block_x: int
-    block_y: int
-    march: int
-    unroll: int = 1
-    resident: int = 1
-
-
-STENCIL_SHAPES = {
-    ("laplacian", 2): Shape(64, 2, 4, 4),
-    ("laplacian", 3): Shape(32, 4, 16, 1),
-    ("sweep", 2): Shape(64, 2, 4, 4),
-    ("sweep", 3): Shape(32, 4, 16, 4, 5),
-    ("sweep_norm", 2): Shape(128, 2, 32, 2, 4),
-    ("sweep_norm", 3): Shape(32, 4, 32, 1),
-}
-"""The fastest shapes found on an H200, by kind of kernel and dimension; docs/performance.md has the numbers."""
-
-VECTOR_SHAPE = Shape(32, 8, 8)
-REDUCE_SHAPE = Shape(32, 32, 1)
-"""The one block that joins the partial results of a reduction."""
-
-SMALL_GRID = 1 << 20
-"""With fewer unknowns a device would not be full: a thread then visits one node along the slowest axis."""
-
-
-MAX_BLOCKS = 65535
-"""The most blocks that a launch may have along y and along z; along x it is 2³¹ - 1."""
-
-
-@dataclass(frozen=True)
+@dataclass
 class Result:
-    """Where a reduction leaves its results: as a kernel argument, and as the host sees them after waiting."""
+    """Where a reduction leaves its results: as a kernel argument, as the host sees them, and the mark to wait for."""
 
     argument: Any
     values: Any
+    ready: Event
+    marked: bool = False
 
 
 class GpuBackend(Backend):
@@ -137,18 +55,27 @@ class GpuBackend(Backend):
         float32 or float64.
     runtime : Runtime
         The device.
+    table : mapping
+        Shapes of kernels that were measured on it, as `poisson.backends.tuned.read` gives them.
     """
 
     name = "gpu"
 
-    def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]], runtime: Runtime) -> None:
+    def __init__(
+        self,
+        dtype: np.dtype[Any] | type[np.floating[Any]],
+        runtime: Runtime,
+        table: Table = MappingProxyType({}),
+    ) -> None:
         super().__init__(dtype)
         self.device = runtime.name
+        self.architecture = runtime.architecture
+        self.shapes = ShapeChoice(runtime.architecture, self.dtype.name, table)
         self._runtime = runtime
         self._width = 16 // self.dtype.itemsize
         self._kernels: dict[tuple[Any, ...], Kernel] = {}
         self._tables: dict[Transfer, tuple[tuple[Any, ...], tuple[Any, ...]]] = {}
-        self._partial = runtime.allocate(2, np.dtype(np.float64))
+        self._partial = self._partial_results(2)
         self._launching = True
 
     # ---- memory
@@ -190,12 +117,47 @@ class GpuBackend(Backend):
 
         return copy, 16.0 * count
 
+    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
+        shape = PEAK_SHAPE
+        blocks = _blocks(count, CHAINS * shape.march * shape.block_x)
+        out = self._runtime.allocate(blocks * shape.block_x, self.dtype)
+        arguments = (out, self._real(0.5), self._real(1.0), np.int32(shape.march))
+
+        def multiply_adds() -> None:
+            self._launch("peak", "multiply_adds", shape, None, (blocks, 1, 1), arguments)
+
+        return multiply_adds, 2.0 * CHAINS * shape.march * shape.block_x * blocks
+
     def reduction(self) -> Result:
-        return Result(*self._runtime.allocate_shared(2))
+        return Result(*self._runtime.allocate_shared(2), self._runtime.event())
+
+    def mark(self, result: Result) -> None:
+        result.ready.record()
+        result.marked = True
 
     def read(self, result: Result) -> tuple[float, float]:
-        self._runtime.synchronize()
+        if result.marked:
+            result.ready.wait()
+        else:
+            self._runtime.synchronize()
+        result.marked = False
         return float(result.values[0]), float(result.values[1])
+
+    def seconds(self, call: Callable[[], None]) -> float:
+        start, stop = self._runtime.event(), self._runtime.event()
+        start.record()
+        call()
+        stop.record()
+        stop.wait()
+        return stop.since(start)
+
+    @property
+    def identity(self) -> Device:
+        """What shapes measured here hold for."""
+        return Device.of(self._runtime)
+
+    def tuning(self, operator: Operator) -> str:
+        return self.shapes.origin(operator)
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
@@ -215,7 +177,7 @@ class GpuBackend(Backend):
     # ---- stencils
 
     def laplacian(self, operator: Operator, u: Array, out: Array) -> None:
-        shape = self._stencil_shape("laplacian", operator)
+        shape = self.shapes.of("laplacian", operator)
         grid = self._march_grid(operator, shape)
         self._launch("stencil", "laplacian", shape, operator, grid, (u, out, *self._geometry(operator, u)))
 
@@ -225,20 +187,44 @@ class GpuBackend(Backend):
         grid = (_blocks(int(nodes), shape.block_x * shape.block_y), 1, 1)
         self._launch("stencil", "boundary_conditions", shape, operator, grid, (u, out, *self._geometry(operator, u)))
 
-    def residual(self, operator: Operator, u: Array, f: Array, r: Array, result: Reduction | None = None) -> None:
+    def residual(
+        self, operator: Operator, u: Array, f: Array | None, r: Array, result: Reduction | None = None
+    ) -> None:
         self._march("residual", operator, (u, f, r), (), result)
 
     def sweep(
-        self, operator: Operator, u: Array, f: Array, out: Array, omega: float, result: Reduction | None = None
+        self, operator: Operator, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None
     ) -> None:
         self._march("sweep", operator, (u, f, out), (self._real(omega / operator.diagonal),), result)
 
+    def depth(self, operator: Operator) -> int:
+        return self.shapes.of("sweeps", operator).depth
+
+    def sweeps(
+        self,
+        operator: Operator,
+        u: Array,
+        f: Array | None,
+        out: Array,
+        omega: float,
+        count: int,
+        result: Reduction | None = None,
+    ) -> None:
+        if count == 1:
+            self.sweep(operator, u, f, out, omega, result)
+            return
+        shape = replace(self.shapes.of("sweeps", operator), depth=count)
+        grid = self._blocked_grid(operator, shape)
+        scalars = (self._real(omega / operator.diagonal),)
+        self._stencil("blocked", "sweeps", shape, operator, grid, (u, f, out), scalars, result)
+
     # ---- vectors
 
-    def update(self, operator: Operator, f: Array, au: Array, r: Array, u: Array, omega: float) -> None:
+    def update(self, operator: Operator, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
         scale = self._real(omega / operator.diagonal)
         grid, rows = self._row_grid(u)
-        self._launch("vectors", "update", VECTOR_SHAPE, None, grid, (f, au, r, u, *rows, scale))
+        arguments = (_or_null(f), au, r, u, *rows, scale)
+        self._launch("vectors", "update", VECTOR_SHAPE, None, grid, arguments, _source(f))
 
     def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
         grid, rows = self._row_grid(r)
@@ -274,18 +260,57 @@ class GpuBackend(Backend):
         )
         self._transfer("prolong_add", transfer.fine, arguments)
 
+    # ---- first derivatives
+
+    def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
+        self._derivative(gpu_derivative.VARIANTS[0], differences, axis, u, out)
+
+    def derivative_variants(self) -> Mapping[str, Derivative]:
+        return {name: partial(self._derivative, name) for name in gpu_derivative.VARIANTS}
+
+    def gradient(self, differences: Differences, u: Array, outs: Sequence[Array]) -> None:
+        plan = gpu_derivative.gradient(differences, int(self._pitch(u)), self.dtype)
+        self._launch_plan(plan, (u, *(*outs, outs[-1])[:3]))
+
+    def _derivative(self, variant: str, differences: Differences, axis: int, u: Array, out: Array) -> None:
+        plan = gpu_derivative.derivative(differences, axis, variant, int(self._pitch(u)), self.dtype)
+        self._launch_plan(plan, (u, out))
+
+    def _launch_plan(self, plan: gpu_derivative.Plan, arrays: tuple[Array, ...]) -> None:
+        arguments = (*arrays, *plan.arguments)
+        self._launch("derivative", plan.kernel, plan.shape, None, plan.grid, arguments, plan.defines)
+
     # ---- launching
 
     def _march(
-        self, name: str, operator: Operator, arrays: Sequence[Array], scalars: Sequence[Any], result: Reduction | None
+        self,
+        name: str,
+        operator: Operator,
+        arrays: tuple[Array, Array | None, Array],
+        scalars: tuple[Any, ...],
+        result: Result | None,
     ) -> None:
-        shape = self._stencil_shape("sweep" if result is None else "sweep_norm", operator)
-        grid = self._march_grid(operator, shape)
-        arguments = (*arrays, *self._geometry(operator, arrays[0]), *scalars)
+        shape = self.shapes.of("sweep" if result is None else "sweep_norm", operator)
+        self._stencil("stencil", name, shape, operator, self._march_grid(operator, shape), arrays, scalars, result)
+
+    def _stencil(
+        self,
+        source: str,
+        name: str,
+        shape: Shape,
+        operator: Operator,
+        grid: tuple[int, int, int],
+        arrays: tuple[Array, Array | None, Array],
+        scalars: tuple[Any, ...],
+        result: Result | None,
+    ) -> None:
+        """Launch a kernel on (u, f, out), the one with a norm if there is a place for its result."""
+        u, f, out = arrays
+        arguments = (u, _or_null(f), out, *self._geometry(operator, u), *scalars)
         if result is None:
-            self._launch("stencil", name, shape, operator, grid, arguments)
+            self._launch(source, name, shape, operator, grid, arguments, _source(f))
         else:
-            self._reduce("stencil", f"{name}_norm", shape, operator, grid, arguments, result)
+            self._reduce(source, f"{name}_norm", shape, operator, grid, arguments, result, _source(f))
 
     def _transfer(self, name: str, operator: Operator, arguments: tuple[Any, ...]) -> None:
         shape = VECTOR_SHAPE
@@ -302,15 +327,20 @@ class GpuBackend(Backend):
         grid: tuple[int, int, int],
         arguments: tuple[Any, ...],
         result: Result,
+        defines: tuple[str, ...] = (),
     ) -> None:
-        """Launch a kernel that leaves partial results, and the one that joins them."""
-        count = grid[0] * grid[1] * grid[2]
-        if self._partial.size < 2 * count:
-            self._runtime.synchronize()
-            self._partial = self._runtime.allocate(2 * count, np.dtype(np.float64))
-        self._launch(source, name, shape, operator, grid, (*arguments, self._partial))
-        arguments = (self._partial, np.int64(count), result.argument)
-        self._launch("vectors", "reduce", REDUCE_SHAPE, None, (1, 1, 1), arguments)
+        """Launch a kernel with a reduction, which needs room for a counter and the part of each block."""
+        needed = 2 + 2 * grid[0] * grid[1] * grid[2]
+        if self._partial.size < needed:
+            self._partial = self._partial_results(needed)
+        arguments = (*arguments, self._partial, result.argument)
+        self._launch(source, name, shape, operator, grid, arguments, defines)
+
+    def _partial_results(self, count: int) -> Any:
+        self._runtime.synchronize()
+        partial = self._runtime.allocate(count, np.dtype(np.float64))
+        self._runtime.upload(np.zeros(count), partial)
+        return partial
 
     def _launch(
         self,
@@ -320,20 +350,46 @@ class GpuBackend(Backend):
         operator: Operator | None,
         grid: tuple[int, int, int],
         arguments: tuple[Any, ...],
+        defines: tuple[str, ...] = (),
     ) -> None:
         if max(grid[1:]) > MAX_BLOCKS:
             raise ResourceError(
                 f"the gpu backend cannot cut up this grid ({name}: {grid[1]} x {grid[2]} blocks along y and z, at most "
                 f"{MAX_BLOCKS} each): give the longest axis to x, or use run.backend = 'openmp'"
             )
+        kernel = self.kernel(source, name, shape, operator, defines)
+        if self._launching:
+            kernel(grid, (shape.block_x, shape.block_y, 1), arguments)
+
+    def kernel(
+        self, source: str, name: str, shape: Shape, operator: Operator | None, defines: tuple[str, ...] = ()
+    ) -> Kernel:
+        """A kernel of `poisson.kernels`, compiled for a shape, the faces of an operator and further options."""
         dimension = operator.dimension if operator else 2
         rules = operator.rules if operator else (Rule.FIXED,) * 4
-        key = (source, name, shape, dimension, rules)
+        key = (source, name, shape, dimension, rules, defines)
         if key not in self._kernels:
-            module = self._runtime.compile(kernels.source(source), self.options(shape, dimension, rules))
+            options = (*self.options(shape, dimension, rules), *defines)
+            module = self._runtime.compile(kernels.source(source), options)
             self._kernels[key] = module.get_function(f"poisson_{name}")
-        if self._launching:
-            self._kernels[key](grid, (shape.block_x, shape.block_y, 1), arguments)
+        return self._kernels[key]
+
+    def kernels_of(self, call: Callable[[], None]) -> list[tuple[Shape, Kernel]]:
+        """The kernels that `call` would launch, with their shapes. Nothing is launched."""
+        before, self._kernels, self._launching = self._kernels, {}, False
+        try:
+            call()
+            return [(key[2], kernel) for key, kernel in self._kernels.items()]
+        finally:
+            self._kernels, self._launching = {**self._kernels, **before}, True
+
+    def stencil_arguments(self, operator: Operator, u: Array, out: Array) -> tuple[Any, ...]:
+        """What a kernel from u to out that applies the operator takes: arrays, nodes, pitch, weights and c."""
+        return (u, out, *self._geometry(operator, u))
+
+    def peak_bandwidth(self) -> float | None:
+        """Bytes a second between chip and memory, by the vendor's figures; None where the driver does not give them."""
+        return self._runtime.peak_bandwidth()
 
     def options(self, shape: Shape, dimension: int, rules: Sequence[Rule]) -> tuple[str, ...]:
         """The compiler's options for a module: type, dimension, tile and the rules of the faces."""
@@ -348,6 +404,8 @@ class GpuBackend(Backend):
             f"-DMARCH={shape.march}",
             f"-DUNROLL={shape.unroll}",
             f"-DRESIDENT={shape.resident}",
+            f"-DDEPTH={shape.depth}",
+            f"-DROWS={shape.rows}",
             *(f"-DRULE_{name}={int(rule)}" for name, rule in zip(names, faces, strict=True)),
         )
 
@@ -374,19 +432,19 @@ class GpuBackend(Backend):
         )
         return grid, (np.int32(nx), np.int64(rows), self._pitch(array))
 
-    def _stencil_shape(self, kind: str, operator: Operator) -> Shape:
-        shape = STENCIL_SHAPES[kind, operator.dimension]
-        if operator.unknowns < SMALL_GRID:
-            shape = replace(shape, march=1, unroll=1, resident=1)
-        # On a long, thin grid the longest march that the device's limit on blocks asks for.
-        least = _blocks(operator.shape[-1], MAX_BLOCKS * (shape.block_y if operator.dimension == 2 else 1))
-        return replace(shape, march=max(shape.march, least))
-
     def _march_grid(self, operator: Operator, shape: Shape) -> tuple[int, int, int]:
         columns = _blocks(operator.shape[0], self._width * shape.block_x)
         if operator.dimension == 2:
             return columns, _blocks(operator.shape[1], shape.block_y * shape.march), 1
-        return columns, _blocks(operator.shape[1], shape.block_y), _blocks(operator.shape[2], shape.march)
+        return columns, *_strips(operator, shape, shape.block_y)
+
+    def _blocked_grid(self, operator: Operator, shape: Shape) -> tuple[int, int, int]:
+        """The blocks of a pass of several sweeps: what a group of lanes owns of its strip, kernels/blocked.hip says."""
+        halo = _blocks(shape.depth, self._width) * self._width
+        columns = _blocks(operator.shape[0], shape.block_x * self._width - 2 * halo)
+        if operator.dimension == 2:
+            return _blocks(columns, shape.block_y), _blocks(operator.shape[1], shape.march), 1
+        return columns, *_strips(operator, shape, shape.block_y * shape.rows)
 
     def _transfer_tables(self, transfer: Transfer) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The tables of (restrict, prolong_add) on the device: index and weight of each axis; z repeats y in 2D."""
@@ -409,6 +467,22 @@ def _sizes(operator: Operator) -> tuple[Any, Any, Any]:
     """nx, ny, nz as kernel arguments; nz is 1 in 2D."""
     nx, ny, nz = (*operator.shape, 1)[:3]
     return np.int32(nx), np.int32(ny), np.int32(nz)
+
+
+def _source(f: Array | None) -> tuple[str, ...]:
+    """What tells a kernel whether there is a source."""
+    return ("-DSOURCE=0",) if f is None else ()
+
+
+def _or_null(array: Array | None) -> Any:
+    return np.uint64(0) if array is None else array
+
+
+def _strips(operator: Operator, shape: Shape, lines: int) -> tuple[int, int]:
+    """Blocks of `lines` lines in a strip along y, and bands along z in all strips together."""
+    blocks = _blocks(operator.shape[1], lines)
+    in_strip = min(blocks, max(1, shape.strip // lines)) if shape.strip else blocks
+    return in_strip, _blocks(operator.shape[2], shape.march) * _blocks(blocks, in_strip)
 
 
 def _blocks(items: int, each: int) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,13 @@ from numpy.typing import NDArray
 from poisson.backends.base import Array, Backend, Reduction, Slab
 from poisson.backends.host import host_memory
 from poisson.boundary import Rule
+from poisson.differences import Differences
 from poisson.discretisation import Operator
 from poisson.grid import slabs
 from poisson.transfer import Transfer
+
+DEPTH = 4
+"""Sweeps that `sweeps` may make; here they come one after the other."""
 
 
 class NumpyBackend(Backend):
@@ -56,6 +61,16 @@ class NumpyBackend(Backend):
 
         return copy, 16.0 * count
 
+    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
+        rows = math.ceil(count ** (1 / 3))
+        a, b = np.random.default_rng(1).random((2, rows, rows)).astype(self.dtype)
+        product = np.empty_like(a)
+
+        def multiply() -> None:
+            np.matmul(a, b, out=product)
+
+        return multiply, 2.0 * rows**3
+
     def reduction(self) -> NDArray[np.float64]:
         return np.zeros(2)
 
@@ -73,8 +88,8 @@ class NumpyBackend(Backend):
                 face = (slice(None),) * place + (end,)
                 out[face] = values[face]
 
-    def update(self, operator: Operator, f: Array, au: Array, r: Array, u: Array, omega: float) -> None:
-        r[...] = f - au
+    def update(self, operator: Operator, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
+        r[...] = (0.0 if f is None else f) - au
         u[...] = u + self.dtype.type(omega / operator.diagonal) * r
 
     def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
@@ -83,15 +98,33 @@ class NumpyBackend(Backend):
         result[1] = np.max(np.abs(values))
 
     def sweep(
-        self, operator: Operator, u: Array, f: Array, out: Array, omega: float, result: Reduction | None = None
+        self, operator: Operator, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None
     ) -> None:
-        r = _zero_fixed(operator, f - self._apply(operator, u))
+        r = np.empty_like(u)
+        self.residual(operator, u, f, r, result)
         out[...] = u + self.dtype.type(omega / operator.diagonal) * r
-        if result is not None:
-            self.norm(operator, r, result)
 
-    def residual(self, operator: Operator, u: Array, f: Array, r: Array, result: Reduction | None = None) -> None:
-        r[...] = _zero_fixed(operator, f - self._apply(operator, u))
+    def depth(self, operator: Operator) -> int:
+        return DEPTH
+
+    def sweeps(
+        self,
+        operator: Operator,
+        u: Array,
+        f: Array | None,
+        out: Array,
+        omega: float,
+        count: int,
+        result: Reduction | None = None,
+    ) -> None:
+        out[...] = u
+        for sweep in range(1, count + 1):
+            self.sweep(operator, out, f, out, omega, result if sweep == count else None)
+
+    def residual(
+        self, operator: Operator, u: Array, f: Array | None, r: Array, result: Reduction | None = None
+    ) -> None:
+        r[...] = _zero_fixed(operator, (0.0 if f is None else f) - self._apply(operator, u))
         if result is not None:
             self.norm(operator, r, result)
 
@@ -121,6 +154,22 @@ class NumpyBackend(Backend):
             values = self._gather(values, axis, table.prolong_index, table.prolong_weight)
         fine[...] = fine + _zero_fixed(transfer.fine, values)
 
+    def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
+        place = differences.dimension - 1 - axis
+        values, slopes = np.moveaxis(u, place, 0), np.moveaxis(out, place, 0)
+        terms = enumerate(differences.central.astype(self.dtype), start=1)
+        total = sum(weight * (np.roll(values, -m, axis=0) - np.roll(values, m, axis=0)) for m, weight in terms)
+        if not differences.periodic[axis]:
+            closure = differences.closure.astype(self.dtype)
+            for i, weights in enumerate(closure):
+                total[i] = _one_sided(weights, values, i)
+                total[-1 - i] = -_one_sided(weights, values[::-1], i)
+        slopes[...] = self.dtype.type(1.0 / differences.spacing[axis]) * total
+
+    def gradient(self, differences: Differences, u: Array, outs: Sequence[Array]) -> None:
+        for axis, out in enumerate(outs):
+            self.derivative(differences, axis, u, out)
+
     def _apply(self, operator: Operator, u: Array) -> Array:
         """A u at every node; at fixed nodes without a meaning."""
         au = self.dtype.type(operator.c) * u
@@ -148,6 +197,11 @@ def _neighbours(operator: Operator, u: Array, axis: int) -> tuple[Array, Array]:
     lower[0] = index[-1] if rules[0] is Rule.WRAP else 1
     upper[-1] = 0 if rules[1] is Rule.WRAP else index[-2]
     return np.take(u, lower, axis=place), np.take(u, upper, axis=place)
+
+
+def _one_sided(weights: NDArray[Any], values: Array, i: int) -> Array:
+    """The difference at node i over the nodes from the first on."""
+    return sum(weight * (value - values[i]) for weight, value in zip(weights, values, strict=False))
 
 
 def _face(operator: Operator, face: int) -> tuple[slice | int, ...]:

@@ -18,15 +18,19 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Reduction, Slab
 from poisson.backends.host import host_memory
+from poisson.differences import Differences
 from poisson.discretisation import Operator
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.grid import slabs
 from poisson.transfer import Transfer
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 LIBRARY_NAME = "libpoisson.so"
 LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
+
+ROUNDS = 512
+"""Multiply-adds of a chain in the yardstick of arithmetic."""
 
 ROW_ALIGNMENT = 16
 """Rows start at multiples of this many values: a cache line or two, so that SIMD loads are aligned alike on each."""
@@ -48,6 +52,19 @@ class _Transfer(Structure):
     _fields_ = (("index", c_void_p * 3), ("weight", c_void_p * 3))
 
 
+class _Differences(Structure):
+    _fields_ = (
+        ("dimension", c_int32),
+        ("half", c_int32),
+        ("wraps", c_int32 * 3),
+        ("shape", c_int64 * 3),
+        ("pitch", c_int64),
+        ("scale", c_double * 3),
+        ("weights", c_void_p),
+    )
+
+
+_DIFFERENCES = POINTER(_Differences)
 _OPERATOR = POINTER(_Operator)
 _STATUS = c_int32
 # Name: (type of the result, types of the arguments). The names of operations get the suffix of their real type.
@@ -63,20 +80,38 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "result_bytes": (c_int64, ()),
     "read": (_STATUS, (c_void_p, c_double * 2)),
     "triad": (_STATUS, (c_void_p, c_void_p, c_void_p, c_double, c_int64)),
+    "chains_f32": (c_int64, ()),
+    "chains_f64": (c_int64, ()),
+    "multiply_adds_f32": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double)),
+    "multiply_adds_f64": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double)),
+    "depth_f32": (c_int32, (_OPERATOR,)),
+    "depth_f64": (c_int32, (_OPERATOR,)),
 }
+NUMBERS = {"abi_version", "devices", "set_threads", "depth_f32", "depth_f64"}
+"""The functions whose integer is no status."""
 OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "laplacian": (_OPERATOR, c_void_p, c_void_p),
     "boundary_conditions": (_OPERATOR, c_void_p, c_void_p),
     "update": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p, c_double),
     "norm": (_OPERATOR, c_void_p, c_void_p),
     "sweep": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_double, c_void_p),
+    "sweeps": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_double, c_int32, c_void_p),
     "residual": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p),
     "fill": (c_void_p, c_int64, c_int64, c_double),
     "axpby": (c_double, c_void_p, c_double, c_void_p, c_int64, c_int64),
     "dot": (_OPERATOR, c_void_p, c_void_p, c_void_p),
     "restrict": (_OPERATOR, _OPERATOR, POINTER(_Transfer), c_void_p, c_void_p),
     "prolong_add": (_OPERATOR, _OPERATOR, POINTER(_Transfer), c_void_p, c_void_p),
+    "derivative": (_DIFFERENCES, c_int32, c_void_p, c_void_p),
+    "gradient": (_DIFFERENCES, c_void_p, POINTER(c_void_p)),
 }
+STRUCTURED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "structured_laplacian": (_OPERATOR, c_void_p, c_void_p),
+    "structured_boundary_conditions": (_OPERATOR, c_void_p, c_void_p),
+    "structured_update": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p, c_double),
+    "structured_norm": (_OPERATOR, c_void_p, c_double * 2),
+}
+"""For measurements, with the suffix of their real type: `poisson.perf.benchmark.structured` calls them."""
 SUFFIXES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
@@ -110,7 +145,7 @@ def library_path() -> Path | None:
 
 @cache
 def load_library() -> ctypes.CDLL:
-    """The library with the signatures of `FUNCTIONS` and `OPERATION_FUNCTIONS`.
+    """The library with the signatures of `FUNCTIONS`, `OPERATION_FUNCTIONS` and `STRUCTURED_FUNCTIONS`.
 
     Raises
     ------
@@ -135,17 +170,35 @@ def load_library() -> ctypes.CDLL:
             f"{path} has interface version {version}, this package needs {ABI_VERSION}: run pip install again"
         )
     signatures = dict(FUNCTIONS)
-    for name, arguments in OPERATION_FUNCTIONS.items():
+    for name, arguments in (OPERATION_FUNCTIONS | STRUCTURED_FUNCTIONS).items():
         signatures |= {f"{name}_{suffix}": (_STATUS, arguments) for suffix in SUFFIXES.values()}
     for name, (result, arguments) in signatures.items():
         function = getattr(library, f"poisson_{name}")
         function.restype = result
         function.argtypes = arguments
-        if result is _STATUS and name not in ("abi_version", "devices", "set_threads"):
+        if result is _STATUS and name not in NUMBERS:
             function.errcheck = _check
     if library.poisson_devices() < 1:
         _check(2, library.poisson_devices, ())
     return library
+
+
+def _pitch(values: int) -> int:
+    """Values from the start of one row to the next in arrays with rows of `values`."""
+    return -(-values // ROW_ALIGNMENT) * ROW_ALIGNMENT
+
+
+def operator_structure(operator: Operator, pitch: int) -> _Operator:
+    """An operator as the library sees it, for arrays whose rows are `pitch` values apart."""
+    return _Operator(
+        dimension=operator.dimension,
+        rule=(c_int32 * 6)(*(int(rule) for rule in operator.rules)),
+        shape=(c_int64 * 3)(*operator.shape, *(1,) * (3 - operator.dimension)),
+        pitch=pitch,
+        weight=(c_double * 3)(*operator.weights),
+        c=operator.c,
+        diagonal=operator.diagonal,
+    )
 
 
 class DeviceArray:
@@ -165,7 +218,7 @@ class DeviceArray:
         self.shape = shape
         self.dtype = dtype
         self.rows = int(np.prod(shape[:-1], dtype=np.int64))
-        self.pitch = -(-shape[-1] // ROW_ALIGNMENT) * ROW_ALIGNMENT
+        self.pitch = _pitch(shape[-1])
         self.pointer = _allocate(self, library, self.rows, self.pitch * dtype.itemsize)
 
 
@@ -195,6 +248,7 @@ class OpenmpBackend(Backend):
     """
 
     name = "openmp"
+    yardstick = "triad"
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> None:
         super().__init__(dtype)
@@ -205,8 +259,10 @@ class OpenmpBackend(Backend):
         self.device = f"OpenMP {build}" if self._offloads else f"CPU, {self.threads} threads, OpenMP {build}"
         suffix = SUFFIXES[self.dtype]
         self._call = {name: getattr(self._library, f"poisson_{name}_{suffix}") for name in OPERATION_FUNCTIONS}
+        self._depth = getattr(self._library, f"poisson_depth_{suffix}")
         self._operators: dict[tuple[Operator, int], Any] = {}
         self._tables: dict[Transfer, tuple[_TransferTables, _TransferTables]] = {}
+        self._differences: dict[tuple[Differences, int], tuple[DeviceArray, Any]] = {}
 
     def empty(self, array_shape: tuple[int, ...]) -> DeviceArray:
         return DeviceArray(self._library, array_shape, self.dtype)
@@ -245,6 +301,18 @@ class OpenmpBackend(Backend):
 
         return triad, 24.0 * count
 
+    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
+        suffix = SUFFIXES[self.dtype]
+        chains = int(getattr(self._library, f"poisson_chains_{suffix}")())
+        multiply_adds = getattr(self._library, f"poisson_multiply_adds_{suffix}")
+        bundles = -(-count // (chains * ROUNDS))
+        out = DeviceArray(self._library, (bundles,), self.dtype)
+
+        def run() -> None:
+            multiply_adds(out.pointer, bundles, ROUNDS, 0.5, 1.0)
+
+        return run, 2.0 * chains * ROUNDS * bundles
+
     def reduction(self) -> DeviceResult:
         return DeviceResult(self._library)
 
@@ -259,21 +327,43 @@ class OpenmpBackend(Backend):
     def boundary_conditions(self, operator: Operator, u: Array, out: Array) -> None:
         self._call["boundary_conditions"](self._operator(operator, u), u.pointer, out.pointer)
 
-    def update(self, operator: Operator, f: Array, au: Array, r: Array, u: Array, omega: float) -> None:
-        self._call["update"](self._operator(operator, u), f.pointer, au.pointer, r.pointer, u.pointer, omega)
+    def update(self, operator: Operator, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
+        pointers = (f.pointer if f else None, au.pointer, r.pointer, u.pointer)
+        self._call["update"](self._operator(operator, u), *pointers, omega)
 
     def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
         self._call["norm"](self._operator(operator, r), r.pointer, result.pointer)
 
     def sweep(
-        self, operator: Operator, u: Array, f: Array, out: Array, omega: float, result: Reduction | None = None
+        self, operator: Operator, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None
     ) -> None:
+        pointers = (u.pointer, f.pointer if f else None, out.pointer)
         norms = result.pointer if result else None
-        self._call["sweep"](self._operator(operator, u), u.pointer, f.pointer, out.pointer, omega, norms)
+        self._call["sweep"](self._operator(operator, u), *pointers, omega, norms)
 
-    def residual(self, operator: Operator, u: Array, f: Array, r: Array, result: Reduction | None = None) -> None:
+    def depth(self, operator: Operator) -> int:
+        return int(self._depth(self._structure(operator, _pitch(operator.shape[0]))))
+
+    def sweeps(
+        self,
+        operator: Operator,
+        u: Array,
+        f: Array | None,
+        out: Array,
+        omega: float,
+        count: int,
+        result: Reduction | None = None,
+    ) -> None:
+        pointers = (u.pointer, f.pointer if f else None, out.pointer)
         norms = result.pointer if result else None
-        self._call["residual"](self._operator(operator, u), u.pointer, f.pointer, r.pointer, norms)
+        self._call["sweeps"](self._operator(operator, u), *pointers, omega, count, norms)
+
+    def residual(
+        self, operator: Operator, u: Array, f: Array | None, r: Array, result: Reduction | None = None
+    ) -> None:
+        pointers = (u.pointer, f.pointer if f else None, r.pointer)
+        norms = result.pointer if result else None
+        self._call["residual"](self._operator(operator, u), *pointers, norms)
 
     def fill(self, x: Array, value: float) -> None:
         self._call["fill"](x.pointer, x.rows, x.pitch, value)
@@ -290,6 +380,32 @@ class OpenmpBackend(Backend):
     def prolong_add(self, transfer: Transfer, coarse: Array, fine: Array) -> None:
         self._transfer("prolong_add", transfer, fine, coarse, coarse, fine)
 
+    def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
+        self._call["derivative"](self._on_nodes(differences, u), axis, u.pointer, out.pointer)
+
+    def gradient(self, differences: Differences, u: Array, outs: Sequence[Array]) -> None:
+        pointers = (c_void_p * len(outs))(*(out.pointer for out in outs))
+        self._call["gradient"](self._on_nodes(differences, u), u.pointer, pointers)
+
+    def _on_nodes(self, differences: Differences, array: DeviceArray) -> Any:
+        """A pointer to the differences as the library sees them, for arrays with the pitch of `array`."""
+        key = (differences, array.pitch)
+        if key not in self._differences:
+            fill = 3 - differences.dimension
+            weights = np.concatenate([differences.central, differences.closure.ravel()])
+            table = self.table(weights, np.dtype(np.float64))
+            structure = _Differences(
+                dimension=differences.dimension,
+                half=differences.half,
+                wraps=(c_int32 * 3)(*differences.periodic),
+                shape=(c_int64 * 3)(*differences.shape, *(1,) * fill),
+                pitch=array.pitch,
+                scale=(c_double * 3)(*(1.0 / h for h in differences.spacing)),
+                weights=table.pointer,
+            )
+            self._differences[key] = (table, byref(structure))
+        return self._differences[key][1]
+
     def _transfer(self, name: str, transfer: Transfer, fine: Array, coarse: Array, source: Array, out: Array) -> None:
         if transfer not in self._tables:
             self._tables[transfer] = (
@@ -302,18 +418,12 @@ class OpenmpBackend(Backend):
 
     def _operator(self, operator: Operator, array: DeviceArray) -> Any:
         """A pointer to the operator as the library sees it, for arrays with the pitch of `array`."""
-        key = (operator, array.pitch)
+        return self._structure(operator, array.pitch)
+
+    def _structure(self, operator: Operator, pitch: int) -> Any:
+        key = (operator, pitch)
         if key not in self._operators:
-            structure = _Operator(
-                dimension=operator.dimension,
-                rule=(c_int32 * 6)(*(int(rule) for rule in operator.rules)),
-                shape=(c_int64 * 3)(*operator.shape, *(1,) * (3 - operator.dimension)),
-                pitch=array.pitch,
-                weight=(c_double * 3)(*operator.weights),
-                c=operator.c,
-                diagonal=operator.diagonal,
-            )
-            self._operators[key] = byref(structure)
+            self._operators[key] = byref(operator_structure(operator, pitch))
         return self._operators[key]
 
     def _upload(self, array: DeviceArray, values: NDArray[Any], start: int = 0) -> None:
@@ -326,7 +436,7 @@ class OpenmpBackend(Backend):
         self._library.poisson_upload(target, pitch_bytes, rows.ctypes.data, row_bytes, rows.size // array.shape[-1])
 
     def table(self, values: NDArray[Any], dtype: np.dtype[Any]) -> DeviceArray:
-        """A transfer table in the library's memory."""
+        """A table in the library's memory."""
         array = DeviceArray(self._library, (values.size,), dtype)
         self._upload(array, values.ravel())
         return array

@@ -14,6 +14,7 @@ from poisson.case.mistakes import Mistakes, dimension, validate
 from poisson.case.mistakes import Path as Keys
 from poisson.case.schema import CaseFile, FaceTable, FileTable
 from poisson.case.settings import Case, OutputSettings, RunSettings, SolverSettings
+from poisson.differences import ORDERS
 from poisson.errors import CaseError, ExpressionError
 from poisson.expressions import Expression, parameter_mistake, parse
 from poisson.fields import FieldFile
@@ -66,7 +67,7 @@ def build(data: dict[str, Any], name: str, folder: Path, overridden: Sequence[Ke
     grid = checker.grid(conditions)
     f = checker.source(grid, exact)
     initial = checker.node_field(("run", "initial"), form.run.initial, grid)
-    output = checker.output(name, f, initial)
+    output = checker.output(name, grid, f, initial)
     if mistakes or grid is None or f is None or initial is None:
         raise CaseError(mistakes.lines(overridden))
     faces = _faces(conditions, exact)
@@ -189,7 +190,7 @@ class _Checker:
                 self.mistakes.add(path, str(error))
         return field
 
-    def output(self, name: str, *read: NodeField | None) -> OutputSettings:
+    def output(self, name: str, grid: Grid | None, *read: NodeField | None) -> OutputSettings:
         output, mistakes = self.form.output, self.mistakes
         file = Path(output.file or f"{name}.h5")
         sources = [os.path.realpath(field.path) for field in read if isinstance(field, FieldFile)]
@@ -199,7 +200,12 @@ class _Checker:
             mistakes.wrong(("output", "fields"), output.fields, "each field once")
         if "error" in output.fields:
             self._need_exact(("output", "fields"), "error")
-        return OutputSettings(file, tuple(dict.fromkeys(["u", *output.fields])))
+        settings = OutputSettings(file, tuple(dict.fromkeys(["u", *output.fields])), output.order)
+        if grid is not None and settings.vectors and min(grid.shape) <= output.order:
+            largest = max(order for order in ORDERS if order < min(grid.shape))
+            reason = f"as order p needs p + 1 nodes along each axis of domain.shape = {list(grid.shape)}"
+            mistakes.wrong(("output", "order"), output.order, f"at most {largest}, {reason}")
+        return settings
 
     def _formula(self, path: Keys, item: float | str) -> Expression | None:
         if not isinstance(item, str):
@@ -250,7 +256,7 @@ def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], outp
     tables |= {
         "title": title,
         "boundary": boundary,
-        "output": {"file": str(output.file), "fields": output.fields},
+        "output": {"file": str(output.file), "fields": output.fields, "order": output.order},
     }
     order = [name for name in CaseFile.model_fields if name != "parameters" or form.parameters]
     return toml.document({name: tables[name] for name in order})

@@ -116,7 +116,9 @@ class Boundary(Table):
 class Solver(Table):
     method: Literal["jacobi"] = Field(default="jacobi", description='"jacobi"')
     omega: Annotated[Real, Field(gt=0.0, le=1.0)] | None = Field(default=None, description="a number > 0 and <= 1")
-    loop: Literal["fused", "staged"] = Field(default="fused", description='"fused" or "staged"')
+    loop: Literal["blocked", "fused", "staged"] = Field(
+        default="blocked", description='"blocked", "fused" or "staged"'
+    )
     rtol: Annotated[Real, Field(ge=0.0)] = Field(default=1e-8, description="a number >= 0")
     atol: Annotated[Real, Field(ge=0.0)] = Field(default=0.0, description="a number >= 0")
     norm: Literal["rms", "max"] = Field(default="rms", description='"rms" or "max"')
@@ -139,9 +141,10 @@ class Output(Table):
     file: Annotated[str, AfterValidator(_hdf5)] | None = Field(
         default=None, description="a path that ends in .h5 or .hdf5"
     )
-    fields: list[Literal["u", "f", "residual", "error"]] = Field(
-        default=["u"], description='a list of "u", "f", "residual" and "error"'
+    fields: list[Literal["u", "f", "residual", "error", "gradient", "flux"]] = Field(
+        default=["u"], description='a list of "u", "f", "residual", "error", "gradient" and "flux"'
     )
+    order: Literal[2, 4, 6, 8] = Field(default=2, description="2, 4, 6 or 8")
 
 
 class CaseFile(Table):

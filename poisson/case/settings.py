@@ -63,10 +63,26 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class OutputSettings:
-    """The table ``[output]``: the file, relative to the current folder, and its fields, with ``u`` among them."""
+    """The table ``[output]``.
+
+    Parameters
+    ----------
+    file : Path
+        Relative to the current folder.
+    fields : tuple of str
+        What is written, with ``u`` among it.
+    order : int
+        Order of accuracy of the differences that ``gradient`` and ``flux`` are computed with.
+    """
 
     file: Path
     fields: tuple[str, ...]
+    order: int
+
+    @property
+    def vectors(self) -> tuple[str, ...]:
+        """Those of the fields that are vectors."""
+        return tuple(name for name in self.fields if name in ("gradient", "flux"))
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cache
 from importlib.resources import files
 
-SOURCES = ("stencil", "vectors", "transfer")
+SOURCES = ("stencil", "blocked", "vectors", "transfer", "derivative")
 """The kernel sources; each file ``<name>.hip`` is one module."""
+
+BENCH_SOURCES = ("variants", "peak")
+"""Sources of kernels that are there to be measured, and that no operation launches."""
+
+
+@cache
+def digest() -> str:
+    """A digest of the sources of all operations: what was measured with one may not hold with another."""
+    return hashlib.sha256("\0".join(source(name) for name in SOURCES).encode()).hexdigest()[:16]
 
 
 @cache

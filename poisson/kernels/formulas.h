@@ -25,6 +25,26 @@ POISSON_FORMULA T apply_operator(T centre, T x_lower, T x_upper, T y_lower, T y_
            second_difference(centre, z_lower, z_upper, weight_z) + c * centre;
 }
 
+// h du/dx at a node with HALF nodes on each side: the sum of weight[m - 1] (u_m - u_-m), at(m) being the value m nodes
+// up the axis.
+template <int HALF, class T, class At>
+POISSON_FORMULA auto central_difference(const T* weight, At at) {
+    auto sum = weight[0] * (at(1) - at(-1));
+    if constexpr (HALF > 1) sum += weight[1] * (at(2) - at(-2));
+    if constexpr (HALF > 2) sum += weight[2] * (at(3) - at(-3));
+    if constexpr (HALF > 3) sum += weight[3] * (at(4) - at(-4));
+    return sum;
+}
+
+// h du/dx at a node near a face: the sum of weight[j] (u_j - u) over POINTS nodes from the face inwards, at(j) being
+// the value at the node j of them. At an upper face the sign is the other one.
+template <int POINTS, class T, class Weight, class Value, class At>
+POISSON_FORMULA Value one_sided_difference(const Weight* weight, Value centre, At at) {
+    Value sum = T(weight[0]) * (at(0) - centre);
+    for (int j = 1; j < POINTS; ++j) sum += T(weight[j]) * (at(j) - centre);
+    return sum;
+}
+
 // One step of weighted Jacobi, with scale = omega / diag(A).
 template <class T>
 POISSON_FORMULA T relax(T centre, T residual, T scale) {

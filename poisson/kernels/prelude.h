@@ -1,8 +1,12 @@
 // What differs between CUDA, HIP and the tests' emulation on a CPU, and the types that every kernel uses.
 //
 // Options: REAL (float or double), DIMENSION (2 or 3), RULE_XL … RULE_ZU (the rules of the faces),
-// BLOCK_X, BLOCK_Y (threads of a block), MARCH (nodes a thread visits along the slowest axis), UNROLL (how many of them
-// the compiler takes together), RESIDENT (blocks that a multiprocessor must be able to hold: a bound on registers).
+// SOURCE (0: f is zero and is not read; otherwise it need not be given), BLOCK_X, BLOCK_Y (threads of a block), MARCH (nodes a thread visits along the
+// slowest axis), UNROLL (how many of them the compiler takes together), RESIDENT (blocks that a multiprocessor must be able to hold: a bound on registers).
+
+#ifndef SOURCE
+#define SOURCE 1
+#endif
 
 typedef REAL real;
 typedef long long index_t;  // a grid may have more than 2^31 nodes
@@ -42,6 +46,38 @@ __device__ __forceinline__ void store_streaming(real* to, const Pack& pack) {
 #endif
 }
 
+// In 3D blockIdx.z counts the bands of MARCH planes within a strip of gridDim.y blocks along y, and then the strips: what
+// two bands both read is still in the cache when the second comes.
+__device__ __forceinline__ int bands_of(int nz) { return (nz + MARCH - 1) / MARCH; }
+__device__ __forceinline__ int band_along_z(int nz) { return blockIdx.z % bands_of(nz); }
+__device__ __forceinline__ int block_along_y(int nz) { return blockIdx.z / bands_of(nz) * gridDim.y + blockIdx.y; }
+
+// Copies from global to shared memory of the same thread that need no registers: several can be under way while the
+// thread works on others. copies_committed() closes a batch; copies_arrived<N>() waits until all batches but the last N
+// have come. Where the hardware has no such copies they are done at once.
+template <class T>
+__device__ __forceinline__ void copy_ahead(T* shared, const T* global) {
+#if defined(POISSON_EMULATION) || defined(__HIP__) || defined(__HIPCC__)
+    *shared = *global;
+#else
+    const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(sizeof(T)) : "memory");
+#endif
+}
+
+__device__ __forceinline__ void copies_committed() {
+#if !defined(POISSON_EMULATION) && !defined(__HIP__) && !defined(__HIPCC__)
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+template <int PENDING>
+__device__ __forceinline__ void copies_arrived() {
+#if !defined(POISSON_EMULATION) && !defined(__HIP__) && !defined(__HIPCC__)
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
 // The value of the lane `offset` above, among groups of 32 lanes: half a wavefront on AMD, a warp on NVIDIA.
 template <class T>
 __device__ __forceinline__ T lane_above(T value, int offset) {
@@ -49,6 +85,16 @@ __device__ __forceinline__ T lane_above(T value, int offset) {
     return __shfl_down(value, offset, 32);
 #else
     return __shfl_down_sync(0xffffffffu, value, offset);
+#endif
+}
+
+// The value of the lane `offset` below, likewise.
+template <class T>
+__device__ __forceinline__ T lane_below(T value, int offset) {
+#if (defined(__HIP__) || defined(__HIPCC__)) && !defined(POISSON_EMULATION)
+    return __shfl_up(value, offset, 32);
+#else
+    return __shfl_up_sync(0xffffffffu, value, offset);
 #endif
 }
 
@@ -80,7 +126,53 @@ __device__ __forceinline__ void reduce_block(double sum, double maximum, double*
     }
 }
 
-// The slot of this block among the partial results of a reduction.
-__device__ __forceinline__ double* block_slot(double* partial) {
-    return partial + 2 * (blockIdx.x + (index_t)gridDim.x * (blockIdx.y + (index_t)gridDim.y * blockIdx.z));
+// What a block adds to a reduction.
+struct alignas(16) Partial {
+    double sum, maximum;
+};
+
+// A partial result that another block has stored, past any cache that blocks do not share.
+__device__ __forceinline__ Partial load_partial(const Partial* from) {
+#if defined(POISSON_EMULATION)
+    return *from;
+#elif defined(__HIP__) || defined(__HIPCC__)
+    Partial partial;
+    partial.sum = __hip_atomic_load(&from->sum, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    partial.maximum = __hip_atomic_load(&from->maximum, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    return partial;
+#else
+    const double2 pair = __ldcg(reinterpret_cast<const double2*>(from));
+    return Partial{pair.x, pair.y};
+#endif
+}
+
+// The sum and the maximum over all threads of the grid, into result[0] and result[1]; every thread must call it.
+//
+// Each block leaves its part in `partial`, behind a counter of the blocks that have done so, and the last one joins the
+// parts in the order of the blocks: the result has the same bits at every run. The counter is zero before and after.
+__device__ __forceinline__ void reduce_grid(double sum, double maximum, double* partial, double* result) {
+    __shared__ bool last;
+    unsigned* const counter = reinterpret_cast<unsigned*>(partial);
+    Partial* const parts = reinterpret_cast<Partial*>(partial) + 1;
+    const index_t block = blockIdx.x + (index_t)gridDim.x * (blockIdx.y + (index_t)gridDim.y * blockIdx.z);
+    const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+    const unsigned thread = threadIdx.x + BLOCK_X * threadIdx.y;
+    reduce_block(sum, maximum, &parts[block].sum);
+    if (thread == 0) {
+        __threadfence();
+        last = atomicAdd(counter, 1u) == blocks - 1;
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    sum = maximum = 0;
+    // One block has the whole latency of memory to itself: many loads must be under way before the first is used.
+#pragma unroll 8
+    for (unsigned part = thread; part < blocks; part += THREADS) {
+        const Partial other = load_partial(parts + part);
+        sum += other.sum;
+        maximum = larger(maximum, other.maximum);
+    }
+    reduce_block(sum, maximum, result);
+    if (thread == 0) *counter = 0;
 }

@@ -38,8 +38,8 @@ __device__ __forceinline__ void march(const real* __restrict__ u, int nx, int ny
 #else
     const int slowest = nz;
     const index_t stride = pitch * ny;
-    const int j = blockIdx.y * BLOCK_Y + threadIdx.y;
-    const int first = blockIdx.z * MARCH;
+    const int j = block_along_y(nz) * BLOCK_Y + threadIdx.y;
+    const int first = band_along_z(nz) * MARCH;
     if (i >= nx || j >= ny) return;
     const bool fixed_row = is_fixed(j, ny, RULE_YL, RULE_YU);
     const index_t column = i + pitch * j;
@@ -85,28 +85,71 @@ __device__ __forceinline__ void march(const real* __restrict__ u, int nx, int ny
     }
 }
 
-// out = A u at the nodes that lie on no face; the others keep their values.
+// out = A u at the nodes that lie on no face; the others keep their values. No rule is needed there, so this has a march
+// of its own, whose few registers let more threads be resident.
 KERNEL poisson_laplacian(const real* __restrict__ u, real* __restrict__ out, int nx, int ny, int nz, index_t pitch,
                          real weight_x, real weight_y, real weight_z, real c) {
+    const int i = WIDTH * (blockIdx.x * BLOCK_X + threadIdx.x);
 #if DIMENSION == 2
     const int slowest = ny;
+    const int band = blockIdx.y * BLOCK_Y + threadIdx.y;
+    const index_t stride = pitch;
+    const index_t column = i;
+    if (i >= nx) return;
 #else
     const int slowest = nz;
-    const int j = blockIdx.y * BLOCK_Y + threadIdx.y;
-    if (j == 0 || j >= ny - 1) return;
+    const int band = band_along_z(nz);
+    const int j = block_along_y(nz) * BLOCK_Y + threadIdx.y;
+    const index_t stride = pitch * ny;
+    const index_t column = i + pitch * j;
+    if (i >= nx || j < 1 || j >= ny - 1) return;
 #endif
-    march(u, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c,
-          [&](index_t offset, int i, int s, const Pack&, const Pack& au, const bool (&)[WIDTH]) {
-              if (s == 0 || s == slowest - 1) return;
-              if (i > 0 && i + WIDTH < nx) {
-                  store_streaming(out + offset, au);
-                  return;
-              }
+    const int first = band > 0 ? band * MARCH : 1;
+    const int last = band * MARCH + MARCH < slowest - 1 ? band * MARCH + MARCH : slowest - 1;
+    if (first >= last) return;
+    // The outermost nodes of a row are not written, so any neighbour that lies in the array will do for them.
+    const int to_left = i > 0 ? -1 : 0;
+    const int to_right = i + WIDTH < nx ? WIDTH : 0;
+    const bool whole = i > 0 && i + WIDTH < nx;
+    const real* at = u + column + stride * first;
+    real* to = out + column + stride * first;
+    Pack lower = load(at - stride);
+    Pack centre = load(at);
+#pragma unroll UNROLL
+    for (int s = first; s < last; ++s) {
+        const Pack upper = load(at + stride);
+        const real left = at[to_left];
+        const real right = at[to_right];
+#if DIMENSION == 3
+        const Pack y_lower = load(at - pitch);
+        const Pack y_upper = load(at + pitch);
+#endif
+        Pack au;
 #pragma unroll
-              for (int n = 0; n < WIDTH; ++n) {
-                  if (i + n > 0 && i + n < nx - 1) out[offset + n] = au.node[n];
-              }
-          });
+        for (int n = 0; n < WIDTH; ++n) {
+            const real x_lower = n == 0 ? left : centre.node[n > 0 ? n - 1 : 0];
+            const real x_upper = n == WIDTH - 1 ? right : centre.node[n < WIDTH - 1 ? n + 1 : 0];
+#if DIMENSION == 2
+            au.node[n] =
+                apply_operator(centre.node[n], x_lower, x_upper, lower.node[n], upper.node[n], weight_x, weight_y, c);
+#else
+            au.node[n] = apply_operator(centre.node[n], x_lower, x_upper, y_lower.node[n], y_upper.node[n],
+                                        lower.node[n], upper.node[n], weight_x, weight_y, weight_z, c);
+#endif
+        }
+        if (whole) {
+            store(to, au);
+        } else {
+#pragma unroll
+            for (int n = 0; n < WIDTH; ++n) {
+                if (i + n > 0 && i + n < nx - 1) to[n] = au.node[n];
+            }
+        }
+        lower = centre;
+        centre = upper;
+        at += stride;
+        to += stride;
+    }
 }
 
 // out = A u at the nodes on the faces, by the rules of the faces; zero at fixed nodes, so that f - out is zero there.
@@ -167,50 +210,51 @@ KERNEL poisson_boundary_conditions(const real* __restrict__ u, real* __restrict_
 }
 
 // r = f - A u, or out = u + scale (f - A u); zero or u at fixed nodes. With a norm, the sum of squares and the maximum
-// of |f - A u| over the nodes of this block go to its slot of `partial`.
+// of |f - A u| over the nodes of this block go to `result`.
 template <bool RELAX, bool NORM>
 __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, const real* __restrict__ f,
                                                   real* __restrict__ out, int nx, int ny, int nz, index_t pitch,
                                                   real weight_x, real weight_y, real weight_z, real c, real scale,
-                                                  double* partial) {
+                                                  double* partial, double* result) {
     double sum = 0;
     double maximum = 0;
     march(u, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c,
           [&](index_t offset, int i, int, const Pack& centre, const Pack& au, const bool (&fixed)[WIDTH]) {
-              const Pack source = load(f + offset);
-              Pack result;
+              Pack source = {};
+              if (SOURCE) source = load(f + offset);
+              Pack after;
 #pragma unroll
               for (int n = 0; n < WIDTH; ++n) {
                   const real r = fixed[n] ? (real)0 : source.node[n] - au.node[n];
-                  result.node[n] = RELAX ? relax(centre.node[n], r, scale) : r;
+                  after.node[n] = RELAX ? relax(centre.node[n], r, scale) : r;
                   if (NORM && i + n < nx) {
                       sum += (double)r * (double)r;
                       maximum = larger(maximum, r < 0 ? -(double)r : (double)r);
                   }
               }
-              store_streaming(out + offset, result);
+              store_streaming(out + offset, after);
           });
-    if (NORM) reduce_block(sum, maximum, block_slot(partial));
+    if (NORM) reduce_grid(sum, maximum, partial, result);
 }
 
 KERNEL poisson_residual(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r, int nx, int ny,
                         int nz, index_t pitch, real weight_x, real weight_y, real weight_z, real c) {
-    residual_or_sweep<false, false>(u, f, r, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, 0, 0);
+    residual_or_sweep<false, false>(u, f, r, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, 0, 0, 0);
 }
 
 KERNEL poisson_residual_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r, int nx,
                              int ny, int nz, index_t pitch, real weight_x, real weight_y, real weight_z, real c,
-                             double* partial) {
-    residual_or_sweep<false, true>(u, f, r, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, 0, partial);
+                             double* partial, double* result) {
+    residual_or_sweep<false, true>(u, f, r, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, 0, partial, result);
 }
 
 KERNEL poisson_sweep(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out, int nx, int ny,
                      int nz, index_t pitch, real weight_x, real weight_y, real weight_z, real c, real scale) {
-    residual_or_sweep<true, false>(u, f, out, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, scale, 0);
+    residual_or_sweep<true, false>(u, f, out, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, scale, 0, 0);
 }
 
 KERNEL poisson_sweep_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out, int nx,
                           int ny, int nz, index_t pitch, real weight_x, real weight_y, real weight_z, real c,
-                          real scale, double* partial) {
-    residual_or_sweep<true, true>(u, f, out, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, scale, partial);
+                          real scale, double* partial, double* result) {
+    residual_or_sweep<true, true>(u, f, out, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, scale, partial, result);
 }

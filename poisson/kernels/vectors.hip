@@ -1,4 +1,4 @@
-// Operations on whole arrays: update, norm, fill, axpby, dot, and the second half of every reduction.
+// Operations on whole arrays: update, norm, fill, axpby and dot.
 //
 // A thread owns WIDTH neighbouring nodes of a row and visits every gridDim.y * BLOCK_Y-th row. Values past the end of a
 // row may be read and written, but never count.
@@ -15,7 +15,8 @@ KERNEL poisson_update(const real* __restrict__ f, const real* __restrict__ au, r
     if (i >= nx) return;
     FOR_EACH_ROW(row, rows) {
         const index_t offset = row * pitch + i;
-        const Pack source = load(f + offset);
+        Pack source = {};
+        if (SOURCE) source = load(f + offset);
         const Pack applied = load(au + offset);
         Pack value = load(u + offset);
         Pack residual;
@@ -29,8 +30,9 @@ KERNEL poisson_update(const real* __restrict__ f, const real* __restrict__ au, r
     }
 }
 
-// The sum of r² and the maximum of |r|, in part.
-KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pitch, double* partial) {
+// The sum of r² and the maximum of |r|.
+KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pitch, double* partial,
+                         double* result) {
     const int i = first_node();
     double sum = 0;
     double maximum = 0;
@@ -47,12 +49,13 @@ KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pi
             }
         }
     }
-    reduce_block(sum, maximum, block_slot(partial));
+    reduce_grid(sum, maximum, partial, result);
 }
 
-// The sum of w x y, in part, where w is one half for each mirror face that the node lies on.
+// The sum of w x y, where w is one half for each mirror face that the node lies on.
 KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int nx, int ny, index_t rows, index_t pitch,
-                   double* partial) {
+                   double* partial,
+                         double* result) {
     const int i = first_node();
     double sum = 0;
     if (i < nx) {
@@ -80,25 +83,7 @@ KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int n
             sum += weight * part;
         }
     }
-    reduce_block(sum, 0, block_slot(partial));
-}
-
-// The partial results of `count` blocks, joined in a fixed order by one block.
-KERNEL poisson_reduce(const double* __restrict__ partial, index_t count, double* result) {
-    struct alignas(16) Pair {
-        double sum, maximum;
-    };
-    const Pair* pairs = reinterpret_cast<const Pair*>(partial);
-    double sum = 0;
-    double maximum = 0;
-    // One block has the whole latency of memory to itself: many loads must be under way before the first is used.
-#pragma unroll 8
-    for (index_t slot = threadIdx.x + BLOCK_X * threadIdx.y; slot < count; slot += THREADS) {
-        const Pair pair = pairs[slot];
-        sum += pair.sum;
-        maximum = larger(maximum, pair.maximum);
-    }
-    reduce_block(sum, maximum, result);
+    reduce_grid(sum, 0, partial, result);
 }
 
 // x = value

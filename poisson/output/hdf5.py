@@ -4,9 +4,11 @@
 
     /                 title, equation, status, advice, converged (1 or 0), format; ``warning`` if not converged
     /u                the solution, (ny, nx) or (nz, ny, nx), in the precision of the run
-    /f, /residual, …  the further fields asked for
+    /f, /residual, …  the further fields asked for; a vector has its components last
     /x, /y, /z        coordinates of the nodes, the dimension scales of the fields
+    /component        the names of a vector's components, its last dimension scale, if there is a vector
     /convergence      iteration, residual: the history of the residual norm
+    /performance      attributes: what the operations of the loop reached, where it was measured
     /provenance       attributes: the case as TOML, versions, host, device, times, how the solve ended
 
 netCDF readers see a data set with coordinates, so ``xarray.open_dataset(path, engine="h5netcdf")`` opens it.
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +30,7 @@ from poisson.grid import AXES
 from poisson.output.convergence import log_slope
 from poisson.output.files import cause, check_space, replacing
 from poisson.problem import EQUATION
-from poisson.solution import Solution
+from poisson.solution import Performance, Solution
 from poisson.solvers.status import Status
 
 if TYPE_CHECKING:
@@ -42,8 +44,13 @@ FIELD_NOTES = {
     "f": ("source f", "U/L2"),
     "residual": ("residual f - A u, zero where u is given", "U/L2"),
     "error": ("u - exact", "U"),
+    "gradient": ("gradient of u", "U/L"),
+    "flux": ("flux -a grad u", "U/L"),
 }
 """What the fields are, and their units in the case's unit of length L and unit of the solution U."""
+
+COMPONENT = "component"
+"""The dimension scale of the components of vectors."""
 
 _SLAB_VALUES = 1 << 22
 
@@ -89,11 +96,13 @@ def write(path: str | Path, solution: Solution) -> None:
     with replacing(Path(path)) as temporary, h5py.File(temporary, "x", locking=False) as file:
         _write_root(file, solution)
         _write_coordinates(file, solution)
-        _write_field(file, "u", solution.u)
-        for name, values in solution.fields.items():
-            _write_field(file, name, values)
+        dimension = solution.problem.grid.dimension
+        for name, values in {"u": solution.u, **solution.fields}.items():
+            _write_field(file, name, values, dimension)
         _write_convergence(file.create_group("convergence"), solution)
         _write_provenance(file.create_group("provenance"), solution)
+        if solution.performance is not None:
+            _write_performance(file.create_group("performance"), solution.performance)
         # An error on flushing names its cause; one on closing does not.
         file.flush()
 
@@ -194,11 +203,17 @@ def _write_coordinates(file: h5py.File, solution: Solution) -> None:
         scale.attrs["periodic"] = int(grid.periodic[axis])
 
 
-def _write_field(file: h5py.File, name: str, values: NDArray[Any]) -> None:
+def _write_field(file: h5py.File, name: str, values: NDArray[Any], dimension: int) -> None:
     dataset = file.create_dataset(name, data=values)
     dataset.attrs["long_name"], dataset.attrs["units"] = FIELD_NOTES.get(name, (name, "1"))
-    for index, axis in enumerate(reversed(AXES[: values.ndim])):
+    for index, axis in enumerate(reversed(AXES[:dimension])):
         dataset.dims[index].attach_scale(file[axis])
+    if values.ndim > dimension:
+        if COMPONENT not in file:
+            scale = file.create_dataset(COMPONENT, data=AXES[:dimension])
+            scale.make_scale(COMPONENT)
+            scale.attrs["long_name"] = "component of a vector"
+        dataset.dims[dimension].attach_scale(file[COMPONENT])
 
 
 def _write_convergence(group: h5py.Group, solution: Solution) -> None:
@@ -236,6 +251,18 @@ def _write_provenance(group: h5py.Group, solution: Solution) -> None:
     if solution.error is not None:
         attributes["error_rms"] = solution.error.rms
         attributes["error_max"] = solution.error.max
+
+
+def _write_performance(group: h5py.Group, performance: Performance) -> None:
+    attributes, operations = group.attrs, performance.operations
+    attributes["operations"] = [use.operation for use in operations]
+    attributes["calls"] = np.array([use.calls for use in operations], dtype=np.int64)
+    attributes["seconds"] = np.array([use.seconds for use in operations])
+    attributes["bytes"] = np.array([use.bytes for use in operations])
+    attributes["flops"] = np.array([use.flops for use in operations])
+    attributes["bandwidth"] = performance.bandwidth
+    attributes["yardstick"] = performance.yardstick
+    attributes["array_bytes"] = performance.array_bytes
 
 
 _RESULT_ATTRIBUTES = frozenset(
@@ -297,10 +324,20 @@ def _description(file: h5py.File) -> Iterator[tuple[str, str]]:
     if seconds:
         parts = (f"{name.removeprefix('seconds_')} {value:.3g} s" for name, value in seconds.items())
         yield "time", ", ".join(parts)
+    if "performance" in file:
+        yield from _reached(file["performance"].attrs)
     yield "fields", ""
     for name, dataset in file.items():
-        if name not in AXES and hasattr(dataset, "dtype"):
+        if name not in (*AXES, COMPONENT) and hasattr(dataset, "dtype"):
             yield f"  {name}", f"{dataset.attrs['long_name']}: {_span(dataset)} ({dataset.dtype})"
+
+
+def _reached(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the operations of the loop reached."""
+    yield "operations", f"{attributes['yardstick']} {attributes['bandwidth'] / 1e9:.4g} GB/s"
+    parts = zip(*(attributes[name] for name in ("operations", "calls", "seconds", "bytes")), strict=True)
+    for name, calls, seconds, moved in parts:
+        yield f"  {name}", f"{calls} calls, {seconds:.3g} s, {moved / seconds / 1e9:.4g} GB/s"
 
 
 def _rate(sweeps: NDArray[np.int64], norms: NDArray[np.float64]) -> str:

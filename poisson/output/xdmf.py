@@ -71,8 +71,12 @@ def _document(data_name: str, solution: Solution) -> ElementTree.Element:
         _data_item(geometry, "3", "8", "XML", _numbers((*values, along_z)[:3][::-1]))
     fields: dict[str, NDArray[Any]] = {"u": solution.u, **solution.fields}
     for name, field in fields.items():
-        attribute = ElementTree.SubElement(mesh, "Attribute", Name=name, AttributeType="Scalar", Center="Node")
-        _data_item(attribute, shape, str(field.dtype.itemsize), "HDF", f"{_xml_text(data_name)}:/{name}")
+        vector = field.ndim > grid.dimension
+        attribute = ElementTree.SubElement(
+            mesh, "Attribute", Name=name, AttributeType="Vector" if vector else "Scalar", Center="Node"
+        )
+        dimensions = f"{shape} {field.shape[-1]}" if vector else shape
+        _data_item(attribute, dimensions, str(field.dtype.itemsize), "HDF", f"{_xml_text(data_name)}:/{name}")
     ElementTree.indent(root)
     return root
 

@@ -13,7 +13,7 @@ from poisson.discretisation import Operator
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import ROUNDING_FACTOR, Monitor, Observer, SolveResult, Stopping
 
-LOOPS = ("fused", "staged")
+LOOPS = ("blocked", "fused", "staged")
 
 READS_PER_E_FOLD = 50
 """With ``check_every = 0`` the norm is read so often while it falls by a factor e …"""
@@ -50,7 +50,7 @@ def jacobi(
     f: Array,
     *,
     omega: float | None = None,
-    loop: str = "fused",
+    loop: str = "blocked",
     stopping: Stopping = Stopping(),  # noqa: B008 (frozen)
     observer: Observer | None = None,
     interrupted: Callable[[], bool] = lambda: False,
@@ -74,8 +74,8 @@ def jacobi(
     omega : float, optional
         Damping, dimensionless, 0 < ω ≤ 1; by default as `damping` says.
     loop : str
-        ``fused``: one pass over memory a sweep. ``staged``: laplacian, boundary_conditions, update and norm, one by
-        one.
+        ``blocked``: several sweeps in one pass over memory. ``fused``: one pass a sweep. ``staged``: laplacian,
+        boundary_conditions, update and norm, one by one.
     stopping : Stopping
         Tolerances, the norm they are measured in, and how many sweeps go between two reads of it.
     observer : Observer, optional
@@ -109,12 +109,14 @@ def jacobi(
             "Dirichlet faces; %.6g damps every mode",
             *(omega, damping(operator)),
         )
-    iteration = _Fused(backend, operator, u, f, omega) if loop == "fused" else _Staged(backend, operator, u, f, omega)
-
     norms = backend.reduction()
     backend.norm(operator, f, norms)
-    source = stopping.measure(operator, backend.read(norms))
-    backend.residual(operator, u, f, iteration.work, norms)
+    source_norms = backend.read(norms)
+    source = stopping.measure(operator, source_norms)
+    # A source that is zero need not be read.
+    given = f if source_norms[1] > 0.0 else None
+    iteration = _LOOPS[loop](backend, operator, u, given, omega)
+    backend.residual(operator, u, given, iteration.work, norms)
     first = stopping.measure(operator, backend.read(norms))
     relative_to = "f with its face terms" if source > 0.0 else "the first residual"
     target = stopping.target(source or first)
@@ -124,8 +126,8 @@ def jacobi(
         largest = backend.read(norms)[1]
         return ROUNDING_FACTOR * float(np.finfo(backend.dtype).eps) * operator.norm * largest
 
-    def read_and_judge(iterate: int) -> Status | None:
-        norm = stopping.measure(operator, backend.read(norms))
+    def judge(iterate: int, result: tuple[float, float]) -> Status | None:
+        norm = stopping.measure(operator, result)
         if observer:
             observer(iterate, norm)
         return monitor.judge(iterate, norm)
@@ -136,15 +138,22 @@ def jacobi(
     status = monitor.judge(0, first)
     done = 0
     every = stopping.check_every or sweeps_per_read(operator, omega)
+    if status is None:
+        iteration.begin(min(every, stopping.max_iterations))
     while status is None:
-        count = min(every, stopping.max_iterations - done)
-        for block in _blocks(count):
-            iteration.run(block, norms)
-        done += count
-        status = read_and_judge(done - 1)
+        iteration.finish()
+        done += min(every, stopping.max_iterations - done)
+        # The device goes on with the next sweeps while the host looks at the norm of these.
+        following = min(every, stopping.max_iterations - done)
+        if following:
+            iteration.begin(following)
+        status = judge(done - 1, iteration.norms())
         if status is Status.CONVERGED:
-            backend.residual(operator, iteration.u, f, iteration.work, norms)
-            status = read_and_judge(done)
+            backend.residual(operator, iteration.u, given, iteration.work, norms)
+            iteration.forget()
+            status = judge(done, backend.read(norms))
+            if status is None and following:
+                iteration.begin(following)
         if status is None and interrupted():
             status = Status.INTERRUPTED
         if status is None and done >= stopping.max_iterations:
@@ -159,61 +168,131 @@ def _blocks(count: int) -> Iterator[int]:
         count -= MOST_SWEEPS_PER_READ
 
 
-class _Fused:
-    """Sweeps from one array to another and back."""
+class _Sweeping:
+    """Passes over memory from one array to another and back, each of as many sweeps as `depth` allows."""
 
-    def __init__(self, backend: Backend, operator: Operator, u: Array, f: Array, omega: float) -> None:
+    def __init__(
+        self, backend: Backend, operator: Operator, u: Array, f: Array | None, omega: float, depth: int = 1
+    ) -> None:
         self.u, self.work = u, backend.empty(operator.array_shape)
         self._backend = backend
         self._operator = operator
         self._f = f
         self._omega = omega
-        self._blocks: dict[tuple[int, int], Callable[[], None]] = {}
+        self._depth = depth
+        # Two, so that a pass can be under way while the norms of the one before are read.
+        self._norms = [backend.reduction(), backend.reduction()]
+        self._recorded: dict[tuple[int, int, int], Callable[[], None]] = {}
+        self._count = 0
+        self._begun = False
 
-    def run(self, count: int, norms: Array) -> None:
-        """Make `count` sweeps; the last one leaves its norms."""
-        key = (count, id(self.u))
-        if key not in self._blocks:
-            self._blocks[key] = self._backend.capture(self._block(count, self.u, self.work, norms))
-        self._blocks[key]()
-        if count % 2:
+    def begin(self, count: int) -> None:
+        """Ask for what can be done of the next `count` sweeps while `u` stays as it is: all, if one pass does it."""
+        self._count = count
+        self._begun = count <= self._depth
+        if self._begun:
+            self._run(count)
+
+    def forget(self) -> None:
+        """Drop what was begun."""
+        self._begun = False
+
+    def finish(self) -> None:
+        """Ask for the rest; afterwards `u` is the new iterate."""
+        if self._begun:
+            self._turn(self._count)
+        else:
+            for count in _blocks(self._count):
+                self._run(count)
+                self._turn(count)
+        self._norms.reverse()
+
+    def norms(self) -> tuple[float, float]:
+        """Wait for the norms that the last sweep before the end of `finish` left."""
+        return self._backend.read(self._norms[1])
+
+    def _run(self, count: int) -> None:
+        norms = self._norms[0]
+        key = (count, id(self.u), id(norms))
+        if key not in self._recorded:
+            self._recorded[key] = self._backend.capture(self._block(count, self.u, self.work, norms))
+        self._recorded[key]()
+        self._backend.mark(norms)
+
+    def _turn(self, count: int) -> None:
+        if -(-count // self._depth) % 2:
             self.u, self.work = self.work, self.u
 
     def _block(self, count: int, u: Array, work: Array, norms: Array) -> Callable[[], None]:
         def block() -> None:
-            source, target = u, work
-            for sweep in range(count):
-                last = sweep == count - 1
-                self._backend.sweep(self._operator, source, self._f, target, self._omega, norms if last else None)
+            source, target, left = u, work, count
+            while left:
+                sweeps = min(left, self._depth)
+                left -= sweeps
+                place = None if left else norms
+                if self._depth == 1:
+                    self._backend.sweep(self._operator, source, self._f, target, self._omega, place)
+                else:
+                    self._backend.sweeps(self._operator, source, self._f, target, self._omega, sweeps, place)
                 source, target = target, source
 
         return block
 
 
+def _blocked(backend: Backend, operator: Operator, u: Array, f: Array | None, omega: float) -> _Sweeping:
+    return _Sweeping(backend, operator, u, f, omega, backend.depth(operator))
+
+
 class _Staged:
     """The four stages one by one; u stays where it is."""
 
-    def __init__(self, backend: Backend, operator: Operator, u: Array, f: Array, omega: float) -> None:
+    def __init__(self, backend: Backend, operator: Operator, u: Array, f: Array | None, omega: float) -> None:
         self.u, self.work = u, backend.empty(operator.array_shape)
         self._au = backend.empty(operator.array_shape)
         self._backend = backend
         self._operator = operator
         self._f = f
         self._omega = omega
-        self._blocks: dict[int, Callable[[], None]] = {}
+        self._norms = backend.reduction()
+        self._recorded: dict[int, Callable[[], None]] = {}
+        self._apply = backend.capture(self._apply_operator)
+        self._count = 0
 
-    def run(self, count: int, norms: Array) -> None:
-        """Make `count` sweeps; the norms are those of the last one."""
-        if count not in self._blocks:
-            self._blocks[count] = self._backend.capture(self._block(count, norms))
-        self._blocks[count]()
+    def begin(self, count: int) -> None:
+        """Ask for what can be done of the next `count` sweeps while `u` stays as it is: the first A u."""
+        self._count = count
+        self._apply()
 
-    def _block(self, count: int, norms: Array) -> Callable[[], None]:
-        def block() -> None:
-            for _ in range(count):
-                self._backend.laplacian(self._operator, self.u, self._au)
-                self._backend.boundary_conditions(self._operator, self.u, self._au)
+    def forget(self) -> None:
+        """Drop what was begun."""
+
+    def finish(self) -> None:
+        """Ask for the rest; afterwards `u` is the new iterate."""
+        for number, count in enumerate(_blocks(self._count)):
+            if number:
+                self._apply()
+            if count not in self._recorded:
+                self._recorded[count] = self._backend.capture(self._rest(count))
+            self._recorded[count]()
+        self._backend.mark(self._norms)
+
+    def norms(self) -> tuple[float, float]:
+        """Wait for the norms that the last sweep before the end of `finish` left."""
+        return self._backend.read(self._norms)
+
+    def _apply_operator(self) -> None:
+        self._backend.laplacian(self._operator, self.u, self._au)
+        self._backend.boundary_conditions(self._operator, self.u, self._au)
+
+    def _rest(self, count: int) -> Callable[[], None]:
+        def rest() -> None:
+            for sweep in range(count):
+                if sweep:
+                    self._apply_operator()
                 self._backend.update(self._operator, self._f, self._au, self.work, self.u, self._omega)
-            self._backend.norm(self._operator, self.work, norms)
+            self._backend.norm(self._operator, self.work, self._norms)
 
-        return block
+        return rest
+
+
+_LOOPS = {"blocked": _blocked, "fused": _Sweeping, "staged": _Staged}

@@ -42,6 +42,7 @@
 
 #define EMULATION_SITE(operation) (emulation::Site{operation, __FILE__, __LINE__})
 #define __syncthreads() emulation::barrier(EMULATION_SITE("__syncthreads"))
+#define __shfl_up_sync(...) emulation::shuffle_up(EMULATION_SITE("__shfl_up_sync"), __VA_ARGS__)
 #define __shfl_down_sync(...) emulation::shuffle_down(EMULATION_SITE("__shfl_down_sync"), __VA_ARGS__)
 #define __shfl_xor_sync(...) emulation::shuffle_xor(EMULATION_SITE("__shfl_xor_sync"), __VA_ARGS__)
 
@@ -331,6 +332,13 @@ static T shuffle_down(Site site, unsigned mask, T value, unsigned offset, int wi
     const unsigned lane = own_lane();
     const bool inside = lane % width + offset < static_cast<unsigned>(width);
     return exchange(site, mask, value, inside ? lane + offset : lane);
+}
+
+template <class T>
+static T shuffle_up(Site site, unsigned mask, T value, unsigned offset, int width = WARP) {
+    check_width(site, width);
+    const unsigned lane = own_lane();
+    return exchange(site, mask, value, lane % width >= offset ? lane - offset : lane);
 }
 
 // As in CUDA, a lane may read from a group of `width` lanes before its own, and keeps its value in place of one behind.

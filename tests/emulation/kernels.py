@@ -81,6 +81,8 @@ class EmulatedModule:
 class EmulatedKernel:
     """A kernel; a call launches it and waits for its end."""
 
+    resources = None
+
     def __init__(
         self, library: ctypes.CDLL, name: str, memory: Memory, schedule: Callable[[], tuple[Order, int]]
     ) -> None:
@@ -144,6 +146,8 @@ class EmulatedKernel:
         for position, (argument, parameter) in enumerate(zip(args, self.parameters, strict=True)):
             place = f"{self.name}: argument {position}"
             if parameter.pointer:
+                if isinstance(argument, np.uint64) and argument == 0:
+                    continue  # a null pointer
                 if not isinstance(argument, np.ndarray) or argument.dtype != parameter.dtype:
                     raise ArgumentError(f"{place} is {_describe(argument)}; the kernel takes {parameter}")
                 allocation = self._memory.find(argument)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -16,6 +18,24 @@ from tests.emulation.build import build
 from tests.emulation.errors import ArgumentError
 from tests.emulation.kernels import EmulatedModule, Order
 from tests.emulation.memory import Memory
+
+
+class EmulatedEvent:
+    """A mark: launches end before their calls do, so it only takes the time."""
+
+    def __init__(self) -> None:
+        self.time = math.nan
+
+    def record(self) -> None:
+        """Take the time."""
+        self.time = time.perf_counter()
+
+    def wait(self) -> None:
+        """Return at once."""
+
+    def since(self, earlier: EmulatedEvent) -> float:
+        """Seconds since an earlier mark."""
+        return self.time - earlier.time
 
 
 class EmulatedRuntime:
@@ -38,6 +58,8 @@ class EmulatedRuntime:
 
     xp: ModuleType = np
     name = "emulated GPU"
+    architecture = "emulated"
+    driver = "none"
 
     def __init__(self, order: Order = Order.FORWARD, seed: int = 0, cache: Path | None = None) -> None:
         self.order = order
@@ -106,10 +128,17 @@ class EmulatedRuntime:
         """`function` itself: there are no graphs here."""
         return function
 
+    def event(self) -> EmulatedEvent:
+        """A mark among the launches."""
+        return EmulatedEvent()
+
     def memory(self) -> tuple[int, int]:
         """Free and total bytes of the machine."""
         page = os.sysconf("SC_PAGE_SIZE")
         return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
+
+    def peak_bandwidth(self) -> None:
+        """There is no vendor."""
 
     def check_guards(self) -> None:
         """Raise `GuardError` if anything was written before or behind any array that is alive."""

@@ -1,0 +1,128 @@
+// The nodes of a tile on a GPU: a pack of columns, along which a thread marches.
+//
+// The lower neighbour, the node and the upper neighbour along the slowest axis stay in registers, so that u is read
+// once from memory. All that some rows need is loaded before the first of them is written: a load behind a store would
+// wait.
+#ifndef POISSON_MARCH_H
+#define POISSON_MARCH_H
+
+#include <type_traits>
+
+#include "stencil.h"
+
+// Rows whose loads are under way together.
+template <int DIMENSION>
+using Together = std::integral_constant<int32_t, DIMENSION == 2 ? 4 : 2>;
+using Alone = std::integral_constant<int32_t, 1>;
+
+// The values beside those of a pack: `left` of the first and `right` of the last node of the pack or the row.
+template <class T>
+struct Sides {
+    Pack<T> left, right;
+};
+
+template <class T>
+inline Sides<T> sides_of(Pack<T> centre, T left, T right, int32_t last) {
+    Sides<T> sides;
+    for (int32_t lane = 0; lane < WIDTH<T>; ++lane) {
+        sides.left[lane] = lane == 0 ? left : centre[lane > 0 ? lane - 1 : 0];
+        sides.right[lane] = lane == WIDTH<T> - 1 || lane == last ? right : centre[lane < WIDTH<T> - 1 ? lane + 1 : 0];
+    }
+    return sides;
+}
+
+template <int DIMENSION, class M, class T>
+inline void visit_tile(const Local<T>& a, const Tile& tile, const T* u, const T* f, T* out, T scale, double& sum,
+                       double& maximum) {
+    constexpr bool SOLID = DIMENSION == 3;
+    constexpr int32_t AXIS = DIMENSION - 1;
+    const int32_t nx = int32_t(a.nx), i = int32_t(tile.first), j = int32_t(tile.low);
+    const int32_t slowest = int32_t(SOLID ? a.nz : a.ny), start = int32_t(tile.start), stop = int32_t(tile.stop);
+    const int64_t stride = SOLID ? a.pitch * a.ny : a.pitch, column = i + (SOLID ? a.pitch * j : 0);
+    if (start >= stop || (SOLID && (j >= a.ny || (M::KIND == APPLY && (j == 0 || j == a.ny - 1))))) return;
+
+    // The neighbours across faces: of this pack in x, of this column in the middle axis, of the ends of the slowest.
+    const int64_t to_left = below(i, nx, a.rule(0)) - i;
+    const int64_t to_right = (i + WIDTH<T> < nx ? i + WIDTH<T> : above(nx - 1, nx, a.rule(1))) - i;
+    const int64_t to_y_lower = a.pitch * (below(j, a.ny, a.rule(2)) - j);
+    const int64_t to_y_upper = a.pitch * (above(j, a.ny, a.rule(3)) - j);
+    const int64_t above_last = above(slowest - 1, slowest, a.rule(2 * AXIS + 1));
+
+    // The lanes whose residual counts: nodes of the row that no face in x or in the middle axis fixes.
+    const int32_t last = nx - 1 - i;
+    bool free_lane[WIDTH<T>];
+    for (int32_t lane = 0; lane < WIDTH<T>; ++lane)
+        free_lane[lane] = lane <= last && !a.fixed(i + lane, nx, 0) && !(SOLID && a.fixed(j, a.ny, 1));
+
+    Pack<T> lower = load(u + column + stride * below(start, slowest, a.rule(2 * AXIS)));
+    Pack<T> centre = load(u + column + stride * start);
+    const T* at = u + column + stride * start;
+    // Without f something is read that is in the cache already, rather than to branch between the loads.
+    const T* source_at = f ? f + column + stride * start : at;
+    T* to = out + column + stride * start;
+    const auto visit_rows = [&](auto together, int32_t row) {
+        constexpr int32_t ROWS = decltype(together)::value;
+        Pack<T> upper[ROWS], source[ROWS], y_lower[ROWS], y_upper[ROWS];
+        T left[ROWS], right[ROWS];
+#pragma GCC unroll 8
+        for (int32_t n = 0; n < ROWS; ++n) {
+            upper[n] = load(n == ROWS - 1 && row + n == slowest - 1 ? u + column + stride * above_last : at + stride);
+            left[n] = at[to_left];
+            right[n] = at[to_right];
+            if (SOLID) {
+                y_lower[n] = load(at + to_y_lower);
+                y_upper[n] = load(at + to_y_upper);
+            }
+            if (M::KIND != APPLY) source[n] = load(source_at);
+            at += stride;
+            source_at += stride;
+        }
+#pragma GCC unroll 8
+        for (int32_t n = 0; n < ROWS; ++n) {
+            const int32_t s = row + n;
+            const Sides<T> sides = sides_of(centre, left[n], right[n], last);
+            Pack<T> au;
+            if constexpr (SOLID) {
+                au = apply_operator(centre, sides.left, sides.right, y_lower[n], y_upper[n], lower, upper[n],
+                                    spread(a.weight_x), spread(a.weight_y), spread(a.weight_z), spread(a.c));
+            } else {
+                au = apply_operator(centre, sides.left, sides.right, lower, upper[n], spread(a.weight_x),
+                                    spread(a.weight_y), spread(a.c));
+            }
+            if (M::KIND == APPLY) {
+                // Nodes on the faces keep their values.
+                if (s > 0 && s < slowest - 1) {
+                    if (i > 0 && WIDTH<T> <= last) {
+                        store_streaming(to, au);
+                    } else {
+                        for (int32_t lane = 0; lane < WIDTH<T>; ++lane)
+                            if (i + lane > 0 && lane < last) to[lane] = au[lane];
+                    }
+                }
+            } else {
+                const bool free_row = !a.fixed(s, slowest, AXIS);
+                Pack<T> r = f ? source[n] - au : -au;
+                for (int32_t lane = 0; lane < WIDTH<T>; ++lane) {
+                    r[lane] = free_row && free_lane[lane] ? r[lane] : T(0);
+                    if (M::NORM) {
+                        const double x = r[lane], size = x < 0 ? -x : x;
+                        sum += x * x;
+                        maximum = size > maximum ? size : maximum;
+                    }
+                }
+                store_streaming(to, M::KIND == RELAX ? relax(centre, r, spread(scale)) : r);
+            }
+            lower = centre;
+            centre = upper[n];
+            to += stride;
+        }
+    };
+    int32_t row = start;
+#pragma GCC unroll 1
+    for (; row + Together<DIMENSION>::value <= stop; row += Together<DIMENSION>::value)
+        visit_rows(Together<DIMENSION>{}, row);
+#pragma GCC unroll 1
+    for (; row < stop; ++row) visit_rows(Alone{}, row);
+}
+
+#endif

@@ -1,0 +1,101 @@
+"""What the gpu backend needs from a device, and the device from it: compiled kernels, launches, events, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes: registers of a thread, bytes of shared memory of a block, bytes that a thread spills."""
+
+    registers: int
+    shared_bytes: int
+    spilled_bytes: int
+
+
+class Kernel(Protocol):
+    """A compiled kernel; a call launches it."""
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...], /) -> None:
+        """Launch it in so many blocks of so many threads."""
+
+    @property
+    def resources(self) -> Resources | None:
+        """What it takes; None where the device cannot tell."""
+
+
+class Module(Protocol):
+    """A compiled source."""
+
+    def get_function(self, name: str) -> Kernel:
+        """The kernel of that name."""
+
+
+class Event(Protocol):
+    """A mark among the launches."""
+
+    def record(self) -> None:
+        """Set the mark behind all launches so far."""
+
+    def wait(self) -> None:
+        """Wait until the launches before the mark are done."""
+
+    def since(self, earlier: Any) -> float:
+        """Seconds on the device from an earlier mark to this one; both must have been reached."""
+
+
+class Runtime(Protocol):
+    """What the backend needs from a device."""
+
+    xp: ModuleType
+    """The array module whose functions fill arrays on the device."""
+    name: str
+    """The device, for people."""
+    architecture: str
+    """What kernels are compiled for: sm_NN, or gfx and its number."""
+    driver: str
+    """The version of the driver."""
+
+    def compile(self, source: str, options: tuple[str, ...]) -> Module:
+        """Compile a source with ``-D`` options."""
+
+    def allocate(self, count: int, dtype: np.dtype[Any]) -> Any:
+        """A one-dimensional array of `count` values that are not set."""
+
+    def allocate_shared(self, count: int) -> tuple[Any, Any]:
+        """A few float64 values that kernels write and the host reads: as a kernel argument, and as a host array."""
+
+    def upload(self, values: NDArray[Any], array: Any) -> None:
+        """Copy a host array of the same shape and type to a device array."""
+
+    def download(self, array: Any) -> NDArray[Any]:
+        """A copy of a device array on the host, once all launches before it are done."""
+
+    def in_order(self) -> AbstractContextManager[Any]:
+        """Within, functions of `xp` run in order with the launches."""
+
+    def copy(self, source: Any, target: Any) -> None:
+        """Copy between one-dimensional device arrays, with the vendor's own copy."""
+
+    def synchronize(self) -> None:
+        """Wait for all launches."""
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        """A callable that repeats the launches of `function`."""
+
+    def event(self) -> Event:
+        """A new mark for the order of launches."""
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes free and in all."""
+
+    def peak_bandwidth(self) -> float | None:
+        """Bytes a second between chip and memory, by the vendor's figures; None where the driver does not give them."""

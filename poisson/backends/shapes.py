@@ -1,0 +1,106 @@
+"""How the kernels are cut up: the built-in defaults of each architecture.
+
+They hold where `python -m poisson tune` has not measured the device itself; `poisson.backends.tuned` has what it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a kernel is cut up.
+
+    Parameters
+    ----------
+    block_x, block_y : int
+        Threads of a block along x and y.
+    march : int
+        Nodes that a thread visits along the slowest axis.
+    unroll : int
+        How many of them the compiler takes together.
+    resident : int
+        Blocks that a multiprocessor must be able to hold at once, which bounds the registers of a thread.
+    depth : int
+        Sweeps that a pass over memory makes.
+    rows : int
+        Neighbouring lines along y of a group of 32 threads, in a pass of several sweeps.
+    strip : int
+        Lines along y that are done from the first plane to the last before the next ones are begun, in 3D; 0: all.
+    """
+
+    block_x: int
+    block_y: int
+    march: int
+    unroll: int = 1
+    resident: int = 1
+    depth: int = 1
+    rows: int = 1
+    strip: int = 0
+
+
+KINDS = ("laplacian", "sweep", "sweep_norm", "sweeps")
+"""The kinds of kernels whose shapes can be chosen: a Laplacian; a sweep or residual, without a norm and with one;
+several sweeps in a pass."""
+
+Shapes = Mapping[tuple[str, int], Shape]
+"""Shapes by kind of kernel and dimension."""
+
+_HOPPER: Shapes = MappingProxyType(
+    {
+        ("laplacian", 2): Shape(64, 2, 4, 4),
+        ("laplacian", 3): Shape(32, 4, 16, 1),
+        ("sweep", 2): Shape(64, 2, 4, 4),
+        ("sweep", 3): Shape(32, 4, 16, 4, 5),
+        ("sweep_norm", 2): Shape(128, 2, 32, 2, 4),
+        ("sweep_norm", 3): Shape(32, 4, 32, 1),
+        ("sweeps", 2): Shape(32, 4, 128, unroll=2, depth=6),
+        ("sweeps", 3): Shape(32, 1, 24, depth=2, rows=5),
+    }
+)
+"""The fastest shapes found on an H200; docs/performance.md has the numbers."""
+
+
+def _rows(threads: int, march: int) -> Shapes:
+    """Blocks of one row of threads, as in the finite-difference series of the AMD lab notes, part 4.
+
+    Its table has the fastest block and tiling factor of each GPU for a Laplacian at 512³ that marches along y; here
+    they stand for every kernel and dimension until one is measured.
+    """
+    kinds = ("laplacian", "sweep", "sweep_norm")
+    blocked = {("sweeps", n): _HOPPER["sweeps", n] for n in (2, 3)}
+    return MappingProxyType(blocked | {(kind, n): Shape(threads, 1, march) for kind in kinds for n in (2, 3)})
+
+
+DEFAULTS: Mapping[str, Shapes] = MappingProxyType(
+    {
+        "sm_90": _HOPPER,
+        "sm_80": _HOPPER,  # those of sm_90: not measured on this architecture
+        "gfx906": _rows(256, 4),  # MI50
+        "gfx908": _rows(128, 4),  # MI100
+        "gfx90a": _rows(256, 8),  # MI210, MI250, MI250X
+        "gfx1030": _rows(256, 16),  # RX 6900 XT
+        "gfx1100": _rows(256, 8),  # RX 7900 XTX
+    }
+)
+"""The shapes for each architecture."""
+
+VECTOR_SHAPE = Shape(32, 8, 8)
+PEAK_SHAPE = Shape(256, 1, 512, 16)
+"""Of the yardstick of arithmetic; `march` is the length of its chains."""
+
+MAX_BLOCKS = 65535
+"""The most blocks that a launch may have along y and along z; along x it is 2³¹ - 1."""
+
+SMALL_GRID = 1 << 20
+"""With fewer unknowns a device would not be full: a thread then visits one node along the slowest axis."""
+
+
+def nearest(architecture: str) -> str:
+    """The architecture in `DEFAULTS` whose shapes a device of `architecture` takes: its own, or its vendor's."""
+    if architecture in DEFAULTS:
+        return architecture
+    return "gfx90a" if architecture.startswith("gfx") else "sm_90"

@@ -1,0 +1,237 @@
+"""The command line: the table of commands, and how a line of words becomes a request.
+
+Nothing is computed here. Fire calls a command's function before it looks at what is left of the line, so these
+functions only collect their arguments in a request, which is carried out once the whole line is understood. Their
+docstrings are the help.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+
+from poisson.cli.measuring import bench_derivative, bench_jacobi, bench_laplacian, bench_operations, roofline, tune
+from poisson.cli.solving import Info, Solve, Verify, info, solve, verify
+from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, Request, UsageError, complain, messages, say
+from poisson.errors import PoissonError
+
+__all__ = ["COMMANDS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
+
+HELP = """poisson: finite-difference solution of Poisson problems on a box, in 2D and 3D
+
+    -div(a grad u) + c u = f,  a = 1,  c >= 0
+
+Usage: python -m poisson COMMAND ...
+
+Commands:
+  solve CASE     solve a case file and write the result (HDF5, with an XDMF file for ParaView)
+  verify CASE    compare every backend with a direct solution, or measure the order of accuracy
+  info [FILE]    describe a result file, or what is installed here
+
+  bench laplacian  time every way to compute a Laplacian, beside a copy
+  bench derivative  time every form of a first derivative, and show its error
+  bench jacobi     time the Jacobi loops on a published problem, kernel by kernel
+  bench operations  time every operation of a backend, beside a copy
+
+  tune [CASE]    find the fastest shapes of the kernels for this GPU, and keep them for later solves
+  roofline       measure every operation beside what memory and arithmetic allow
+
+  COMMAND --help   more on a command
+  --version        the version
+
+Examples:
+  python -m poisson solve cases/unit_square.toml
+  python -m poisson solve cases/unit_square.toml --set domain.shape=[513,513] --backend openmp
+  python -m poisson info unit_square.h5
+
+Exit codes:
+  0    converged; verified
+  1    not converged (the result is still written, marked so); a comparison is off
+  2    bad input, or a file that cannot be read or written
+  130  interrupted by Ctrl-C (solve still writes the last complete iterate)
+
+Messages and progress go to standard error, results to standard output."""
+
+
+COMMANDS: dict[str, Callable[..., Request]] = {
+    "solve": solve,
+    "verify": verify,
+    "info": info,
+    "tune": tune,
+    "roofline": roofline,
+    "bench laplacian": bench_laplacian,
+    "bench derivative": bench_derivative,
+    "bench jacobi": bench_jacobi,
+    "bench operations": bench_operations,
+}
+"""By the one or two words that call them."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out a command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments after the program's name; those of the process by default.
+
+    Returns
+    -------
+    int
+        The exit code: 0 converged or verified, 1 not, 2 for what a user can mend, 130 interrupted. An exception that
+        leaves this function is a defect of the package.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A title that the terminal's encoding lacks must not end a run.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+    except PoissonError as error:
+        for line in str(error).splitlines():
+            complain(f"error: {line}")
+        return EXIT_ERROR
+    except MemoryError as error:
+        detail = f" ({error})" if str(error) else ""
+        complain(f'error: not enough memory{detail}; make domain.shape smaller or set run.precision = "float32"')
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return EXIT_INTERRUPTED
+
+
+def _dispatch(argv: list[str]) -> int:
+    words = 2 if " ".join(argv[:2]) in COMMANDS else 1
+    command, rest = " ".join(argv[:words]) or "--help", argv[words:]
+    if command in COMMANDS:
+        if _asks_for_help(rest):
+            say(inspect.getdoc(COMMANDS[command]) or "")
+            return EXIT_OK
+        request = _bind(command, rest)
+        with messages(quiet=getattr(request, "quiet", False)):
+            return request.execute()
+    if command in ("--help", "-h"):
+        say(HELP)
+        return EXIT_OK
+    if _second_words(command) and _asks_for_help(rest[:1]):
+        say("\n".join(f"python -m poisson {command} {word} --help" for word in _second_words(command)))
+        return EXIT_OK
+    if command == "--version":
+        from poisson import __version__
+
+        say(f"poisson {__version__}")
+        return EXIT_OK
+    raise UsageError(_unknown_command(command, rest))
+
+
+def _bind(command: str, words: Sequence[str]) -> Request:
+    """Let Fire call the command's function with its arguments as text, by name."""
+    import fire
+
+    # Fire would read 1e3 or [a] as Python; only what we wrote ourselves may be read.
+    as_text, table = fire.decorators.SetParseFn(str), {}
+    for name, function in COMMANDS.items():
+        data = [p.name for p in inspect.signature(function).parameters.values() if isinstance(p.default, bool | tuple)]
+        table[name] = fire.decorators.SetParseFn(json.loads, *data)(as_text(function)) if data else as_text(function)
+    line = [command, *_arrange(command, words)]
+    request: Request = fire.Fire(table, command=line, name="poisson", serialize=lambda _: None)
+    return request
+
+
+def _arrange(command: str, words: Sequence[str]) -> list[str]:
+    """The words after a command in the one form that Fire cannot misread: ``--name=value``, each name once.
+
+    Fire takes the word after a switch for its value, keeps the last of several options of a name, and matches shortened
+    names; so the words are sorted out before, by the signature of the command's function.
+    """
+    options = _options(command)
+    places = [p for p in inspect.signature(COMMANDS[command]).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    given: dict[str, str] = {}
+    several: dict[str, list[str]] = {}
+    positional: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-"):
+            positional.append(word)
+            continue
+        name, equals, value = word.partition("=")
+        if name not in options:
+            raise UsageError(_unknown_option(command, name, list(options)))
+        if isinstance(options[name], bool):
+            if equals:
+                raise UsageError(f"{name} takes no value; write {name} alone or leave it out")
+            given[name] = "true"
+            continue
+        if not equals:
+            value = next(rest, "--")
+            if value.startswith("--"):
+                raise UsageError(f"{name} needs a value: {name}=VALUE; see 'python -m poisson {command} --help'")
+        if isinstance(options[name], tuple):
+            several.setdefault(name, []).append(value)
+        elif name in given:
+            raise UsageError(f"{name} is given twice; give it once")
+        else:
+            given[name] = value
+    missing = [p.name.upper() for p in places[len(positional) :] if p.default is p.empty]
+    if missing:
+        raise UsageError(f"{command} needs {missing[0]}; see 'python -m poisson {command} --help'")
+    if len(positional) > len(places):
+        takes = f"one {places[0].name.upper()}" if places else "options alone, --NAME=VALUE"
+        raise UsageError(f"{command} takes {takes}; {positional[len(places)]!r} is too much")
+    given.update({f"--{p.name}": word for p, word in zip(places, positional, strict=False)})
+    given.update({name: json.dumps(values) for name, values in several.items()})
+    return [f"{name}={value}" for name, value in given.items()]
+
+
+def _options(command: str) -> dict[str, object]:
+    """The options of a command with their defaults: the keyword-only parameters of its function."""
+    parameters = inspect.signature(COMMANDS[command]).parameters.values()
+    return {f"--{p.name.replace('_', '-')}": p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def _asks_for_help(words: Sequence[str]) -> bool:
+    return "--help" in words or "-h" in words
+
+
+def _second_words(word: str) -> list[str]:
+    """What may follow the first word of commands of two words."""
+    return [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{word} ")]
+
+
+def _unknown_command(word: str, rest: Sequence[str]) -> str:
+    if second := _second_words(word):
+        if rest and not rest[0].startswith("-"):
+            return f"unknown command '{word} {rest[0]}'; {_nearest(rest[0], second)}"
+        return f"{word} needs what to measure, for example python -m poisson {word} {second[0]}; {_one_of(second)}"
+    if word.startswith("-"):
+        name = word.partition("=")[0]
+        if any(name in _options(command) for command in COMMANDS):
+            return f"{name} stands before the command; write the command first: python -m poisson COMMAND ... {name}"
+        return _unknown_option("", name, ["--version"])
+    if word.endswith(".toml"):
+        return f"unknown command {word!r}; to solve that case: python -m poisson solve {word}"
+    if word.endswith(".h5"):
+        return f"unknown command {word!r}; to describe that result: python -m poisson info {word}"
+    return f"unknown command {word!r}; {_nearest(word, list(COMMANDS))}"
+
+
+def _unknown_option(command: str, name: str, options: Sequence[str]) -> str:
+    where = f" for {command}" if command else ""
+    return f"unknown option {name}{where}; {_nearest(name, [*options, '--help'])}"
+
+
+def _nearest(word: str, names: Sequence[str]) -> str:
+    """The name that was probably meant, or all there are. The dashes, which all options share, do not count."""
+    bare = {name.lstrip("-"): name for name in names}
+    found = difflib.get_close_matches(word.lstrip("-"), bare, n=1)
+    return f"did you mean {bare[found[0]]}?" if found else _one_of(names)
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"there is {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else f"there is only {names[0]}"
+
+

@@ -1,0 +1,393 @@
+"""The commands that measure: `bench`, `tune`, `roofline`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poisson.cli.terms import EXIT_OK, UsageError, say
+
+if TYPE_CHECKING:
+    from poisson.perf.report import Report
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A measurement with what is to become of its report."""
+
+    work: Callable[[], Report]
+    json: bool
+    csv: str | None
+    plot: str | None
+
+    def execute(self) -> int:
+        from poisson.output.files import check_target
+        from poisson.terminal import table
+
+        for path in filter(None, (self.csv, self.plot)):
+            check_target(Path(path))
+        report = self.work()
+        if self.csv:
+            report.write_csv(self.csv)
+        if self.plot:
+            report.write_plot(self.plot)
+        if self.json:
+            say(report.json())
+        else:
+            headings = [column.heading for column in report.columns]
+            say("\n".join([report.title, "", table(headings, report.cells()), *report.notes]))
+        return EXIT_OK
+
+
+def whole_number(name: str, text: str, least: int = 1) -> int:
+    """The value of an option that takes a whole number."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
+        raise UsageError(f"--{name} {text}: a whole number is needed, at least {least}")
+    return int(text)
+
+
+def whole_numbers(name: str, text: str, least: int = 1) -> tuple[int, ...]:
+    """The value of an option that takes whole numbers, separated by commas."""
+    return tuple(whole_number(name, part.strip(), least) for part in text.split(","))
+
+
+def one_of(name: str, text: str, words: Sequence[str]) -> str:
+    """The value of an option that takes one of a few words."""
+    if text not in words:
+        raise UsageError(f"--{name} {text}: it is one of {', '.join(words)}")
+    return text
+
+
+def some_of(name: str, text: str, words: Sequence[str]) -> tuple[str, ...]:
+    """The value of an option that takes some of a few words, separated by commas, each once."""
+    given = tuple(one_of(name, part.strip(), words) for part in text.split(","))
+    return tuple(dict.fromkeys(given))
+
+
+def shape(name: str, text: str, least: int) -> tuple[int, ...]:
+    """Nodes along x, y(, z), joined by x."""
+    numbers = tuple(whole_number(name, part, least) for part in text.split("x"))
+    if len(numbers) not in (2, 3):
+        raise UsageError(f"--{name} {text}: a size is NXxNY or NXxNYxNZ")
+    return numbers
+
+
+def box(name: str, text: str, least: int) -> tuple[int, int, int]:
+    """Nodes along x, y and z: one number for all, or three joined by x."""
+    numbers = [whole_number(name, part.strip(), least) for part in text.split("x")]
+    if len(numbers) not in (1, 3):
+        raise UsageError(f"--{name} {text}: a size is one number for a cube, or NXxNYxNZ")
+    nx, ny, nz = numbers * (3 // len(numbers))
+    return nx, ny, nz
+
+
+def bench_laplacian(
+    *,
+    n: str | None = None,
+    sizes: str | None = None,
+    study: bool = False,
+    variant: str | None = None,
+    backend: str = "auto",
+    precision: str = "float64",
+    profile: bool = False,
+    once: bool = False,
+    json: bool = False,
+    csv: str | None = None,
+    plot: str | None = None,
+) -> Measurement:
+    """Time every way to compute a Laplacian in three dimensions, beside a copy in the same run.
+
+    Usage: python -m poisson bench laplacian [--n N] [--variant NAME,...] [--backend NAME] [--precision TYPE] ...
+
+      --n N             nodes along each axis, 512 by default; or NXxNYxNZ
+      --sizes N,N,...   several sizes, for the figure of bandwidth over size
+      --study           the sizes from 256 to 1024 in which x, y and z grow by 256 in turn
+      --variant NAMES   only these variants, separated by commas; a name stands for all that begin with it and a hyphen
+      --backend NAME    auto, gpu, openmp or numpy; only gpu has more than the solver's own operation, called ours
+      --precision TYPE  float64 or float32
+      --profile         count what moves to and from memory, with ncu (NVIDIA) or rocprofv3 (AMD)
+      --once            launch each variant once and time nothing, for a profiler
+      --json            print the rows as JSON and nothing else
+      --csv FILE        write the rows as comma-separated values
+      --plot FILE       draw the figure (PNG); needs matplotlib
+
+    GB/s is effective bandwidth: every node but those on the edges of the box is read and every inner node is written,
+    once. docs/kernels.md explains the variants.
+
+    Examples:
+      python -m poisson bench laplacian --n=512
+      python -m poisson bench laplacian --sizes=256,512,1024 --variant=baseline,ours --csv=sizes.csv --plot=sizes.png
+      python -m poisson bench laplacian --variant=baseline,ours --profile
+
+    Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
+    given = [f"--{name}" for name, value in (("n", n), ("sizes", sizes), ("study", study or None)) if value is not None]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} both say which sizes: give one of them")
+    if once and profile:
+        raise UsageError("--once is what --profile runs under the profiler: give one of them")
+    boxes = (
+        [box("n", "512" if n is None else n, 3)]
+        if sizes is None
+        else [box("sizes", text, 3) for text in sizes.split(",")]
+    )
+    one_of("backend", backend, ("auto", "gpu", "openmp", "numpy"))
+    one_of("precision", precision, ("float64", "float32"))
+    wanted = tuple(name.strip() for name in variant.split(",")) if variant is not None else ()
+
+    def work() -> Report:
+        import numpy as np
+
+        from poisson import backends
+        from poisson.perf.benchmark import laplacian
+
+        device = backends.create(backend, np.dtype(precision))
+        chosen = laplacian.STUDY if study else boxes
+        if once:
+            return laplacian.launch_once(device, chosen, wanted)
+        return laplacian.bench(device, chosen, wanted, counters=profile)
+
+    return Measurement(work, json, csv, plot)
+
+
+def bench_derivative(
+    *,
+    n: str = "64",
+    order: str = "8",
+    backend: str = "auto",
+    precision: str = "float64",
+    json: bool = False,
+    csv: str | None = None,
+    plot: str | None = None,
+) -> Measurement:
+    """Time every form of a first derivative along each axis, and show its error.
+
+    Usage: python -m poisson bench derivative [--n N] [--order P] [--backend NAME] [--precision TYPE] ...
+
+      --n N             nodes along each axis, 64 by default; or NXxNY, or NXxNYxNZ
+      --order P         order of accuracy: 2, 4, 6 or 8, the default
+      --backend NAME    auto, gpu, openmp or numpy; only gpu has more than one form
+      --precision TYPE  float64 or float32
+      --json            print the rows as JSON and nothing else
+      --csv FILE        write the rows as comma-separated values
+      --plot FILE       draw the figure (PNG); needs matplotlib
+
+    The function is a sine along the axis of the derivative, one wave on a periodic unit interval. A derivative moves two
+    values for each node, the gradient one more than there are axes. docs/kernels.md explains the forms.
+
+    Examples:
+      python -m poisson bench derivative --n=64 --precision=float32
+      python -m poisson bench derivative --n=92x100x31 --order=4 --backend=openmp
+
+    Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
+    nodes = shape("n", n, 3) if "x" in n else (whole_number("n", n, 3),) * 3
+    accuracy = int(one_of("order", order, ("2", "4", "6", "8")))
+    one_of("backend", backend, ("auto", "gpu", "openmp", "numpy"))
+    one_of("precision", precision, ("float64", "float32"))
+
+    def work() -> Report:
+        import numpy as np
+
+        from poisson import backends
+        from poisson.perf.benchmark import derivative
+
+        return derivative.bench(backends.create(backend, np.dtype(precision)), nodes, accuracy)
+
+    return Measurement(work, json, csv, plot)
+
+
+def bench_jacobi(
+    *,
+    problem: str = "heated_square",
+    n: str | None = None,
+    iterations: str = "1000",
+    loop: str | None = None,
+    check_every: str | None = None,
+    backend: str | None = None,
+    precision: str | None = None,
+    threads: str = "0",
+    json: bool = False,
+    csv: str | None = None,
+    plot: str | None = None,
+) -> Measurement:
+    """Time the loops of the Jacobi method on a published problem, kernel by kernel and as a whole, on every backend.
+
+    Usage: python -m poisson bench jacobi [--n N] [--iterations N] [--loop NAME,...] [--backend NAME,...] ...
+
+      --problem NAME    heated_square (AMD lab notes: n x n inner nodes, sin along each side), the default, or laplace
+                        (NVIDIA's multi-gpu-programming-models: a mesh of n x n nodes, periodic in y); without a source
+      --n N             its size, 4096 or 16384 by default, as its authors have it
+      --iterations N    iterations of a loop, 1000 by default; none stops sooner
+      --loop NAMES      of staged, structured, fused and blocked, separated by commas; structured is the staged loop of
+                        the openmp backend with its arrays mapped to the device at every region, for a hundredth of
+                        the iterations
+      --check-every N   iterations between two reads of the norm: 1 by default, in the blocked loop one block
+      --backend NAMES   of gpu, openmp and numpy, separated by commas; by default all that are available, numpy only for
+                        a short measurement
+      --precision TYPE  float64 or float32; by default as its authors have it
+      --threads N       threads of the openmp backend on a CPU; 0: all cores
+      --json            print the rows as JSON and nothing else
+      --csv FILE        write the rows as comma-separated values
+      --plot FILE       draw the time of an iteration (PNG); needs matplotlib
+
+    A kernel's time is the median of its calls in a row, a loop's the median of three solves, or of one that is long.
+
+    Examples:
+      python -m poisson bench jacobi --n=4096 --iterations=1000
+      python -m poisson bench jacobi --problem=laplace --loop=fused,blocked --backend=gpu
+      python -m poisson bench jacobi --n=512 --backend=openmp --threads=1 --csv=jacobi.csv --plot=jacobi.png
+
+    Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
+    from poisson.backends import NAMES
+    from poisson.perf.benchmark import jacobi
+    from poisson.perf.benchmark.problems import PROBLEMS
+
+    one_of("problem", problem, tuple(PROBLEMS))
+    if precision:
+        one_of("precision", precision, ("float64", "float32"))
+    options: dict[str, Any] = {
+        "n": whole_number("n", n) if n else None,
+        "iterations": whole_number("iterations", iterations),
+        "loops": some_of("loop", loop, jacobi.ALL_LOOPS) if loop else jacobi.ALL_LOOPS,
+        "check_every": whole_number("check-every", check_every) if check_every else None,
+        "names": some_of("backend", backend, NAMES) if backend else (),
+        "precision": precision,
+        "threads": whole_number("threads", threads, 0),
+    }
+    return Measurement(lambda: jacobi.bench(problem, **options), json, csv, plot)
+
+
+def bench_operations(
+    *,
+    sizes: str = "4096x4096,400x400x400",
+    backend: str = "auto",
+    precision: str = "float64",
+    threads: str = "0",
+    json: bool = False,
+    csv: str | None = None,
+) -> Measurement:
+    """Time every operation of a backend beside the yardstick of its memory.
+
+    Usage: python -m poisson bench operations [--sizes SIZE,...] [--backend NAME] [--precision TYPE] ...
+
+      --sizes SIZES     grids, separated by commas: NXxNY or NXxNYxNZ nodes, at least 9 along each axis; by default
+                        4096x4096,400x400x400
+      --backend NAME    auto, gpu, openmp or numpy
+      --precision TYPE  float64 or float32
+      --threads N       threads of the openmp backend on a CPU; 0: all cores
+      --json            print the rows as JSON and nothing else
+      --csv FILE        write the rows as comma-separated values
+
+    The yardstick is a copy, on the threads of a CPU the triad of the STREAM benchmark. It runs before every single
+    measurement; a ratio is the median of seven such pairs.
+
+    Examples:
+      python -m poisson bench operations --sizes=4096x4096,512x512x512 --backend=gpu
+      python -m poisson bench operations --precision=float32 --csv=operations.csv
+
+    Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
+    shapes = [shape("sizes", text.strip(), 9) for text in sizes.split(",")]
+    one_of("backend", backend, ("auto", "gpu", "openmp", "numpy"))
+    one_of("precision", precision, ("float64", "float32"))
+    count = whole_number("threads", threads, 0)
+
+    def work() -> Report:
+        from poisson.perf.benchmark import operations
+
+        return operations.bench(shapes, name=backend, precision=precision, threads=count)
+
+    return Measurement(work, json, csv, None)
+
+
+def tune(
+    case: str | None = None,
+    *,
+    shape: str | None = None,
+    backend: str | None = None,
+    precision: str | None = None,
+    json: bool = False,
+    csv: str | None = None,
+) -> Measurement:
+    """Find the fastest shapes of the kernels for this device, and keep them for later solves.
+
+    Usage: python -m poisson tune [CASE] [--shape SIZE] [--backend NAME] [--precision TYPE] [--json] [--csv FILE]
+
+      CASE              a case file: its grid, faces, backend and precision
+      --shape SIZE      instead: nodes, NXxNY or NXxNYxNZ; without either, 4096x4096 and 512x512x512
+      --backend NAME    auto, gpu, openmp or numpy; only gpu has something to tune
+      --precision TYPE  float64 or float32
+      --json            print one list of rows, times in seconds
+      --csv FILE        write the rows
+
+    What is found is kept in your cache folder (POISSON_CACHE_DIR names another), for this device, driver and version of
+    the kernels, and holds for grids of about this size, in this precision and dimension. docs/performance.md says what
+    is tried.
+
+    Examples:
+      python -m poisson tune
+      python -m poisson tune cases/heated_square.toml --backend gpu
+      python -m poisson tune --shape=256x256x256 --precision=float32
+
+    Exit codes: 0 done, 2 bad input, 130 interrupted."""
+    if case is not None and shape is not None:
+        raise UsageError("--shape goes without a case file, which has its own")
+    nodes = None if shape is None else _nodes(shape)
+    if precision is not None:
+        one_of("precision", precision, ("float64", "float32"))
+
+    def work() -> Report:
+        from poisson.perf import autotune
+        from poisson.perf.workload import box, laplacian_on
+
+        if case is None:
+            operators = None if nodes is None else [laplacian_on(box(nodes))]
+            return autotune.tune(backend or "auto", precision or "float64", operators)
+        from poisson.case import load
+        from poisson.discretisation import Discretisation
+
+        loaded = load(case, ())
+        operator = Discretisation(loaded.problem).operator
+        return autotune.tune(backend or loaded.run.backend, precision or loaded.run.precision, [operator])
+
+    return Measurement(work, json, csv, None)
+
+
+def roofline(
+    *,
+    shape: str | None = None,
+    backend: str = "auto",
+    precision: str = "float64",
+    json: bool = False,
+    csv: str | None = None,
+    plot: str | None = None,
+) -> Measurement:
+    """Measure every operation of a backend, and what memory and arithmetic allow: the roofline.
+
+    Usage: python -m poisson roofline [--shape SIZE] [--backend NAME] [--precision TYPE] ...
+
+      --shape SIZE      nodes, NXxNY or NXxNYxNZ; 4096x4096 by default, 1024x1024 for numpy
+      --backend NAME    auto, gpu, openmp or numpy
+      --precision TYPE  float64 or float32
+      --json            print one list of rows, in SI units
+      --csv FILE        write the rows
+      --plot FILE       draw them (PNG); needs matplotlib
+
+    Examples:
+      python -m poisson roofline --plot=roofline.png --csv=roofline.csv
+      python -m poisson roofline --backend=openmp --shape=400x400x400
+
+    Exit codes: 0 done, 2 bad input, 130 interrupted."""
+    nodes = None if shape is None else _nodes(shape)
+    one_of("precision", precision, ("float64", "float32"))
+
+    def work() -> Report:
+        from poisson.perf.roofline import roofline as measure
+
+        return measure(backend, precision, nodes)
+
+    return Measurement(work, json, csv, plot)
+
+
+def _nodes(text: str) -> tuple[int, ...]:
+    return shape("shape", text, 9)

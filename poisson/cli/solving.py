@@ -1,0 +1,173 @@
+"""The commands that solve and look at results: `solve`, `verify`, `info`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from poisson.cli.terms import EXIT_OFF, EXIT_OK, UsageError, complain, say
+
+
+@dataclass(frozen=True)
+class Solve:
+    case: str
+    overrides: tuple[str, ...]
+    quiet: bool
+
+    def execute(self) -> int:
+        import numpy as np
+
+        from poisson import run
+        from poisson.case import load
+        from poisson.output import hdf5, xdmf
+        from poisson.perf.traffic import sweep_bytes
+        from poisson.perf.usage import appraise
+        from poisson.terminal import Progress, summary
+
+        case = load(self.case, self.overrides)
+        hdf5.check_writable(case.output.file, run.result_bytes(case))
+        traffic = sweep_bytes(case.problem, np.dtype(case.run.precision).itemsize, case.solver.loop)
+        with Progress(traffic, quiet=self.quiet) as progress:
+            solution = run.solve(case, observer=progress, appraise=None if self.quiet else appraise)
+        if not self.quiet:
+            say(summary(solution, traffic))
+        elif solution.status.exit_code != EXIT_OK:
+            complain(f"warning: {solution.status.value}: {solution.status.advice}")
+        path = hdf5.write_safely(case.output.file, solution)
+        beside = xdmf.write(path, solution)
+        if not self.quiet:
+            say(f"output      {path} (ParaView: {beside})")
+        return solution.status.exit_code
+
+
+@dataclass(frozen=True)
+class Verify:
+    case: str
+    overrides: tuple[str, ...]
+    refine: int | None
+    quiet: bool
+
+    def execute(self) -> int:
+        from poisson import verify as verification
+        from poisson.case import load
+        from poisson.terminal import table
+
+        report = verification.verify(load(self.case, self.overrides), self.refine)
+        if not (self.quiet and report.passed):
+            say("\n".join([report.title, "", table(report.headers, report.rows), *report.notes]))
+        return EXIT_OK if report.passed else EXIT_OFF
+
+
+@dataclass(frozen=True)
+class Info:
+    file: str | None
+
+    def execute(self) -> int:
+        if self.file is not None:
+            from poisson.output import hdf5
+
+            say(hdf5.describe(self.file))
+            return EXIT_OK
+        from poisson import backends
+        from poisson.terminal import installation
+
+        say(installation(backends.describe()))
+        return EXIT_OK
+
+
+def solve(
+    case: str,
+    *,
+    set: Sequence[str] = (),
+    output: str | None = None,
+    backend: str | None = None,
+    quiet: bool = False,
+) -> Solve:
+    """Solve a case file and write the result.
+
+    Usage: python -m poisson solve CASE [--set KEY=VALUE ...] [--output FILE] [--backend NAME] [--quiet]
+
+      CASE             the case file (TOML)
+      --set KEY=VALUE  override a key of the case file; may be given several times
+      --output FILE    where to write the result; the same as --set output.file=FILE
+      --backend NAME   auto, gpu, openmp or numpy; the same as --set run.backend=NAME
+      --quiet          show nothing but warnings and errors
+
+    Beside the result, FILE.h5, stands FILE.xmf, which ParaView opens. Ctrl-C stops the solve after the current sweep
+    and writes the result so far.
+
+    Examples:
+      python -m poisson solve cases/unit_square.toml
+      python -m poisson solve cases/unit_square.toml --set solver.rtol=1e-6 --set domain.shape=[257,257]
+      python -m poisson solve cases/unit_square.toml --output run1.h5 --backend numpy --quiet
+
+    Exit codes: 0 converged, 1 not converged (the result is still written), 2 bad input, 130 interrupted."""
+    return Solve(case, _overrides(set, output=output, backend=backend), quiet)
+
+
+def verify(
+    case: str,
+    *,
+    refine: str | None = None,
+    set: Sequence[str] = (),
+    backend: str | None = None,
+    quiet: bool = False,
+) -> Verify:
+    """Compare every backend with a direct solution, or measure the order of accuracy.
+
+    Usage: python -m poisson verify CASE [--refine N [--backend NAME]] [--set KEY=VALUE ...] [--quiet]
+
+      CASE             the case file (TOML)
+      --refine N       instead, solve on N grids, each with half the spacing of the one before and the case's own the
+                       last, and show the observed order of accuracy; the case must give the exact solution
+      --set KEY=VALUE  override a key of the case file; may be given several times
+      --backend NAME   the backend for --refine: auto, gpu, openmp or numpy; the same as --set run.backend=NAME
+      --quiet          show nothing unless something is off
+
+    Examples:
+      python -m poisson verify cases/unit_square.toml
+      python -m poisson verify cases/unit_square.toml --refine 4 --backend numpy
+
+    Exit codes: 0 all agree, 1 something is off, 2 bad input, 130 interrupted."""
+    if refine is None and backend is not None:
+        raise UsageError("--backend needs --refine: without it, verify compares every backend")
+    return Verify(case, _overrides(set, backend=backend), None if refine is None else _grids(refine), quiet)
+
+
+def info(file: str | None = None) -> Info:
+    """Describe a result file, or what is installed here.
+
+    Usage: python -m poisson info [FILE]
+
+      FILE   a result of 'solve'; without it: the backends, their devices, and what to install for a missing one
+
+    Examples:
+      python -m poisson info
+      python -m poisson info unit_square.h5
+
+    Exit codes: 0 done, 2 the file cannot be read."""
+    return Info(file)
+
+
+def _overrides(pairs: Sequence[str], *, output: str | None = None, backend: str | None = None) -> tuple[str, ...]:
+    """The overrides for the case file; the options come last, so that they win."""
+    for pair in pairs:
+        key, equals, _ = pair.partition("=")
+        if not (key.strip() and equals):
+            raise UsageError(f"--set {pair}: KEY=VALUE is needed, for example --set solver.rtol=1e-6")
+    named = (("output.file", output), ("run.backend", backend))
+    return (*pairs, *(f"{key}={_toml_string(value)}" for key, value in named if value is not None))
+
+
+def _toml_string(text: str) -> str:
+    # A JSON string is a TOML string but for this one character.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _grids(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) >= 2):
+        raise UsageError(f"--refine {text}: a whole number of grids is needed, at least 2")
+    return int(text)
+
+

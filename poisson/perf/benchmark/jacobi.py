@@ -1,0 +1,362 @@
+"""The Jacobi loops on published problems: each kernel of an iteration, and the whole loop, on every backend."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poisson import backends
+from poisson.backends.base import Backend
+from poisson.backends.ledger import Call, Invocation, counted
+from poisson.discretisation import Operator
+from poisson.errors import GridError, PoissonError
+from poisson.perf.benchmark.problems import PROBLEMS, JacobiProblem
+from poisson.perf.benchmark.structured import StructuredMapping
+from poisson.perf.report import Column, Report
+from poisson.perf.timing import Timing, copy_bandwidth, in_a_row, measure
+from poisson.perf.traffic import cost
+from poisson.solvers.jacobi import jacobi
+from poisson.solvers.stopping import SolveResult, Stopping
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STRUCTURED = "structured"
+"""Not a loop of the solver: the staged loop with its arrays mapped at every region."""
+ALL_LOOPS = ("staged", STRUCTURED, "fused", "blocked")
+
+DOCUMENT_FLOPS = 17
+"""What the authors of the Jacobi article count for each node and iteration, with 12 values moved."""
+STRUCTURED_SHARE = 100
+"""One iteration in so many is made with structured mapping."""
+SLOW_UPDATES = 1e8
+"""The specification, which takes a second for thirty million node updates, joins on its own up to so many."""
+
+RUNS = 3
+LONG_RUN = 10.0
+"""A loop that takes longer than so many seconds runs once."""
+
+COLUMNS = (
+    Column("loop", "loop"),
+    Column("kernel", "kernel"),
+    Column("backend", "backend"),
+    Column("calls", "calls", ".3g"),
+    Column("seconds", "ms", ".4f", 1e3),
+    Column("spread", "spread %", ".1f", 100.0),
+    Column("share", "share %", ".1f", 100.0),
+    Column("bytes_per_second", "GB/s", ".1f", 1e-9),
+    Column("of_yardstick", "% of yardstick", ".1f", 100.0),
+    Column("iterations", "iterations"),
+    Column("wall_seconds", "wall s", ".4f"),
+    Column("updates_per_second", "Mupdates/s", ".0f", 1e-6),
+    Column("flops_per_second", "GFLOP/s", ".1f", 1e-9),
+    Column("document_flops_per_second", "GFLOP/s at 17", ".1f", 1e-9),
+    Column("norm", "last norm", ".6e"),
+)
+ITERATION = "whole iteration"
+"""What stands for a kernel in the row of a whole loop."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An operation in a loop.
+
+    Parameters
+    ----------
+    call : Call
+        What it does.
+    calls : float
+        How often it runs in an iteration.
+    timing : Timing
+        Of one call, in seconds.
+    """
+
+    call: Call
+    calls: float
+    timing: Timing
+
+    @property
+    def seconds(self) -> float:
+        """Its part of an iteration, in seconds."""
+        return self.calls * self.timing.median
+
+
+@dataclass(frozen=True)
+class Run:
+    """A loop on a backend.
+
+    Parameters
+    ----------
+    loop, backend : str
+        Their names.
+    kernels : sequence of Kernel
+        What runs in an iteration.
+    wall : Timing
+        Of the iterations made, in seconds.
+    made, iterations : int
+        Iterations made, and those that the wall time is scaled to.
+    unknowns : int
+        Nodes that an iteration updates.
+    bandwidth : float
+        The backend's yardstick, in B/s.
+    norm : float
+        The last residual norm that was read, in U/L².
+    mapped : bool
+        Whether its arrays were mapped to a device at every region.
+    """
+
+    loop: str
+    backend: str
+    kernels: Sequence[Kernel]
+    wall: Timing
+    made: int
+    iterations: int
+    unknowns: int
+    bandwidth: float
+    norm: float
+    mapped: bool = False
+
+    @property
+    def wall_seconds(self) -> float:
+        """Wall time of all iterations, in seconds."""
+        return self.wall.median / self.made * self.iterations
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the report: one for each kernel, and one for the loop."""
+        total = sum(kernel.seconds for kernel in self.kernels)
+        costs = [(kernel.calls, cost(kernel.call)) for kernel in self.kernels]
+        rows = [
+            {
+                "kernel": kernel.call.label,
+                "calls": kernel.calls,
+                "share": kernel.seconds / total,
+                **self._rates(kernel.timing, needed.bytes, needed.flops),
+            }
+            for kernel, (_, needed) in zip(self.kernels, costs, strict=True)
+        ]
+        iteration = self.wall.over(self.made)
+        updates = self.unknowns / iteration.median
+        moved, flops = (sum(calls * getattr(needed, what) for calls, needed in costs) for what in ("bytes", "flops"))
+        rows.append(
+            {
+                "kernel": ITERATION,
+                **self._rates(iteration, moved, flops),
+                "iterations": self.made,
+                "wall_seconds": self.wall_seconds,
+                "updates_per_second": updates,
+                "document_flops_per_second": DOCUMENT_FLOPS * updates,
+                "norm": self.norm,
+            }
+        )
+        blank = dict.fromkeys(column.key for column in COLUMNS)
+        return [blank | {"loop": self.loop, "backend": self.backend} | row for row in rows]
+
+    def _rates(self, timing: Timing, moved: float, flops: float) -> dict[str, float | None]:
+        rate = moved / timing.median
+        return {
+            "seconds": timing.median,
+            # A single run has none.
+            "spread": timing.spread or None,
+            "bytes_per_second": rate,
+            "of_yardstick": rate / self.bandwidth,
+            "flops_per_second": flops / timing.median,
+        }
+
+
+def bench(
+    problem: str = "heated_square",
+    *,
+    n: int | None = None,
+    iterations: int = 1000,
+    names: Sequence[str] = (),
+    precision: str | None = None,
+    loops: Sequence[str] = ALL_LOOPS,
+    check_every: int | None = None,
+    threads: int = 0,
+) -> Report:
+    """Time the loops of the Jacobi method, kernel by kernel and as a whole.
+
+    Parameters
+    ----------
+    problem : str
+        One of `PROBLEMS`.
+    n : int, optional
+        Its size; by default that of its authors.
+    iterations : int
+        Iterations of a loop. The tolerance is zero.
+    names : sequence of str
+        Backends; by default all that are available, the specification only where it does not take long.
+    precision : str, optional
+        ``float64`` or ``float32``; by default that of the problem's authors.
+    loops : sequence of str
+        Some of `ALL_LOOPS`. ``structured`` is one of the openmp backend alone.
+    check_every : int, optional
+        Iterations between two reads of the norm; by default 1, and in the blocked loop one block.
+    threads : int
+        Threads on the host; 0 takes all cores.
+
+    Raises
+    ------
+    BackendUnavailable
+        If a backend asked for does not run here.
+    GridError
+        If `n` is too small for the problem.
+    PoissonError
+        If no backend runs any of the loops.
+    """
+    published = PROBLEMS[problem]
+    n = published.n if n is None else n
+    if n < published.least:
+        raise GridError(f"n = {n}: the problem {problem} needs at least {published.least}")
+    dtype = np.dtype(precision or published.precision)
+    operator = published.operator(n)
+    runs: list[Run] = []
+    devices = []
+    for backend in _backends(names, dtype, threads, operator.unknowns * iterations):
+        bandwidth = copy_bandwidth(backend)
+        devices.append(f"{backend.name}: {backend.device}; {backend.yardstick} {bandwidth / 1e9:.1f} GB/s")
+        for loop in loops:
+            if loop == STRUCTURED:
+                if backend.name == "openmp":
+                    runs.append(_structured(backend, published, operator, iterations, bandwidth))
+            else:
+                every = check_every or (backend.depth(operator) if loop == "blocked" else 1)
+                stopping = Stopping(rtol=0.0, max_iterations=iterations, check_every=every)
+                runs.append(_loop(backend, published, operator, loop, stopping, bandwidth))
+    if not runs:
+        raise PoissonError("the loop structured is one of the openmp backend: add --backend=openmp, or another loop")
+    return Report(
+        f"Jacobi, {published.title}: n = {n}, {dtype}, {iterations} iterations",
+        COLUMNS,
+        tuple(_side_by_side(runs)),
+        (*devices, *_notes(runs)),
+        lambda figure: _draw(figure, runs),
+    )
+
+
+def _backends(names: Sequence[str], dtype: np.dtype[Any], threads: int, updates: float) -> Iterable[Backend]:
+    """The backends one after the other, so that the arrays of one are released before the next."""
+    if not names:
+        available = [info.name for info in backends.describe() if info.available]
+        fast = [name for name in available if name != "numpy" or updates <= SLOW_UPDATES]
+        names = fast or available
+    for name in names:
+        yield backends.create(name, dtype, threads)
+
+
+def _loop(
+    backend: Backend, problem: JacobiProblem, operator: Operator, loop: str, stopping: Stopping, bandwidth: float
+) -> Run:
+    f = backend.empty(operator.array_shape)
+    backend.fill(f, 0.0)
+
+    def solve(on: Backend, limit: int) -> tuple[float, SolveResult]:
+        u = problem.start(backend, operator)
+        until = Stopping(rtol=0.0, max_iterations=limit, check_every=stopping.check_every)
+        backend.synchronize()
+        start = time.perf_counter()
+        result = jacobi(on, operator, u, f, omega=1.0, loop=loop, stopping=until)
+        backend.synchronize()
+        return time.perf_counter() - start, result
+
+    # The first of these compiles and allocates, too.
+    kernels = _kernels(backend, stopping.check_every, solve)
+    times: list[float] = []
+    while len(times) < RUNS and sum(times) < LONG_RUN:
+        seconds, result = solve(backend, stopping.max_iterations)
+        times.append(seconds)
+    made, norm = result.iterations, result.history[-1][1]
+    unknowns = operator.unknowns
+    return Run(loop, backend.name, kernels, Timing.of(times), made, made, unknowns, bandwidth, norm)
+
+
+def _kernels(backend: Backend, period: int, solve: Callable[[Backend, int], tuple[float, SolveResult]]) -> list[Kernel]:
+    """What runs between two reads of the norm: what a loop of three such periods does and one of two does not."""
+    counts = []
+    for periods in (2, 3):
+        counting, ledger = counted(backend)
+        solve(counting, periods * period)
+        counts.append(ledger.counts)
+    between = counts[1] - counts[0]
+    kernels = [Kernel(call, count / period, _time(backend, ledger.samples[call])) for call, count in between.items()]
+    return sorted(kernels, key=lambda kernel: -kernel.seconds)
+
+
+def _time(backend: Backend, invocation: Invocation) -> Timing:
+    row, count = in_a_row(backend, invocation)
+    return measure(backend, row).over(count)
+
+
+def _structured(backend: Backend, problem: JacobiProblem, operator: Operator, iterations: int, bandwidth: float) -> Run:
+    u = np.ascontiguousarray(problem.values(np, operator, 0, operator.array_shape[0]), dtype=backend.dtype)
+    mapping = StructuredMapping(operator, u, np.zeros_like(u))
+    made = max(1, iterations // STRUCTURED_SHARE)
+    stages = mapping.stages()
+    for stage in stages.values():
+        stage()
+    u[...] = problem.values(np, operator, 0, operator.array_shape[0])
+    seconds: dict[str, list[float]] = {name: [] for name in stages}
+    for _ in range(made):
+        for name, stage in stages.items():
+            start = time.perf_counter()
+            stage()
+            seconds[name].append(time.perf_counter() - start)
+    calls = {name: Call(name, operator, u.size, u.itemsize) for name in stages}
+    kernels = [Kernel(calls[name], 1.0, Timing.of(times)) for name, times in seconds.items()]
+    kernels.sort(key=lambda kernel: -kernel.seconds)
+    wall = Timing.of([sum(sum(times) for times in seconds.values())])
+    norm = Stopping().measure(operator, (mapping.norms[0], mapping.norms[1]))
+    name = f"{STRUCTURED} mapping"
+    unknowns = operator.unknowns
+    return Run(name, backend.name, kernels, wall, made, iterations, unknowns, bandwidth, norm, mapping.maps)
+
+
+def _side_by_side(runs: Sequence[Run]) -> Iterable[Mapping[str, Any]]:
+    """The rows of all runs: the same kernel of the same loop on one backend below the other."""
+    rows = [row for run in runs for row in run.rows()]
+    loops = list(dict.fromkeys(row["loop"] for row in rows))
+    kernels = list(dict.fromkeys(row["kernel"] for row in rows))
+    # The whole iteration stands behind the kernels of its loop.
+    kernels.sort(key=lambda kernel: kernel == ITERATION)
+    return sorted(rows, key=lambda row: (loops.index(row["loop"]), kernels.index(row["kernel"])))
+
+
+def _notes(runs: Sequence[Run]) -> list[str]:
+    notes = [
+        "ms: median of a call (of an iteration, where the whole loop is meant); share: of the kernels' time in an "
+        "iteration; bytes and flops as in poisson/perf/traffic.py",
+        f"GFLOP/s at {DOCUMENT_FLOPS}: with {DOCUMENT_FLOPS} flops a node and iteration, as the Jacobi article counts",
+    ]
+    staged = {run.backend: run.wall_seconds for run in runs if run.loop == "staged"}
+    for run in runs:
+        if run.made != run.iterations:
+            notes.append(f"{run.loop}: {run.made} of {run.iterations} iterations made, the wall time scaled to all")
+        if run.loop.startswith(STRUCTURED) and run.backend in staged:
+            ratio = run.wall_seconds / staged[run.backend]
+            what = "the article: 46" if run.mapped else "on the host's threads nothing is mapped; a device pays"
+            notes.append(f"{run.loop}: {ratio:.3g} times the wall time of the staged loop ({what})")
+    return notes
+
+
+def _draw(figure: Figure, runs: Sequence[Run]) -> None:
+    """The time of an iteration: the kernels of each loop in a bar, the whole loop as a mark.
+
+    Structured mapping on a device would leave no room for the others.
+    """
+    axes = figure.add_subplot()
+    shown = [run for run in runs if not run.mapped] or runs
+    left = [0.0] * len(shown)
+    for label in dict.fromkeys(kernel.call.label for run in shown for kernel in run.kernels):
+        widths = [1e3 * sum(kernel.seconds for kernel in run.kernels if kernel.call.label == label) for run in shown]
+        axes.barh(range(len(shown)), widths, left=left, label=label)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    wall = [1e3 * run.wall.median / run.made for run in shown]
+    axes.plot(wall, range(len(shown)), "k|", markersize=14, label="wall time")
+    axes.set_yticks(range(len(shown)), [f"{run.loop}\n{run.backend}" for run in shown])
+    axes.invert_yaxis()
+    axes.set_xlabel("ms an iteration")
+    axes.legend(fontsize="small")

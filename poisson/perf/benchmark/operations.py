@@ -1,0 +1,97 @@
+"""Every operation of a backend against the yardstick of its memory, at given sizes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from poisson import backends
+from poisson.backends.base import Backend
+from poisson.perf.report import Column, Report
+from poisson.perf.timing import REPEATS, Timing, in_a_row, stopwatch, stream_values
+from poisson.perf.traffic import cost
+from poisson.perf.workload import box, every_operation
+
+COLUMNS = (
+    Column("size", "size"),
+    Column("operation", "operation"),
+    Column("seconds", "ms", ".4f", 1e3),
+    Column("bytes_per_second", "GB/s", ".1f", 1e-9),
+    Column("of_yardstick", "of yardstick", ".3f"),
+    Column("lowest", "lowest", ".3f"),
+    Column("highest", "highest", ".3f"),
+    Column("flops_per_second", "GFLOP/s", ".1f", 1e-9),
+)
+
+
+def bench(
+    sizes: Sequence[tuple[int, ...]], *, name: str = "auto", precision: str = "float64", threads: int = 0
+) -> Report:
+    """Time every operation on random data, each time beside the yardstick.
+
+    The bandwidth of a shared machine changes by the second, so the yardstick runs before every single measurement; the
+    ratio is the median of the ratios of such pairs.
+
+    Parameters
+    ----------
+    sizes : sequence of tuple of int
+        Grids: nodes along x, y(, z), at least 9 each.
+    name : str
+        The backend, or ``auto``.
+    precision : str
+        ``float64`` or ``float32``.
+    threads : int
+        Threads on the host; 0 takes all cores.
+
+    Raises
+    ------
+    BackendUnavailable
+        If the backend does not run here.
+    GridError
+        If a grid has too few nodes.
+    """
+    backend = backends.create(name, np.dtype(precision), threads)
+    stream, moved = backend.stream(stream_values(backend))
+    watch = stopwatch(backend, stream)
+    bandwidths: list[float] = []
+
+    def yardstick() -> float:
+        bandwidths.append(moved / watch())
+        return bandwidths[-1]
+
+    rows = [row for shape in sizes for row in _rows(backend, shape, yardstick)]
+    return Report(
+        f"operations of {backend.name}, {precision}: {backend.device}",
+        COLUMNS,
+        tuple(rows),
+        (
+            f"the yardstick, {backend.yardstick}: {statistics.median(bandwidths) / 1e9:.1f} GB/s; "
+            f"ratios: the median, the lowest and the highest of {REPEATS}, each with the yardstick run just before",
+        ),
+    )
+
+
+def _rows(backend: Backend, shape: tuple[int, ...], yardstick: Callable[[], float]) -> list[Mapping[str, Any]]:
+    rows: list[Mapping[str, Any]] = []
+    for call, invocation in every_operation(backend, box(shape)).samples.items():
+        row, count = in_a_row(backend, invocation)
+        watch = stopwatch(backend, row)
+        pairs = [(yardstick(), watch() / count) for _ in range(REPEATS)]
+        timing, needed = Timing.of([seconds for _, seconds in pairs]), cost(call)
+        ratios = sorted(needed.bytes / seconds / bandwidth for bandwidth, seconds in pairs)
+        rows.append(
+            {
+                "size": "x".join(map(str, shape)),
+                "operation": call.label,
+                "seconds": timing.median,
+                "bytes_per_second": needed.bytes / timing.median,
+                "of_yardstick": statistics.median(ratios),
+                "lowest": ratios[0],
+                "highest": ratios[-1],
+                "flops_per_second": needed.flops / timing.median,
+            }
+        )
+    return rows

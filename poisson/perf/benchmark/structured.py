@@ -1,0 +1,67 @@
+"""The Jacobi method as target regions that each map their arrays to the device and back: what not to do.
+
+This is the first form of the OpenMP port in "Jacobi method with HIP and OpenMP offloading" (AMD lab notes), there 46
+times slower than arrays that stay on the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ctypes import byref, c_double
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.openmp import STRUCTURED_FUNCTIONS, SUFFIXES, load_library, operator_structure
+from poisson.discretisation import Operator
+
+
+class StructuredMapping:
+    """Jacobi iterations on arrays in the host's memory; in a build for the host's threads nothing is mapped.
+
+    Parameters
+    ----------
+    operator : Operator
+        A, on a 2D grid.
+    u : array, shape of the grid
+        The iterate, float32 or float64, in C order. Overwritten.
+    f : array, shape and dtype of `u`
+        Source.
+
+    Attributes
+    ----------
+    norms : two floats
+        The sum of squares and the maximum of the last residual.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there is no OpenMP library.
+    """
+
+    def __init__(self, operator: Operator, u: NDArray[Any], f: NDArray[Any]) -> None:
+        library, suffix = load_library(), SUFFIXES[u.dtype]
+        self._u, self._f = u, f
+        self._au, self._r = np.zeros_like(u), np.zeros_like(u)
+        self._operator = byref(operator_structure(operator, u.shape[-1]))
+        self.norms = (c_double * 2)()
+        self._call = {
+            name.removeprefix("structured_"): getattr(library, f"poisson_{name}_{suffix}")
+            for name in STRUCTURED_FUNCTIONS
+        }
+
+    @property
+    def maps(self) -> bool:
+        """Whether the library was built for a device, so that there is something to map."""
+        return bool(load_library().poisson_build().startswith(b"offload"))
+
+    def stages(self) -> dict[str, Callable[[], None]]:
+        """The four stages of an iteration, in order, by the names of the operations."""
+        u, f, au, r = (array.ctypes.data for array in (self._u, self._f, self._au, self._r))
+        return {
+            "laplacian": lambda: self._call["laplacian"](self._operator, u, au),
+            "boundary_conditions": lambda: self._call["boundary_conditions"](self._operator, u, au),
+            "update": lambda: self._call["update"](self._operator, f, au, r, u, 1.0),
+            "norm": lambda: self._call["norm"](self._operator, r, self.norms),
+        }

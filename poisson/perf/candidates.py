@@ -1,0 +1,100 @@
+"""The shapes worth measuring: for each kind of kernel a few values of each number, tried one number after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from poisson.backends.shapes import Shape
+from poisson.backends.tuned import MOST_THREADS
+
+Values = tuple[dict[str, int], ...]
+Coordinates = tuple[tuple[str, Values], ...]
+
+LANES = 32
+MOST_RESIDENT = 2048
+"""Threads that a multiprocessor holds at most."""
+DEEPEST_UNROLLED = 8
+"""A march of at most so many nodes is unrolled whole when its length is tried."""
+
+
+def _blocks(*sizes: tuple[int, int]) -> Values:
+    return tuple({"block_x": x, "block_y": y} for x, y in sizes)
+
+
+def _each(name: str, *numbers: int) -> Values:
+    return tuple({name: number} for number in numbers)
+
+
+def _marches(*lengths: int) -> Values:
+    return tuple({"march": n, "unroll": n if n <= DEEPEST_UNROLLED else 4} for n in lengths)
+
+
+STRIPS = (0, 64, 128, 256)
+
+_STENCIL: dict[int, Coordinates] = {
+    2: (
+        ("block", _blocks((32, 4), (64, 2), (64, 4), (128, 1), (128, 2), (256, 1))),
+        ("march", _marches(1, 2, 4, 8, 16, 32, 64)),
+        ("unroll", _each("unroll", 1, 2, 4, 8)),
+        ("resident", _each("resident", 1, 2, 4, 5, 6, 8)),
+    ),
+    3: (
+        ("block", _blocks((32, 4), (32, 8), (64, 2), (64, 4), (64, 8), (128, 2), (256, 1))),
+        ("march", _marches(4, 8, 16, 32, 64)),
+        ("unroll", _each("unroll", 1, 2, 4, 8)),
+        ("strip", _each("strip", *STRIPS)),
+        ("resident", _each("resident", 1, 2, 4, 5, 6, 8)),
+    ),
+}
+_SWEEPS: dict[int, Coordinates] = {
+    2: (
+        ("depth", _each("depth", 4, 6, 8)),
+        ("march", _each("march", 64, 128, 256, 512)),
+        ("unroll", _each("unroll", 1, 2, 4)),
+        ("block", _blocks((LANES, 1), (LANES, 2), (LANES, 4), (LANES, 8))),
+    ),
+    3: (
+        ("depth", _each("depth", 2, 3)),
+        ("rows", _each("rows", 3, 4, 5, 6)),
+        ("march", _each("march", 16, 24, 32, 64)),
+        ("strip", _each("strip", *STRIPS)),
+        ("block", _blocks((LANES, 1), (LANES, 2), (LANES, 4))),
+    ),
+}
+
+
+def coordinates(kind: str, dimension: int) -> Coordinates:
+    """The numbers of a shape that are tried, in order, with their values."""
+    return _SWEEPS[dimension] if kind == "sweeps" else _STENCIL[dimension]
+
+
+def neighbours(shape: Shape, values: Values, kind: str, width: int) -> Iterator[Shape]:
+    """The shapes that differ from one in the numbers of one coordinate and that a kernel can have.
+
+    Parameters
+    ----------
+    shape : Shape
+        Where the search stands.
+    values : tuple of dict
+        The values of the coordinate.
+    kind : str
+        One of `poisson.backends.shapes.KINDS`.
+    width : int
+        Nodes that 16 bytes hold.
+    """
+    for numbers in values:
+        candidate = replace(shape, **numbers)
+        if candidate != shape and fits(candidate, kind, width):
+            yield candidate
+
+
+def fits(shape: Shape, kind: str, width: int) -> bool:
+    """Whether a kernel can have this shape, as far as that shows without compiling it."""
+    threads = shape.block_x * shape.block_y
+    if threads > MOST_THREADS or threads % LANES or threads * shape.resident > MOST_RESIDENT:
+        return False
+    if kind != "sweeps":
+        return shape.unroll <= shape.march
+    halo = -(-shape.depth // width) * width
+    return shape.block_x == LANES and LANES * width > 2 * halo

@@ -1,0 +1,156 @@
+"""All operations on one roofline: what each reaches beside what memory and arithmetic allow.
+
+S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for multicore architectures",
+Communications of the ACM 52 (2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poisson import backends
+from poisson.backends.base import Backend
+from poisson.differences import ORDERS
+from poisson.errors import GridError, ResourceError
+from poisson.perf.report import Column, Report
+from poisson.perf.timing import copy_bandwidth, in_a_row, measure
+from poisson.perf.traffic import cost
+from poisson.perf.workload import box, bytes_needed, every_operation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHAPES = {"numpy": (1024, 1024)}
+"""Nodes by default, where it is not `SHAPE`."""
+SHAPE = (4096, 4096)
+LEAST_PEAK_SECONDS = 0.01
+"""The yardstick of arithmetic grows until it takes so long."""
+
+COLUMNS = (
+    Column("operation", "operation"),
+    Column("seconds", "ms", ".4f", 1e3),
+    Column("spread", "spread", ".3f"),
+    Column("flops_per_byte", "flop/byte", ".3f"),
+    Column("flops_per_second", "GFLOP/s", ".1f", 1e-9),
+    Column("bytes_per_second", "GB/s", ".1f", 1e-9),
+    Column("of_bandwidth", "of bandwidth", ".3f"),
+    Column("of_attainable", "of attainable", ".3f"),
+)
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What a device can do at best.
+
+    Parameters
+    ----------
+    bandwidth : float
+        Bytes a second of the copy (or triad).
+    peak : float
+        Flops a second of the yardstick of arithmetic.
+    """
+
+    bandwidth: float
+    peak: float
+
+    def attainable(self, intensity: float) -> float:
+        """Flops a second that an operation of `intensity` flops a byte can reach."""
+        return min(self.peak, self.bandwidth * intensity)
+
+
+def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = None) -> Report:
+    """Measure the roof and every operation below it.
+
+    Parameters
+    ----------
+    backend_name : str
+        As in ``[run] backend``.
+    precision : str
+        ``float32`` or ``float64``.
+    shape : tuple of int, optional
+        Nodes along x, y(, z).
+
+    Raises
+    ------
+    PoissonError
+        If the backend is not available, the grid is too small, or its arrays do not fit.
+    """
+    backend = backends.create(backend_name, np.dtype(precision))
+    shape = shape or SHAPES.get(backend.name, SHAPE)
+    if min(shape) <= ORDERS[-1]:
+        raise GridError(f"--shape {'x'.join(map(str, shape))}: at least {ORDERS[-1] + 1} nodes an axis are needed")
+    grid, memory = box(shape), backend.memory()
+    if memory is not None and bytes_needed(backend, grid) > memory[0]:
+        raise ResourceError(
+            f"--shape {'x'.join(map(str, shape))} needs {bytes_needed(backend, grid) / 2**30:.3g} GiB and "
+            f"{memory[0] / 2**30:.3g} GiB are free: give fewer nodes, or --precision=float32"
+        )
+    roof = Roof(copy_bandwidth(backend), peak_flops(backend))
+    ledger = every_operation(backend, grid)
+    rows = []
+    for call, invocation in ledger.samples.items():
+        row, count = in_a_row(backend, invocation)
+        timing, needed = measure(backend, row).over(count), cost(call)
+        reached = needed.flops / timing.median
+        rows.append(
+            {
+                "operation": call.label,
+                "seconds": timing.median,
+                "spread": timing.spread,
+                "flops_per_byte": needed.intensity,
+                "flops_per_second": reached,
+                "bytes_per_second": needed.bytes / timing.median,
+                "of_bandwidth": needed.bytes / timing.median / roof.bandwidth,
+                "of_attainable": reached / roof.attainable(needed.intensity) if reached else None,
+            }
+        )
+    title = f"{backend.name}: {backend.device}; {' x '.join(map(str, shape))} nodes, {backend.dtype}"
+    notes = (
+        "",
+        f"{backend.yardstick} {roof.bandwidth / 1e9:.1f} GB/s, arithmetic {roof.peak / 1e9:.1f} GFLOP/s; fill computes "
+        "nothing and has no place in the figure",
+    )
+    return Report(title, COLUMNS, tuple(rows), notes, lambda figure: draw(figure, title, roof, rows))
+
+
+def peak_flops(backend: Backend) -> float:
+    """Flops a second of the yardstick of arithmetic."""
+    count = 1 << 22
+    call, flops = backend.arithmetic(count)
+    call()
+    while min(backend.seconds(call) for _ in range(3)) < LEAST_PEAK_SECONDS:
+        count *= 4
+        call, flops = backend.arithmetic(count)
+        call()
+    return flops / measure(backend, call).median
+
+
+def draw(figure: Figure, title: str, roof: Roof, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Flops a second over flops a byte, both logarithmic: the attainable line, and a point for each operation."""
+    axes = figure.subplots()
+    points = [row for row in rows if row["flops_per_byte"]]
+    ridge = roof.peak / roof.bandwidth
+    left = min(row["flops_per_byte"] for row in points) / 2
+    right = 4 * max(ridge, *(row["flops_per_byte"] for row in points))
+    line = np.array([left, ridge, right])
+    label = f"attainable: {roof.bandwidth / 1e9:.0f} GB/s, {roof.peak / 1e9:.0f} GFLOP/s"
+    axes.loglog(line, [roof.attainable(x) / 1e9 for x in line], color="black", linewidth=1.2, label=label)
+    markers = "osD^v<>Phd*X"
+    for number, row in enumerate(sorted(points, key=lambda row: float(row["flops_per_byte"]))):
+        axes.loglog(
+            row["flops_per_byte"],
+            row["flops_per_second"] / 1e9,
+            linestyle="none",
+            marker=markers[number % len(markers)],
+            color=f"C{number % 10}",
+            label=row["operation"],
+        )
+    axes.set_xlabel("flops for each byte that must move")
+    axes.set_ylabel("GFLOP/s")
+    axes.set_title(title, fontsize="small", wrap=True)
+    axes.grid(visible=True, which="both", linewidth=0.3)
+    figure.legend(loc="outside right center", fontsize="x-small")

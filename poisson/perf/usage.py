@@ -1,0 +1,101 @@
+"""What the operations of a solve reached: counted in the loop, timed after it."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from collections.abc import Callable
+
+from poisson.backends.base import Backend
+from poisson.backends.ledger import Call, Invocation, Ledger
+from poisson.perf.timing import stream_values
+from poisson.perf.traffic import cost
+from poisson.solution import OperationUse, Performance
+
+BUDGET_SECONDS = 0.05
+"""About so long the timing of all operations together takes, and the yardstick as long again …"""
+LONGEST_SHARE = 0.05
+"""… or this part of the loop's time, if that is more."""
+REPEATS = 3
+MOST_IN_A_ROW = 64
+LEAST_STREAM, MOST_STREAM = 1 << 14, 1 << 26
+FIRST_STREAM = 1 << 22
+LEAST_SECONDS = 1e-9
+"""No call takes less, whatever a coarse clock says."""
+
+log = logging.getLogger(__name__)
+
+
+def appraise(backend: Backend, ledger: Ledger, loop_seconds: float) -> Performance | None:
+    """Time the operations that a solve used, on its own arrays, and the backend's yardstick beside them.
+
+    The arrays are overwritten.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where they ran.
+    ledger : Ledger
+        What ran how often.
+    loop_seconds : float
+        Wall time of the loop.
+
+    Returns
+    -------
+    Performance or None
+        None where a few calls of each operation would take too long beside the loop.
+    """
+    counts = {call: count for call, count in ledger.counts.items() if count}
+    if not counts:
+        return None
+    budget = max(BUDGET_SECONDS, LONGEST_SHARE * loop_seconds)
+    if len(counts) * loop_seconds / sum(counts.values()) > budget:
+        log.info("the operations were not timed: a few calls of each would take long beside so few sweeps")
+        return None
+    share = budget / len(counts)
+    uses = [_use(backend, call, count, ledger.samples[call], share) for call, count in counts.items()]
+    uses.sort(key=lambda use: -use.seconds)
+    values = max(call.nodes * call.itemsize for call in counts) // 8
+    bandwidth, array_bytes = bandwidth_of(backend, values, budget)
+    return Performance(tuple(uses), bandwidth, backend.yardstick, array_bytes)
+
+
+def _use(backend: Backend, call: Call, count: int, invocation: Invocation, budget: float) -> OperationUse:
+    seconds = _seconds(backend, invocation, budget)
+    needed = cost(call)
+    return OperationUse(call.label, count, count * seconds, count * needed.bytes, count * needed.flops)
+
+
+def bandwidth_of(backend: Backend, values: int, budget: float) -> tuple[float, int]:
+    """Bytes a second of the yardstick on arrays of about `values` float64 values, and the bytes of such an array.
+
+    The arrays are as large as asked for, but no larger than memory and about `budget` seconds allow.
+    """
+    most = max(LEAST_STREAM, min(values, MOST_STREAM, stream_values(backend)))
+    count = min(most, FIRST_STREAM)
+    while True:
+        call, moved = backend.stream(count)
+        call()
+        once = backend.seconds(call)
+        if count == most or once * (REPEATS + 3) * most / count > budget:
+            return moved / _seconds(backend, call, budget), 8 * count
+        count = most
+
+
+def _seconds(backend: Backend, call: Callable[[], None], budget: float) -> float:
+    """The median time of a call, among others in a row.
+
+    In the loop it was one of a row, too, and part of a graph where the runtime has graphs.
+    """
+    once = max(backend.seconds(call), LEAST_SECONDS)
+    in_a_row = min(MOST_IN_A_ROW, int(budget / (REPEATS + 1) / once))
+    if in_a_row < 1:
+        return once
+
+    def row() -> None:
+        for _ in range(in_a_row):
+            call()
+
+    replay = backend.capture(row)
+    replay()
+    return max(statistics.median(backend.seconds(replay) for _ in range(REPEATS)) / in_a_row, LEAST_SECONDS)

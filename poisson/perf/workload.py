@@ -1,0 +1,86 @@
+"""Every operation once, on random data: what measurements of all operations run."""
+
+from __future__ import annotations
+
+import math
+from types import ModuleType
+from typing import Any
+
+from poisson.backends.base import Array, Backend, Slab
+from poisson.backends.ledger import Ledger, counted
+from poisson.boundary import Rule
+from poisson.differences import ORDERS, Differences
+from poisson.discretisation import Operator
+from poisson.grid import Grid
+from poisson.transfer import Transfer
+
+ARRAYS = 7
+"""Arrays of the grid's size that `every_operation` holds."""
+
+
+def box(shape: tuple[int, ...]) -> Grid:
+    """The unit square or cube with nodes on its faces."""
+    dimension = len(shape)
+    return Grid((0.0,) * dimension, (1.0,) * dimension, shape, (False,) * dimension)
+
+
+def laplacian_on(grid: Grid, rule: Rule = Rule.FIXED) -> Operator:
+    """−∇² with the same rule on all faces."""
+    return Operator(grid.shape, grid.spacing, 0.0, (rule,) * (2 * grid.dimension))
+
+
+def random(backend: Backend, array_shape: tuple[int, ...]) -> Array:
+    """An array of random values between 0 and 1."""
+    return backend.assemble(array_shape, _random_slab(array_shape))
+
+
+def _random_slab(array_shape: tuple[int, ...]) -> Slab:
+    def slab(xp: ModuleType, start: int, stop: int) -> Any:
+        return xp.random.random((stop - start, *array_shape[1:]))
+
+    return slab
+
+
+def every_operation(backend: Backend, grid: Grid) -> Ledger:
+    """Run every operation once and write down how to run it again.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where.
+    grid : Grid
+        Not periodic, with at least 9 nodes along each axis.
+    """
+    stand_in, ledger = counted(backend)
+    operator = laplacian_on(grid)
+    transfer = Transfer(operator, laplacian_on(grid.coarsen()))
+    differences = Differences.on(grid, ORDERS[-1])
+    shape = grid.array_shape
+    u, f, r = (random(backend, shape) for _ in range(3))
+    outs = [random(backend, shape) for _ in range(grid.dimension)]
+    coarse, norms = random(backend, transfer.coarse.array_shape), backend.reduction()
+    stand_in.laplacian(operator, u, r)
+    stand_in.boundary_conditions(laplacian_on(grid, Rule.MIRROR), u, r)
+    stand_in.update(operator, f, outs[0], r, u, 0.0)
+    stand_in.norm(operator, r, norms)
+    for result in (None, norms):
+        stand_in.sweep(operator, u, f, r, 1.0, result)
+    stand_in.sweep(operator, u, None, r, 1.0)
+    for result in (None, norms):
+        stand_in.sweeps(operator, u, f, r, 1.0, backend.depth(operator), result)
+    for result in (None, norms):
+        stand_in.residual(operator, u, f, r, result)
+    stand_in.fill(r, 0.5)
+    stand_in.axpby(0.5, u, 0.5, r)
+    stand_in.dot(operator, u, r, norms)
+    stand_in.restrict(transfer, u, coarse)
+    stand_in.prolong_add(transfer, coarse, r)
+    for axis in range(grid.dimension):
+        stand_in.derivative(differences, axis, u, r)
+    stand_in.gradient(differences, u, outs)
+    return ledger
+
+
+def bytes_needed(backend: Backend, grid: Grid) -> int:
+    """Bytes that the arrays of `every_operation` take."""
+    return ARRAYS * math.prod(grid.shape) * backend.dtype.itemsize

@@ -1,0 +1,91 @@
+"""`bench operations`: every operation is measured, by the bytes that it must move."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poisson.backends.base import OPERATIONS, Backend
+from poisson.cli import main
+from poisson.perf.benchmark import operations
+from poisson.perf.benchmark.operations import COLUMNS, bench
+
+pytestmark = pytest.mark.usefixtures("short_measurements")
+
+
+@pytest.mark.usefixtures("backends_by_name")
+@pytest.mark.parametrize("name", ["numpy", "openmp", "gpu"])
+@pytest.mark.parametrize("shape", [(19, 12), (12, 9, 10)])
+def test_every_operation_is_measured(name: str, shape: tuple[int, ...]) -> None:
+    report = bench([shape], name=name)
+    assert all(list(row) == [column.key for column in COLUMNS] for row in report.rows)
+    measured = {row["operation"]: row for row in report.rows}
+    assert {label.replace(",", " ").split()[0] for label in measured} == set(OPERATIONS)
+    assert len(measured) == len(report.rows)
+    nodes = math.prod(shape)
+    arrays = {"sweep": 3, "sweep + norm": 3, "sweep, no source": 2, "update": 5, "derivative y": 2, "dot": 2}
+    arrays["gradient"] = 1 + len(shape)
+    for label, count in arrays.items():
+        row = measured[label]
+        assert math.isclose(row["bytes_per_second"] * row["seconds"], 8 * count * nodes, rel_tol=1e-12), label
+    for row in report.rows:
+        assert row["size"] == "x".join(map(str, shape))
+        assert row["seconds"] > 0.0
+        assert 0.0 < row["lowest"] <= row["of_yardstick"] <= row["highest"]
+
+
+def test_the_yardstick_runs_before_every_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ratio is that of a pair; the median of three pairs is neither the first nor the last."""
+    times = {"yardstick": iter([1.0, 2.0, 4.0] * 20), "operation": iter([1.0, 1.0, 1.0] * 20)}
+    order = []
+
+    def fake(backend: Backend, call: Any) -> Any:
+        name = "operation" if order or call.__qualname__.startswith("in_a_row") else "yardstick"
+        order.append(name)
+
+        def watch() -> float:
+            order.append(name)
+            return next(times[name])
+
+        return watch
+
+    monkeypatch.setattr(operations, "stopwatch", fake)
+    monkeypatch.setattr(operations, "REPEATS", 3)
+    monkeypatch.setattr(operations, "in_a_row", lambda backend, call: (call, 1))
+    monkeypatch.setattr(operations, "stream_values", lambda backend: 100)
+    row = next(iter(bench([(10, 10)], name="numpy").rows))
+    assert order[:8] == ["yardstick", "operation", *("yardstick", "operation") * 3]
+    # A laplacian moves 2 x 100 values of 8 bytes in one second, the copy 1600 bytes in 1, 2 and 4 seconds.
+    assert (row["operation"], row["lowest"], row["of_yardstick"], row["highest"]) == ("laplacian", 1.0, 2.0, 4.0)
+
+
+def test_the_command_prints_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "operations", "--sizes=9x10,9x9x9", "--backend=numpy", "--precision=float32", "--json"]
+    assert main(words) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["size"] for row in rows} == {"9x10", "9x9x9"}
+    [fill] = [row for row in rows if row["operation"] == "fill" and row["size"] == "9x10"]
+    assert math.isclose(fill["bytes_per_second"] * fill["seconds"], 90 * 4, rel_tol=1e-12)
+    assert np.isfinite([row["of_yardstick"] for row in rows]).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--sizes=9"], "--sizes 9: a size is NXxNY or NXxNYxNZ"),
+        (["--sizes=9x9,9x8"], "--sizes 8: a whole number is needed, at least 9"),
+        (["--sizes=9x9x9x9"], "--sizes 9x9x9x9: a size is NXxNY or NXxNYxNZ"),
+        (["--backend=cpu"], "--backend cpu: it is one of auto, gpu, openmp, numpy"),
+        (["--precision=half"], "--precision half: it is one of float64, float32"),
+        (["--threads=-1"], "--threads -1: a whole number is needed, at least 0"),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "operations", *words]) == 2
+    assert capsys.readouterr() == ("", f"poisson: error: {message}\n")

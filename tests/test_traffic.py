@@ -1,0 +1,108 @@
+"""What each operation must move and compute."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from poisson.backends.base import OPERATIONS
+from poisson.backends.ledger import Call
+from poisson.backends.numpy import NumpyBackend
+from poisson.boundary import Rule
+from poisson.discretisation import Operator
+from poisson.perf.traffic import Cost, cost, operation_bytes
+from poisson.perf.workload import box as grid_of
+from poisson.perf.workload import bytes_needed, every_operation
+from tests.operators import operator
+
+FIXED, MIRROR, WRAP = Rule.FIXED, Rule.MIRROR, Rule.WRAP
+
+# By the formulas: 4 flops and a sum for each axis, and c u, its sum taking the place of the first.
+LAPLACIAN = {2: 11, 3: 16}
+
+
+def costs(shape: tuple[int, ...], dtype: str) -> dict[str, Cost]:
+    """The costs of every operation on a grid, by label."""
+    ledger = every_operation(NumpyBackend(np.dtype(dtype)), grid_of(shape))
+    return {call.label: cost(call) for call in ledger.samples}
+
+
+@pytest.mark.parametrize(("dtype", "itemsize"), [("float64", 8), ("float32", 4)])
+@pytest.mark.parametrize("shape", [(17, 9), (11, 9, 10)])
+def test_the_costs_of_operations_on_whole_arrays(shape: tuple[int, ...], dtype: str, itemsize: int) -> None:
+    found, nodes, axes = costs(shape, dtype), math.prod(shape), len(shape)
+    laplacian = LAPLACIAN[axes]
+    expected = {
+        "laplacian": (2, laplacian),
+        "update": (5, 3),
+        "norm": (1, 2),
+        "sweep": (3, laplacian + 3),
+        "sweep, no source": (2, laplacian + 3),
+        "sweep + norm": (3, laplacian + 5),
+        "sweeps x4": (3, 4 * (laplacian + 3)),
+        "sweeps x4 + norm": (3, 4 * (laplacian + 3) + 2),
+        "residual": (3, laplacian + 1),
+        "residual + norm": (3, laplacian + 3),
+        "fill": (1, 0),
+        "axpby": (3, 3),
+        "dot": (2, 2),
+        "derivative x": (2, 12),
+        "derivative y": (2, 12),
+        "gradient": (1 + axes, 12 * axes),
+    }
+    for label, (arrays, flops) in expected.items():
+        assert found[label] == Cost(float(arrays * nodes * itemsize), float(flops * nodes)), label
+    others = {"boundary_conditions", "restrict", "prolong_add"} | ({"derivative z"} if axes == 3 else set())
+    assert set(found) == set(expected) | others
+    assert {label.split()[0].rstrip(",") for label in found} == set(OPERATIONS)
+
+
+def test_the_costs_between_grids() -> None:
+    found = costs((17, 9), "float64")
+    fine, coarse = 17 * 9, 9 * 5
+    assert found["restrict"] == Cost(8.0 * (fine + coarse), 18.0 * coarse)
+    assert found["prolong_add"] == Cost(8.0 * (2 * fine + coarse), 8.0 * fine)
+
+
+FACES = [
+    # Of 5 x 4 nodes 14 lie on faces.
+    ((5, 4), (MIRROR,) * 4, 14, 14),
+    ((5, 4), (FIXED,) * 4, 14, 0),
+    ((5, 4), (FIXED, FIXED, MIRROR, MIRROR), 14, 2 * 3),
+    ((5, 4), (WRAP, WRAP, FIXED, MIRROR), 14, 14 - 5),
+    ((4, 3, 5), (MIRROR,) * 6, 4 * 3 * 5 - 2 * 1 * 3, 54),
+]
+
+
+@pytest.mark.parametrize(("shape", "rules", "on_faces", "free"), FACES)
+def test_the_cost_of_boundary_conditions(
+    shape: tuple[int, ...], rules: tuple[Rule, ...], on_faces: int, free: int
+) -> None:
+    call = Call("boundary_conditions", operator(shape, rules), math.prod(shape), 8)
+    assert cost(call) == Cost(8.0 * (on_faces + 2 * free), float(LAPLACIAN[len(shape)] * free))
+
+
+def test_flops_for_each_byte() -> None:
+    call = Call("sweep", Operator((9, 9), (0.1, 0.1), 0.0, (FIXED,) * 4), 81, 8)
+    assert cost(call).intensity == 14 / 24
+
+
+def test_the_bytes_of_an_operation_by_name() -> None:
+    assert operation_bytes("sweep", 100, 8) == 2400.0
+    assert operation_bytes("sweep", 100, 4, source=False) == 800.0
+
+
+def test_the_arrays_of_the_workload_fit_in_what_it_asks_for() -> None:
+    backend, grid = NumpyBackend(np.float64), grid_of((33, 33))
+    made: list[int] = []
+    original = backend.empty
+
+    def empty(array_shape: tuple[int, ...]) -> np.ndarray:
+        made.append(8 * math.prod(array_shape))
+        return original(array_shape)
+
+    backend.empty = empty  # type: ignore[method-assign]
+    every_operation(backend, grid)
+    assert 0.5 * bytes_needed(backend, grid) < sum(made) <= bytes_needed(backend, grid)
