@@ -295,14 +295,14 @@ poisson_status pass(const poisson_operator* operator_, const T* u, const T* f, T
     const Pass<DIMENSION, NORM, STREAM, T> any(local, u, f, out, scale, count, blocks);
     const int64_t tiles = blocks.count(), bytes = round_up(any.workspace() * int64_t(sizeof(T)), 64);
     char* memory = static_cast<char*>(kept.reserve(omp_get_max_threads(), bytes));
-    double* partial = NORM ? partial_results(tiles, result) : nullptr;
+    double* partial = NORM ? partial_results(tiles) : nullptr;
     if (!memory || (NORM && !partial)) return POISSON_OUT_OF_MEMORY;
     POISSON_THREADS(number, tiles, count * local.nx * local.ny * local.nz, (), ()) {
         Pass<DIMENSION, NORM, STREAM, T> mine = any;
         double sum = 0, maximum = 0;
         mine.run(blocks.tile(number), reinterpret_cast<T*>(memory + kept.row_bytes * omp_get_thread_num()), sum,
                  maximum);
-        if (NORM) keep_pair(partial, number, sum, maximum);
+        if (NORM) keep_pair(partial, number, tiles, sum, maximum, result);
         if (STREAM) store_fence();
     }
     if (NORM) join_partials(partial, tiles, result);

@@ -14,28 +14,38 @@
 #include <ompx.h>
 #endif
 
-// Threads of a team, and of a warp, within which values pass from register to register (half a wavefront on AMD).
-constexpr int32_t TEAM = 128, WARP = 32;
+// Threads of a team of tiles, of a team of flat units, and of a warp, within which values pass from register to
+// register (half a wavefront on AMD).
+constexpr int32_t TEAM = 128, FLAT_TEAM = 256, WARP = 32;
 // The threads of a team that lie side by side, and those on the next axis.
 constexpr int32_t TEAM_X = 32, TEAM_Y = TEAM / TEAM_X;
+// Nodes of a tile along the slowest axis.
+constexpr int32_t MARCH_2D = 32, MARCH_3D = 32;
 
-// A loop over `count` threads of one iteration each, and one over `count` units.
+// A loop over `count` threads of one iteration each, in teams of `team`.
 #ifdef POISSON_BARE
-#define POISSON_THREADS(number, count, work, values, pointers)                                          \
-    POISSON_PRAGMA(omp target teams ompx_bare num_teams(((count) + TEAM - 1) / TEAM) thread_limit(TEAM) \
+#define POISSON_TEAMS(team, number, count, values, pointers)                                            \
+    POISSON_PRAGMA(omp target teams ompx_bare num_teams(((count) + team - 1) / team) thread_limit(team) \
                        firstprivate values is_device_ptr pointers)                                      \
-    for (int64_t number = int64_t(ompx_block_id_x()) * TEAM + ompx_thread_id_x(); number < (count); number = (count))
+    for (int64_t number = int64_t(ompx_block_id_x()) * team + ompx_thread_id_x(); number < (count); number = (count))
 #else
-#define POISSON_THREADS(number, count, work, values, pointers)                                     \
-    POISSON_PRAGMA(omp target teams distribute parallel for num_teams(((count) + TEAM - 1) / TEAM)             \
-                       thread_limit(TEAM) firstprivate values is_device_ptr pointers)              \
+#define POISSON_TEAMS(team, number, count, values, pointers)                                       \
+    POISSON_PRAGMA(omp target teams distribute parallel for num_teams(((count) + team - 1) / team) \
+                       thread_limit(team) firstprivate values is_device_ptr pointers)              \
     for (int64_t number = 0; number < (count); ++number)
 #endif
-#define POISSON_UNITS(number, count, values, pointers) POISSON_THREADS(number, count, count, values, pointers)
+#define POISSON_THREADS(number, count, work, values, pointers) POISSON_TEAMS(TEAM, number, count, values, pointers)
+#define POISSON_UNITS(number, count, values, pointers) POISSON_TEAMS(FLAT_TEAM, number, count, values, pointers)
 
 // Neighbouring values that a thread loads and stores as one access of 16 bytes. Rows begin on such boundaries.
 template <class T>
 constexpr int32_t WIDTH = 16 / sizeof(T);
+
+#if defined(__NVPTX__) && defined(__has_builtin)
+#if __has_builtin(__nvvm_ldg_d2) && __has_builtin(__nvvm_ldg_f4)
+#define POISSON_LOADS_CONSTANTS
+#endif
+#endif
 
 template <class T>
 struct PackOf {
@@ -47,6 +57,32 @@ using Pack = typename PackOf<T>::type;
 template <class T>
 inline Pack<T> load(const T* from) {
     return *reinterpret_cast<const Pack<T>*>(from);
+}
+
+// Loads of values that no thread writes while the region runs: they may overtake its stores, and so be under way
+// together with those behind them.
+template <class T>
+inline Pack<T> load_constant(const T* from) {
+#ifdef POISSON_LOADS_CONSTANTS
+    if constexpr (sizeof(T) == 8)
+        return __nvvm_ldg_d2(reinterpret_cast<const Pack<T>*>(from));
+    else
+        return __nvvm_ldg_f4(reinterpret_cast<const Pack<T>*>(from));
+#else
+    return load(from);
+#endif
+}
+
+template <class T>
+inline T load_constant_value(const T* from) {
+#ifdef POISSON_LOADS_CONSTANTS
+    if constexpr (sizeof(T) == 8)
+        return __nvvm_ldg_d(from);
+    else
+        return __nvvm_ldg_f(from);
+#else
+    return *from;
+#endif
 }
 
 template <class T>
@@ -95,7 +131,7 @@ struct Tiling {
           nx(int32_t(a.nx)),
           mid(solid ? int32_t(a.ny) : 1),
           slowest(int32_t(solid ? a.nz : a.ny)),
-          march(solid ? 16 : 4),
+          march(solid ? MARCH_3D : MARCH_2D),
           width(columns_each),
           columns((nx + width * TEAM_X - 1) / (width * TEAM_X)),
           blocks(solid ? (mid + TEAM_Y - 1) / TEAM_Y : 1),
@@ -132,21 +168,21 @@ inline void for_each_row(const Local<T>& a, const Tile& tile, Visit visit) {
     for (int64_t s = tile.start; s < tile.stop; ++s) visit(a.dimension == 2 ? s : tile.low, a.dimension == 2 ? 0 : s);
 }
 
-// Reductions run on this many teams, whatever the grid, and each takes every GROUPS-th tile: so the sums are those of
-// every run.
-constexpr int64_t GROUPS = 2048;
-inline int64_t reduction_threads(int64_t) { return GROUPS * TEAM; }
-
 #ifdef POISSON_BARE
 
-// The teams of a reduction leave their pairs in the result itself.
-inline double* partial_results(int64_t, double* result) { return result; }
-inline void join_partials(const double*, int64_t, double*) {}
+// The groups of pairs of a result.
+constexpr int64_t GROUPS = 256;
 
-// The pairs of the threads of a team, added up in a fixed order, go to the team's place in a result. Every thread of
-// the team must call it.
-static inline void keep_pair(double* result, int64_t number, double sum, double maximum) {
-    const int32_t thread = int32_t(number % TEAM);
+template <class Visit>
+inline void for_each_tile(const Tiling& tiling, int64_t number, int64_t, Visit visit) {
+    if (number < tiling.count()) visit(tiling.tile(number));
+}
+
+// A thread a tile; every group has a team.
+inline int64_t reduction_threads(int64_t tiles) { return tiles > GROUPS * TEAM ? tiles : GROUPS * TEAM; }
+
+// The pairs of the threads of a team, added up in a fixed order, are left to its thread 0. Every thread must call it.
+static inline void add_up_team(int32_t thread, double& sum, double& maximum) {
     for (int32_t offset = WARP / 2; offset > 0; offset /= 2) {
         sum += ompx_shfl_down_sync_d(~uint64_t{0}, sum, offset, WARP);
         const double other = ompx_shfl_down_sync_d(~uint64_t{0}, maximum, offset, WARP);
@@ -164,9 +200,55 @@ static inline void keep_pair(double* result, int64_t number, double sum, double 
         sum += pairs[2 * warp];
         maximum = pairs[2 * warp + 1] > maximum ? pairs[2 * warp + 1] : maximum;
     }
-    result[2 * (number / TEAM)] = sum;
-    result[2 * (number / TEAM) + 1] = maximum;
 }
+
+// How many teams of a group came before this one to this place, where memory has what each of them wrote.
+static inline uint32_t arrivals(uint32_t* counter) {
+    uint32_t before;
+#pragma omp flush
+#pragma omp atomic capture
+    before = (*counter)++;
+#pragma omp flush
+    return before;
+}
+
+// The pairs of the threads of a region, added up. A team leaves its pair in `partial`, behind a counter for each group
+// of the teams that have done so; the last team of a group joins those of the group, in the order of the teams, into
+// its place in the result. The counters are zero before and after. Every thread must call it.
+static inline void keep_pair(double* partial, int64_t number, int64_t threads, double sum, double maximum,
+                             double* result) {
+    const int32_t thread = int32_t(number % TEAM);
+    const uint32_t team = uint32_t(number / TEAM), teams = uint32_t((threads + TEAM - 1) / TEAM);
+    const uint32_t group = team % GROUPS;
+    uint32_t* const counter = reinterpret_cast<uint32_t*>(partial) + group;
+    double* const pairs = partial + GROUPS;
+    [[clang::loader_uninitialized]] static bool last;
+#pragma omp allocate(last) allocator(omp_pteam_mem_alloc)
+    add_up_team(thread, sum, maximum);
+    if (thread == 0) {
+        pairs[2 * int64_t(team)] = sum;
+        pairs[2 * int64_t(team) + 1] = maximum;
+        last = arrivals(counter) == (teams - 1 - group) / GROUPS;
+    }
+    ompx_sync_block_acq_rel();
+    if (!last) return;
+    sum = maximum = 0;
+    for (uint32_t other = group + GROUPS * thread; other < teams; other += GROUPS * TEAM) {
+        sum += pairs[2 * int64_t(other)];
+        maximum = pairs[2 * int64_t(other) + 1] > maximum ? pairs[2 * int64_t(other) + 1] : maximum;
+    }
+    add_up_team(thread, sum, maximum);
+    if (thread > 0) return;
+    result[2 * group] = sum;
+    result[2 * group + 1] = maximum;
+    *counter = 0;
+}
+
+#else
+
+// The groups of pairs of a result, and the threads of a reduction, whatever the grid.
+constexpr int64_t GROUPS = 2048;
+inline int64_t reduction_threads(int64_t) { return GROUPS * TEAM; }
 
 #endif
 

@@ -10,9 +10,13 @@
 
 #include "stencil.h"
 
-// Rows whose loads are under way together.
-template <int DIMENSION>
-using Together = std::integral_constant<int32_t, DIMENSION == 2 ? 4 : 2>;
+// Rows whose loads are under way together, in 2D and 3D, and where the norms are made, whose sums need registers too:
+// more rows at once would let fewer threads be resident.
+constexpr int32_t ROWS_2D = 4, ROWS_3D = 2, ROWS_NORM_2D = 1, ROWS_NORM_3D = 1;
+
+template <int DIMENSION, bool NORM>
+using Together =
+    std::integral_constant<int32_t, DIMENSION == 2 ? (NORM ? ROWS_NORM_2D : ROWS_2D) : (NORM ? ROWS_NORM_3D : ROWS_3D)>;
 using Alone = std::integral_constant<int32_t, 1>;
 
 // The values beside those of a pack: `left` of the first and `right` of the last node of the pack or the row.
@@ -54,8 +58,8 @@ inline void visit_tile(const Local<T>& a, const Tile& tile, const T* u, const T*
     for (int32_t lane = 0; lane < WIDTH<T>; ++lane)
         free_lane[lane] = lane <= last && !a.fixed(i + lane, nx, 0) && !(SOLID && a.fixed(j, a.ny, 1));
 
-    Pack<T> lower = load(u + column + stride * below(start, slowest, a.rule(2 * AXIS)));
-    Pack<T> centre = load(u + column + stride * start);
+    Pack<T> lower = load_constant(u + column + stride * below(start, slowest, a.rule(2 * AXIS)));
+    Pack<T> centre = load_constant(u + column + stride * start);
     const T* at = u + column + stride * start;
     // Without f something is read that is in the cache already, rather than to branch between the loads.
     const T* source_at = f ? f + column + stride * start : at;
@@ -66,14 +70,15 @@ inline void visit_tile(const Local<T>& a, const Tile& tile, const T* u, const T*
         T left[ROWS], right[ROWS];
 #pragma GCC unroll 8
         for (int32_t n = 0; n < ROWS; ++n) {
-            upper[n] = load(n == ROWS - 1 && row + n == slowest - 1 ? u + column + stride * above_last : at + stride);
-            left[n] = at[to_left];
-            right[n] = at[to_right];
+            upper[n] =
+                load_constant(n == ROWS - 1 && row + n == slowest - 1 ? u + column + stride * above_last : at + stride);
+            left[n] = load_constant_value(at + to_left);
+            right[n] = load_constant_value(at + to_right);
             if (SOLID) {
-                y_lower[n] = load(at + to_y_lower);
-                y_upper[n] = load(at + to_y_upper);
+                y_lower[n] = load_constant(at + to_y_lower);
+                y_upper[n] = load_constant(at + to_y_upper);
             }
-            if (M::KIND != APPLY) source[n] = load(source_at);
+            if (M::KIND != APPLY) source[n] = load_constant(source_at);
             at += stride;
             source_at += stride;
         }
@@ -117,10 +122,10 @@ inline void visit_tile(const Local<T>& a, const Tile& tile, const T* u, const T*
             to += stride;
         }
     };
+    using Batch = Together<DIMENSION, M::NORM>;
     int32_t row = start;
 #pragma GCC unroll 1
-    for (; row + Together<DIMENSION>::value <= stop; row += Together<DIMENSION>::value)
-        visit_rows(Together<DIMENSION>{}, row);
+    for (; row + Batch::value <= stop; row += Batch::value) visit_rows(Batch{}, row);
 #pragma GCC unroll 1
     for (; row < stop; ++row) visit_rows(Alone{}, row);
 }

@@ -13,6 +13,10 @@
 #include <sys/mman.h>
 #endif
 
+#ifdef POISSON_CUDA
+#include <dlfcn.h>
+#endif
+
 #include "regions.h"
 
 #ifndef POISSON_OFFLOAD_NAME
@@ -25,6 +29,30 @@ namespace {
 constexpr int64_t STAGING_BYTES = int64_t{64} << 20;
 
 int device() { return omp_get_default_device(); }
+
+#ifdef POISSON_CUDA
+
+// Calls a function of a library; whether it was there and returned zero.
+template <class... Arguments>
+bool called(void* library, const char* name, Arguments... arguments) {
+    const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
+    return function && function(arguments...) == 0;
+}
+
+// OpenMP's run time has CUDA put a thread that waits to sleep, and to wake it takes longer than many a region runs.
+// This sets CUDA's own default, by which a thread polls unless there are more contexts than cores. Without CUDA nothing
+// changes.
+void wait_by_polling() {
+    void* const cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!cuda) return;
+    int ordinal;
+    void* context;
+    if (called(cuda, "cuInit", 0u) && called(cuda, "cuDeviceGet", &ordinal, device()) &&
+        called(cuda, "cuDevicePrimaryCtxSetFlags_v2", ordinal, 0u))
+        called(cuda, "cuDevicePrimaryCtxRetain", &context, ordinal);
+}
+
+#endif
 #else
 constexpr int64_t HUGE_PAGE = int64_t{2} << 20, CACHE_LINE = 64;
 #endif
@@ -42,7 +70,12 @@ extern "C" const char* poisson_build(void) { return POISSON_OFFLOAD_NAME ", " PO
 
 extern "C" int32_t poisson_devices(void) {
 #ifdef POISSON_OFFLOAD
-    return omp_get_num_devices();
+    const int32_t devices = omp_get_num_devices();
+#ifdef POISSON_CUDA
+    static std::once_flag once;
+    if (devices > 0) std::call_once(once, wait_by_polling);
+#endif
+    return devices;
 #else
     return 1;
 #endif
@@ -157,22 +190,29 @@ extern "C" poisson_status poisson_read(const double* result, double* sum_and_max
     return POISSON_SUCCESS;
 }
 
-#ifndef POISSON_BARE
-
-double* partial_results(int64_t count, double*) {
+double* partial_results(int64_t count) {
     static std::mutex mutex;
     static void* memory = nullptr;
     static int64_t capacity = 0;
     const std::lock_guard<std::mutex> lock(mutex);
+#ifdef POISSON_BARE
+    count = GROUPS / 2 + (count + TEAM - 1) / TEAM;
+#endif
     if (count > capacity) {
         if (memory) poisson_release(memory);
         memory = nullptr;
         capacity = 0;
         if (poisson_allocate(count, 2 * sizeof(double), &memory)) return nullptr;
+#ifdef POISSON_BARE
+        const double zeros[GROUPS] = {};
+        if (omp_target_memcpy(memory, zeros, sizeof zeros, 0, 0, device(), omp_get_initial_device())) return nullptr;
+#endif
         capacity = count;
     }
     return static_cast<double*>(memory);
 }
+
+#ifndef POISSON_BARE
 
 void join_partials(const double* partial, int64_t count, double* result) {
     // A group takes every GROUPS-th pair, in order.

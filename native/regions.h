@@ -78,6 +78,15 @@ struct Tile {
 #include "host.h"
 #endif
 
+#ifdef POISSON_BARE
+
+// Device memory for the pairs of the teams of a reduction behind a counter for each group of them; null where there is
+// not enough.
+double* partial_results(int64_t threads);
+inline void join_partials(const double*, int64_t, double*) {}
+
+#else
+
 // The tiles that the iteration `number` of a region of `threads` iterations visits.
 template <class Visit>
 inline void for_each_tile(const Tiling& tiling, int64_t number, int64_t threads, Visit visit) {
@@ -85,12 +94,11 @@ inline void for_each_tile(const Tiling& tiling, int64_t number, int64_t threads,
 }
 
 // Reductions leave pairs {sum, maximum}, which are joined in a fixed order into the GROUPS pairs of a result.
-#ifndef POISSON_BARE
 
 // Device memory for `count` pairs, kept from call to call; null where there is not enough.
-double* partial_results(int64_t count, double* result);
+double* partial_results(int64_t count);
 
-inline void keep_pair(double* partial, int64_t number, double sum, double maximum) {
+inline void keep_pair(double* partial, int64_t number, int64_t, double sum, double maximum, double*) {
     partial[2 * number] = sum;
     partial[2 * number + 1] = maximum;
 }

@@ -24,9 +24,19 @@ inline T node_value(const Local<T>& a, const Rows<T>& rows, const T* f, T old, T
     return M::KIND == RELAX ? relax(rows.centre[i], r, scale) : r;
 }
 
+// The numbers of an operator in packs, made once for a row: out of memory the compiler would fetch them for every pack,
+// because the stores between might change them.
+template <class T>
+struct Weights {
+    Pack<T> x, y, z, c, scale;
+
+    Weights(const Local<T>& a, T scale_)
+        : x(spread(a.weight_x)), y(spread(a.weight_y)), z(spread(a.weight_z)), c(spread(a.c)), scale(spread(scale_)) {}
+};
+
 // What goes to LANES nodes if none of them is on an x face, and their residual.
 template <int DIMENSION, class M, class T>
-inline Pack<T> pack_value(const Local<T>& a, const Rows<T>& rows, const T* f, T scale, int64_t i, Pack<T>& r) {
+inline Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const T* f, int64_t i, Pack<T>& r) {
     // The rows that come from memory and, in 3D, those that come from the next cache. The hardware's own prefetching
     // stops at the end of a page, which is a row or two away.
     prefetch(DIMENSION == 2 ? rows.y_upper + i : rows.z_upper + i, FAR_AHEAD);
@@ -36,17 +46,16 @@ inline Pack<T> pack_value(const Local<T>& a, const Rows<T>& rows, const T* f, T 
     const Pack<T> y_lower = load(rows.y_lower + i), y_upper = load(rows.y_upper + i);
     Pack<T> au;
     if constexpr (DIMENSION == 2) {
-        au = apply_operator(centre, left, right, y_lower, y_upper, spread(a.weight_x), spread(a.weight_y), spread(a.c));
+        au = apply_operator(centre, left, right, y_lower, y_upper, w.x, w.y, w.c);
     } else {
         prefetch(rows.y_upper + i, NEAR_AHEAD);
         prefetch(rows.z_lower + i, NEAR_AHEAD);
         const Pack<T> z_lower = load(rows.z_lower + i), z_upper = load(rows.z_upper + i);
-        au = apply_operator(centre, left, right, y_lower, y_upper, z_lower, z_upper, spread(a.weight_x),
-                            spread(a.weight_y), spread(a.weight_z), spread(a.c));
+        au = apply_operator(centre, left, right, y_lower, y_upper, z_lower, z_upper, w.x, w.y, w.z, w.c);
     }
     if (M::KIND == APPLY) return au;
     r = f ? load(f + i) - au : -au;
-    return M::KIND == RELAX ? relax(centre, r, spread(scale)) : r;
+    return M::KIND == RELAX ? relax(centre, r, w.scale) : r;
 }
 
 template <class M, class T>
@@ -69,10 +78,11 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const T* f, T* out
     const int64_t last = a.nx - 1, last_pack = last / LANES * LANES;
     const T at_first = node_value<DIMENSION, M>(a, rows, f, out[0], scale, 0, sum, maximum);
     const T at_last = node_value<DIMENSION, M>(a, rows, f, out[last], scale, last, sum, maximum);
+    const Weights<T> w(a, scale);
     PackNorms norms;
     const auto end_pack = [&](int64_t i) {
         Pack<T> r = {};
-        Pack<T> value = pack_value<DIMENSION, M>(a, rows, f, scale, i, r);
+        Pack<T> value = pack_value<DIMENSION, M>(w, rows, f, i, r);
         const Pack<T> lane = lane_numbers<T>();
         const auto inside = (lane > T(-i)) & (lane < T(last - i < LANES ? last - i : LANES));
         value = inside ? value : lane == T(last - i) ? spread(at_last) : lane == T(-i) ? spread(at_first) : Pack<T>{};
@@ -83,7 +93,7 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const T* f, T* out
     end_pack(0);
     for (int64_t i = LANES; i < last_pack; i += LANES) {
         Pack<T> r;
-        put<M>(out + i, pack_value<DIMENSION, M>(a, rows, f, scale, i, r));
+        put<M>(out + i, pack_value<DIMENSION, M>(w, rows, f, i, r));
         if (M::NORM) norms.add<T>(r);
     }
     if (last_pack > 0) end_pack(last_pack);

@@ -13,14 +13,14 @@ poisson_status visit(const poisson_operator* operator_, const T* u, const T* f, 
     const T scale = T(omega / operator_->diagonal);
     const Tiling all(POISSON_LOCAL(T, a));
     const int64_t threads = M::NORM ? reduction_threads(all.count()) : all.count();
-    double* partial = M::NORM ? partial_results(threads, result) : nullptr;
+    double* partial = M::NORM ? partial_results(threads) : nullptr;
     if (M::NORM && !partial) return POISSON_OUT_OF_MEMORY;
-    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), scale, threads), (u, f, out, partial)) {
+    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), scale, threads), (u, f, out, partial, result)) {
         const Local<T> local = POISSON_LOCAL(T, a);
         double sum = 0, maximum = 0;
         for_each_tile(Tiling(local), number, threads,
                       [&](const Tile& tile) { visit_tile<DIMENSION, M>(local, tile, u, f, out, scale, sum, maximum); });
-        if (M::NORM) keep_pair(partial, number, sum, maximum);
+        if (M::NORM) keep_pair(partial, number, threads, sum, maximum, result);
     }
     if (M::NORM) join_partials(partial, threads, result);
     return POISSON_SUCCESS;

@@ -63,9 +63,9 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* resul
     POISSON_OPERATOR(T, operator_, a);
     const Tiling all(POISSON_LOCAL(T, a));
     const int64_t threads = reduction_threads(all.count());
-    double* partial = partial_results(threads, result);
+    double* partial = partial_results(threads);
     if (!partial) return POISSON_OUT_OF_MEMORY;
-    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads), (r, partial)) {
+    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads), (r, partial, result)) {
         const Local<T> local = POISSON_LOCAL(T, a);
         double sum = 0, maximum = 0;
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
@@ -73,7 +73,7 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* resul
                 norms_of_row(r + local.row(j, k), tile.first, tile.last, sum, maximum);
             });
         });
-        keep_pair(partial, number, sum, maximum);
+        keep_pair(partial, number, threads, sum, maximum, result);
     }
     join_partials(partial, threads, result);
     return POISSON_SUCCESS;
@@ -114,9 +114,9 @@ poisson_status dot(const poisson_operator* operator_, const T* x, const T* y, do
     POISSON_OPERATOR(T, operator_, a);
     const Tiling all(POISSON_LOCAL(T, a));
     const int64_t threads = reduction_threads(all.count());
-    double* partial = partial_results(threads, result);
+    double* partial = partial_results(threads);
     if (!partial) return POISSON_OUT_OF_MEMORY;
-    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads), (x, y, partial)) {
+    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads), (x, y, partial, result)) {
         const Local<T> local = POISSON_LOCAL(T, a);
         double total = 0;
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
@@ -127,7 +127,7 @@ poisson_status dot(const poisson_operator* operator_, const T* x, const T* y, do
                 total += weight * dot_of_row(local, x + row, y + row, tile.first, tile.last);
             });
         });
-        keep_pair(partial, number, total, 0);
+        keep_pair(partial, number, threads, total, 0, result);
     }
     join_partials(partial, threads, result);
     return POISSON_SUCCESS;

@@ -54,7 +54,7 @@ def verify(case: Case, refine: int | None = None) -> Report:
 
 
 def _compare(case: Case) -> Report:
-    """Every available backend and both loops against scipy.sparse."""
+    """Every available backend and every loop against scipy.sparse."""
     reference.require_size(Discretisation(case.problem).operator)
     discretisation = Discretisation(case.problem).balanced(np)
     log.info("direct solution with scipy.sparse")

@@ -22,13 +22,17 @@ class HipError(Exception):
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes: registers of a lane and of a wavefront, LDS of a block and scratch of a lane in bytes."""
+    """What a kernel takes: registers of a lane and of a wavefront, LDS of a block and scratch of a lane in bytes.
+
+    A vector register is spilled to scratch, which is memory; a scalar register to a lane of a vector register.
+    """
 
     vector_registers: int
     scalar_registers: int
     shared_bytes: int
     scratch_bytes: int
     spilled_registers: int
+    spilled_scalars: int
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ def parse_resources(remarks: str) -> dict[str, Resources]:
             scalar_registers=int(values["SGPRs"]),
             shared_bytes=int(values["LDS Size"]),
             scratch_bytes=int(values["ScratchSize"]),
-            spilled_registers=int(values["SGPRs Spill"]) + int(values["VGPRs Spill"]),
+            spilled_registers=int(values["VGPRs Spill"]),
+            spilled_scalars=int(values["SGPRs Spill"]),
         )
         for name, values in found.items()
     }

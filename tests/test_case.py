@@ -35,7 +35,7 @@ def test_meaning() -> None:
     assert problem.f == parse("x*y", 2)
     assert problem.exact == parse("x + y", 2)
     assert (problem.c, problem.initial, problem.title) == (0.0, Expression.constant(0.0), "Good")
-    assert case.solver == SolverSettings("jacobi", None, "fused", 1e-8, 0.0, "rms", 200_000, 0)
+    assert case.solver == SolverSettings("jacobi", None, "blocked", 1e-8, 0.0, "rms", 200_000, 0)
     assert case.run == RunSettings("auto", "float64", 0)
     assert case.output == OutputSettings(Path("case.h5"), ("u",), 2)
 
@@ -174,7 +174,10 @@ def test_overrides() -> None:
         ("equation.f.file=3", "--set equation.f.file: equation.f is not a table"),
         ("solver.rtol=-1", "--set solver.rtol: -1; allowed: a number >= 0"),
         ("solver.rtol=", '--set solver.rtol: ""; allowed: a number >= 0'),
-        ("solver.loop=fusd", '--set solver.loop: "fusd"; allowed: "fused" or "staged"; did you mean \'fused\'?'),
+        (
+            "solver.loop=fusd",
+            '--set solver.loop: "fusd"; allowed: "blocked", "fused" or "staged"; did you mean \'fused\'?',
+        ),
         ("solver.rtl=1", f"--set solver.rtl: unknown key; allowed: {SOLVER_KEYS}; did you mean 'rtol'?"),
         ("boundary.x_lower={ dirichlet = true }", f"--set boundary.x_lower.dirichlet: true; allowed: {FACE_DATA}"),
         ("equation.f=1\n[solver]", "equation.f: \"1\\n[solver]\"; unexpected '[' at column 3"),
@@ -217,7 +220,7 @@ def test_the_resolved_text() -> None:
         "[parameters]\nk = 3.0\n\n"
         "[domain]\nlower = [0.0, 0.0]\nupper = [1.0, 2.0]\nshape = [9, 17]\n\n"
         '[boundary]\nx_lower = { dirichlet = 0.0 }\nx_upper = { neumann = "k*y" }\ny = "periodic"\n\n'
-        '[solver]\nmethod = "jacobi"\nloop = "fused"\nrtol = 1e-08\natol = 0.0\nnorm = "rms"\n'
+        '[solver]\nmethod = "jacobi"\nloop = "blocked"\nrtol = 1e-08\natol = 0.0\nnorm = "rms"\n'
         "max_iterations = 200000\ncheck_every = 0\n\n"
         '[run]\nbackend = "auto"\nprecision = "float64"\nthreads = 0\ninitial = 0.0\n\n'
         '[output]\nfile = "case.h5"\nfields = ["u"]\norder = 2\n'

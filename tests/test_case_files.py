@@ -15,6 +15,7 @@ from poisson.boundary import Kind
 from poisson.case import OutputSettings, SolverSettings, from_mapping, load
 from poisson.expressions import Expression
 from poisson.grid import Grid
+from poisson.solvers.jacobi import LOOPS
 
 ROOT = Path(__file__).resolve().parent.parent
 CASES = sorted((ROOT / "cases").glob("*.toml"))
@@ -37,7 +38,7 @@ def test_there_are_cases_of_every_kind(cases: Path) -> None:
     assert len(loaded) >= 10
     assert {case.problem.grid.dimension for case in loaded.values()} == {2, 3}
     assert {face.kind for case in loaded.values() for face in case.problem.faces} == set(Kind)
-    assert {case.solver.loop for case in loaded.values()} == {"fused", "staged"}
+    assert {case.solver.loop for case in loaded.values()} == set(LOOPS)
     assert {case.run.precision for case in loaded.values()} == {"float32", "float64"}
     assert {name for name, case in loaded.items() if case.problem.singular} == {"periodic_2d", "singular_neumann"}
     assert [name for name, case in loaded.items() if case.problem.exact is None] == ["source_from_file"]
@@ -97,5 +98,5 @@ def test_the_exact_solutions_solve_their_cases(cases: Path, path: Path) -> None:
 def test_the_example_of_the_documentation() -> None:
     case = load(ROOT / "cases" / "unit_square.toml")
     assert case.problem.grid == Grid((0.0, 0.0), (1.0, 1.0), (129, 129), (False, False))
-    assert case.solver == SolverSettings("jacobi", 1.0, "fused", 1e-8, 0.0, "rms", 200_000, 0)
-    assert case.output == OutputSettings(Path("unit_square.h5"), ("u", "f", "residual", "error"))
+    assert case.solver == SolverSettings("jacobi", 1.0, "blocked", 1e-8, 0.0, "rms", 200_000, 0)
+    assert case.output == OutputSettings(Path("unit_square.h5"), ("u", "f", "residual", "error"), 2)

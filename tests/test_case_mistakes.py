@@ -185,7 +185,7 @@ WRONG: list[tuple[str, str | None, str]] = [
     (
         "solver.loop",
         '"stagd"',
-        'solver.loop: "stagd"; allowed: "fused" or "staged"; did you mean \'staged\'?',
+        'solver.loop: "stagd"; allowed: "blocked", "fused" or "staged"; did you mean \'staged\'?',
     ),
     ("solver.rtol", "-1e-8", "solver.rtol: -1e-08; allowed: a number >= 0"),
     ("solver.rtol", '"1e-8"', 'solver.rtol: "1e-8"; allowed: a number >= 0'),
@@ -317,7 +317,7 @@ def test_several_mistakes_at_once_in_the_order_of_the_tables() -> None:
         [run]
         initial = { fil = "u.npy" }
     """
-    loop = '"fusd"; allowed: "fused" or "staged"; did you mean \'fused\'?'
+    loop = '"fusd"; allowed: "blocked", "fused" or "staged"; did you mean \'fused\'?'
     assert mistakes_of(text) == (
         "equation.F: unknown key; allowed: f, c, exact; did you mean 'f'?",
         "equation.exact: \"sinn(x)\"; unknown name 'sinn' at column 1; did you mean 'sin'?",

@@ -194,6 +194,26 @@ def test_marches_and_pencils_of_any_length(monkeypatch: pytest.MonkeyPatch) -> N
     gpu_derivative.derivative.cache_clear()
 
 
+def test_many_short_marches(backend: Backend) -> None:
+    """Order 2 on planes with more rows than a block has: CUDA 13.0 made the marches of the gradient too long."""
+    for shape in ((33, 301), (100, 130)):
+        agree(backend, Differences(shape, SPACING[:2], (False, False), 2))
+
+
+def test_blocks_fit_the_rows() -> None:
+    """As long as the longest where no thread is spared by a shorter one."""
+
+    def block(nx: int, axis: int) -> tuple[int, int]:
+        differences = Differences((nx, 400, 400), SPACING, (True,) * 3, 8)
+        shape = gpu_derivative.derivative(differences, axis, "march", nx, np.dtype(np.float64)).shape
+        return shape.block_x, shape.block_y
+
+    sizes = (512, 1024, 300, 256, 64, 9)
+    assert [block(nx, 0) for nx in sizes] == [*((128, 1),) * 2, (32, 4), (128, 1), (32, 4), (32, 4)]
+    for axis in (1, 2):
+        assert [block(nx, axis) for nx in sizes] == [*((256, 1),) * 2, (32, 8), (128, 2), (32, 8), (32, 8)]
+
+
 def test_the_order_of_threads_does_not_matter() -> None:
     from tests.emulation import Order
 

@@ -18,7 +18,7 @@ from poisson.backends import tuned
 from poisson.backends.choice import ShapeChoice
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.runtime import Kernel
-from poisson.backends.shapes import DEFAULTS, KINDS, MAX_BLOCKS, Shape, nearest
+from poisson.backends.shapes import DEFAULTS, ENOUGH_BLOCKS, KINDS, MAX_BLOCKS, SHORTEST_MARCH, Shape, nearest
 from poisson.backends.tuned import Device, Measured, Setting, read, size_class, write
 from poisson.boundary import Rule
 from poisson.case import load
@@ -38,7 +38,7 @@ DEVICE = Device("a GPU, HIP 6", "1.2", "0123")
 CHOSEN = {"sweep": Shape(64, 2, 8, 2), "laplacian": Shape(32, 8, 1)}
 TABLE = {
     Setting("float64", 2, "2^9"): Measured("2026-03-04", CHOSEN),
-    Setting("float32", 3, "2^27"): Measured("2026-03-05", {"sweeps": Shape(32, 4, 64, depth=3, rows=2, strip=64)}),
+    Setting("float32", 3, "2^27"): Measured("2026-03-05", {"sweeps": Shape(32, 4, 64, depth=3, rows=2, strip=4 << 20)}),
 }
 
 
@@ -63,7 +63,7 @@ def test_every_architecture_has_a_shape_of_every_kind() -> None:
 def test_an_unknown_architecture_takes_the_defaults_of_its_vendor(architecture: str, found: str) -> None:
     assert nearest(architecture) == found
     choice = ShapeChoice(architecture, "float64", {})
-    large = on_cube((4096, 4096))
+    large = on_cube((20_000, 20_000))
     assert choice.of("sweep", large) == DEFAULTS[found]["sweep", 2]
     note = "" if architecture == found else f", none for {architecture}"
     assert choice.origin(large) == f"defaults for {found}{note}"
@@ -91,6 +91,21 @@ def test_a_small_grid_has_short_marches_by_default() -> None:
     full = DEFAULTS["sm_90"]["sweep_norm", 2]
     assert choice.of("sweep_norm", on_cube((2000, 2000))) == full
     assert choice.of("sweep_norm", on_cube((100, 100))) == dataclasses.replace(full, march=1, unroll=1, resident=1)
+
+
+@pytest.mark.parametrize("kind", ["laplacian", "sweep"])
+def test_a_march_is_shorter_where_blocks_are_few(kind: str) -> None:
+    """The march of a norm is not: there each block has its price."""
+    choice = ShapeChoice("sm_90", "float64", {})
+    full = DEFAULTS["sm_90"][kind, 3]
+    nodes = full.block_x * full.block_y * full.march * 2
+    marches = {}
+    for blocks in (2 * ENOUGH_BLOCKS, ENOUGH_BLOCKS, ENOUGH_BLOCKS // 2, ENOUGH_BLOCKS // 8):
+        a = Operator((nodes, blocks // 4, 4), (1.0,) * 3, 0.0, (Rule.WRAP,) * 6)
+        marches[blocks] = choice.of(kind, a).march
+        assert choice.of(kind, a) == dataclasses.replace(full, march=marches[blocks])
+        assert choice.of("sweep_norm", a) == DEFAULTS["sm_90"]["sweep_norm", 3]
+    assert list(marches.values()) == [full.march, full.march, full.march // 2, SHORTEST_MARCH]
 
 
 def test_a_long_thin_grid_has_a_long_march_whatever_was_measured() -> None:
@@ -249,7 +264,9 @@ def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", ["laplacian", "sweep", "sweep_norm"])
 def test_the_fastest_shape_wins(kind: str) -> None:
     # Fast with one row of 128 threads, and then with a march of 2.
-    backend = Scripted(lambda shape: 1.0 - shape.block_x / 256 + (shape.block_y - 1 + abs(shape.march - 2)) / 8)
+    backend = Scripted(
+        lambda shape: 0.5 + abs(shape.block_x / 128 - 1) + (shape.block_y - 1 + abs(shape.march - 2)) / 8
+    )
     start = backend.shapes.of(kind, OPERATOR)
     found = search(backend, kind)
     assert found.start == start

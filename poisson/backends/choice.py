@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from poisson.backends.shapes import DEFAULTS, MAX_BLOCKS, SMALL_GRID, Shape, nearest
+import numpy as np
+
+from poisson.backends.shapes import (
+    DEFAULTS,
+    ENOUGH_BLOCKS,
+    MAX_BLOCKS,
+    SHORTEST_MARCH,
+    SMALL_GRID,
+    Shape,
+    nearest,
+)
 from poisson.backends.tuned import Setting, Table
 from poisson.discretisation import Operator
 
@@ -42,11 +52,20 @@ class ShapeChoice:
         """The built-in shape for the architecture and the size of the grid."""
         shape = DEFAULTS[nearest(self._architecture)][kind, operator.dimension]
         if operator.unknowns >= SMALL_GRID:
-            return shape
+            return self._filling(shape, operator) if kind in ("laplacian", "sweep") else shape
         if kind == "sweeps":
             # A pass of several sweeps would repeat too much of its work on a shorter march.
             return replace(shape, march=min(shape.march, 16))
         return replace(shape, march=1, unroll=1, resident=1)
+
+    def _filling(self, shape: Shape, operator: Operator) -> Shape:
+        """A shape of so many blocks that the last round of them, which leaves much of the device idle, matters little."""
+        width = 16 // np.dtype(self._dtype).itemsize
+        nodes = shape.block_x * shape.block_y * width
+        march = shape.march
+        while march > SHORTEST_MARCH and operator.unknowns < ENOUGH_BLOCKS * nodes * march:
+            march //= 2
+        return replace(shape, march=march)
 
     def origin(self, operator: Operator) -> str:
         """Where the shapes for an operator come from, in words."""

@@ -20,7 +20,7 @@ from poisson.backends import gpu_derivative
 from poisson.backends.base import Array, Backend, Derivative, Reduction, Slab
 from poisson.backends.choice import ShapeChoice
 from poisson.backends.runtime import Event, Kernel, Runtime
-from poisson.backends.shapes import MAX_BLOCKS, PEAK_SHAPE, VECTOR_SHAPE, Shape
+from poisson.backends.shapes import MAX_BLOCKS, PEAK_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.tuned import Device, Table
 from poisson.boundary import FACE_NAMES, Rule
 from poisson.differences import Differences
@@ -29,8 +29,8 @@ from poisson.errors import ResourceError
 from poisson.grid import slabs
 from poisson.transfer import Transfer
 
-ROW_ALIGNMENT = 16
-"""Rows start at multiples of this many values, so that 16-byte accesses stay aligned for every size."""
+ROW_BYTES = 256
+"""Rows start at multiples of this: 16-byte accesses stay aligned for every size, and rows begin with a cache line."""
 
 CHAINS = 8
 """Chains of multiply-adds in a thread of the yardstick of arithmetic, as in peak.hip."""
@@ -81,7 +81,8 @@ class GpuBackend(Backend):
     # ---- memory
 
     def empty(self, array_shape: tuple[int, ...]) -> Array:
-        pitch = -(-array_shape[-1] // ROW_ALIGNMENT) * ROW_ALIGNMENT
+        multiple = ROW_BYTES // self.dtype.itemsize
+        pitch = -(-array_shape[-1] // multiple) * multiple
         padded = (*array_shape[:-1], pitch)
         flat = self._runtime.allocate(int(np.prod(padded, dtype=np.int64)), self.dtype)
         return flat.reshape(padded)[..., : array_shape[-1]]
@@ -227,13 +228,13 @@ class GpuBackend(Backend):
         self._launch("vectors", "update", VECTOR_SHAPE, None, grid, arguments, _source(f))
 
     def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
-        grid, rows = self._row_grid(r)
-        self._reduce("vectors", "norm", VECTOR_SHAPE, None, grid, (r, *rows), result)
+        grid, rows = self._row_grid(r, REDUCTION_SHAPE)
+        self._reduce("vectors", "norm", REDUCTION_SHAPE, None, grid, (r, *rows), result)
 
     def dot(self, operator: Operator, x: Array, y: Array, result: Reduction) -> None:
-        grid, (nx, rows, pitch) = self._row_grid(x)
+        grid, (nx, rows, pitch) = self._row_grid(x, REDUCTION_SHAPE)
         arguments = (x, y, nx, np.int32(operator.shape[1]), rows, pitch)
-        self._reduce("vectors", "dot", VECTOR_SHAPE, operator, grid, arguments, result)
+        self._reduce("vectors", "dot", REDUCTION_SHAPE, operator, grid, arguments, result)
 
     def fill(self, x: Array, value: float) -> None:
         grid, rows = self._row_grid(x)
@@ -263,7 +264,7 @@ class GpuBackend(Backend):
     # ---- first derivatives
 
     def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
-        self._derivative(gpu_derivative.VARIANTS[0], differences, axis, u, out)
+        self._derivative(gpu_derivative.DEFAULTS[axis], differences, axis, u, out)
 
     def derivative_variants(self) -> Mapping[str, Derivative]:
         return {name: partial(self._derivative, name) for name in gpu_derivative.VARIANTS}
@@ -420,11 +421,10 @@ class GpuBackend(Backend):
         weights = (*operator.weights, 0.0)[:3]
         return (*_sizes(operator), self._pitch(u), *(self._real(value) for value in (*weights, operator.c)))
 
-    def _row_grid(self, array: Array) -> tuple[tuple[int, int, int], tuple[Any, Any, Any]]:
+    def _row_grid(self, array: Array, shape: Shape = VECTOR_SHAPE) -> tuple[tuple[int, int, int], tuple[Any, Any, Any]]:
         """The blocks that visit every row, and the arguments nx, rows, pitch."""
         nx = array.shape[-1]
         rows = array.size // nx
-        shape = VECTOR_SHAPE
         grid = (
             _blocks(nx, self._width * shape.block_x),
             min(_blocks(rows, shape.block_y * shape.march), MAX_BLOCKS),
@@ -436,7 +436,7 @@ class GpuBackend(Backend):
         columns = _blocks(operator.shape[0], self._width * shape.block_x)
         if operator.dimension == 2:
             return columns, _blocks(operator.shape[1], shape.block_y * shape.march), 1
-        return columns, *_strips(operator, shape, shape.block_y)
+        return columns, *_strips(operator, shape, shape.block_y, self.dtype.itemsize)
 
     def _blocked_grid(self, operator: Operator, shape: Shape) -> tuple[int, int, int]:
         """The blocks of a pass of several sweeps: what a group of lanes owns of its strip, kernels/blocked.hip says."""
@@ -444,7 +444,7 @@ class GpuBackend(Backend):
         columns = _blocks(operator.shape[0], shape.block_x * self._width - 2 * halo)
         if operator.dimension == 2:
             return _blocks(columns, shape.block_y), _blocks(operator.shape[1], shape.march), 1
-        return columns, *_strips(operator, shape, shape.block_y * shape.rows)
+        return columns, *_strips(operator, shape, shape.block_y * shape.rows, self.dtype.itemsize)
 
     def _transfer_tables(self, transfer: Transfer) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The tables of (restrict, prolong_add) on the device: index and weight of each axis; z repeats y in 2D."""
@@ -478,11 +478,14 @@ def _or_null(array: Array | None) -> Any:
     return np.uint64(0) if array is None else array
 
 
-def _strips(operator: Operator, shape: Shape, lines: int) -> tuple[int, int]:
+def _strips(operator: Operator, shape: Shape, lines: int, itemsize: int) -> tuple[int, int]:
     """Blocks of `lines` lines in a strip along y, and bands along z in all strips together."""
     blocks = _blocks(operator.shape[1], lines)
-    in_strip = min(blocks, max(1, shape.strip // lines)) if shape.strip else blocks
-    return in_strip, _blocks(operator.shape[2], shape.march) * _blocks(blocks, in_strip)
+    line = operator.shape[0] * itemsize
+    bands = _blocks(operator.shape[2], shape.march)
+    fewest = _blocks(blocks, max(1, MAX_BLOCKS // bands))
+    in_strip = min(blocks, max(fewest, shape.strip // (line * lines))) if shape.strip else blocks
+    return in_strip, bands * _blocks(blocks, in_strip)
 
 
 def _blocks(items: int, each: int) -> int:

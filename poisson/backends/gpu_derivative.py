@@ -13,11 +13,15 @@ from poisson.backends.shapes import Shape
 from poisson.differences import Differences
 
 VARIANTS = ("march", "pencil", "wide pencil")
-"""The forms of `derivative`. The first is the one that the operation takes; docs/kernels.md explains them."""
+"""The forms of `derivative`; docs/kernels.md explains them."""
+DEFAULTS = ("march", "wide pencil", "march")
+"""The form that the operation takes along x, y and z."""
 
-MARCH_ALONG_X = Shape(64, 4, 1)
-MARCH = Shape(32, 4, 64, 3, 5)
-GRADIENT = Shape(32, 4, 32, 3)
+MARCH_ALONG_X = Shape(128, 1, 4, 4, 10)
+MARCH = Shape(256, 1, 128, 3, 3)
+GRADIENT = Shape(32, 4, 32, 1, 5)
+LEAST_BLOCK_X = 32
+"""Threads along x that a block has at least when its rows are short."""
 
 PENCIL_NODES = 64
 """Nodes of a pencil, as in the seed."""
@@ -25,6 +29,10 @@ PENCILS = {"pencil": 4, "wide pencil": 32}
 """Pencils of a block, as in the seed."""
 PENCIL_THREADS = 8
 """Threads of a block of wide pencils along the direction that they march in."""
+PENCIL_LOADS = 8
+"""Loads of a thread that the compiler takes together when a block fetches its pencils."""
+PENCIL_RESIDENT = 8
+"""Blocks of wide pencils across rows that a multiprocessor must be able to hold."""
 
 FULL_DEVICE = 1 << 17
 """Threads below which a device is not full: a march is then shorter."""
@@ -119,9 +127,19 @@ def gradient(differences: Differences, pitch: int, dtype: np.dtype[Any], shape: 
 
 
 def _march(differences: Differences, axis: int, width: int) -> Shape:
+    packs = _blocks(differences.shape[0], width)
     if axis == 0:
-        return MARCH_ALONG_X
-    return _filling(MARCH, math.prod(differences.shape) // width)
+        return _fitting(MARCH_ALONG_X, packs)
+    return _filling(_fitting(MARCH, packs), math.prod(differences.shape) // width)
+
+
+def _fitting(shape: Shape, packs: int) -> Shape:
+    """A shape of as many threads with shorter blocks, where rows of so many packs then have fewer threads to spare."""
+    lengths = [shape.block_x]
+    while lengths[-1] > LEAST_BLOCK_X:
+        lengths.append(lengths[-1] // 2)
+    block_x = min(lengths, key=lambda length: _blocks(packs, length) * length)
+    return replace(shape, block_x=block_x, block_y=shape.block_y * shape.block_x // block_x)
 
 
 def _filling(shape: Shape, packs: int) -> Shape:
@@ -134,7 +152,8 @@ def _pencil(variant: str, axis: int, width: int) -> Shape:
     pencils = PENCILS[variant]
     along_x, across = (PENCIL_NODES, pencils) if axis == 0 else (pencils, PENCIL_NODES)
     threads = across if variant == "pencil" else PENCIL_THREADS
-    return Shape(along_x // width, threads, across // threads)
+    shape = Shape(along_x // width, threads, across // threads, PENCIL_LOADS)
+    return replace(shape, resident=PENCIL_RESIDENT) if variant != "pencil" and axis > 0 else shape
 
 
 def _weights(differences: Differences, dtype: np.dtype[Any]) -> tuple[str, ...]:

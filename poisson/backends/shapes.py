@@ -29,7 +29,8 @@ class Shape:
     rows : int
         Neighbouring lines along y of a group of 32 threads, in a pass of several sweeps.
     strip : int
-        Lines along y that are done from the first plane to the last before the next ones are begun, in 3D; 0: all.
+        In 3D, bytes of that part of a plane that is done from the first plane to the last before the next part is
+        begun; 0: whole planes.
     """
 
     block_x: int
@@ -49,16 +50,19 @@ several sweeps in a pass."""
 Shapes = Mapping[tuple[str, int], Shape]
 """Shapes by kind of kernel and dimension."""
 
+_STRIP = 2 << 20
+"""A few such planes of every array fit in the cache of the device."""
+
 _HOPPER: Shapes = MappingProxyType(
     {
         ("laplacian", 2): Shape(64, 2, 4, 4),
-        ("laplacian", 3): Shape(32, 4, 16, 1),
+        ("laplacian", 3): Shape(32, 8, 8, resident=6, strip=_STRIP),
         ("sweep", 2): Shape(64, 2, 4, 4),
-        ("sweep", 3): Shape(32, 4, 16, 4, 5),
-        ("sweep_norm", 2): Shape(128, 2, 32, 2, 4),
-        ("sweep_norm", 3): Shape(32, 4, 32, 1),
+        ("sweep", 3): Shape(32, 8, 8, resident=3, strip=_STRIP),
+        ("sweep_norm", 2): Shape(256, 1, 64, unroll=2, resident=4),
+        ("sweep_norm", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
         ("sweeps", 2): Shape(32, 4, 128, unroll=2, depth=6),
-        ("sweeps", 3): Shape(32, 1, 24, depth=2, rows=5),
+        ("sweeps", 3): Shape(32, 2, 24, depth=2, rows=4),
     }
 )
 """The fastest shapes found on an H200; docs/performance.md has the numbers."""
@@ -89,6 +93,8 @@ DEFAULTS: Mapping[str, Shapes] = MappingProxyType(
 """The shapes for each architecture."""
 
 VECTOR_SHAPE = Shape(32, 8, 8)
+REDUCTION_SHAPE = Shape(32, 8, 64, 4)
+"""Of norm and dot: fewer blocks, because each pays for its part of the reduction."""
 PEAK_SHAPE = Shape(256, 1, 512, 16)
 """Of the yardstick of arithmetic; `march` is the length of its chains."""
 
@@ -97,6 +103,11 @@ MAX_BLOCKS = 65535
 
 SMALL_GRID = 1 << 20
 """With fewer unknowns a device would not be full: a thread then visits one node along the slowest axis."""
+
+ENOUGH_BLOCKS = 8192
+"""With fewer blocks the march of a Laplacian or a sweep is shortened …"""
+SHORTEST_MARCH = 4
+"""… but not below this."""
 
 
 def nearest(architecture: str) -> str:

@@ -28,7 +28,7 @@ from poisson.kernels import digest
 FORMAT = 1
 FOLDER_VARIABLE = "POISSON_CACHE_DIR"
 """An environment variable that names another cache folder."""
-MOST = 1 << 16
+MOST = 1 << 24
 """No number in a shape is larger."""
 MAY_BE_ZERO = ("strip",)
 MOST_THREADS = 1024

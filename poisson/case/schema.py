@@ -116,9 +116,7 @@ class Boundary(Table):
 class Solver(Table):
     method: Literal["jacobi"] = Field(default="jacobi", description='"jacobi"')
     omega: Annotated[Real, Field(gt=0.0, le=1.0)] | None = Field(default=None, description="a number > 0 and <= 1")
-    loop: Literal["blocked", "fused", "staged"] = Field(
-        default="blocked", description='"blocked", "fused" or "staged"'
-    )
+    loop: Literal["blocked", "fused", "staged"] = Field(default="blocked", description='"blocked", "fused" or "staged"')
     rtol: Annotated[Real, Field(ge=0.0)] = Field(default=1e-8, description="a number >= 0")
     atol: Annotated[Real, Field(ge=0.0)] = Field(default=0.0, description="a number >= 0")
     norm: Literal["rms", "max"] = Field(default="rms", description='"rms" or "max"')

@@ -19,7 +19,7 @@ class SolverSettings:
     omega : float or None
         Damping, 0 < ω ≤ 1. None: the solver chooses (1 where plain Jacobi converges, less where it does not).
     loop : str
-        ``fused`` or ``staged``.
+        ``blocked``, ``fused`` or ``staged``.
     rtol : float
         Tolerance on the residual norm, relative to the norm of f with its face terms, ≥ 0.
     atol : float

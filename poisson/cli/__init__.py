@@ -233,5 +233,3 @@ def _nearest(word: str, names: Sequence[str]) -> str:
 
 def _one_of(names: Sequence[str]) -> str:
     return f"there is {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else f"there is only {names[0]}"
-
-

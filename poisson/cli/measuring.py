@@ -173,8 +173,8 @@ def bench_derivative(
       --csv FILE        write the rows as comma-separated values
       --plot FILE       draw the figure (PNG); needs matplotlib
 
-    The function is a sine along the axis of the derivative, one wave on a periodic unit interval. A derivative moves two
-    values for each node, the gradient one more than there are axes. docs/kernels.md explains the forms.
+    The function is a sine along the axis of the derivative, one wave on a periodic unit interval. A derivative moves
+    two values for each node, the gradient one more than there are axes. docs/kernels.md explains the forms.
 
     Examples:
       python -m poisson bench derivative --n=64 --precision=float32

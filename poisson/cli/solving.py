@@ -169,5 +169,3 @@ def _grids(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) >= 2):
         raise UsageError(f"--refine {text}: a whole number of grids is needed, at least 2")
     return int(text)
-
-

@@ -16,6 +16,7 @@ EXIT_OFF = 1
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 
+
 class UsageError(PoissonError):
     """The command line is not one of those in the help."""
 

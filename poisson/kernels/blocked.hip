@@ -1,7 +1,7 @@
 // Several Jacobi sweeps in one pass over memory: sweeps.
 //
-// A group of 32 lanes owns a strip of nodes along x (in 3D: on ROWS lines along y) and marches along the slowest axis (y
-// in 2D, z in 3D). Sweep t + 1 works one step behind sweep t: when a plane of u arrives, each sweep can do one more
+// A group of 32 lanes owns a strip of nodes along x (in 3D: on ROWS lines along y) and marches along the slowest axis
+// (y in 2D, z in 3D). Sweep t + 1 works one step behind sweep t: when a plane of u arrives, each sweep can do one more
 // plane, and the last one's is stored. So u is read once and written once for DEPTH sweeps. Everything between lives in
 // registers: a lane has WIDTH neighbouring nodes of each line, its neighbours along x come from the next lanes, those
 // along y are lines of its own, and of each sweep two planes are kept. Groups share nothing and wait for nobody; the
@@ -73,7 +73,7 @@ template <bool EDGE, bool NORM>
 __device__ __forceinline__ void march(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,
                                       int nx, int ny, int nz, index_t pitch, real weight_x, real weight_y,
                                       real weight_z, real c, real scale, int strip, int row, int first, int last,
-                                      Slots& slots, double& sum, double& maximum) {
+                                      Slots& slots, Norms& norms) {
     const int slowest = DIMENSION == 2 ? ny : nz;
     const index_t stride = DIMENSION == 2 ? pitch : pitch * ny;
     const int lane = threadIdx.x;
@@ -93,16 +93,20 @@ __device__ __forceinline__ void march(const real* __restrict__ u, const real* __
         line[l] = DIMENSION == 2 ? 0 : image(row + l - DEPTH, ny, RULE_YL, RULE_YU);
         if (DIMENSION == 3 && is_fixed(line[l], ny, RULE_YL, RULE_YU)) fixed_lines |= 1u << l;
     }
-    // Plane s of u, and the plane of f that the first sweep needs beside it.
+    // Plane s of u, and the plane of f that the first sweep needs beside it. In 3D, where a march is short, no more
+    // than is needed; in 2D the branches would cost more than they save.
     const auto ask_for = [&](int s) {
-        const real* const u_plane = u + stride * image(s, slowest, RULE_SL, RULE_SU);
-        const real* const f_plane = f + stride * image(s - 1, slowest, RULE_SL, RULE_SU);
+        if (DIMENSION == 2 || s < last + DEPTH) {
+            const bool source_too = SOURCE && (DIMENSION == 2 || s > first - DEPTH + 1);
+            const real* const u_plane = u + stride * image(s, slowest, RULE_SL, RULE_SU);
+            const real* const f_plane = f + stride * image(s - 1, slowest, RULE_SL, RULE_SU);
 #pragma unroll
-        for (int l = 0; l < LINES(0); ++l) {
-            const index_t row_at = DIMENSION == 2 ? 0 : (index_t)line[l] * (int)pitch;
-            fill_slot<EDGE>(slots.u[SLOT(s, U_SLOTS)][l][lane], u_plane + row_at, place);
-            if (SOURCE && l >= BESIDE && l < LINES(0) - BESIDE)
-                fill_slot<EDGE>(slots.f[SLOT(s - 1, F_SLOTS)][l - BESIDE][lane], f_plane + row_at, place);
+            for (int l = 0; l < LINES(0); ++l) {
+                const index_t row_at = DIMENSION == 2 ? 0 : (index_t)line[l] * (int)pitch;
+                fill_slot<EDGE>(slots.u[SLOT(s, U_SLOTS)][l][lane], u_plane + row_at, place);
+                if (source_too && l >= BESIDE && l < LINES(0) - BESIDE)
+                    fill_slot<EDGE>(slots.f[SLOT(s - 1, F_SLOTS)][l - BESIDE][lane], f_plane + row_at, place);
+            }
         }
         copies_committed();
     };
@@ -122,12 +126,14 @@ __device__ __forceinline__ void march(const real* __restrict__ u, const real* __
 #pragma unroll
         for (int t = 0; t < DEPTH; ++t) {
             const int own_plane = s - t - 1;
-            const bool fixed_plane =
-                is_fixed(image(own_plane, slowest, RULE_SL, RULE_SU), slowest, RULE_SL, RULE_SU);
-            Pack relaxed[LINES(0)];
+            const bool fixed_plane = is_fixed(image(own_plane, slowest, RULE_SL, RULE_SU), slowest, RULE_SL, RULE_SU);
+            // The planes that this sweep owes the later ones. Before and behind them it would compute for nobody.
+            const bool wanted =
+                DIMENSION == 2 || (own_plane > first - (DEPTH - t) && own_plane < last + (DEPTH - 1 - t));
+            Pack relaxed[LINES(0)] = {};
 #pragma unroll
-            for (int l = 0; l < LINES(t + 1); ++l) {
-                const int own = l + BESIDE;           // the same line, counted among those of the sweep before
+            for (int l = 0; wanted && l < LINES(t + 1); ++l) {
+                const int own = l + BESIDE;              // the same line, counted among those of the sweep before
                 const int start = l + BESIDE * (t + 1);  // and among those of the initial iterate
                 const Pack& middle = centre[t][own];
                 const bool fixed_line = fixed_plane || (fixed_lines >> start & 1u);
@@ -150,10 +156,8 @@ __device__ __forceinline__ void march(const real* __restrict__ u, const real* __
                     const real r = fixed_line || fixed_node[n] ? (real)0 : source.node[n] - au;
                     relaxed[l].node[n] = relax(middle.node[n], r, scale);
                     if (NORM && t == DEPTH - 1) {
-                        if (owned && column + n < nx && (DIMENSION == 2 || row + l < ny) && s - DEPTH >= first) {
-                            sum += (double)r * (double)r;
-                            maximum = larger(maximum, r < 0 ? -(double)r : (double)r);
-                        }
+                        if (owned && column + n < nx && (DIMENSION == 2 || row + l < ny) && s - DEPTH >= first)
+                            norms.add(r);
                     }
                 }
             }
@@ -169,7 +173,8 @@ __device__ __forceinline__ void march(const real* __restrict__ u, const real* __
             real* const to = out + stride * (s - DEPTH) + column;
 #pragma unroll
             for (int l = 0; l < ROWS; ++l) {
-                if (DIMENSION == 2 || row + l < ny) store_streaming(to + pitch * (DIMENSION == 2 ? 0 : row + l), upper[l]);
+                if (DIMENSION == 2 || row + l < ny)
+                    store_streaming(to + pitch * (DIMENSION == 2 ? 0 : row + l), upper[l]);
             }
         }
     }
@@ -189,17 +194,16 @@ __device__ __forceinline__ void sweeps(const real* __restrict__ u, const real* _
     const int first = band * MARCH;
     const int last = first + MARCH < slowest ? first + MARCH : slowest;
     __shared__ Slots slots[BLOCK_Y];
-    double sum = 0;
-    double maximum = 0;
+    Norms norms;
     if (strip + HALO < nx && (DIMENSION == 2 || row < ny)) {
         if (strip <= 0 || strip + STRIP >= nx)
             march<true, NORM>(u, f, out, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, scale, strip, row, first,
-                              last, slots[threadIdx.y], sum, maximum);
+                              last, slots[threadIdx.y], norms);
         else
             march<false, NORM>(u, f, out, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, scale, strip, row, first,
-                               last, slots[threadIdx.y], sum, maximum);
+                               last, slots[threadIdx.y], norms);
     }
-    if (NORM) reduce_grid(sum, maximum, partial, result);
+    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result);
 }
 
 KERNEL poisson_sweeps(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out, int nx, int ny,

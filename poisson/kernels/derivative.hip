@@ -9,12 +9,16 @@
 // the nodes beside its own through the cache. poisson_derivative_pencil puts pencils, pieces of lines along the axis,
 // into shared memory, with the REACH nodes that lie before and behind.
 //
+// Along x a row has inner packs, with all packs that their nodes need in the row, and two edges.
+//
 // Options: REACH, CENTRAL and CLOSURE (the weights, separated by commas); for a derivative ALONG (0: x, 1: another
 // axis), WRAPS (whether the axis is periodic) and PENCILS (the form); for a gradient AXES (how many there are) and
 // WRAPS (a bit each). Blocks are numbered along x alone, where a launch may have 2^31 of them.
 
 #define POINTS (2 * REACH + 1)
 #define SIDE ((REACH + WIDTH - 1) / WIDTH)  // packs beside a pack that hold the neighbours along x
+#define EDGE ((2 * SIDE + 1) * WIDTH - 1)
+#define TILE (WIDTH * BLOCK_X)
 
 __constant__ real central[REACH] = {CENTRAL};
 __constant__ real closure[REACH * POINTS] = {CLOSURE};
@@ -52,11 +56,15 @@ __device__ __forceinline__ Pack combine(real scale, At at) {
     return out;
 }
 
-// The derivatives along x at the nodes i to i + WIDTH - 1 from the packs around them; `row` is the whole row.
-template <bool PERIODIC>
-__device__ __forceinline__ Pack combine_along_x(const Pack (&window)[2 * SIDE + 1], const real* row, int i, int nx,
-                                                real scale) {
-    Pack out;
+// Whether all packs beside the one at node i lie in the row.
+__device__ __forceinline__ bool is_inner(int i, int nx) { return i >= SIDE * WIDTH && i + (SIDE + 1) * WIDTH <= nx; }
+
+// The derivatives along x at the nodes of an inner pack, at(q) being the pack q to the right.
+template <class At>
+__device__ __forceinline__ Pack combine_along_x(real scale, At at) {
+    Pack window[2 * SIDE + 1], out;
+#pragma unroll
+    for (int q = 0; q <= 2 * SIDE; ++q) window[q] = at(q - SIDE);
 #pragma unroll
     for (int n = 0; n < WIDTH; ++n) {
         const int place = SIDE * WIDTH + n;
@@ -64,35 +72,23 @@ __device__ __forceinline__ Pack combine_along_x(const Pack (&window)[2 * SIDE + 
                           return window[(place + m) / WIDTH].node[(place + m) % WIDTH];
                       });
     }
-    if (!PERIODIC && (i < REACH || i + WIDTH > nx - REACH)) {
-#pragma unroll
-        for (int n = 0; n < WIDTH; ++n) {
-            if (i + n < nx && is_near_face<PERIODIC>(i + n, nx)) out.node[n] = one_sided(row, i + n, nx, 1, scale);
-        }
-    }
     return out;
 }
 
-// The derivatives along x at the nodes i to i + WIDTH - 1 of a row in memory.
+__device__ __forceinline__ bool has_edge(int start, int nx) {
+    return start < SIDE * WIDTH || start + TILE > nx - (SIDE + 1) * WIDTH;
+}
+
+// The derivative along x at the m-th of the up to EDGE nodes of a row that no inner pack has, if it is in the tile that
+// begins at `start`.
 template <bool PERIODIC>
-__device__ __forceinline__ Pack derivative_along_x(const real* row, int i, int nx, real scale) {
-    Pack window[2 * SIDE + 1];
-    if (i >= SIDE * WIDTH && i + (SIDE + 1) * WIDTH <= nx) {
-#pragma unroll
-        for (int q = 0; q <= 2 * SIDE; ++q) window[q] = load(row + i + (q - SIDE) * WIDTH);
-    } else {
-#pragma unroll
-        for (int q = 0; q <= 2 * SIDE; ++q) {
-#pragma unroll
-            for (int n = 0; n < WIDTH; ++n) {
-                // The packs reach further than the stencil of the row's first and last node does.
-                const int index = i + (q - SIDE) * WIDTH + n;
-                const bool needed = index >= -REACH && index < nx + REACH;
-                window[q].node[n] = row[needed ? inside<PERIODIC>(index, nx) : 0];
-            }
-        }
-    }
-    return combine_along_x<PERIODIC>(window, row, i, nx, scale);
+__device__ __forceinline__ void derivative_at_edge(const real* row, real* out, int m, int start, int nx, real scale) {
+    const int lower = SIDE * WIDTH, inner = nx / WIDTH * WIDTH - lower, upper = inner > lower ? inner : lower;
+    const int i = m < lower ? m : upper + m - lower;
+    if (i < start || i >= start + TILE || i >= nx) return;
+    out[i] = is_near_face<PERIODIC>(i, nx)
+                 ? one_sided(row, i, nx, 1, scale)
+                 : scale * central_difference<REACH>(central, [=](int j) { return row[inside<PERIODIC>(i + j, nx)]; });
 }
 
 // The derivatives at the node `index` of WIDTH neighbouring lines in memory.
@@ -104,7 +100,8 @@ __device__ __forceinline__ Pack derivative_across(const real* lines, int index, 
         for (int lane = 0; lane < WIDTH; ++lane) out.node[lane] = one_sided(lines + lane, index, n, stride, scale);
         return out;
     }
-    return combine(scale, [=](int m) { return load(lines + stride * inside<PERIODIC>(index + m, n)); });
+    return combine(
+        scale, [=](int m) { return load(lines + stride * (PERIODIC ? inside<PERIODIC>(index + m, n) : index + m)); });
 }
 
 // Calls emit(s, derivatives) for the nodes `first` to `last` - 1 of WIDTH neighbouring lines.
@@ -112,7 +109,8 @@ template <bool PERIODIC, class Emit>
 __device__ __forceinline__ void march(const real* __restrict__ lines, int first, int last, int n, index_t stride,
                                       real scale, Emit emit) {
     const int begin = PERIODIC || first > REACH ? first : REACH;
-    const int end = PERIODIC || last < n - REACH ? last : n - REACH;
+    // Not from `last`, the lesser of two itself: CUDA 13.0 gets the number of steps wrong where it is of three.
+    const int end = PERIODIC ? last : first + MARCH < n - REACH ? first + MARCH : n - REACH;
     if (begin > first || end < last) {
         for (int s = first; s < last; ++s) {
             if (is_near_face<PERIODIC>(s, n)) emit(s, derivative_across<PERIODIC>(lines, s, n, stride, scale));
@@ -133,25 +131,41 @@ __device__ __forceinline__ void march(const real* __restrict__ lines, int first,
     }
 }
 
-#if defined(ALONG) && !PENCILS
+#if defined(ALONG)
+
+// The derivatives along x at the edges of the rows of a block, a node to a thread: if the threads that have inner packs
+// took them besides, their warps would wait for them row after row.
+__device__ __forceinline__ void derivatives_at_edges(const real* __restrict__ u, real* __restrict__ out, int start,
+                                                     int nx, index_t first, int rows, index_t pitch, real scale) {
+    if (!has_edge(start, nx)) return;
+    for (int k = threadIdx.x + BLOCK_X * threadIdx.y; k < EDGE * rows; k += THREADS) {
+        const index_t offset = pitch * (first + k / EDGE);
+        derivative_at_edge<WRAPS>(u + offset, out + offset, k % EDGE, start, nx, scale);
+    }
+}
+
+#if !PENCILS
 
 // The lines along the axis: along x `others` rows of n = nx nodes, which begin `other_stride` values apart; along y and
 // z `others` planes of nx lines of n nodes each, which are `stride` values apart along their line.
 KERNEL poisson_derivative(const real* __restrict__ u, real* __restrict__ out, int nx, int n, index_t stride,
                           index_t others, index_t other_stride, real scale) {
-    const int tiles = (nx + WIDTH * BLOCK_X - 1) / (WIDTH * BLOCK_X);
-    const int i = WIDTH * (blockIdx.x % tiles * BLOCK_X + threadIdx.x);
-    if (i >= nx) return;
+    const int tiles = (nx + TILE - 1) / TILE;
+    const int start = blockIdx.x % tiles * TILE;
+    const int i = start + WIDTH * threadIdx.x;
 #if ALONG == 0
-    const index_t first = (index_t)(blockIdx.x / tiles) * (BLOCK_Y * MARCH) + threadIdx.y;
+    const index_t first = (index_t)(blockIdx.x / tiles) * (BLOCK_Y * MARCH);
+    const int rows = first + BLOCK_Y * MARCH < others ? BLOCK_Y * MARCH : (int)(others - first);
+    if (is_inner(i, nx)) {
 #pragma unroll UNROLL
-    for (int step = 0; step < MARCH; ++step) {
-        const index_t row = first + step * BLOCK_Y;
-        if (row >= others) return;
-        const index_t offset = other_stride * row;
-        store_streaming(out + offset + i, derivative_along_x<WRAPS>(u + offset, i, nx, scale));
+        for (int row = threadIdx.y; row < rows; row += BLOCK_Y) {
+            const index_t place = other_stride * (first + row) + i;
+            store_streaming(out + place, combine_along_x(scale, [=](int q) { return load(u + place + WIDTH * q); }));
+        }
     }
+    derivatives_at_edges(u, out, start, nx, first, rows, other_stride, scale);
 #else
+    if (i >= nx) return;
     const unsigned segments = (n + MARCH - 1) / MARCH, rest = blockIdx.x / tiles;
     const int first = rest % segments * MARCH;
     const int last = first + MARCH < n ? first + MARCH : n;
@@ -163,21 +177,23 @@ KERNEL poisson_derivative(const real* __restrict__ u, real* __restrict__ out, in
 #endif
 }
 
-#elif defined(ALONG)
+#else
 
 // Along x a block takes BLOCK_Y * MARCH pencils of WIDTH * BLOCK_X nodes; along y and z as many neighbouring pencils as
 // WIDTH * BLOCK_X, of BLOCK_Y * MARCH nodes each.
 KERNEL poisson_derivative_pencil(const real* __restrict__ u, real* __restrict__ out, int nx, int n, index_t stride,
                                  index_t others, index_t other_stride, real scale) {
-    const int tiles = (nx + WIDTH * BLOCK_X - 1) / (WIDTH * BLOCK_X);
-    const int start = blockIdx.x % tiles * (WIDTH * BLOCK_X);
+    const int tiles = (nx + TILE - 1) / TILE;
+    const int start = blockIdx.x % tiles * TILE;
     const int i = start + WIDTH * threadIdx.x;
     const int length = BLOCK_Y * MARCH;
 #if ALONG == 0
-    const int piece = nx - start < WIDTH * BLOCK_X ? nx - start : WIDTH * BLOCK_X;
+    const int piece = nx - start < TILE ? nx - start : TILE;
     const index_t first = (index_t)(blockIdx.x / tiles) * length;
+    const int rows = first + length < others ? length : (int)(others - first);
     __shared__ Pack pencils[BLOCK_Y * MARCH][BLOCK_X + 2 * SIDE];
-    for (int p = threadIdx.y; p < length && first + p < others; p += BLOCK_Y) {
+#pragma unroll UNROLL
+    for (int p = threadIdx.y; p < rows; p += BLOCK_Y) {
         const real* row = u + other_stride * (first + p);
         real* pencil = pencils[p]->node + SIDE * WIDTH;
         if (i + WIDTH <= nx) {
@@ -191,14 +207,13 @@ KERNEL poisson_derivative_pencil(const real* __restrict__ u, real* __restrict__ 
         }
     }
     __syncthreads();
-    if (i >= nx) return;
-    for (int p = threadIdx.y; p < length && first + p < others; p += BLOCK_Y) {
-        const index_t offset = other_stride * (first + p);
-        Pack window[2 * SIDE + 1];
-#pragma unroll
-        for (int q = 0; q <= 2 * SIDE; ++q) window[q] = pencils[p][threadIdx.x + q];
-        store_streaming(out + offset + i, combine_along_x<WRAPS>(window, u + offset, i, nx, scale));
+    if (is_inner(i, nx)) {
+#pragma unroll 1
+        for (int p = threadIdx.y; p < rows; p += BLOCK_Y)
+            store_streaming(out + other_stride * (first + p) + i,
+                            combine_along_x(scale, [&](int q) { return pencils[p][threadIdx.x + SIDE + q]; }));
     }
+    derivatives_at_edges(u, out, start, nx, first, rows, other_stride, scale);
 #else
     const unsigned segments = (n + length - 1) / length, rest = blockIdx.x / tiles;
     const int first = rest % segments * length;
@@ -206,11 +221,13 @@ KERNEL poisson_derivative_pencil(const real* __restrict__ u, real* __restrict__ 
     const int piece = n - first < length ? n - first : length;
     __shared__ Pack pencils[BLOCK_Y * MARCH + 2 * REACH][BLOCK_X];
     if (i < nx) {
+#pragma unroll UNROLL
         for (int q = threadIdx.y; q < piece + 2 * REACH; q += BLOCK_Y)
             pencils[q][threadIdx.x] = load(u + offset + stride * inside<WRAPS>(first + q - REACH, n));
     }
     __syncthreads();
     if (i >= nx) return;
+#pragma unroll 1
     for (int q = threadIdx.y; q < piece; q += BLOCK_Y) {
         const Pack derivatives = is_near_face<WRAPS>(first + q, n)
                                      ? derivative_across<WRAPS>(u + offset, first + q, n, stride, scale)
@@ -219,6 +236,8 @@ KERNEL poisson_derivative_pencil(const real* __restrict__ u, real* __restrict__ 
     }
 #endif
 }
+
+#endif
 
 #else
 
@@ -231,8 +250,9 @@ KERNEL poisson_derivative_pencil(const real* __restrict__ u, real* __restrict__ 
 KERNEL poisson_gradient(const real* __restrict__ u, real* __restrict__ out_x, real* __restrict__ out_y,
                         real* __restrict__ out_z, int nx, int ny, int nz, index_t pitch, real scale_x, real scale_y,
                         real scale_z) {
-    const int tiles = (nx + WIDTH * BLOCK_X - 1) / (WIDTH * BLOCK_X);
-    const int i = WIDTH * (blockIdx.x % tiles * BLOCK_X + threadIdx.x);
+    const int tiles = (nx + TILE - 1) / TILE;
+    const int start = blockIdx.x % tiles * TILE;
+    const int i = start + WIDTH * threadIdx.x;
     const int slowest = AXES == 3 ? nz : ny;
     const unsigned rest = blockIdx.x / tiles, groups = AXES == 3 ? (ny + BLOCK_Y - 1) / BLOCK_Y : 1;
     const int j = AXES == 3 ? rest % groups * BLOCK_Y + threadIdx.y : 0;
@@ -241,9 +261,16 @@ KERNEL poisson_gradient(const real* __restrict__ u, real* __restrict__ out_x, re
     const int last = first + MARCH < slowest ? first + MARCH : slowest;
     const index_t stride = AXES == 3 ? pitch * ny : pitch;
     const index_t line = pitch * j;
+    const int lanes = start + TILE <= nx ? BLOCK_X : (nx - start + WIDTH - 1) / WIDTH;
     const auto emit = [=](int s, const Pack& along) {
         const index_t row = line + stride * s;
-        store_streaming(out_x + row + i, derivative_along_x<WRAPS_X>(u + row, i, nx, scale_x));
+        if (is_inner(i, nx))
+            store_streaming(out_x + row + i,
+                            combine_along_x(scale_x, [=](int q) { return load(u + row + i + WIDTH * q); }));
+        if (has_edge(start, nx)) {
+            for (int m = threadIdx.x; m < EDGE; m += lanes)
+                derivative_at_edge<WRAPS_X>(u + row, out_x + row, m, start, nx, scale_x);
+        }
 #if AXES == 3
         store_streaming(out_y + row + i, derivative_across<WRAPS_Y>(u + stride * s + i, j, ny, pitch, scale_y));
         store_streaming(out_z + row + i, along);

@@ -1,8 +1,9 @@
 // What differs between CUDA, HIP and the tests' emulation on a CPU, and the types that every kernel uses.
 //
 // Options: REAL (float or double), DIMENSION (2 or 3), RULE_XL … RULE_ZU (the rules of the faces),
-// SOURCE (0: f is zero and is not read; otherwise it need not be given), BLOCK_X, BLOCK_Y (threads of a block), MARCH (nodes a thread visits along the
-// slowest axis), UNROLL (how many of them the compiler takes together), RESIDENT (blocks that a multiprocessor must be able to hold: a bound on registers).
+// SOURCE (0: f is zero and is not read; otherwise it need not be given), BLOCK_X, BLOCK_Y (threads of a block), MARCH
+// (nodes a thread visits along the slowest axis), UNROLL (how many of them the compiler takes together), RESIDENT
+// (blocks that a multiprocessor must be able to hold: a bound on registers).
 
 #ifndef SOURCE
 #define SOURCE 1
@@ -46,8 +47,8 @@ __device__ __forceinline__ void store_streaming(real* to, const Pack& pack) {
 #endif
 }
 
-// In 3D blockIdx.z counts the bands of MARCH planes within a strip of gridDim.y blocks along y, and then the strips: what
-// two bands both read is still in the cache when the second comes.
+// In 3D blockIdx.z counts the bands of MARCH planes within a strip of gridDim.y blocks along y, and then the strips:
+// what two bands both read is still in the cache when the second comes.
 __device__ __forceinline__ int bands_of(int nz) { return (nz + MARCH - 1) / MARCH; }
 __device__ __forceinline__ int band_along_z(int nz) { return blockIdx.z % bands_of(nz); }
 __device__ __forceinline__ int block_along_y(int nz) { return blockIdx.z / bands_of(nz) * gridDim.y + blockIdx.y; }
@@ -98,7 +99,21 @@ __device__ __forceinline__ T lane_below(T value, int offset) {
 #endif
 }
 
-__device__ __forceinline__ double larger(double a, double b) { return a > b ? a : b; }
+template <class T>
+__device__ __forceinline__ T larger(T a, T b) {
+    return a > b ? a : b;
+}
+
+// Adds up the norms of values: squares in float64, the maximum in their own type, which is exact and cheaper.
+struct Norms {
+    double sum = 0;
+    real maximum = 0;
+
+    __device__ __forceinline__ void add(real value) {
+        sum += (double)value * (double)value;
+        maximum = larger(maximum, value < 0 ? -value : value);
+    }
+};
 
 // The sum and the maximum over the threads of a block, always in the same order, into slot[0] and slot[1].
 // Every thread of the block must call it.

@@ -85,8 +85,8 @@ __device__ __forceinline__ void march(const real* __restrict__ u, int nx, int ny
     }
 }
 
-// out = A u at the nodes that lie on no face; the others keep their values. No rule is needed there, so this has a march
-// of its own, whose few registers let more threads be resident.
+// out = A u at the nodes that lie on no face; the others keep their values. No rule is needed there, so this has a
+// march of its own, whose few registers let more threads be resident.
 KERNEL poisson_laplacian(const real* __restrict__ u, real* __restrict__ out, int nx, int ny, int nz, index_t pitch,
                          real weight_x, real weight_y, real weight_z, real c) {
     const int i = WIDTH * (blockIdx.x * BLOCK_X + threadIdx.x);
@@ -216,8 +216,7 @@ __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, co
                                                   real* __restrict__ out, int nx, int ny, int nz, index_t pitch,
                                                   real weight_x, real weight_y, real weight_z, real c, real scale,
                                                   double* partial, double* result) {
-    double sum = 0;
-    double maximum = 0;
+    Norms norms;
     march(u, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c,
           [&](index_t offset, int i, int, const Pack& centre, const Pack& au, const bool (&fixed)[WIDTH]) {
               Pack source = {};
@@ -227,14 +226,11 @@ __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, co
               for (int n = 0; n < WIDTH; ++n) {
                   const real r = fixed[n] ? (real)0 : source.node[n] - au.node[n];
                   after.node[n] = RELAX ? relax(centre.node[n], r, scale) : r;
-                  if (NORM && i + n < nx) {
-                      sum += (double)r * (double)r;
-                      maximum = larger(maximum, r < 0 ? -(double)r : (double)r);
-                  }
+                  if (NORM && i + n < nx) norms.add(r);
               }
               store_streaming(out + offset, after);
           });
-    if (NORM) reduce_grid(sum, maximum, partial, result);
+    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result);
 }
 
 KERNEL poisson_residual(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r, int nx, int ny,
@@ -256,5 +252,6 @@ KERNEL poisson_sweep(const real* __restrict__ u, const real* __restrict__ f, rea
 KERNEL poisson_sweep_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out, int nx,
                           int ny, int nz, index_t pitch, real weight_x, real weight_y, real weight_z, real c,
                           real scale, double* partial, double* result) {
-    residual_or_sweep<true, true>(u, f, out, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, scale, partial, result);
+    residual_or_sweep<true, true>(u, f, out, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c, scale, partial,
+                                  result);
 }

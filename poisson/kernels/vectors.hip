@@ -31,34 +31,29 @@ KERNEL poisson_update(const real* __restrict__ f, const real* __restrict__ au, r
 }
 
 // The sum of r² and the maximum of |r|.
-KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pitch, double* partial,
-                         double* result) {
+KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pitch, double* partial, double* result) {
     const int i = first_node();
-    double sum = 0;
-    double maximum = 0;
+    Norms norms;
     if (i < nx) {
+#pragma unroll UNROLL
         FOR_EACH_ROW(row, rows) {
             const Pack value = load(r + row * pitch + i);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n) {
-                if (i + n < nx) {
-                    const double x = value.node[n];
-                    sum += x * x;
-                    maximum = larger(maximum, x < 0 ? -x : x);
-                }
+                if (i + n < nx) norms.add(value.node[n]);
             }
         }
     }
-    reduce_grid(sum, maximum, partial, result);
+    reduce_grid(norms.sum, norms.maximum, partial, result);
 }
 
 // The sum of w x y, where w is one half for each mirror face that the node lies on.
 KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int nx, int ny, index_t rows, index_t pitch,
-                   double* partial,
-                         double* result) {
+                   double* partial, double* result) {
     const int i = first_node();
     double sum = 0;
     if (i < nx) {
+#pragma unroll UNROLL
         FOR_EACH_ROW(row, rows) {
             const Pack a = load(x + row * pitch + i);
             const Pack b = load(y + row * pitch + i);

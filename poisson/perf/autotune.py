@@ -338,4 +338,4 @@ def show(shape: Shape) -> str:
     text = f"{shape.block_x}x{shape.block_y} m{shape.march} u{shape.unroll} r{shape.resident}"
     if shape.depth > 1 or shape.rows > 1:
         text += f" d{shape.depth} l{shape.rows}"
-    return text + (f" s{shape.strip}" if shape.strip else "")
+    return text + (f" s{shape.strip >> 20}M" if shape.strip else "")

@@ -30,7 +30,7 @@ def _marches(*lengths: int) -> Values:
     return tuple({"march": n, "unroll": n if n <= DEEPEST_UNROLLED else 4} for n in lengths)
 
 
-STRIPS = (0, 64, 128, 256)
+STRIPS = (0, 1 << 20, 2 << 20, 4 << 20)
 
 _STENCIL: dict[int, Coordinates] = {
     2: (

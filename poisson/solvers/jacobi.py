@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -150,10 +150,9 @@ def jacobi(
         status = judge(done - 1, iteration.norms())
         if status is Status.CONVERGED:
             backend.residual(operator, iteration.u, given, iteration.work, norms)
-            iteration.forget()
             status = judge(done, backend.read(norms))
             if status is None and following:
-                iteration.begin(following)
+                iteration.begin(following)  # again: the residual took the place of what was begun
         if status is None and interrupted():
             status = Status.INTERRUPTED
         if status is None and done >= stopping.max_iterations:
@@ -192,10 +191,6 @@ class _Sweeping:
         self._begun = count <= self._depth
         if self._begun:
             self._run(count)
-
-    def forget(self) -> None:
-        """Drop what was begun."""
-        self._begun = False
 
     def finish(self) -> None:
         """Ask for the rest; afterwards `u` is the new iterate."""
@@ -263,9 +258,6 @@ class _Staged:
         self._count = count
         self._apply()
 
-    def forget(self) -> None:
-        """Drop what was begun."""
-
     def finish(self) -> None:
         """Ask for the rest; afterwards `u` is the new iterate."""
         for number, count in enumerate(_blocks(self._count)):
@@ -295,4 +287,8 @@ class _Staged:
         return rest
 
 
-_LOOPS = {"blocked": _blocked, "fused": _Sweeping, "staged": _Staged}
+_LOOPS: Mapping[str, Callable[[Backend, Operator, Array, Array | None, float], _Sweeping | _Staged]] = {
+    "blocked": _blocked,
+    "fused": _Sweeping,
+    "staged": _Staged,
+}
