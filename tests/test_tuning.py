@@ -196,7 +196,8 @@ DAMAGED = [
     (changed(march=True), "sweep: march = True"),
     (changed(march=1 << 40), "sweep: march = 1099511627776"),
     (changed(more=1), "the shape of sweep is not complete"),
-    (changed(block_y=1024), "sweep: a block of 64 x 1024 threads"),
+    (changed(block_y=1024), "sweep: no kernel has the shape"),
+    (changed(block_x=48, block_y=1), "sweep: no kernel has the shape"),
     (write(TABLE, DEVICE).replace('"laplacian"', '"biharmonic"'), "there is no kernel 'biharmonic'"),
     (write(TABLE, DEVICE).replace("2026-03-04", "yesterday"), "Invalid isoformat string: 'yesterday'"),
 ]

@@ -59,7 +59,7 @@ class ShapeChoice:
         return replace(shape, march=1, unroll=1, resident=1)
 
     def _filling(self, shape: Shape, operator: Operator) -> Shape:
-        """A shape of so many blocks that the last round of them, which leaves much of the device idle, matters little."""
+        """A shape of so many blocks that their last round, which leaves much of the device idle, matters little."""
         width = 16 // np.dtype(self._dtype).itemsize
         nodes = shape.block_x * shape.block_y * width
         march = shape.march

@@ -109,6 +109,23 @@ ENOUGH_BLOCKS = 8192
 SHORTEST_MARCH = 4
 """… but not below this."""
 
+LANES = 32
+"""Threads of a block come in multiples of this: a warp, or half a wavefront."""
+MOST_THREADS = 1024
+MOST_RESIDENT = 2048
+"""Threads that a multiprocessor holds at most."""
+
+
+def fits(shape: Shape, kind: str, width: int) -> bool:
+    """Whether a kernel can have this shape, as far as that shows without compiling it."""
+    threads = shape.block_x * shape.block_y
+    if threads > MOST_THREADS or threads % LANES or threads * shape.resident > MOST_RESIDENT:
+        return False
+    if kind != "sweeps":
+        return shape.unroll <= shape.march
+    halo = -(-shape.depth // width) * width
+    return shape.block_x == LANES and LANES * width > 2 * halo
+
 
 def nearest(architecture: str) -> str:
     """The architecture in `DEFAULTS` whose shapes a device of `architecture` takes: its own, or its vendor's."""

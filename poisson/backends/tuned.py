@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from poisson.backends.runtime import Runtime
-from poisson.backends.shapes import KINDS, Shape
+from poisson.backends.shapes import KINDS, Shape, fits
 from poisson.kernels import digest
 
 FORMAT = 1
@@ -31,7 +31,8 @@ FOLDER_VARIABLE = "POISSON_CACHE_DIR"
 MOST = 1 << 24
 """No number in a shape is larger."""
 MAY_BE_ZERO = ("strip",)
-MOST_THREADS = 1024
+PACKS = {"float32": 4, "float64": 2}
+"""Nodes that 16 bytes hold."""
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ def parse(text: str, device: Device) -> Table:
     return {
         Setting(str(item["type"]), int(item["dimension"]), str(item["size"])): Measured(
             date.fromisoformat(item["date"]).isoformat(),
-            {kind: _shape(kind, numbers) for kind, numbers in item["shapes"].items()},
+            {kind: _shape(kind, numbers, PACKS[item["type"]]) for kind, numbers in item["shapes"].items()},
         )
         for item in content["measured"]
     }
@@ -158,7 +159,7 @@ def write(table: Table, device: Device) -> str:
     return json.dumps({"format": FORMAT, **identity, "measured": measured}, indent=2) + "\n"
 
 
-def _shape(kind: str, numbers: Mapping[str, Any]) -> Shape:
+def _shape(kind: str, numbers: Mapping[str, Any], width: int) -> Shape:
     if kind not in KINDS:
         raise ValueError(f"there is no kernel {kind!r}")
     if set(numbers) != {field.name for field in fields(Shape)}:
@@ -167,6 +168,6 @@ def _shape(kind: str, numbers: Mapping[str, Any]) -> Shape:
         if type(number) is not int or not (name not in MAY_BE_ZERO) <= number <= MOST:
             raise ValueError(f"{kind}: {name} = {number!r}")
     shape = Shape(**numbers)
-    if shape.block_x * shape.block_y > MOST_THREADS:
-        raise ValueError(f"{kind}: a block of {shape.block_x} x {shape.block_y} threads")
+    if not fits(shape, kind, width):
+        raise ValueError(f"{kind}: no kernel has the shape {shape}")
     return shape

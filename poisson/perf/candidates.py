@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from poisson.backends.shapes import Shape
-from poisson.backends.tuned import MOST_THREADS
+from poisson.backends.shapes import LANES, Shape, fits
 
 Values = tuple[dict[str, int], ...]
 Coordinates = tuple[tuple[str, Values], ...]
 
-LANES = 32
-MOST_RESIDENT = 2048
-"""Threads that a multiprocessor holds at most."""
 DEEPEST_UNROLLED = 8
 """A march of at most so many nodes is unrolled whole when its length is tried."""
 
@@ -87,14 +83,3 @@ def neighbours(shape: Shape, values: Values, kind: str, width: int) -> Iterator[
         candidate = replace(shape, **numbers)
         if candidate != shape and fits(candidate, kind, width):
             yield candidate
-
-
-def fits(shape: Shape, kind: str, width: int) -> bool:
-    """Whether a kernel can have this shape, as far as that shows without compiling it."""
-    threads = shape.block_x * shape.block_y
-    if threads > MOST_THREADS or threads % LANES or threads * shape.resident > MOST_RESIDENT:
-        return False
-    if kind != "sweeps":
-        return shape.unroll <= shape.march
-    halo = -(-shape.depth // width) * width
-    return shape.block_x == LANES and LANES * width > 2 * halo
