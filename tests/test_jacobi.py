@@ -286,6 +286,20 @@ def test_sweeps_between_reads_depend_on_the_problem_alone() -> None:
     assert sweeps_per_read(Operator((513, 513), (1.0, 1.0), 1e-9, (M,) * 4), 1.0) == MOST_SWEEPS_PER_READ
 
 
+@pytest.mark.parametrize("backend_name", ["numpy", "openmp"])
+@pytest.mark.parametrize("value", [math.nan, 1e-200])
+def test_a_source_that_only_one_of_its_norms_shows_is_not_taken_for_zero(backend_name: str, value: float) -> None:
+    """The maximum may pass over a NaN, and the squares of small numbers leave no sum."""
+    make: Callable[[Any], Backend] = {"numpy": NumpyBackend, **BACKENDS}[backend_name]
+    backend, a = make(np.float64), operator((9, 8), (F,) * 4)
+    source = np.zeros(a.array_shape)
+    source[3, 3] = value
+    u, f = backend.from_host(np.zeros(a.array_shape)), backend.from_host(source)
+    result = jacobi(backend, a, u, f, stopping=Stopping(rtol=0.0, max_iterations=1))
+    assert result.status is (Status.DIVERGED if math.isnan(value) else Status.MAX_ITERATIONS)
+    assert math.isnan(value) or backend.to_host(result.u)[3, 3] == pytest.approx(value / a.diagonal, rel=1e-12)
+
+
 # ---- the iterates
 
 

@@ -113,8 +113,8 @@ def jacobi(
     backend.norm(operator, f, norms)
     source_norms = backend.read(norms)
     source = stopping.measure(operator, source_norms)
-    # A source that is zero need not be read.
-    given = f if source_norms[1] > 0.0 else None
+    # A source that is zero need not be read. Of a NaN only the sum tells, of squares too small for it the maximum.
+    given = None if source_norms == (0.0, 0.0) else f
     iteration = _LOOPS[loop](backend, operator, u, given, omega)
     backend.residual(operator, u, given, iteration.work, norms)
     first = stopping.measure(operator, backend.read(norms))
