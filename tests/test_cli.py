@@ -477,3 +477,15 @@ def test_ctrl_c_outside_the_solver_is_one_line() -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "poisson: interrupted\n")
+
+
+@pytest.mark.parametrize("option", ["--csv", "--plot"])
+def test_a_measurement_refused_by_the_disk_names_its_option(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is measured."""
+    path = tmp_path / "nowhere" / "rows"
+    assert main(["bench", "laplacian", "--n=9", "--backend=numpy", f"{option}={path}"]) == 2
+    assert capsys.readouterr().err == (
+        f"poisson: error: {path}: the folder does not exist; create it or choose another place with {option}\n"
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poisson.cli.terms import EXIT_OK, UsageError, say
+from poisson.errors import OutputError
 
 if TYPE_CHECKING:
     from poisson.perf.report import Report
@@ -26,19 +28,32 @@ class Measurement:
         from poisson.output.files import check_target
         from poisson.terminal import table
 
-        for path in filter(None, (self.csv, self.plot)):
-            check_target(Path(path))
+        for option, path in (("--csv", self.csv), ("--plot", self.plot)):
+            if path:
+                with _blaming(option):
+                    check_target(Path(path))
         report = self.work()
         if self.csv:
-            report.write_csv(self.csv)
+            with _blaming("--csv"):
+                report.write_csv(self.csv)
         if self.plot:
-            report.write_plot(self.plot)
+            with _blaming("--plot"):
+                report.write_plot(self.plot)
         if self.json:
             say(report.json())
         else:
             headings = [column.heading for column in report.columns]
             say("\n".join([report.title, "", table(headings, report.cells()), *report.notes]))
         return EXIT_OK
+
+
+@contextlib.contextmanager
+def _blaming(option: str) -> Iterator[None]:
+    """Let what is said of a file that cannot be written name the option that it came from."""
+    try:
+        yield
+    except OutputError as error:
+        raise OutputError(str(error).replace("--output", option)) from error
 
 
 def whole_number(name: str, text: str, least: int = 1) -> int:
