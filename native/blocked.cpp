@@ -14,6 +14,7 @@
 
 #include <algorithm>
 
+#include "kept.h"
 #ifdef POISSON_OFFLOAD
 #include "regions.h"
 #else
@@ -22,31 +23,7 @@
 
 namespace {
 
-// Memory kept from call to call.
-struct Kept {
-    void* memory = nullptr;
-    int64_t rows = 0, row_bytes = 0;
-
-    void* reserve(int64_t needed_rows, int64_t needed_bytes) {
-        if (needed_rows > rows || needed_bytes > row_bytes) {
-            poisson_release(memory);
-            rows = std::max(rows, needed_rows);
-            row_bytes = std::max(row_bytes, needed_bytes);
-            if (poisson_allocate(rows, row_bytes, &memory)) {
-                memory = nullptr;
-                rows = row_bytes = 0;
-            }
-        }
-        return memory;
-    }
-};
-
-Kept kept;
-
-#ifdef POISSON_OFFLOAD
-
-// Sweeps between two reads of a norm, which costs more than a launch.
-constexpr int32_t DEPTH = 8;
+KeptMemory kept;
 
 poisson_status sweep(const poisson_operator* a, const float* u, const float* f, float* out, double omega,
                      double* result) {
@@ -57,13 +34,18 @@ poisson_status sweep(const poisson_operator* a, const double* u, const double* f
     return poisson_sweep_f64(a, u, f, out, omega, result);
 }
 
+#ifdef POISSON_OFFLOAD
+
+// Sweeps between two reads of a norm, which costs more than a launch.
+constexpr int32_t DEPTH = 8;
+
 template <class T>
 int32_t depth(const poisson_operator*) {
     return DEPTH;
 }
 
 template <class T>
-poisson_status repeat(const poisson_operator* a, const T* u, const T* f, T* out, double omega, int32_t count,
+poisson_status repeat(const poisson_operator* a, const T* u, const T* f, T* out, const double* weights, int32_t count,
                       double* result) {
     const int64_t values = a->pitch * a->shape[1] * a->shape[2];
     T* between = count > 1 ? static_cast<T*>(kept.reserve(1, values * int64_t(sizeof(T)))) : out;
@@ -71,7 +53,7 @@ poisson_status repeat(const poisson_operator* a, const T* u, const T* f, T* out,
     const T* from = u;
     for (int32_t left = count; left > 0; --left) {
         T* to = left % 2 ? out : between;
-        const poisson_status status = sweep(a, from, f, to, omega, left > 1 ? nullptr : result);
+        const poisson_status status = sweep(a, from, f, to, weights[count - left], left > 1 ? nullptr : result);
         if (status) return status;
         from = to;
     }
@@ -87,12 +69,13 @@ constexpr int64_t GROUP = 4;
 template <int DIMENSION, bool NORM, bool STREAM, class T>
 class Pass {
 public:
-    Pass(const Local<T>& a, const T* u, const T* f, T* out, T scale, int64_t depth, const Blocks<DIMENSION, T>& blocks)
+    Pass(const Local<T>& a, const T* u, const T* f, T* out, const T* scales, int64_t depth,
+         const Blocks<DIMENSION, T>& blocks)
         : a(a),
           u(u),
           f(f),
           out(out),
-          scale(scale),
+          scales(scales),
           depth(depth),
           x(a.nx, a.rule(0), a.rule(1)),
           mid(DIMENSION == 3 ? Axis(a.ny, a.rule(2), a.rule(3)) : Axis(1, WRAP, WRAP)),
@@ -136,7 +119,8 @@ private:
     const Local<T>& a;
     const T *u, *f;
     T* out;
-    const T scale;
+    // omega / diag(A) of each sweep.
+    const T* const scales;
     const int64_t depth;
     const Axis x, mid, march;
     const int64_t stride, rows, slots, f_slots;
@@ -245,7 +229,7 @@ private:
                                   tile.last - across.start};
         const T* ahead = next_row(t) + across.start;
         if (first >= needed.start && first + GROUP <= needed.stop && first > march.low && first + GROUP <= march.high) {
-            relax_group<DIMENSION, L>(a, at, scale, numbered, ahead, norms);
+            relax_group<DIMENSION, L>(a, at, scales[t - 1], numbered, ahead, norms);
             return;
         }
         for (int64_t g = 0; g < GROUP; ++g) {
@@ -260,7 +244,7 @@ private:
                                      {at.f[g]},
                                      {at.out[g]},
                                      {at.kept[g]}};
-            relax_group<DIMENSION, L>(a, one, scale, numbered, ahead, norms);
+            relax_group<DIMENSION, L>(a, one, scales[t - 1], numbered, ahead, norms);
         }
     }
 
@@ -286,13 +270,14 @@ private:
 };
 
 template <int DIMENSION, bool NORM, bool STREAM, class T>
-poisson_status pass(const poisson_operator* operator_, const T* u, const T* f, T* out, double omega, int32_t count,
-                    double* result) {
+poisson_status pass(const poisson_operator* operator_, const T* u, const T* f, T* out, const double* weights,
+                    int32_t count, double* result) {
     POISSON_OPERATOR(T, operator_, a);
-    const T scale = T(omega / operator_->diagonal);
+    T scales[Limits<DIMENSION, T>::DEPTH];
+    for (int32_t sweep = 0; sweep < count; ++sweep) scales[sweep] = T(weights[sweep] / operator_->diagonal);
     const Local<T> local = POISSON_LOCAL(T, a);
     const Blocks<DIMENSION, T> blocks(local);
-    const Pass<DIMENSION, NORM, STREAM, T> any(local, u, f, out, scale, count, blocks);
+    const Pass<DIMENSION, NORM, STREAM, T> any(local, u, f, out, scales, count, blocks);
     const int64_t tiles = blocks.count(), bytes = round_up(any.workspace() * int64_t(sizeof(T)), 64);
     char* memory = static_cast<char*>(kept.reserve(omp_get_max_threads(), bytes));
     double* partial = NORM ? partial_results(tiles) : nullptr;
@@ -310,35 +295,37 @@ poisson_status pass(const poisson_operator* operator_, const T* u, const T* f, T
 }
 
 template <int DIMENSION, class T>
-poisson_status pass_with(const poisson_operator* a, const T* u, const T* f, T* out, double omega, int32_t count,
-                         double* result) {
+poisson_status pass_with(const poisson_operator* a, const T* u, const T* f, T* out, const double* weights,
+                         int32_t count, double* result) {
     const bool stream = goes_around_cache(a->pitch * a->shape[1] * a->shape[2] * int64_t(sizeof(T)));
     if (result)
-        return stream ? pass<DIMENSION, true, true>(a, u, f, out, omega, count, result)
-                      : pass<DIMENSION, true, false>(a, u, f, out, omega, count, result);
-    return stream ? pass<DIMENSION, false, true>(a, u, f, out, omega, count, result)
-                  : pass<DIMENSION, false, false>(a, u, f, out, omega, count, result);
+        return stream ? pass<DIMENSION, true, true>(a, u, f, out, weights, count, result)
+                      : pass<DIMENSION, true, false>(a, u, f, out, weights, count, result);
+    return stream ? pass<DIMENSION, false, true>(a, u, f, out, weights, count, result)
+                  : pass<DIMENSION, false, false>(a, u, f, out, weights, count, result);
 }
 
 template <class T>
 int32_t depth(const poisson_operator* a) {
+    if (varies(*a) || a->shape[1] == 1) return 1;
     return a->dimension == 2 ? Limits<2, T>::DEPTH : Limits<3, T>::DEPTH;
 }
 
 template <class T>
-poisson_status repeat(const poisson_operator* a, const T* u, const T* f, T* out, double omega, int32_t count,
+poisson_status repeat(const poisson_operator* a, const T* u, const T* f, T* out, const double* weights, int32_t count,
                       double* result) {
-    return a->dimension == 2 ? pass_with<2>(a, u, f, out, omega, count, result)
-                             : pass_with<3>(a, u, f, out, omega, count, result);
+    if (depth<T>(a) == 1) return sweep(a, u, f, out, weights[0], result);
+    return a->dimension == 2 ? pass_with<2>(a, u, f, out, weights, count, result)
+                             : pass_with<3>(a, u, f, out, weights, count, result);
 }
 
 #endif
 
 template <class T>
-poisson_status sweeps(const poisson_operator* a, const T* u, const T* f, T* out, double omega, int32_t count,
+poisson_status sweeps(const poisson_operator* a, const T* u, const T* f, T* out, const double* weights, int32_t count,
                       double* result) {
-    if (!a || !u || !out || count < 1 || count > depth<T>(a)) return POISSON_BAD_ARGUMENT;
-    return repeat(a, u, f, out, omega, count, result);
+    if (!a || !u || !out || !weights || count < 1 || count > depth<T>(a)) return POISSON_BAD_ARGUMENT;
+    return repeat(a, u, f, out, weights, count, result);
 }
 
 }  // namespace
@@ -346,8 +333,9 @@ poisson_status sweeps(const poisson_operator* a, const T* u, const T* f, T* out,
 #define POISSON_DEFINE(real, suffix)                                                                            \
     extern "C" int32_t poisson_depth_##suffix(const poisson_operator* a) { return a ? depth<real>(a) : 0; }     \
     extern "C" poisson_status poisson_sweeps_##suffix(const poisson_operator* a, const real* u, const real* f,  \
-                                                      real* out, double omega, int32_t count, double* result) { \
-        return sweeps(a, u, f, out, omega, count, result);                                                      \
+                                                      real* out, const double* weights, int32_t count,         \
+                                                      double* result) {                                         \
+        return sweeps(a, u, f, out, weights, count, result);                                                    \
     }
 
 POISSON_DEFINE(float, f32)

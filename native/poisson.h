@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 2
+#define POISSON_ABI_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,8 +27,11 @@ typedef enum {
     POISSON_COPY_FAILED = 4
 } poisson_status;
 
-/* A u = -div(grad u) + c u on nodes. shape, weight (1/h²) and rule run in the order x, y, z; in 2D shape[2] is 1.
- * rule holds lower and upper face of each axis: 0 fixed, 1 mirror, 2 wrap. */
+/* A u = -div(a grad u) + c u on nodes. shape, weight (a/h²) and rule run in the order x, y, z; in 2D shape[2] is 1.
+ * rule holds lower and upper face of each axis: 0 fixed, 1 mirror, 2 wrap. Where a varies, `a` holds an array for each
+ * axis (the coefficients of the links, as poisson/discretisation.py has them) and weight is 1/h²; where c varies,
+ * c_values holds it at the nodes and c is zero. Both are of the operation's type and layout, and null where they are
+ * constant; `diagonal` has no meaning unless both are. */
 typedef struct {
     int32_t dimension;
     int32_t rule[6];
@@ -37,6 +40,8 @@ typedef struct {
     double weight[3];
     double c;
     double diagonal;
+    const void* a[3];
+    const void* c_values;
 } poisson_operator;
 
 /* Between the nodes of two grids: for each axis the tables of poisson/transfer.py, in the device's memory, with
@@ -59,6 +64,20 @@ typedef struct {
     double scale[3];
     const double* weights;
 } poisson_differences;
+
+/* The lines of an array along one axis, as poisson/backends/spectra.py has them: kind is 0 sine, 1 cosine, 2 quarter
+ * wave, 3 Fourier; the factors of length end with a zero. roots and turns are complex, of the type of the array; order
+ * says where each frequency lies after a transform in place. All lie in the host's memory. */
+typedef struct {
+    int32_t axis;
+    int32_t kind;
+    int32_t reversed;
+    int32_t radix[32];
+    int64_t length;
+    const void* roots;
+    const void* turns;
+    const int32_t* order;
+} poisson_line;
 
 /* ---- the library and its device */
 
@@ -91,7 +110,31 @@ int64_t poisson_chains_f64(void);
 poisson_status poisson_multiply_adds_f32(float* out, int64_t count, int64_t rounds, double a, double b);
 poisson_status poisson_multiply_adds_f64(double* out, int64_t count, int64_t rounds, double a, double b);
 
-/* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero */
+/* ---- for the direct solution, on arrays in the host's memory. Transforms are in place: to the modes or back, where
+ * the nodes are not fixed, times `scale` */
+
+poisson_status poisson_transform_f32(const poisson_operator* operator_, const poisson_line* line, int32_t to_modes,
+                                     double scale, float* values);
+poisson_status poisson_transform_f64(const poisson_operator* operator_, const poisson_line* line, int32_t to_modes,
+                                     double scale, double* values);
+
+/* ---- for the direct solution: from the modes of f to those of u, at the nodes that are not fixed. The eigenvalues of
+ * the axes lie at their nodes, those of x with c added: `divide` divides by their sum, and leaves zero where that is;
+ * `tridiagonal` solves along the slowest axis, which does not wrap and whose table it does not read, for the modes of
+ * the other axes. */
+
+poisson_status poisson_divide_f32(const poisson_operator* operator_, const double* spectrum_x, const double* spectrum_y,
+                                  const double* spectrum_z, const float* f, float* u);
+poisson_status poisson_divide_f64(const poisson_operator* operator_, const double* spectrum_x, const double* spectrum_y,
+                                  const double* spectrum_z, const double* f, double* u);
+poisson_status poisson_tridiagonal_f32(const poisson_operator* operator_, const double* spectrum_x,
+                                       const double* spectrum_y, const double* spectrum_z, const float* f, float* u);
+poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const double* spectrum_x,
+                                       const double* spectrum_y, const double* spectrum_z, const double* f, double* u);
+
+/* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero. The weights
+ * of `sweeps` lie in the host's memory. Tables of interpolate are those of its cubics; those of coarsen_edges run in
+ * series along `axis`. Arrays of dense have rows of `columns` values; its matrix has a row for each of their nodes. */
 
 #define POISSON_OPERATIONS(real, suffix)                                                                               \
     poisson_status poisson_laplacian_##suffix(const poisson_operator* operator_, const real* u, real* out);            \
@@ -103,19 +146,45 @@ poisson_status poisson_multiply_adds_f64(double* out, int64_t count, int64_t rou
                                           double omega, double* result);                                               \
     int32_t poisson_depth_##suffix(const poisson_operator* operator_);                                                 \
     poisson_status poisson_sweeps_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* out, \
-                                           double omega, int32_t count, double* result);                               \
+                                           const double* weights, int32_t count, double* result);                      \
+    poisson_status poisson_color_sweep_##suffix(const poisson_operator* operator_, real* u, const real* f,             \
+                                                int32_t color, double omega);                                          \
     poisson_status poisson_residual_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* r, \
                                              double* result);                                                          \
     poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value);                          \
     poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows, int64_t pitch);    \
     poisson_status poisson_dot_##suffix(const poisson_operator* operator_, const real* x, const real* y,               \
                                         double* result);                                                               \
+    poisson_status poisson_diagonal_solve_##suffix(const poisson_operator* operator_, const real* r, real* z,          \
+                                                   double omega, double* result);                                      \
+    poisson_status poisson_direction_##suffix(const poisson_operator* operator_, const real* z, double beta,           \
+                                              const real* p, real* out, real* q, double* result);                      \
+    poisson_status poisson_advance_##suffix(const poisson_operator* operator_, double alpha, const real* p,            \
+                                            const real* q, real* u, real* r, double* result);                          \
+    poisson_status poisson_defect_##suffix(const poisson_operator* operator_, const real* u, const real* f,            \
+                                           double factor, float* r, double* result);                                   \
+    poisson_status poisson_correct_##suffix(double factor, const float* x, real* y, int64_t rows, int64_t pitch);      \
     poisson_status poisson_restrict_##suffix(const poisson_operator* fine_operator,                                    \
                                              const poisson_operator* coarse_operator, const poisson_transfer* tables,  \
                                              const real* fine, real* coarse);                                          \
     poisson_status poisson_prolong_add_##suffix(const poisson_operator* fine_operator,                                 \
                                                 const poisson_operator* coarse_operator,                               \
                                                 const poisson_transfer* tables, const real* coarse, real* fine);       \
+    poisson_status poisson_smooth_##suffix(                                                                            \
+        const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* weights,       \
+        int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \
+        const real* correction, const poisson_operator* restriction_operator,                                          \
+        const poisson_transfer* restriction_tables, real* restriction, double* result);                                \
+    poisson_status poisson_interpolate_##suffix(                                                                       \
+        const poisson_operator* source_operator, const poisson_operator* target_operator,                              \
+        const poisson_transfer* tables, int32_t everywhere, const real* source, real* out);                            \
+    poisson_status poisson_edges_##suffix(const poisson_operator* operator_, int32_t axis, const real* a,              \
+                                          int32_t harmonic, real* out);                                                \
+    poisson_status poisson_coarsen_edges_##suffix(                                                                     \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                                \
+        const poisson_transfer* tables, int32_t axis, const real* fine, real* coarse);                                 \
+    poisson_status poisson_dense_##suffix(const real* matrix, int64_t matrix_pitch, const real* x, real* y,            \
+                                          int64_t columns, int64_t rows, int64_t pitch);                               \
     poisson_status poisson_derivative_##suffix(const poisson_differences* differences, int32_t axis, const real* u,    \
                                                real* out);                                                             \
     poisson_status poisson_gradient_##suffix(const poisson_differences* differences, const real* u, real* const* outs);

@@ -31,6 +31,9 @@ enum Rule : int32_t { FIXED = 0, MIRROR = 1, WRAP = 2 };
 // Neighbours across a face by its rule. At a fixed face the value is not used; the index only has to lie in the array.
 inline int64_t below(int64_t i, int64_t n, int32_t rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 1; }
 inline int64_t above(int64_t i, int64_t n, int32_t rule) { return i < n - 1 ? i + 1 : rule == WRAP ? 0 : n - 2; }
+// The links to these neighbours, each of which has the number of its lower node.
+inline int64_t link_below(int64_t i, int64_t n, int32_t rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 0; }
+inline int64_t link_above(int64_t i, int64_t n, int32_t rule) { return i < n - 1 || rule == WRAP ? i : n - 2; }
 
 // An operator in the type of the arrays.
 template <class T>
@@ -45,6 +48,15 @@ struct Local {
         return (index == 0 && rule(2 * axis) == FIXED) || (index == n - 1 && rule(2 * axis + 1) == FIXED);
     }
     int64_t row(int64_t j, int64_t k) const { return pitch * (j + ny * k); }
+};
+
+// Whether a or c is an array.
+inline bool varies(const poisson_operator& a) { return a.a[0] || a.c_values; }
+
+// The arrays of the coefficients: of the links along each axis, and of the nodes. Null where they are constant.
+template <class T>
+struct Coefficients {
+    const T *x, *y, *z, *c;
 };
 
 inline int64_t packed_rules(const poisson_operator& a) {
@@ -65,6 +77,15 @@ inline int64_t packed_rules(const poisson_operator& a) {
     name##_dimension, name##_nx, name##_ny, name##_nz, name##_pitch, name##_rules, name##_x, name##_y, name##_z, \
         name##_c
 #define POISSON_LOCAL(T, name) (Local<T>{POISSON_PARTS(name)})
+
+// The same for the arrays of its coefficients.
+#define POISSON_COEFFICIENTS(T, from, name)                        \
+    const T *name##_links_x = static_cast<const T*>((from)->a[0]), \
+            *name##_links_y = static_cast<const T*>((from)->a[1]), \
+            *name##_links_z = static_cast<const T*>((from)->a[2]), \
+            *name##_nodes_c = static_cast<const T*>((from)->c_values)
+#define POISSON_ARRAYS(name) name##_links_x, name##_links_y, name##_links_z, name##_nodes_c
+#define POISSON_VARYING(T, name) (Coefficients<T>{POISSON_ARRAYS(name)})
 
 // The nodes [first, last) along x, the rows [low, high) of the middle axis (0 to 1 in 2D) and the rows or planes
 // [start, stop) of the slowest axis.

@@ -41,7 +41,7 @@ poisson_status boundary_conditions(const poisson_operator* operator_, const T* u
     if (!is_flat(operator_) || !u || !out) return POISSON_BAD_ARGUMENT;
     POISSON_OPERATOR(T, operator_, a);
     [[maybe_unused]] const int64_t count = a_pitch * a_ny;
-    const int64_t nodes = 2 * (a_nx + a_ny) - 4;
+    const int64_t nodes = a_ny == 1 ? a_nx : 2 * (a_nx + a_ny) - 4;
     POISSON_MAPPED_REGION(map(to : u [0:count]) map(tofrom : out [0:count]), (POISSON_PARTS(a)), )
     for (int64_t node = 0; node < nodes; ++node) {
         const Local<T> local = POISSON_LOCAL(T, a);

@@ -1,37 +1,20 @@
-// Between two grids on the same box: restrict and prolong_add, by the tables of poisson/transfer.py.
-#include "regions.h"
+// Between two grids on the same box: restrict and prolong_add. On the host whole rows are added up first (grids.h); a
+// thread of a GPU gathers each value by the tables of poisson/transfer.py.
+#ifdef POISSON_OFFLOAD
+#include "gather.h"
+#else
+#include <omp.h>
+
+#include "grids.h"
+#include "kept.h"
+#endif
 
 namespace {
 
+#ifdef POISSON_OFFLOAD
+
 constexpr int64_t RESTRICT_ENTRIES = 4;
 constexpr int64_t PROLONG_ENTRIES = 2;
-
-// The weighted sum over `from` at the node (i, j, k) of another grid. In 2D the z axis has one entry of weight one.
-template <int DIMENSION, int64_t ENTRIES, class T>
-inline T gather(const Local<T>& from, const int32_t* index_x, const double* weight_x, const int32_t* index_y,
-                const double* weight_y, const int32_t* index_z, const double* weight_z, const T* values, int64_t i,
-                int64_t j, int64_t k) {
-    // Of four weights one or more are zero; of two, seldom any: then a branch costs more than what it saves.
-    constexpr bool SOLID = DIMENSION == 3, SKIP = ENTRIES > 2;
-    T sum = 0;
-    for (int64_t n_z = 0; n_z < (SOLID ? ENTRIES : 1); ++n_z) {
-        const T w_z = SOLID ? T(weight_z[ENTRIES * k + n_z]) : T(1);
-        if (SKIP && w_z == 0) continue;
-        const int64_t plane = SOLID ? from.ny * index_z[ENTRIES * k + n_z] : 0;
-        for (int64_t n_y = 0; n_y < ENTRIES; ++n_y) {
-            const T w_y = T(weight_y[ENTRIES * j + n_y]);
-            if (SKIP && w_y == 0) continue;
-            const T* row = values + from.pitch * (plane + index_y[ENTRIES * j + n_y]);
-            T part = 0;
-            for (int64_t n_x = 0; n_x < ENTRIES; ++n_x) {
-                const T w_x = T(weight_x[ENTRIES * i + n_x]);
-                if (!SKIP || w_x != 0) part += w_x * row[index_x[ENTRIES * i + n_x]];
-            }
-            sum += w_z * w_y * part;
-        }
-    }
-    return sum;
-}
 
 // to = gather(from), or to = to + gather(from), at every node that is not fixed.
 template <int DIMENSION, int64_t ENTRIES, bool ADD, class T>
@@ -66,23 +49,112 @@ poisson_status transfer_on(const poisson_operator* from_operator, const poisson_
 template <int64_t ENTRIES, bool ADD, class T>
 poisson_status transfer(const poisson_operator* from, const poisson_operator* to, const poisson_transfer* tables,
                         const T* values, T* out) {
-    if (!from || !to || !tables || !values || !out) return POISSON_BAD_ARGUMENT;
     return from->dimension == 2 ? transfer_on<2, ENTRIES, ADD>(from, to, tables, values, out)
                                 : transfer_on<3, ENTRIES, ADD>(from, to, tables, values, out);
 }
 
+template <class T>
+poisson_status restrict_to(const poisson_operator* fine, const poisson_operator* coarse, const poisson_transfer* tables,
+                           const T* values, T* out) {
+    return transfer<RESTRICT_ENTRIES, false>(fine, coarse, tables, values, out);
+}
+template <class T>
+poisson_status prolong_add(const poisson_operator* fine, const poisson_operator* coarse, const poisson_transfer* tables,
+                           const T* values, T* out) {
+    return transfer<PROLONG_ENTRIES, true>(coarse, fine, tables, values, out);
+}
+
+#else
+
+KeptMemory kept;
+
+template <class T>
+Local<T> local(const poisson_operator* operator_) {
+    POISSON_OPERATOR(T, operator_, a);
+    return POISSON_LOCAL(T, a);
+}
+
+// Calls visit(j, k, memory) for each row of an operator, with a line and a row of a fine grid of a thread's own memory
+// and two lines behind them.
+template <class T, class Visit>
+poisson_status for_rows(const Local<T>& a, int64_t fine_pitch, Visit visit) {
+    constexpr int64_t W = WIDE<T>;
+    const int64_t nodes = a.nx * a.ny * a.nz, values = fine_pitch + 3 * W;
+    char* memory = static_cast<char*>(
+        kept.reserve(nodes >= SMALL_WORK ? omp_get_max_threads() : 1, round_up(values * int64_t(sizeof(T)), 64)));
+    if (!memory) return POISSON_OUT_OF_MEMORY;
+    const int64_t rows = a.ny * a.nz;
+    POISSON_THREADS(number, rows, nodes, (), ()) {
+        T* mine = reinterpret_cast<T*>(memory + kept.row_bytes * omp_get_thread_num());
+        visit(number % a.ny, number / a.ny, mine + W);
+    }
+    return POISSON_SUCCESS;
+}
+
+// The node of an axis that an index up to two nodes beyond a face is the image of.
+inline int64_t image(int64_t index, int64_t n, int32_t rule) {
+    if (rule == WRAP) return index < 0 ? index + n : index < n ? index : index - n;
+    return index < 0 ? -index : index < n ? index : 2 * (n - 1) - index;
+}
+
+template <class T>
+poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
+                           const poisson_transfer* tables, const T* values, T* out) {
+    const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
+    const Grids<T> grids(fine, coarse, *tables);
+    return for_rows(coarse, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
+        T* row = out + coarse.row(j, k);
+        if (grids.fixed_row(j, k)) {
+            std::fill(row, row + coarse.nx, T(0));
+            return;
+        }
+        const Span rows = grids.y.around(j), planes = fine.dimension == 3 ? grids.z.around(k) : Span{0, 1};
+        Mix<T> mix;
+        for (int64_t p = planes.start; p < planes.stop; ++p) {
+            const double by_plane = fine.dimension == 3 ? grids.z.weight(p, k) : 1;
+            const int64_t plane = fine.dimension == 3 ? image(p, fine.nz, fine.rule(4)) : 0;
+            for (int64_t r = rows.start; r < rows.stop; ++r)
+                mix.add(values + fine.row(image(r, fine.ny, fine.rule(2)), plane), by_plane * grids.y.weight(r, j));
+        }
+        add_up(mix, 0, round_up(fine.nx, WIDE<T>), sums);
+        grids.end_fine_row(sums);
+        grids.restrict_row(sums, row, 0, coarse.nx);
+    });
+}
+
+template <class T>
+poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
+                           const poisson_transfer* tables, const T* values, T* out) {
+    const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
+    const Grids<T> grids(fine, coarse, *tables);
+    return for_rows(fine, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
+        if (fine.fixed(j, fine.ny, 1) || (fine.dimension == 3 && fine.fixed(k, fine.nz, 2))) return;
+        T* row = out + fine.row(j, k);
+        const T first = row[0], last = row[fine.nx - 1];
+        add_up(grids.above(values, j, k), 0, round_up(coarse.nx, WIDE<T>), sums);
+        if (grids.x.pairing.wraps) sums[coarse.nx] = sums[0];
+        prolong_along_x(grids.x, sums, row, row, 0, fine.nx);
+        if (fine.rule(0) == FIXED) row[0] = first;
+        if (fine.rule(1) == FIXED) row[fine.nx - 1] = last;
+    });
+}
+
+#endif
+
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                    \
-    extern "C" poisson_status poisson_restrict_##suffix(                                                \
-        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                 \
-        const poisson_transfer* tables, const real* fine, real* coarse) {                               \
-        return transfer<RESTRICT_ENTRIES, false>(fine_operator, coarse_operator, tables, fine, coarse); \
-    }                                                                                                   \
-    extern "C" poisson_status poisson_prolong_add_##suffix(                                             \
-        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                 \
-        const poisson_transfer* tables, const real* coarse, real* fine) {                               \
-        return transfer<PROLONG_ENTRIES, true>(coarse_operator, fine_operator, tables, coarse, fine);   \
+#define POISSON_DEFINE(real, suffix)                                                                        \
+    extern "C" poisson_status poisson_restrict_##suffix(                                                    \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                     \
+        const poisson_transfer* tables, const real* fine, real* coarse) {                                   \
+        if (!fine_operator || !coarse_operator || !tables || !fine || !coarse) return POISSON_BAD_ARGUMENT; \
+        return restrict_to(fine_operator, coarse_operator, tables, fine, coarse);                           \
+    }                                                                                                       \
+    extern "C" poisson_status poisson_prolong_add_##suffix(                                                 \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                     \
+        const poisson_transfer* tables, const real* coarse, real* fine) {                                   \
+        if (!fine_operator || !coarse_operator || !tables || !fine || !coarse) return POISSON_BAD_ARGUMENT; \
+        return prolong_add(fine_operator, coarse_operator, tables, coarse, fine);                           \
     }
 
 POISSON_DEFINE(float, f32)

@@ -1,5 +1,6 @@
-// Operations on whole arrays: update, norm, fill, axpby and dot.
-#include "regions.h"
+// Operations on whole arrays: update, norm, fill, axpby, dot and correct.
+#include "diagonal.h"
+#include "stencil.h"
 
 namespace {
 
@@ -17,6 +18,7 @@ inline Unit<T>* units_of(T* values) {
 template <class T>
 poisson_status update(const poisson_operator* operator_, const T* f, const T* au, T* r, T* u, double omega) {
     if (!operator_ || !au || !r || !u) return POISSON_BAD_ARGUMENT;
+    if (varies(*operator_)) return update_varying(operator_, f, au, r, u, omega);
     const int64_t count = units<T>(operator_->pitch * operator_->shape[1] * operator_->shape[2]);
     const T scale = T(omega / operator_->diagonal);
     const Unit<T>*source = units_of(f), *applied = units_of(au);
@@ -79,14 +81,6 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* resul
     return POISSON_SUCCESS;
 }
 
-// One half for each mirror face that a node with this index along an axis of n nodes lies on.
-template <class T>
-inline double trapezoidal(const Local<T>& a, int axis, int64_t index, int64_t n) {
-    const bool lower = index == 0 && a.rule(2 * axis) == MIRROR;
-    const bool upper = index == n - 1 && a.rule(2 * axis + 1) == MIRROR;
-    return lower || upper ? 0.5 : 1.0;
-}
-
 // The weighted sum of products of the values [first, last) of a row: on a GPU, of one pack.
 template <class T>
 inline double dot_of_row(const Local<T>& a, const T* x, const T* y, int64_t first, int64_t last) {
@@ -121,8 +115,7 @@ poisson_status dot(const poisson_operator* operator_, const T* x, const T* y, do
         double total = 0;
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
             for_each_row(local, tile, [&](int64_t j, int64_t k) {
-                const double weight = trapezoidal(local, 1, j, local.ny) *
-                                      (local.dimension == 3 ? trapezoidal(local, 2, k, local.nz) : 1.0);
+                const double weight = trapezoidal_of_row(local, j, k);
                 const int64_t row = local.row(j, k);
                 total += weight * dot_of_row(local, x + row, y + row, tile.first, tile.last);
             });
@@ -160,6 +153,25 @@ poisson_status axpby(double a, const T* x, double b, T* y, int64_t rows, int64_t
     return POISSON_SUCCESS;
 }
 
+// y = y + factor x; x has single precision, y either.
+template <class T>
+poisson_status correct(double factor, const float* x, T* y, int64_t rows, int64_t pitch) {
+    if (!x || !y) return POISSON_BAD_ARGUMENT;
+    const int64_t count = units<T>(rows * pitch);
+    const T typed = T(factor);
+    Unit<T>* to = units_of(y);
+    POISSON_UNITS(n, count, (typed), (x, to)) {
+#ifdef POISSON_OFFLOAD
+        Pack<T> step;
+        for (int32_t lane = 0; lane < WIDTH<T>; ++lane) step[lane] = T(x[n * WIDTH<T> + lane]);
+        to[n] = to[n] + unit(typed) * step;
+#else
+        to[n] = to[n] + typed * T(x[n]);
+#endif
+    }
+    return POISSON_SUCCESS;
+}
+
 }  // namespace
 
 extern "C" poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count) {
@@ -189,6 +201,10 @@ extern "C" poisson_status poisson_triad(double* x, const double* y, const double
     extern "C" poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows,  \
                                                      int64_t pitch) {                                           \
         return axpby<real>(a, x, b, y, rows, pitch);                                                            \
+    }                                                                                                           \
+    extern "C" poisson_status poisson_correct_##suffix(double factor, const float* x, real* y, int64_t rows,    \
+                                                       int64_t pitch) {                                         \
+        return correct<real>(factor, x, y, rows, pitch);                                                        \
     }
 
 POISSON_DEFINE(float, f32)

@@ -16,20 +16,36 @@ if TYPE_CHECKING:
     from poisson.case import Case as Case
     from poisson.case import load as load_case
     from poisson.errors import PoissonError as PoissonError
+    from poisson.problem import Problem as Problem
     from poisson.run import solve as solve
+    from poisson.scipy_operator import LinearOperator as LinearOperator
     from poisson.solution import Solution as Solution
+    from poisson.solver import Solver as Solver
     from poisson.solvers.status import Status as Status
 
 _PLACES = {
     "Case": ("poisson.case", "Case"),
     "load_case": ("poisson.case", "load"),
     "PoissonError": ("poisson.errors", "PoissonError"),
+    "LinearOperator": ("poisson.scipy_operator", "LinearOperator"),
+    "Problem": ("poisson.problem", "Problem"),
     "solve": ("poisson.run", "solve"),
     "Solution": ("poisson.solution", "Solution"),
+    "Solver": ("poisson.solver", "Solver"),
     "Status": ("poisson.solvers.status", "Status"),
 }
 
-__all__ = ["Case", "PoissonError", "Solution", "Status", "load_case", "solve"]
+__all__ = [
+    "Case",
+    "LinearOperator",
+    "PoissonError",
+    "Problem",
+    "Solution",
+    "Solver",
+    "Status",
+    "load_case",
+    "solve",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
 """Conditions on the faces of the box, and the rule by which a stencil finds a neighbour across each.
 
 Where Dirichlet faces meet at an edge or a corner, the face that stands first in `FACE_NAMES` gives the value: x before
-y before z, lower before upper. Where a Dirichlet face meets a Neumann face, the node is a Dirichlet node. Where Neumann
-faces meet, each adds its own term.
+y before z, lower before upper. Where a Dirichlet face meets a Neumann or a Robin face, the node is a Dirichlet node.
+Where Neumann and Robin faces meet, each adds its own terms.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from poisson.expressions import Expression
+from poisson.fields import FunctionField
 
 FACE_NAMES = ("x_lower", "x_upper", "y_lower", "y_upper", "z_lower", "z_upper")
 
@@ -21,7 +22,7 @@ class Rule(IntEnum):
     FIXED = 0
     """The node on the face is not updated, so it needs no neighbour (Dirichlet)."""
     MIRROR = 1
-    """The neighbour is the first inner node (Neumann; the data are in the source)."""
+    """The neighbour is the first inner node (Neumann and Robin; the data are in the source and in c)."""
     WRAP = 2
     """The neighbour is the node at the other end (periodic)."""
 
@@ -31,6 +32,7 @@ class Kind(Enum):
 
     DIRICHLET = "dirichlet"
     NEUMANN = "neumann"
+    ROBIN = "robin"
     PERIODIC = "periodic"
 
     @property
@@ -38,7 +40,12 @@ class Kind(Enum):
         return _RULES[self]
 
 
-_RULES = {Kind.DIRICHLET: Rule.FIXED, Kind.NEUMANN: Rule.MIRROR, Kind.PERIODIC: Rule.WRAP}
+_RULES = {
+    Kind.DIRICHLET: Rule.FIXED,
+    Kind.NEUMANN: Rule.MIRROR,
+    Kind.ROBIN: Rule.MIRROR,
+    Kind.PERIODIC: Rule.WRAP,
+}
 
 
 @dataclass(frozen=True)
@@ -48,14 +55,27 @@ class Face:
     Parameters
     ----------
     kind : Kind
-        ``u = g`` (Dirichlet, g in U), ``∂u/∂n = g`` with the outward normal (Neumann, g in U/L) or periodic.
-    value : Expression, optional
+        ``u = g`` (Dirichlet, g in U), ``a ∂u/∂n = g`` with the outward normal (Neumann, g in U/L), ``a ∂u/∂n + αu = g``
+        (Robin, g in U/L) or periodic.
+    value : Expression or FunctionField, optional
         g as a function of the coordinates; needed unless the face is periodic.
+    alpha : Expression or FunctionField, optional
+        α ≥ 0 in 1/L as a function of the coordinates; needed on a Robin face, and only there.
     """
 
     kind: Kind
-    value: Expression | None = None
+    value: Expression | FunctionField | None = None
+    alpha: Expression | FunctionField | None = None
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.kind is Kind.PERIODIC):
-            raise ValueError("a Dirichlet or Neumann face needs a value, a periodic one has none")
+            raise ValueError("a face needs a value, unless it is periodic; then it has none")
+        if (self.alpha is None) != (self.kind is not Kind.ROBIN):
+            raise ValueError("a Robin face needs alpha, and no other has one")
+
+    @property
+    def absorbs(self) -> bool:
+        """Whether α may be other than zero: it is not known to be before it is computed."""
+        if isinstance(self.alpha, Expression) and self.alpha.is_constant:
+            return self.alpha.value != 0.0
+        return self.alpha is not None

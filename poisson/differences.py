@@ -15,10 +15,10 @@ rational arithmetic.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ class Differences:
     Parameters
     ----------
     shape : tuple of int
-        Nodes along x, y(, z), at least ``order + 1`` each.
+        Nodes along x, y(, z), at least ``order + 1`` each; the second axis of a 1D grid has one, and is periodic.
     spacing : tuple of float
         Distance between neighbouring nodes along each axis, in L.
     periodic : tuple of bool
@@ -63,8 +63,8 @@ class Differences:
             raise ValueError(f"the order {self.order} is none of {ORDERS}")
         if not len(self.shape) == len(self.spacing) == len(self.periodic):
             raise ValueError("shape, spacing and periodic differ in length")
-        for name, nodes in zip(AXES, self.shape, strict=False):
-            if nodes <= self.order:
+        for name, nodes, wraps in zip(AXES, self.shape, self.periodic, strict=False):
+            if nodes <= self.order and not (nodes == 1 and wraps):
                 raise GridError(
                     f"{name}: {nodes} nodes; a difference of order {self.order} needs at least {self.order + 1}: "
                     "take a lower order or more nodes"
@@ -72,7 +72,9 @@ class Differences:
 
     @staticmethod
     def on(grid: Grid, order: int = 2) -> Differences:
-        """The differences of an order on a grid."""
+        """The differences of an order on a grid; on a 1D grid those along y, of arrays ``(1, nx)``, are zero."""
+        if grid.dimension == 1:
+            return Differences((*grid.shape, 1), (*grid.spacing, math.inf), (*grid.periodic, True), order)
         return Differences(grid.shape, grid.spacing, grid.periodic, order)
 
     @property
@@ -122,6 +124,7 @@ def derivative_weights(offsets: range) -> tuple[Fraction, ...]:
     """
     others = [offset for offset in offsets if offset]
     weights = {
-        j: Fraction(prod(-k for k in others if k != j), j * prod(j - k for k in others if k != j)) for j in others
+        j: Fraction(math.prod(-k for k in others if k != j), j * math.prod(j - k for k in others if k != j))
+        for j in others
     }
     return tuple(weights.get(j, -sum(weights.values(), Fraction(0))) for j in offsets)

@@ -1,143 +1,49 @@
 """From a problem to the arrays and constants that a backend needs.
 
-The operator is the second-order central difference on nodes,
+The operator is that of `poisson.operator`; a between two nodes is the harmonic or the arithmetic mean of its values at
+them. What the faces add stands in three places:
 
-    (A u)_i = Σ_axes (2 u_i − u_{i−1} − u_{i+1}) / h² + c u_i,
-
-with neighbours across a face by the face's rule. A Neumann condition ∂u/∂n = g puts its ghost value
-u_ghost = u_inner + 2 h g into the source once, as 2 g / h, and leaves the mirror rule.
-
-Under the trapezoidal weights (one half for each mirror face that a node lies on) A is symmetric.
+- a Dirichlet condition in the initial guess, whose fixed nodes have the boundary values,
+- a ∂u/∂n = g in the source, as 2 g / h: the balance of the half cell at the face, whose inner side the mirror rule has,
+- a ∂u/∂n + αu = g in the source and in c, as 2 g / h and 2 α / h.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.boundary import FACE_NAMES, Kind, Rule
+from poisson import sampling
+from poisson.boundary import Kind, Rule
 from poisson.errors import CaseError, IncompatibleSource
-from poisson.expressions import Expression
-from poisson.grid import AXES, slabs
-from poisson.problem import NodeField, Problem
+from poisson.grid import slabs
+from poisson.operator import Coefficients, Operator
+from poisson.problem import Coefficient, Problem, number
 
-Index = tuple[slice | int, ...]
+__all__ = ["Balance", "Coefficients", "Discretisation", "Operator", "Slab"]
+
+Slab = Callable[[ModuleType, int, int], Any]
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Operator:
-    """A u = −∇²u + c u on nodes: all that a kernel needs to know.
+class Maker(Protocol):
+    """What makes the arrays of coefficients: a backend."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Nodes along x, y(, z).
-    spacing : tuple of float
-        Distance between nodes along each axis, in L.
-    c : float
-        Reaction coefficient, in 1/L².
-    rules : tuple of Rule
-        One for each face, in the order of `boundary.FACE_NAMES`.
-    """
+    dtype: np.dtype[Any]
 
-    shape: tuple[int, ...]
-    spacing: tuple[float, ...]
-    c: float
-    rules: tuple[Rule, ...]
+    def empty(self, array_shape: tuple[int, ...]) -> Any: ...
 
-    @property
-    def dimension(self) -> int:
-        return len(self.shape)
+    def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> Any: ...
 
-    @property
-    def array_shape(self) -> tuple[int, ...]:
-        return self.shape[::-1]
-
-    @property
-    def weights(self) -> tuple[float, ...]:
-        """1/h² for each axis, in 1/L²."""
-        return tuple(1.0 / (h * h) for h in self.spacing)
-
-    @property
-    def diagonal(self) -> float:
-        """The diagonal of A, the same at every node that is not fixed, in 1/L²."""
-        return math.fsum(2.0 * weight for weight in self.weights) + self.c
-
-    @property
-    def norm(self) -> float:
-        """The maximum norm of A, in 1/L²."""
-        return math.fsum(4.0 * weight for weight in self.weights) + self.c
-
-    @property
-    def unknowns(self) -> int:
-        """Nodes that are not fixed."""
-        return math.prod(nodes - self.axis_rules(axis).count(Rule.FIXED) for axis, nodes in enumerate(self.shape))
-
-    @property
-    def singular(self) -> bool:
-        """Whether constants are in the null space of A."""
-        return self.c == 0.0 and Rule.FIXED not in self.rules
-
-    def axis_rules(self, axis: int) -> tuple[Rule, Rule]:
-        """The rules of the lower and the upper face of `axis`."""
-        return self.rules[2 * axis], self.rules[2 * axis + 1]
-
-    def part(self, start: int, stop: int) -> tuple[NDArray[np.int64], Operator]:
-        """The operator on the rows (planes in 3D) ``[start, stop)`` of an array, at least two of them.
-
-        Returns
-        -------
-        rows : int array
-            Those rows, with one more on each side where the grid goes on.
-        operator : Operator
-            A on these rows; the rows added are fixed.
-        """
-        count = self.array_shape[0]
-        lower, upper = self.axis_rules(self.dimension - 1)
-        if stop - start == count:
-            return np.arange(count), self
-        below, above = start > 0 or lower is Rule.WRAP, stop < count or upper is Rule.WRAP
-        rows = np.arange(start - below, stop + above) % count
-        rules = (*self.rules[:-2], Rule.FIXED if below else lower, Rule.FIXED if above else upper)
-        return rows, replace(self, shape=(*self.shape[:-1], rows.size), rules=rules)
-
-    def eigenvalues(self) -> tuple[float, float]:
-        """The smallest non-zero and the largest eigenvalue of A on the unknowns, in 1/L².
-
-        The eigenvectors are products of sines and cosines, so both are known in closed form (G. Strang, "The discrete
-        cosine transform", SIAM Review 41, 1999, section 2).
-        """
-        # The second lowest is asked for only where the lowest of every axis is zero.
-        lowest, second, highest = 0.0, math.inf, 0.0
-        for axis, (nodes, weight) in enumerate(zip(self.shape, self.weights, strict=True)):
-            angles = _extreme_angles(nodes, self.axis_rules(axis))
-            low, next_low, high = (4.0 * weight * math.sin(angle) ** 2 for angle in angles)
-            lowest += low
-            second = min(second, next_low)
-            highest += high
-        lowest += self.c
-        return lowest if lowest > 0.0 else second, highest + self.c
-
-
-def _extreme_angles(nodes: int, rules: tuple[Rule, Rule]) -> tuple[float, float, float]:
-    """The angles θ of the lowest, second and highest eigenvalue (4/h²) sin²θ of one axis."""
-    lower, upper = rules
-    if lower is Rule.WRAP:
-        return 0.0, math.pi / nodes, math.pi * (nodes // 2) / nodes
-    step = math.pi / (2 * (nodes - 1))
-    if lower is Rule.FIXED and upper is Rule.FIXED:
-        return step, 2 * step, (nodes - 2) * step
-    if lower is Rule.MIRROR and upper is Rule.MIRROR:
-        return 0.0, step, math.pi / 2
-    return step / 2, 3 * step / 2, (nodes - 1.5) * step
+    def edges(self, operator: Operator, axis: int, a: Any, harmonic: bool, out: Any) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -171,7 +77,7 @@ class Balance:
 
 @dataclass(frozen=True)
 class Discretisation:
-    """A problem on its grid.
+    """A problem on its grid, with arrays of at least two axes: those of a 1D problem have the shape ``(1, nx)``.
 
     Parameters
     ----------
@@ -185,9 +91,66 @@ class Discretisation:
     shift: float = 0.0
 
     @property
-    def operator(self) -> Operator:
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of the arrays."""
+        return sampling.array_shape(self.problem.grid)
+
+    @property
+    def laplacian(self) -> Operator:
+        """−∇² on the nodes, with the rules of the faces: what does not depend on the coefficients.
+
+        The second axis of a 1D problem has one node, infinite spacing and so no weight.
+        """
         grid = self.problem.grid
-        return Operator(grid.shape, grid.spacing, self.problem.c, tuple(face.kind.rule for face in self.problem.faces))
+        rules = tuple(face.kind.rule for face in self.problem.faces)
+        if grid.dimension == 1:
+            return Operator((*grid.shape, 1), (*grid.spacing, math.inf), 0.0, (*rules, Rule.WRAP, Rule.WRAP))
+        return Operator(grid.shape, grid.spacing, 0.0, rules)
+
+    @property
+    def operator(self) -> Operator:
+        """The operator of a problem whose coefficients do not vary; `operator_on` makes that of any problem.
+
+        Raises
+        ------
+        ValueError
+            If they vary: their arrays need a backend.
+        """
+        a, c = number(self.problem.a), number(self.problem.c)
+        if self.problem.varies or a is None or c is None:
+            raise ValueError("the coefficients vary, so that the operator needs arrays: use operator_on(backend)")
+        return replace(self.laplacian, a=a, c=c)
+
+    def operator_on(self, backend: Maker) -> Operator:
+        """The operator, with its coefficients on a backend where they vary.
+
+        Raises
+        ------
+        CaseError
+            If a is not positive somewhere, or c or α negative, or one of them not finite; the line names the key and
+            the place.
+        """
+        return self.part_on(backend, 0, self.array_shape[0])[1]
+
+    def part_on(self, backend: Maker, start: int, stop: int) -> tuple[NDArray[np.int64], Operator]:
+        """The operator on the rows (planes in 3D) ``[start, stop)`` of an array, at least two of them or all.
+
+        Returns and raises as `Operator.part` and `operator_on` do.
+        """
+        if not self.problem.varies:
+            return self.operator.part(start, stop)
+        rows, operator = self.laplacian.part(start, stop)
+        return rows, self._with_coefficients(backend, operator, rows)
+
+    @cached_property
+    def singular(self) -> bool:
+        """Whether u is determined only up to a constant: no Dirichlet face anywhere, and c = 0 and α = 0 everywhere."""
+        if Rule.FIXED in self.laplacian.rules:
+            return False
+        c = number(self.problem.c)
+        if c is not None and not self._absorbs:
+            return c == 0.0
+        return not any(float(self.reaction(np, *slab).max()) > 0.0 for slab in slabs(self.array_shape))
 
     def source(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The source with its face terms, zero at fixed nodes, in U/L².
@@ -209,33 +172,50 @@ class Discretisation:
             If a value is not finite; the line names the key and the place.
         """
         values = self.f(xp, start, stop)
-        spacing = self.problem.grid.spacing
-        for face, where in self._faces(Kind.NEUMANN, start, stop):
-            values[where] += (2.0 / spacing[face // 2]) * self._face_value(xp, face, start, stop)
-        for _, where in self._faces(Kind.DIRICHLET, start, stop):
+        for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
+            g = sampling.face_value(self.problem, xp, face, start, stop)
+            values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * g
+        for _, where in sampling.faces(self.problem, Rule.FIXED, start, stop):
             values[where] = 0.0
         return values
 
     def f(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The right-hand side of the equation that is solved: f, less `shift`. As `source` otherwise."""
-        return self._nodes(xp, "equation.f", self.problem.f, start, stop) - self.shift
+        return sampling.nodes(self.problem, xp, "equation.f", self.problem.f, start, stop) - self.shift
 
     def initial(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The initial guess, with the boundary values at fixed nodes, in U. As `source` otherwise."""
-        values = self._nodes(xp, "run.initial", self.problem.initial, start, stop)
-        for face, where in reversed(list(self._faces(Kind.DIRICHLET, start, stop))):
-            values[where] = self._face_value(xp, face, start, stop)
+        values = sampling.nodes(self.problem, xp, "run.initial", self.problem.initial, start, stop)
+        for face, where in reversed(list(sampling.faces(self.problem, Rule.FIXED, start, stop))):
+            values[where] = sampling.face_value(self.problem, xp, face, start, stop)
         return values
 
     def exact(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The exact solution, in U. As `source` otherwise."""
         assert self.problem.exact is not None
-        return self._nodes(xp, "equation.exact", self.problem.exact, start, stop)
+        return sampling.nodes(self.problem, xp, "equation.exact", self.problem.exact, start, stop)
+
+    def a(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """a at the nodes. As `source` otherwise; every value must be positive."""
+        return self._coefficient(xp, "equation.a", self.problem.a, start, stop, sampling.POSITIVE)
+
+    def c(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """c at the nodes, in 1/L². As `source` otherwise; no value may be negative."""
+        return self._coefficient(xp, "equation.c", self.problem.c, start, stop, sampling.NOT_NEGATIVE)
+
+    def reaction(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """c with the Robin terms, as the operator has it. As `c` otherwise; no α may be negative either."""
+        values = self.c(xp, start, stop)
+        for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
+            if self.problem.faces[face].kind is Kind.ROBIN:
+                alpha = sampling.face_alpha(self.problem, xp, face, start, stop)
+                values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * alpha
+        return values
 
     def weights(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The trapezoidal weights: 1, and one half of it for each mirror face. Shape of the slab."""
-        values = xp.ones(self._slab_shape(start, stop))
-        for _, where in self._faces(Kind.NEUMANN, start, stop):
+        values = xp.ones((stop - start, *self.array_shape[1:]))
+        for _, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
             values[where] *= 0.5
         return values
 
@@ -248,13 +228,13 @@ class Discretisation:
         grid = self.problem.grid
         cell = math.prod(grid.spacing)
         source = flux = scale = 0.0
-        for start, stop in slabs(grid.array_shape):
+        for start, stop in slabs(self.array_shape):
             weights = self.weights(xp, start, stop) * cell
-            f = self._nodes(xp, "equation.f", self.problem.f, start, stop)
+            f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, start, stop)
             source += float((weights * f).sum())
             scale += float((weights * abs(f)).sum())
-            for face, where in self._faces(Kind.NEUMANN, start, stop):
-                g = (2.0 / grid.spacing[face // 2]) * self._face_value(xp, face, start, stop)
+            for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
+                g = (2.0 / grid.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, start, stop)
                 flux += float((weights[where] * g).sum())
                 scale += float((weights[where] * abs(g)).sum())
         coarsest = max(1.0 / count for count in grid.intervals)
@@ -268,7 +248,7 @@ class Discretisation:
         IncompatibleSource
             If the defect is larger than the discretisation explains: the problem has no solution.
         """
-        if not self.problem.singular:
+        if not self.singular:
             return self
         balance = self.balance(xp)
         relative = balance.defect / balance.scale if balance.scale else 0.0
@@ -286,68 +266,70 @@ class Discretisation:
         log.info("singular problem (no dirichlet face, c = 0): %s; removed from f, u gets zero mean", numbers)
         return replace(self, shift=balance.defect / volume)
 
-    def _slab_shape(self, start: int, stop: int) -> tuple[int, ...]:
-        return (stop - start, *self.problem.grid.array_shape[1:])
+    @property
+    def _absorbs(self) -> bool:
+        return any(face.absorbs for face in self.problem.faces)
 
-    def _coordinates(self, xp: ModuleType, start: int, stop: int) -> list[Any]:
-        """x, y(, z) of a slab, each with the shape that broadcasts to the slab's."""
-        grid = self.problem.grid
-        coordinates = []
-        for axis in range(grid.dimension):
-            values = grid.coordinates(axis)
-            if axis == grid.dimension - 1:
-                values = values[start:stop]
-            shape = [1] * grid.dimension
-            shape[grid.dimension - 1 - axis] = -1
-            coordinates.append(xp.asarray(values.reshape(shape)))
-        return coordinates
+    def _coefficient(
+        self, xp: ModuleType, key: str, coefficient: Coefficient, start: int, stop: int, limit: sampling.Limit
+    ) -> Any:
+        if isinstance(coefficient, (int, float)):
+            return xp.full((stop - start, *self.array_shape[1:]), float(coefficient))
+        return sampling.nodes(self.problem, xp, key, coefficient, start, stop, limit)
 
-    def _nodes(self, xp: ModuleType, key: str, values: NodeField, start: int, stop: int) -> Any:
-        """A new float64 array of the slab's shape."""
-        slab = xp.empty(self._slab_shape(start, stop), dtype=xp.float64)
-        coordinates = self._coordinates(xp, start, stop)
-        slab[...] = values(xp, *coordinates) if isinstance(values, Expression) else xp.asarray(values.read(start, stop))
-        _require_finite(xp, key, slab, coordinates)
+    def _with_coefficients(self, backend: Maker, operator: Operator, rows: NDArray[np.int64]) -> Operator:
+        """An operator on some rows of the grid, or all, with the coefficients of these rows."""
+        shape, a, c = operator.array_shape, number(self.problem.a), number(self.problem.c)
+        a_range, c_range = _Range(a), _Range(c)
+        edges = reaction = None
+        if a is None:
+            nodes = backend.assemble(shape, _on_rows(rows, a_range.noted(self.a)))
+            a_range.require_fit(backend.dtype, "equation.a", from_zero=False)
+            edges = tuple(backend.empty(shape) for _ in operator.shape)
+            for axis, edge in enumerate(edges):
+                backend.edges(operator, axis, nodes, self.problem.mean == "harmonic", edge)
+        if c is None or self._absorbs:
+            c_range = _Range()
+            reaction = backend.assemble(shape, _on_rows(rows, c_range.noted(self.reaction)))
+            c_range.require_fit(backend.dtype, "equation.c with the robin terms", from_zero=True)
+        return replace(
+            operator,
+            a=1.0 if a is None else a,
+            c=0.0 if reaction is not None or c is None else c,
+            coefficients=Coefficients(edges, reaction, a_range.ends, c_range.ends),
+        )
+
+
+class _Range:
+    """The least and the largest value of a function, noted as it is evaluated slab by slab."""
+
+    def __init__(self, value: float | None = None) -> None:
+        self.ends = (math.inf, -math.inf) if value is None else (value, value)
+
+    def noted(self, function: Slab) -> Slab:
+        def slab(xp: ModuleType, start: int, stop: int) -> Any:
+            values = function(xp, start, stop)
+            self.ends = min(self.ends[0], float(values.min())), max(self.ends[1], float(values.max()))
+            return values
+
         return slab
 
-    def _faces(self, kind: Kind, start: int, stop: int) -> Iterator[tuple[int, Index]]:
-        """The faces of a kind that touch the slab, in order of precedence, each with its place in the slab."""
-        dimension = self.problem.grid.dimension
-        end = self.problem.grid.array_shape[0]
-        for face, condition in enumerate(self.problem.faces):
-            if condition.kind is not kind:
-                continue
-            upper = face % 2
-            place = dimension - 1 - face // 2
-            if place == 0 and (stop < end if upper else start > 0):
-                continue
-            where: list[slice | int] = [slice(None)] * dimension
-            where[place] = -1 if upper else 0
-            yield face, tuple(where)
-
-    def _face_value(self, xp: ModuleType, face: int, start: int, stop: int) -> Any:
-        """The boundary data on the part of a face that lies in the slab, in a shape that broadcasts to it."""
-        value = self.problem.faces[face].value
-        assert value is not None
-        place = self.problem.grid.dimension - 1 - face // 2
-        coordinates = self._coordinates(xp, start, stop)
-        end = slice(-1, None) if face % 2 else slice(0, 1)
-        on_face = list(coordinates)
-        on_face[face // 2] = coordinates[face // 2][(slice(None),) * place + (end,)]
-        data = xp.asarray(value(xp, *on_face), dtype=xp.float64)
-        _require_finite(xp, f"boundary.{FACE_NAMES[face]}", data, on_face)
-        return data.reshape(data.shape[:place] + data.shape[place + 1 :]) if data.ndim else data
+    def require_fit(self, dtype: np.dtype[Any], key: str, *, from_zero: bool) -> None:
+        """Refuse values that a type cannot hold, or whose inverses it cannot."""
+        limits = np.finfo(dtype)
+        least, largest = self.ends
+        if largest > float(limits.max) or (least < float(limits.tiny) and not from_zero):
+            wanted = "scale the equation" if dtype == np.float64 else "use run.precision = 'float64'"
+            raise CaseError([f"{key}: the values from {least:g} to {largest:g} do not fit into {dtype.name}; {wanted}"])
 
 
-def _require_finite(xp: ModuleType, key: str, values: Any, coordinates: Sequence[Any]) -> None:
-    finite = xp.isfinite(values)
-    if bool(finite.all()):
-        return
-    place = [int(index) for index in xp.argwhere(~finite)[0]]
-    names = []
-    for axis, name in enumerate(AXES[: len(coordinates)]):
-        along = coordinates[axis].ravel()
-        index = place[len(coordinates) - 1 - axis] if place else 0
-        names.append(f"{name} = {float(along[min(index, along.size - 1)]):.6g}")
-    value = float(values[tuple(place)])
-    raise CaseError([f"{key}: {value} at {', '.join(names)}; every value must be finite"])
+def _on_rows(rows: NDArray[np.int64], function: Slab) -> Slab:
+    """A function of slabs of the grid as one of slabs of some of its rows."""
+
+    def slab(xp: ModuleType, start: int, stop: int) -> Any:
+        wanted = rows[start:stop]
+        runs = np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1)
+        pieces = [function(xp, int(run[0]), int(run[-1]) + 1) for run in runs]
+        return pieces[0] if len(pieces) == 1 else xp.concatenate(pieces)
+
+    return slab

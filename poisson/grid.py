@@ -1,7 +1,7 @@
 """A uniform grid of nodes on a box.
 
-Tuples run in the order x, y(, z). Arrays are C-ordered with x contiguous, so their shape is the reverse: ``(ny, nx)``
-or ``(nz, ny, nx)``. On a periodic axis the last node repeats the first and is not stored.
+Tuples run in the order x(, y(, z)). Arrays are C-ordered with x contiguous, so their shape is the reverse: ``(nx,)``,
+``(ny, nx)`` or ``(nz, ny, nx)``. On a periodic axis the last node repeats the first and is not stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Grid:
     Parameters
     ----------
     lower, upper : tuple of float
-        Corners of the box in the order x, y(, z), in L (any unit of length).
+        Corners of the box in the order x(, y(, z)), in L (any unit of length).
     shape : tuple of int
         Stored nodes along each axis, at least 3. On a periodic axis the last node of the interval is not counted.
     periodic : tuple of bool
@@ -42,8 +42,8 @@ class Grid:
     periodic: tuple[bool, ...]
 
     def __post_init__(self) -> None:
-        if len(self.shape) not in (2, 3):
-            raise ValueError(f"a grid has 2 or 3 axes, not {len(self.shape)}")
+        if len(self.shape) not in (1, 2, 3):
+            raise ValueError(f"a grid has 1, 2 or 3 axes, not {len(self.shape)}")
         if not len(self.lower) == len(self.upper) == len(self.periodic) == len(self.shape):
             raise ValueError("lower, upper, shape and periodic differ in length")
         for name, low, high, nodes in zip(AXES, self.lower, self.upper, self.shape, strict=False):
@@ -77,7 +77,7 @@ class Grid:
 
     @property
     def array_shape(self) -> tuple[int, ...]:
-        """Shape of an array on this grid: ``(ny, nx)`` or ``(nz, ny, nx)``."""
+        """Shape of an array on this grid: ``(nx,)``, ``(ny, nx)`` or ``(nz, ny, nx)``."""
         return self.shape[::-1]
 
     def coordinates(self, axis: int) -> NDArray[np.float64]:
@@ -108,7 +108,7 @@ class Grid:
         return Grid(self.lower, self.upper, tuple(shape), self.periodic)
 
 
-def slabs(array_shape: tuple[int, ...], limit: int = 1 << 20) -> Iterator[tuple[int, int]]:
+def slabs(array_shape: tuple[int, ...], limit: int = 1 << 18) -> Iterator[tuple[int, int]]:
     """Ranges ``[start, stop)`` of the first array axis, each of about `limit` nodes and at least one row or plane.
 
     Functions of the coordinates are evaluated slab by slab, so that no temporary array is as large as the grid.

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from poisson.boundary import FACE_NAMES, Face, Kind
-from poisson.expressions import Expression
-from poisson.fields import FieldFile
+from poisson.errors import CaseError, ExpressionError
+from poisson.expressions import Expression, parse
+from poisson.fields import ArrayField, FieldFile, FunctionField
 from poisson.grid import AXES, Grid
 
-EQUATION = "-div(a grad u) + c u = f, a = 1"
-"""The equation with its sign, as every log and output file states it."""
+EQUATION = "-div(a grad u) + c u = f"
+"""The equation with its sign; `Problem.equation` says what a is as well."""
 
-NodeField = Expression | FieldFile
-"""A function given at every node: by a text (or a number), or by a file."""
+NodeField = Expression | FieldFile | ArrayField | FunctionField
+"""A function given at every node: by a text (or a number), a file, an array or a Python function."""
+
+Coefficient = float | NodeField
+"""A number, or a function given at every node."""
+
+MEANS = ("harmonic", "arithmetic")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """−∇²u + c u = f on a box, with a condition on each face.
+    """−∇·(a∇u) + c u = f on a box, with a condition on each face.
 
     Parameters
     ----------
@@ -26,9 +34,9 @@ class Problem:
         The nodes.
     faces : tuple of Face
         One for each face, in the order of `boundary.FACE_NAMES`.
-    f : Expression or FieldFile
+    f : Expression, FieldFile, ArrayField or FunctionField
         The source, in U/L².
-    c : float
+    c : float, Expression or FieldFile
         The reaction coefficient, ≥ 0, in 1/L².
     initial : Expression or FieldFile
         The initial guess, in U. Dirichlet nodes take their boundary values instead.
@@ -36,43 +44,220 @@ class Problem:
         The exact solution, in U, if it is known.
     title : str
         A name for people.
+    a : float, Expression or FieldFile
+        The coefficient of the gradient, > 0, dimensionless.
+    mean : str
+        How a between two nodes follows from its values at them, where it varies: ``harmonic`` or ``arithmetic``.
     """
 
     grid: Grid
     faces: tuple[Face, ...]
     f: NodeField
-    c: float = 0.0
+    c: Coefficient = 0.0
     initial: NodeField = field(default_factory=lambda: Expression.constant(0.0))
     exact: Expression | None = None
     title: str = ""
+    a: Coefficient = 1.0
+    mean: str = "harmonic"
 
     def __post_init__(self) -> None:
         if len(self.faces) != 2 * self.grid.dimension:
             raise ValueError(f"{2 * self.grid.dimension} faces are needed, {len(self.faces)} are given")
-        if not self.c >= 0.0:
-            raise ValueError(f"c = {self.c}; it must be >= 0")
+        a, c = number(self.a), number(self.c)
+        if c is not None and not c >= 0.0:
+            raise ValueError(f"c = {c}; it must be >= 0")
+        if a is not None and not a > 0.0:
+            raise ValueError(f"a = {a}; it must be > 0")
+        if self.mean not in MEANS:
+            raise ValueError(f"mean = {self.mean!r}; it must be one of {MEANS}")
         for axis, wraps in enumerate(self.grid.periodic):
             kinds = {self.faces[2 * axis].kind, self.faces[2 * axis + 1].kind}
             if (Kind.PERIODIC in kinds) != wraps or (wraps and len(kinds) > 1):
                 raise ValueError(f"the {AXES[axis]} faces and the grid do not agree on whether the axis is periodic")
 
+    @staticmethod
+    def on_box(
+        shape: Sequence[int],
+        *,
+        f: Any = 0.0,
+        a: Any = 1.0,
+        c: Any = 0.0,
+        boundary: Any = 0.0,
+        lower: Sequence[float] | None = None,
+        upper: Sequence[float] | None = None,
+        initial: Any = 0.0,
+        exact: str | Expression | None = None,
+        mean: str = "harmonic",
+        title: str = "",
+    ) -> Problem:
+        """A problem from numbers, texts, Python functions and arrays.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Nodes along x(, y, z), those on the boundary included; on a periodic axis the last node is not counted.
+        f, a, c, initial : number, text, function, array or field
+            The source, the coefficients and the initial guess. A function takes arrays x(, y, z) that broadcast against
+            each other. An array has the shape `shape` reversed, as x is its last axis; one on a device stays there.
+        boundary : mapping, number, text or function
+            As the table ``[boundary]`` of a case file, with functions beside numbers and texts, such as
+            ``{"x": "periodic", "y_lower": {"neumann": 0.0}, "y_upper": {"dirichlet": lambda x, y: x}}``. What is no
+            mapping is the Dirichlet value on every face.
+        lower, upper : sequence of float, optional
+            The corners of the box, in L; by default the unit box.
+        exact : text or Expression, optional
+            The exact solution, if it is known.
+        mean, title : str
+            As in `Problem`.
+
+        Raises
+        ------
+        CaseError
+            With one line that says what is wrong.
+        """
+        dimension = len(shape)
+        faces = _box_faces(boundary, dimension)
+        periodic = tuple(face.kind is Kind.PERIODIC for face in faces[::2])
+        solution = None if exact is None else _function(exact, dimension, "exact")
+        if isinstance(solution, FunctionField):
+            raise CaseError(["exact: a function; allowed: a text, which derivatives can be taken of"])
+        try:
+            corners = [
+                tuple(map(float, corner)) for corner in (lower or (0.0,) * dimension, upper or (1.0,) * dimension)
+            ]
+            grid = Grid(corners[0], corners[1], tuple(int(nodes) for nodes in shape), periodic)
+            given = {"f": f, "a": a, "c": c, "initial": initial}
+            fields = {name: node_field(value, grid, name) for name, value in given.items()}
+            coefficients: dict[str, Any] = {
+                name: fields[name] if number(fields[name]) is None else number(fields[name]) for name in ("a", "c")
+            }
+            return Problem(
+                *(grid, faces, fields["f"], coefficients["c"], fields["initial"], solution, title),
+                *(coefficients["a"], mean),
+            )
+        except ValueError as error:
+            raise CaseError([str(error)]) from error
+
     @property
-    def singular(self) -> bool:
-        """Whether u is determined only up to a constant: no Dirichlet face anywhere, and c = 0."""
-        return self.c == 0.0 and all(face.kind is not Kind.DIRICHLET for face in self.faces)
+    def varies(self) -> bool:
+        """Whether the coefficients of the discrete operator differ from node to node; α of a Robin face is one."""
+        return number(self.a) is None or number(self.c) is None or any(face.absorbs for face in self.faces)
+
+    @property
+    def guess(self) -> bool:
+        """Whether there is an initial guess other than zero."""
+        return self.initial != Expression.constant(0.0)
+
+    @property
+    def equation(self) -> str:
+        """The equation, and what a is in it."""
+        a = number(self.a)
+        if a is not None:
+            return f"{EQUATION}, a = {a:.12g}"
+        return f"{EQUATION}, a = a({', '.join(AXES[: self.grid.dimension])}), {self.mean} mean between nodes"
 
 
-def manufactured_source(exact: Expression, c: float, dimension: int) -> Expression:
-    """f = −∇²u + c u of the exact solution u, derived symbolically."""
+def number(coefficient: Coefficient) -> float | None:
+    """The value of a coefficient that is the same everywhere; None for one that is not known to be."""
+    if isinstance(coefficient, Expression):
+        return coefficient.value if coefficient.is_constant else None
+    return None if isinstance(coefficient, (FieldFile, ArrayField, FunctionField)) else float(coefficient)
+
+
+def node_field(given: Any, grid: Grid, name: str) -> NodeField:
+    """A field from what a user gives in Python.
+
+    Parameters
+    ----------
+    given : number, text, function, array or field
+        A function takes arrays x(, y, z); an array has the grid's ``array_shape`` and is not copied.
+    grid : Grid
+        The nodes.
+    name : str
+        What it is, for the message.
+
+    Raises
+    ------
+    CaseError
+        With one line that says what is wrong.
+    """
+    if hasattr(given, "shape") and given.shape != ():
+        given = ArrayField(given)
+    if isinstance(given, (FieldFile, ArrayField)):
+        try:
+            given.check(grid.array_shape)
+        except CaseError as error:
+            raise CaseError([f"{name}: {error}"]) from None
+        return given
+    return _function(given, grid.dimension, name)
+
+
+def _function(given: Any, dimension: int, name: str) -> Expression | FunctionField:
+    """A function of the coordinates from a number, a text or a Python function."""
+    if isinstance(given, (Expression, FunctionField)):
+        return given
+    if callable(given):
+        return FunctionField(given)
+    try:
+        return parse(given, dimension, {}) if isinstance(given, str) else Expression.constant(float(given))
+    except ExpressionError as error:
+        raise CaseError([f"{name}: {given!r}; {error}"]) from None
+    except (TypeError, ValueError):
+        kind = type(given).__name__
+        raise CaseError([f"{name}: a {kind}; allowed: a number, a text, a function of x(, y, z) or an array"]) from None
+
+
+def _box_faces(boundary: Any, dimension: int) -> tuple[Face, ...]:
+    """The faces from what `Problem.on_box` is given."""
+    tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
+    names = FACE_NAMES[: 2 * dimension]
+    known = ("all", *AXES[:dimension], *names)
+    for name in tables:
+        if name not in known:
+            raise CaseError([f"boundary.{name}: unknown key; allowed: {', '.join(known)}"])
+    faces = []
+    for name in names:
+        axis = tables.get(name[0])
+        if axis not in (None, "periodic"):
+            raise CaseError([f'boundary.{name[0]}: {axis!r}; allowed: "periodic"'])
+        if axis is None and name not in tables and "all" not in tables:
+            raise CaseError([f'boundary.{name}: missing; allowed: a condition here, under "all", or a periodic axis'])
+        if axis is not None:
+            faces.append(Face(Kind.PERIODIC))
+        else:
+            key = name if name in tables else "all"
+            faces.append(_box_face(tables[key], dimension, f"boundary.{key}"))
+    return tuple(faces)
+
+
+def _box_face(given: Any, dimension: int, name: str) -> Face:
+    if isinstance(given, Face):
+        return given
+    table = dict(given) if isinstance(given, Mapping) else {"dirichlet": given}
+    alpha = table.pop("alpha", None)
+    kinds = {kind.value: kind for kind in Kind if kind is not Kind.PERIODIC}
+    if len(table) != 1 or not set(table) <= set(kinds) or ("robin" in table) != (alpha is not None):
+        allowed = "one of dirichlet, neumann and robin, and alpha beside robin"
+        raise CaseError([f"{name}: {given!r}; allowed: {allowed}"])
+    [(kind, value)] = table.items()
+    robin = None if alpha is None else _function(alpha, dimension, f"{name}.alpha")
+    return Face(kinds[kind], _function(value, dimension, f"{name}.{kind}"), robin)
+
+
+def manufactured_source(exact: Expression, a: Expression | float, c: Expression | float, dimension: int) -> Expression:
+    """f = −∇·(a∇u) + c u of the exact solution u, derived symbolically."""
     source = exact * c
     for name in AXES[:dimension]:
-        source = source - exact.derivative(name).derivative(name)
+        source = source - (exact.derivative(name) * a).derivative(name)
     return source
 
 
-def manufactured_value(exact: Expression, kind: Kind, face: int) -> Expression:
-    """Boundary data of the exact solution on a face: u itself, or its outward normal derivative."""
+def manufactured_value(
+    exact: Expression, a: Expression | float, kind: Kind, alpha: Expression | None, face: int
+) -> Expression:
+    """Boundary data of the exact solution u on a face: u itself, a ∂u/∂n or a ∂u/∂n + αu, with the outward normal."""
     if kind is Kind.DIRICHLET:
         return exact
-    derivative = exact.derivative(AXES[face // 2])
-    return derivative if FACE_NAMES[face].endswith("upper") else -derivative
+    flux = exact.derivative(AXES[face // 2]) * a
+    flux = flux if FACE_NAMES[face].endswith("upper") else -flux
+    return flux if alpha is None else flux + exact * alpha

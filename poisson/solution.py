@@ -1,123 +1,107 @@
-"""What a run returns: the solution, how the solve ended, and where it came from."""
+"""What a solve returns: its record, with ways to save it, show it and hand it on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
+from poisson.grid import AXES
+from poisson.record import FIELD_NOTES, Record
 
-from poisson.problem import Problem
-from poisson.solvers.status import Status
-
-
-@dataclass(frozen=True)
-class ErrorNorms:
-    """The difference between u and the exact solution, in U: its trapezoidal rms and its maximum."""
-
-    rms: float
-    max: float
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import Dataset
 
 
 @dataclass(frozen=True)
-class OperationUse:
-    """All calls of one operation in the solver loop.
+class Solution(Record):
+    """The result of a solve: see `poisson.record.Record` for what it holds."""
 
-    Parameters
-    ----------
-    operation : str
-        Its name, and whether it leaves a norm.
-    calls : int
-        How often it ran.
-    seconds : float
-        That number times the time of one call, measured after the loop on the same arrays.
-    bytes, flops : float
-        What all the calls together had to move and to compute.
-    """
+    def save(self, path: str | Path) -> Path:
+        """Write the result in HDF5, and beside it the XDMF file by which ParaView opens it.
 
-    operation: str
-    calls: int
-    seconds: float
-    bytes: float
-    flops: float
+        Parameters
+        ----------
+        path : str or Path
+            The HDF5 file; it appears whole or not at all.
 
-    @property
-    def bandwidth(self) -> float:
-        """Bytes a second."""
-        return self.bytes / self.seconds
+        Returns
+        -------
+        Path
+            The HDF5 file.
 
+        Raises
+        ------
+        OutputError
+            If it cannot be written; the line says where the result was saved instead.
+        """
+        from poisson.output import hdf5, xdmf
 
-@dataclass(frozen=True)
-class Performance:
-    """The operations of the solver loop, and what the device can do at best.
+        written = hdf5.write_safely(path, self)
+        xdmf.write(written, self)
+        return written
 
-    Parameters
-    ----------
-    operations : tuple of OperationUse
-        The one that took longest first.
-    bandwidth : float
-        Bytes a second of the yardstick, measured after the loop.
-    yardstick : str
-        What that is: ``copy``, or ``triad`` of the STREAM benchmark.
-    array_bytes : int
-        The size of its arrays: that of the solve's own, within limits.
-    """
+    def to_xarray(self) -> Dataset:
+        """u and the fields on their coordinates, as xarray opens them from a file of `save`.
 
-    operations: tuple[OperationUse, ...]
-    bandwidth: float
-    yardstick: str
-    array_bytes: int
+        Returns
+        -------
+        xarray.Dataset
+            With the dimensions z, y, x (those there are), ``component`` for vectors, and how the solve ended among the
+            attributes. NumPy arrays, not copied where u is one.
 
+        Raises
+        ------
+        ModuleNotFoundError
+            If xarray is not installed.
+        """
+        import xarray
 
-@dataclass(frozen=True)
-class Solution:
-    """The result of a run. Arrays have the grid's ``array_shape``.
+        grid = self.problem.grid
+        names = AXES[: grid.dimension]
+        coordinates: dict[str, Any] = {
+            name: (name, grid.coordinates(axis), {"units": "L"}) for axis, name in enumerate(names)
+        }
+        variables = {}
+        for name, values in {"u": self.host_u, **self.fields}.items():
+            vector = values.ndim > grid.dimension
+            dimensions = (*reversed(names), *(("component",) if vector else ()))
+            long_name, units = FIELD_NOTES.get(name, (name, "1"))
+            variables[name] = (dimensions, values, {"long_name": long_name, "units": units})
+            if vector:
+                coordinates["component"] = ("component", list(names), {})
+        attributes: dict[str, Any] = {
+            "title": self.problem.title,
+            "status": self.status.value,
+            "iterations": self.iterations,
+            "residual": self.residual,
+        }
+        return xarray.Dataset(variables, coordinates, attributes)
 
-    Parameters
-    ----------
-    problem : Problem
-        What was solved.
-    u : float array
-        The solution in U, in the precision of the run.
-    status : Status
-        How the solve ended.
-    iterations : int
-        Sweeps done to reach u.
-    norm : str
-        The norm that the residuals are measured in: ``rms`` or ``max``.
-    residual : float
-        Norm of f − A u in U/L², recomputed in float64 from `u`.
-    target : float
-        The residual norm at which the solve counts as converged, in U/L².
-    history : sequence of (int, float)
-        Iterate, as the number of sweeps that made it, and its residual norm in U/L², for each norm read.
-    fields : mapping of str to float array
-        The further fields asked for in ``[output] fields``, by name. A vector has one axis more, the last, for its
-        components x, y(, z), and the precision of the run; the others are float64.
-    error : ErrorNorms, optional
-        The error against the exact solution, where one is known.
-    times : mapping of str to float
-        Seconds spent in each part of the run; ``solve`` is the solver loop alone.
-    provenance : mapping
-        Strings and numbers that say how the result came about (backend, device, precision, versions, …).
-    case_text : str
-        The resolved case as TOML.
-    performance : Performance, optional
-        What the operations of the loop reached, where it was measured.
-    """
+    def plot(self, field: str = "u") -> Figure:
+        """Draw a field: a curve in 1D, filled contours in 2D, in 3D those of the planes through the middle.
 
-    problem: Problem
-    u: NDArray[Any]
-    status: Status
-    iterations: int
-    norm: str
-    residual: float
-    target: float
-    history: tuple[tuple[int, float], ...]
-    fields: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    error: ErrorNorms | None = None
-    times: Mapping[str, float] = field(default_factory=dict)
-    provenance: Mapping[str, str | int | float] = field(default_factory=dict)
-    case_text: str = ""
-    performance: Performance | None = None
+        Parameters
+        ----------
+        field : str
+            ``u`` or one of `fields` that is not a vector.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            A notebook shows it; ``figure.savefig("u.png")`` writes it.
+
+        Raises
+        ------
+        ValueError
+            If there is no such field, or it is a vector.
+        ModuleNotFoundError
+            If matplotlib is not installed.
+        """
+        from poisson.plotting import draw
+
+        known = {"u": self.host_u, **self.fields}
+        if field not in known or known[field].ndim > self.problem.grid.dimension:
+            raise ValueError(f"there is no scalar field {field!r} in this solution; there is {', '.join(known)}")
+        return draw(self.problem.grid, known[field], self.problem.title, field)

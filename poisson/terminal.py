@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from poisson.backends import BackendInfo
-    from poisson.solution import Performance, Solution
+    from poisson.record import Performance, Record
 
 _SAMPLE_SECONDS = 0.125
 _LIVE_AFTER = 0.5
 _LINES_AFTER = 2.0
 _LINE_GROWTH = 1.5
 _WINDOW = 64
+_MOST_ROWS = 12
+_MOST_GRIDS = 6
 _PACKAGES = ("numpy", "scipy", "h5py", "pydantic", "fire", "rich")
 _NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|nan|[-+]?inf|-?", re.IGNORECASE)
 
@@ -42,8 +44,9 @@ class Progress:
 
     Parameters
     ----------
-    sweep_bytes : float
-        Bytes that one sweep must move, for the effective bandwidth.
+    sweep_bytes : float, optional
+        Bytes that one sweep must move, for the effective bandwidth of a method of sweeps; without it iterations are
+        counted.
     quiet : bool
         Whether to show nothing.
     stream : text file, optional
@@ -54,13 +57,14 @@ class Progress:
 
     def __init__(
         self,
-        sweep_bytes: float,
+        sweep_bytes: float | None = None,
         *,
         quiet: bool = False,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sweep_bytes = sweep_bytes
+        self._unit = "iteration" if sweep_bytes is None else "sweep"
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
         self._shown = not quiet
@@ -98,17 +102,19 @@ class Progress:
         reference : str
             What the target is relative to, in words.
         max_iterations : int
-            The sweep at which it stops otherwise.
+            The iteration at which it stops otherwise.
         """
         self._target = target
         self._limit = max_iterations
-        self._heading = f"target: residual {target:.3e}, relative to {reference}; at most {max_iterations} sweeps"
+        self._heading = (
+            f"target: residual {target:.3e}, relative to {reference}; at most {max_iterations} {self._unit}s"
+        )
         self._begin = self._next_sample = self._clock()
         self._next_line = self._begin + (_LIVE_AFTER if self._live_wanted else _LINES_AFTER)
         self._samples.clear()
 
     def __call__(self, iteration: int, norm: float) -> None:
-        """Take note of the residual norm after `iteration` sweeps, and show it if it is time to."""
+        """Take note of the residual norm after so many iterations, and show it if it is time to."""
         if not self._shown:
             return
         now = self._clock()
@@ -134,16 +140,17 @@ class Progress:
     def _state(self) -> str:
         """One line on the latest sample: iteration, residual, speed, time left."""
         first, (now, iteration, norm) = self._samples[0], self._samples[-1]
-        parts = [f"sweep {iteration}", f"residual {norm:.2e}"]
+        parts = [f"{self._unit} {iteration}", f"residual {norm:.2e}"]
         if now > first[0] and iteration > first[1]:
             rate = (iteration - first[1]) / (now - first[0])
-            parts.append(f"{_speed(rate)} sweeps/s")
-            parts.append(f"{_speed(rate * self._sweep_bytes / 1e9)} GB/s")
+            parts.append(f"{_speed(rate)} {self._unit}s/s")
+            if self._sweep_bytes is not None:
+                parts.append(f"{_speed(rate * self._sweep_bytes / 1e9)} GB/s")
             parts.append(self._time_left(rate, iteration, norm))
         return ", ".join(parts)
 
     def _time_left(self, rate: float, iteration: int, norm: float) -> str:
-        """The time to the target at the observed convergence, or to the limit on sweeps if that is sooner."""
+        """The time to the target at the observed convergence, or to the limit if that is sooner."""
         to_limit = max(0, self._limit - iteration)
         slope = log_slope((sweep, value) for _, sweep, value in self._samples)
         if slope is not None and slope < 0.0 < norm < math.inf and self._target > 0.0:
@@ -165,26 +172,30 @@ class Progress:
         self._live.update(text, refresh=True)
 
 
-def summary(solution: Solution, sweep_bytes: float) -> str:
+def summary(solution: Record, sweep_bytes: float | None = None) -> str:
     """The end of a solve in a few lines.
 
     Parameters
     ----------
-    solution : Solution
+    solution : Record
         The result.
-    sweep_bytes : float
-        Bytes that one sweep must move, for the effective bandwidth.
+    sweep_bytes : float, optional
+        Bytes that one sweep must move, for the effective bandwidth of a method of sweeps.
 
     Returns
     -------
     str
-        Status with advice, iterations, residual, error, time and speed; what is not known is left out.
+        Status with advice, method, iterations, residual, error, time and speed; what is not known is left out.
     """
     lines = [
-        f"{solution.status.value}: {solution.status.advice}",
+        f"{solution.status.value}: {solution.advice}",
         f"iterations  {solution.iterations}",
         f"residual    {solution.residual:.3e} ({solution.norm}), target {solution.target:.3e}",
     ]
+    if solution.provenance.get("method"):
+        lines.insert(1, f"method      {solution.provenance['method']}")
+    if solution.error_bar is not None:
+        lines.append(f"error bar   {solution.error_bar:.3e} (max), estimated from the levels")
     if solution.error is not None:
         lines.append(f"error       {solution.error.rms:.3e} (rms), {solution.error.max:.3e} (max)")
     if solution.times:
@@ -193,9 +204,12 @@ def summary(solution: Solution, sweep_bytes: float) -> str:
         lines.append(f"kernels     {solution.provenance['tuning']}")
     seconds = solution.times.get("solve", 0.0)
     if seconds > 0.0 and solution.iterations > 0:
-        rate = solution.iterations / seconds
-        updates = rate * solution.problem.grid.nodes
-        lines.append(f"speed       {updates:.3g} node updates/s, {_speed(rate * sweep_bytes / 1e9)} GB/s")
+        nodes, rate = solution.problem.grid.nodes, solution.iterations / seconds
+        lines.append(
+            f"speed       {nodes / seconds:.3g} unknowns/s"
+            if sweep_bytes is None
+            else f"speed       {nodes * rate:.3g} node updates/s, {_speed(rate * sweep_bytes / 1e9)} GB/s"
+        )
     if solution.performance is not None:
         lines += ["", *operations(solution.performance, seconds), ""]
     return "\n".join(lines)
@@ -214,23 +228,34 @@ def operations(performance: Performance, loop_seconds: float) -> list[str]:
     Returns
     -------
     list of str
-        A table: calls, the time of all of them, the bandwidth, and its part of the yardstick's. Below it, their time
-        together and the yardstick.
+        A table: calls, the time of all of them, the bandwidth, and its part of the yardstick's; of many operations
+        those that took longest. Below it, their time together, that of each grid, and the yardstick.
     """
     together = sum(use.seconds for use in performance.operations)
+    several = len({use.grid for use in performance.operations if use.grid}) > 1
     rows = [
         (
-            use.operation,
+            f"{use.operation}, {use.grid}" if several else use.operation,
             use.calls,
             f"{use.seconds:.3g}",
             _speed(use.bandwidth / 1e9),
             f"{100.0 * use.bandwidth / performance.bandwidth:.0f}",
         )
-        for use in performance.operations
+        for use in performance.operations[:_MOST_ROWS]
     ]
+    rest = performance.operations[_MOST_ROWS:]
+    if rest:
+        calls, seconds = sum(use.calls for use in rest), sum(use.seconds for use in rest)
+        rows.append((f"{len(rest)} others", calls, f"{seconds:.3g}", "", ""))
+    by_grid: dict[str, float] = {}
+    for use in performance.operations:
+        by_grid[use.grid] = by_grid.get(use.grid, 0.0) + use.seconds
+    shares = [f"{grid} {100.0 * seconds / together:.0f}%" for grid, seconds in by_grid.items()]
+    levels = [f"by grid: {', '.join(shares[:_MOST_GRIDS])}"] if several else []
     yardstick = performance.yardstick
     return [
         *table(("operation", "calls", "time s", "GB/s", f"% of {yardstick}"), rows).splitlines(),
+        *levels,
         f"together {together:.3g} s, by calls timed after the loop; the loop took {loop_seconds:.3g} s",
         f"{yardstick} of arrays of {size(performance.array_bytes)}: {_speed(performance.bandwidth / 1e9)} GB/s",
     ]

@@ -1,4 +1,4 @@
-"""Between a grid and a coarser one on the same box: linear interpolation and its scaled transpose, axis by axis.
+"""Between grids on the same box: linear interpolation and its scaled transpose, coefficients, cubics; axis by axis.
 
 Interpolation along an axis is linear between two uniform grids, whatever their sizes. Restriction is
 R = W_c⁻¹ Pᵀ W_f h_f/h_c with the trapezoidal weights W, so that it is the adjoint of interpolation in the inner product
@@ -9,8 +9,9 @@ The tables are made once on the host and are the same for every backend.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +23,30 @@ GATHERED = 4
 """A coarse node gathers from at most this many fine nodes along an axis."""
 
 
+KEPT = 128
+"""Tables that are kept, because axes of one length share them."""
+
+
 @dataclass(frozen=True, eq=False)
 class AxisTransfer:
     """The weights of one axis.
 
-    ``prolong_index`` and ``prolong_weight`` have shape (fine nodes, 2), ``restrict_index`` and ``restrict_weight``
-    shape (coarse nodes, 4). Entries that are not needed have weight zero and a valid index.
+    ``prolong_index`` and ``prolong_weight`` have shape (fine nodes, 2), the others shape (coarse nodes, 4). ``mean`` is
+    ``restrict`` with weights that add up to one; ``series`` has the fine links that each coarse link covers, with the
+    parts of its length that they cover. Entries that are not needed have weight zero and a valid index.
     """
 
     prolong_index: NDArray[np.int32]
     prolong_weight: NDArray[np.float64]
     restrict_index: NDArray[np.int32]
     restrict_weight: NDArray[np.float64]
+    mean_weight: NDArray[np.float64]
+    series_index: NDArray[np.int32]
+    series_weight: NDArray[np.float64]
+
+    @property
+    def mean_index(self) -> NDArray[np.int32]:
+        return self.restrict_index
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,7 @@ class Transfer:
         return tuple(_tables(fine, coarse, self.fine.axis_rules(axis)) for axis, (fine, coarse) in enumerate(sizes))
 
 
+@lru_cache(maxsize=KEPT)
 def _tables(fine: int, coarse: int, rules: tuple[Rule, Rule]) -> AxisTransfer:
     wraps = rules[0] is Rule.WRAP
     fine_intervals, coarse_intervals = (fine, coarse) if wraps else (fine - 1, coarse - 1)
@@ -71,21 +85,102 @@ def _tables(fine: int, coarse: int, rules: tuple[Rule, Rule]) -> AxisTransfer:
     ratio = coarse_intervals / fine_intervals
     restrict_index = np.zeros((coarse, GATHERED), dtype=np.int64)
     restrict_weight = np.zeros((coarse, GATHERED))
-    filled = np.zeros(coarse, dtype=np.int64)
-    for i in range(fine):
-        for n in range(2):
-            node, weight = prolong_index[i, n], prolong_weight[i, n]
-            if weight:
-                factor = _trapezoidal(i, fine, rules) / _trapezoidal(int(node), coarse, rules)
-                restrict_index[node, filled[node]] = i
-                restrict_weight[node, filled[node]] = ratio * factor * weight
-                filled[node] += 1
+    node, weight = prolong_index.ravel(), prolong_weight.ravel()
+    # The entries of the transpose, those of one coarse node behind one another in the order of the fine nodes.
+    entry = np.argsort(node, kind="stable")
+    entry = entry[weight[entry] != 0.0]
+    node, weight, fine_node = node[entry], weight[entry], entry // 2
+    place = np.arange(node.size) - np.searchsorted(node, node)
+    factor = _trapezoidal(fine, rules)[fine_node] / _trapezoidal(coarse, rules)[node]
+    restrict_index[node, place] = fine_node
+    restrict_weight[node, place] = ratio * factor * weight
+    series_index, series_weight = _series(fine_intervals, coarse_intervals, coarse)
     return AxisTransfer(
-        prolong_index.astype(np.int32), prolong_weight, restrict_index.astype(np.int32), restrict_weight
+        prolong_index.astype(np.int32),
+        prolong_weight,
+        restrict_index.astype(np.int32),
+        restrict_weight,
+        restrict_weight / restrict_weight.sum(axis=1, keepdims=True),
+        series_index,
+        series_weight,
     )
 
 
-def _trapezoidal(node: int, nodes: int, rules: tuple[Rule, Rule]) -> float:
-    lower, upper = rules
-    at_mirror = (node == 0 and lower is Rule.MIRROR) or (node == nodes - 1 and upper is Rule.MIRROR)
-    return 0.5 if at_mirror else 1.0
+def _series(fine: int, coarse: int, nodes: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """The fine intervals under each coarse one, and the parts of it that they cover.
+
+    Parameters
+    ----------
+    fine, coarse : int
+        Intervals of the axis.
+    nodes : int
+        Coarse nodes; a last node without an interval repeats the one before.
+    """
+    index = np.zeros((nodes, GATHERED), dtype=np.int32)
+    weight = np.zeros((nodes, GATHERED))
+    # In units of 1/(fine · coarse) of the axis all ends are integers.
+    start = np.minimum(np.arange(nodes, dtype=np.int64), coarse - 1) * fine
+    first, last = start // coarse, -(-(start + fine) // coarse)
+    for n in range(GATHERED):
+        i = first + n
+        covered = np.minimum((i + 1) * coarse, start + fine) - np.maximum(i * coarse, start)
+        index[:, n], weight[:, n] = np.where(i < last, i, 0), np.where(i < last, covered / fine, 0.0)
+    return index, weight
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    """From the nodes of one grid to those of another on the same box, by cubics through the four nearest nodes.
+
+    Near a face that does not wrap the four nodes lie on one side; an axis of three nodes has parabolas.
+
+    Parameters
+    ----------
+    source, target : Operator
+        The grids, with the same rules; either may be the finer one.
+    everywhere : bool
+        Whether the fixed nodes of the target are written too; otherwise they keep their values.
+    """
+
+    source: Operator
+    target: Operator
+    everywhere: bool = False
+
+    def __post_init__(self) -> None:
+        if self.source.rules != self.target.rules:
+            raise ValueError("the grids differ in the rules of their faces")
+
+    @cached_property
+    def axes(self) -> tuple[tuple[NDArray[np.int32], NDArray[np.float64]], ...]:
+        """For x, y(, z): indices into the source and weights, both of shape (target nodes, 4)."""
+        sizes = zip(self.source.shape, self.target.shape, strict=True)
+        return tuple(
+            _cubics(source, target, self.source.axis_rules(axis)[0] is Rule.WRAP)
+            for axis, (source, target) in enumerate(sizes)
+        )
+
+
+@lru_cache(maxsize=KEPT)
+def _cubics(source: int, target: int, wraps: bool) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    intervals, target_intervals = (source, target) if wraps else (source - 1, target - 1)
+    index = np.zeros((target, GATHERED), dtype=np.int32)
+    weight = np.zeros((target, GATHERED))
+    if source == 1:
+        weight[:, 0] = 1.0
+        return index, weight
+    points = min(GATHERED, source)
+    cell, rest = np.divmod(np.arange(target, dtype=np.int64) * intervals, max(1, target_intervals))
+    first = cell - 1 if wraps else np.clip(cell - 1, 0, source - points)
+    position = cell - first + rest / max(1, target_intervals)
+    for n in range(points):
+        index[:, n] = (first + n) % source
+        weight[:, n] = math.prod((position - m) / (n - m) for m in range(points) if m != n)
+    return index, weight
+
+
+def _trapezoidal(nodes: int, rules: tuple[Rule, Rule]) -> NDArray[np.float64]:
+    weights = np.ones(nodes)
+    for end, rule in zip((0, -1), rules, strict=True):
+        if rule is Rule.MIRROR:
+            weights[end] = 0.5
+    return weights

@@ -38,12 +38,22 @@ domain = { lower = [0, 0, 0], upper = [1, 1, 1], shape = [3, 4, 5] }
 boundary = { all = { dirichlet = "z" } }
 """
 
-CONDITION = "{ dirichlet = ... } or { neumann = ... }, with a number or a text"
+CONDITION = "{ dirichlet = ... }, { neumann = ... } or { robin = ..., alpha = ... }, with numbers or texts"
+EQUATION_KEYS = "f, a, c, mean, exact"
+FIELDS = 'a list of "u", "f", "a", "c", "residual", "error", "gradient" and "flux"'
+NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"
+NUMBERS = "1, 2 or 3 numbers, in the order x(, y(, z))"
 FACE_KEYS = "all, x, y, x_lower, x_upper, y_lower, y_upper"
 SECTIONS = "title, equation, parameters, domain, boundary, solver, run, output"
-SOLVER_KEYS = "method, omega, loop, rtol, atol, norm, max_iterations, check_every"
+METHODS = '"auto", "multigrid", "cg", "fft", "jacobi", "chebyshev" or "sor"'
+SOLVER_KEYS = (
+    "method, omega, loop, rtol, atol, norm, max_iterations, check_every, cycle, full, smoother, pre, post, "
+    "preconditioner, stop"
+)
 DATA = 'a number, a text, "exact" or a table such as { file = "f.npy" }'
 FACE_DATA = 'a number or a text; "exact" takes the value of equation.exact'
+A_DATA = 'a number > 0, a text or a table such as { file = "a.npy" }'
+C_DATA = 'a number >= 0, a text or a table such as { file = "c.npy" }'
 
 
 def case_of(text: str, folder: Path = Path(), overrides: tuple[str, ...] = ()) -> Case:

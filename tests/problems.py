@@ -23,12 +23,13 @@ def make_case(
     overrides: tuple[str, ...] = (),
     folder: Path = Path(),
 ) -> Case:
-    """A case on a box with its lower corner in the origin, on the numpy backend unless the overrides say otherwise."""
+    """A case on a box with its lower corner in the origin, for Jacobi on numpy unless the overrides say otherwise."""
     dimension = len(shape)
     tables = {
         "equation": equation,
         "boundary": boundary,
         "domain": {"lower": [0.0] * dimension, "upper": list(upper[:dimension]), "shape": list(shape)},
+        "solver": {"method": "jacobi"},
         "run": {"backend": "numpy"},
         "output": {"file": "case.h5"},
     }
@@ -41,5 +42,5 @@ def discretise(case: Case) -> Discretisation:
 
 def arrays(backend: Backend, discretisation: Discretisation) -> tuple[Array, Array]:
     """The initial guess and the source with its face terms."""
-    shape = discretisation.operator.array_shape
+    shape = discretisation.array_shape
     return backend.assemble(shape, discretisation.initial), backend.assemble(shape, discretisation.source)

@@ -9,7 +9,8 @@ from poisson.boundary import Face, Kind
 from poisson.expressions import Expression
 from poisson.grid import Grid
 from poisson.problem import Problem
-from poisson.solution import ErrorNorms, Solution
+from poisson.record import ErrorNorms
+from poisson.solution import Solution
 from poisson.solvers.status import Status
 
 WALL = Face(Kind.DIRICHLET, Expression.constant(0.0))

@@ -13,12 +13,13 @@ from operators import name_of, operator, rules_of
 from problems import discretise, make_case
 from scipy import sparse
 
-from poisson import reference, run
+from poisson import outcome, reference
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
 from poisson.discretisation import Operator
-from poisson.solvers.jacobi import LOOPS, jacobi
+from poisson.solvers.jacobi import Jacobi
+from poisson.solvers.loops import LOOPS
 from poisson.solvers.stopping import Stopping
 
 # ---- the order of accuracy
@@ -58,7 +59,7 @@ def observed_order(exact: str, boundary: dict[str, Any], c: float, counts: list[
         axes = zip("xyz", intervals, strict=False)
         shape = tuple(n if boundary.get(axis) == PERIODIC else n + 1 for axis, n in axes)
         discretisation = discretise(make_case({"f": "exact", "exact": exact, "c": c}, boundary, shape, UPPER))
-        errors.append(run.error_norms(discretisation, reference.solve(discretisation)).rms)
+        errors.append(outcome.error_norms(discretisation, reference.solve(discretisation)).rms)
     return math.log2(errors[-2] / errors[-1])
 
 
@@ -111,7 +112,7 @@ def contraction(backend: Backend, operator: Operator, loop: str, omega: float) -
     before = mode(operator)
     u, f = backend.from_host(before), backend.from_host(np.zeros_like(before))
     stopping = Stopping(rtol=0.0, max_iterations=1)
-    after = backend.to_host(jacobi(backend, operator, u, f, omega=omega, loop=loop, stopping=stopping).u)
+    after = backend.to_host(Jacobi(backend, operator, omega, loop).solve(u, f, stopping=stopping).u)
     large = np.abs(before) > 0.1
     return after[large] / before[large]
 

@@ -15,11 +15,12 @@ import pytest
 from conftest import real
 from problems import SINE, WALLS, make_case
 
-from poisson import backends, run
-from poisson.backends import host, openmp
+from poisson import backends
+from poisson.backends import host, openmp_library
 from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.errors import BackendUnavailable, ResourceError
+from poisson.solver import require_memory, result_bytes
 
 NO_CUPY = "CuPy is not installed: in the checkout, pip install '.[cuda13]' or '.[cuda12]' (NVIDIA) or '.[rocm]' (AMD)"
 NOT_BUILT = "the OpenMP library was not built: install a C++ compiler (e.g. g++) and run pip install again"
@@ -28,9 +29,9 @@ NOT_BUILT = "the OpenMP library was not built: install a C++ compiler (e.g. g++)
 @pytest.fixture
 def reload() -> Iterator[None]:
     """The library is looked for anew, in the test and after it."""
-    openmp.load_library.cache_clear()
+    openmp_library.load_library.cache_clear()
     yield
-    openmp.load_library.cache_clear()
+    openmp_library.load_library.cache_clear()
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch, reload: None) -> None:
-    monkeypatch.setattr(openmp, "library_path", lambda: None)
+    monkeypatch.setattr(openmp_library, "library_path", lambda: None)
 
 
 def refusal(name: str) -> str:
@@ -107,8 +108,8 @@ def test_a_library_that_was_not_built() -> None:
 @pytest.mark.usefixtures("reload")
 def test_a_library_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "libmissing.so"
-    monkeypatch.setenv(openmp.LIBRARY_VARIABLE, str(path))
-    assert openmp.library_path() == path
+    monkeypatch.setenv(openmp_library.LIBRARY_VARIABLE, str(path))
+    assert openmp_library.library_path() == path
     line = refusal("openmp")
     assert line.startswith("the OpenMP library cannot be loaded: ")
     assert str(path) in line
@@ -131,21 +132,22 @@ def test_a_library_of_another_version(
     path = tmp_path / "libother.so"
     command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(path)]
     subprocess.run(command, input=source, text=True, check=True, capture_output=True)
-    monkeypatch.setenv(openmp.LIBRARY_VARIABLE, str(path))
+    monkeypatch.setenv(openmp_library.LIBRARY_VARIABLE, str(path))
+    needed = openmp_library.ABI_VERSION
     assert refusal("openmp") == (
-        f"{path} has interface version {version}, this package needs {openmp.ABI_VERSION}: run pip install again"
+        f"{path} has interface version {version}, this package needs {needed}: run pip install again"
     )
 
 
 def test_status_codes_become_errors() -> None:
     function = SimpleNamespace(__name__="poisson_allocate")
-    assert openmp._check(0, function, ()) == 0
+    assert openmp_library.check(0, function, ()) == 0
     with pytest.raises(ResourceError, match=r"too little memory \(poisson_allocate\): reduce domain.shape, or use"):
-        openmp._check(1, function, ())
+        openmp_library.check(1, function, ())
     with pytest.raises(BackendUnavailable, match="was built for a GPU and finds none"):
-        openmp._check(2, function, ())
+        openmp_library.check(2, function, ())
     with pytest.raises(RuntimeError, match=r"^poisson_allocate failed with status 7$"):
-        openmp._check(7, function, ())
+        openmp_library.check(7, function, ())
 
 
 def test_an_array_that_no_machine_holds() -> None:
@@ -267,10 +269,11 @@ def test_a_case_that_does_not_fit_is_refused(precision: str, loop: str, arrays: 
     settings = (f"run.precision={precision}", f"solver.loop={loop}", "domain.shape=[1024, 512]")
     case = make_case(SINE, WALLS, (5, 5), overrides=settings)
     needed = arrays * 1024 * 512 * np.dtype(precision).itemsize
-    run.require_memory(Small(precision, needed), case)
-    run.require_memory(Unknown(precision), case)
+    asked = case.problem, case.solver, precision, case.output.fields
+    require_memory(Small(precision, needed), *asked)
+    require_memory(Unknown(precision), *asked)
     with pytest.raises(ResourceError) as caught:
-        run.require_memory(Small(precision, needed - 1), case)
+        require_memory(Small(precision, needed - 1), *asked)
     gib = f"{needed / 2**30:.3g} GiB"
     advice = (
         "reduce domain.shape, or use run.precision = 'float32'" if precision == "float64" else "reduce domain.shape"
@@ -312,7 +315,7 @@ def test_nothing_is_allocated_for_a_case_that_does_not_fit(
 def test_the_size_of_a_result() -> None:
     fields = ('output.fields=["f", "residual", "u"]', "run.precision=float32")
     case = make_case(SINE, WALLS, (100, 50), overrides=fields)
-    assert run.result_bytes(case) == 5000 * (4 + 8 + 8) + (1 << 20)
+    assert result_bytes(case.problem, case.run.dtype, case.output.fields) == 5000 * (4 + 8 + 8) + (1 << 20)
 
 
 def test_the_memory_of_the_host() -> None:

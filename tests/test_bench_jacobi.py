@@ -25,7 +25,7 @@ from poisson.perf.benchmark.jacobi import ALL_LOOPS, COLUMNS, ITERATION, Kernel,
 from poisson.perf.benchmark.problems import PROBLEMS
 from poisson.perf.benchmark.structured import StructuredMapping
 from poisson.perf.timing import Timing
-from poisson.solvers.jacobi import LOOPS
+from poisson.solvers.loops import LOOPS
 
 pytestmark = pytest.mark.usefixtures("short_measurements")
 

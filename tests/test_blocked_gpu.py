@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from operators import AXIS_RULES, operator, random_array
-from test_blocked import OMEGA, agrees
+from test_blocked import WEIGHTS, agrees
 from test_operations import FEW_RULES
 
 from poisson.backends.gpu import GpuBackend
@@ -17,8 +17,8 @@ from poisson.discretisation import Operator
 from tests.emulation import EmulatedRuntime, Order
 
 M, F, W = Rule.MIRROR, Rule.FIXED, Rule.WRAP
-ROWS = (4, 3, 2, 4, 3)
-"""Lines of a group of lanes in 3D, for each of `FEW_RULES`."""
+ROWS = (1, 2, 3, 1, 2)
+"""Lines of a thread in 3D, for each of `FEW_RULES`."""
 SIZES: dict[int, dict[Any, list[tuple[int, ...]]]] = {
     2: {np.float64: [(3, 3), (4, 5), (53, 8), (131, 19)], np.float32: [(3, 3), (6, 4), (113, 8), (259, 19)]},
     3: {np.float64: [(3, 3, 3), (5, 4, 6), (67, 21, 9)], np.float32: [(3, 3, 3), (6, 4, 5), (131, 21, 9)]},
@@ -31,10 +31,11 @@ def gpu(dtype: Any, order: Order = Order.FORWARD) -> tuple[GpuBackend, EmulatedR
     return GpuBackend(dtype, runtime), runtime
 
 
-def shape_of(dimension: int, depth: int, rows: int = 4, strip: int = 0) -> Shape:
+def shape_of(dimension: int, depth: int, rows: int = 1, strip: int = 0) -> Shape:
+    """In 3D with blocks of few lines, most of which are those of other blocks."""
     if dimension == 2:
         return Shape(32, 2, 7, unroll=2, depth=depth)
-    return Shape(32, 2, 4, depth=depth, rows=rows, strip=strip)
+    return Shape(32, -(-(2 * depth + 4) // rows), 4, depth=depth, rows=rows, strip=strip)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
@@ -70,7 +71,7 @@ def test_every_count_up_to_the_depth(dimension: int) -> None:
     backend, runtime = gpu(np.float64)
     depth = 6 if dimension == 2 else 3
     a = operator((61, 17, 7)[:dimension], (M, F, F, M, W, W)[: 2 * dimension])
-    with backend.shapes.trying("sweeps", shape_of(dimension, depth, 3)):
+    with backend.shapes.trying("sweeps", shape_of(dimension, depth, 2)):
         assert backend.depth(a) == depth
         agrees(backend, a, set(range(1, depth + 1)))
     runtime.check_guards()
@@ -97,11 +98,11 @@ def passes(backend: GpuBackend, a: Operator, strip: int) -> list[bytes]:
         backend.laplacian(a, u, out)
         left.append(backend.to_host(out).tobytes())
     with backend.shapes.trying("sweep_norm", Shape(16, 2, 4, strip=strip)):
-        backend.sweep(a, u, f, out, OMEGA, norms)
+        backend.sweep(a, u, f, out, WEIGHTS[0], norms)
         left += [backend.to_host(out).tobytes(), np.array(backend.read(norms)[1]).tobytes()]
         total = backend.read(norms)[0]
     with backend.shapes.trying("sweeps", shape_of(3, 2, 2, strip)):
-        backend.sweeps(a, u, f, out, OMEGA, 2, norms)
+        backend.sweeps(a, u, f, out, WEIGHTS[:2], norms)
         left.append(backend.to_host(out).tobytes())
         assert 0.0 < backend.read(norms)[0] < total
     return left
@@ -141,6 +142,6 @@ def test_the_order_of_threads_does_not_matter(dimension: int) -> None:
         u, f = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
         out, norms = backend.empty(a.array_shape), backend.reduction()
         with backend.shapes.trying("sweeps", shape_of(dimension, 3 if dimension == 2 else 2, ROWS[1])):
-            backend.sweeps(a, u, f, out, OMEGA, backend.depth(a), norms)
+            backend.sweeps(a, u, f, out, WEIGHTS[: backend.depth(a)], norms)
         found.add((backend.to_host(out).tobytes(), backend.read(norms)))
     assert len(found) == 1

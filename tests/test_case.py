@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from case_texts import FACE_DATA, GOOD, GOOD_3D, SOLVER_KEYS, case_of, mistakes_of
 
-from poisson.boundary import Kind
+from poisson.boundary import Face, Kind
 from poisson.case import OutputSettings, RunSettings, SolverSettings, from_mapping, load, regrid, toml
 from poisson.errors import CaseError
 from poisson.expressions import Expression, parse
@@ -35,8 +35,12 @@ def test_meaning() -> None:
     assert problem.f == parse("x*y", 2)
     assert problem.exact == parse("x + y", 2)
     assert (problem.c, problem.initial, problem.title) == (0.0, Expression.constant(0.0), "Good")
-    assert case.solver == SolverSettings("jacobi", None, "blocked", 1e-8, 0.0, "rms", 200_000, 0)
-    assert case.run == RunSettings("auto", "float64", 0)
+    assert case.solver == SolverSettings()
+    assert case.solver == SolverSettings(
+        *("auto", None, "blocked", 1e-8, 0.0, "rms", 200_000, 0),
+        *("V", True, "chebyshev", 2, 1, "multigrid", "residual"),
+    )
+    assert case.run == RunSettings() == RunSettings("auto", "float64", 0)
     assert case.output == OutputSettings(Path("case.h5"), ("u",), 2)
 
 
@@ -103,6 +107,73 @@ def test_manufactured_data() -> None:
     assert values == [-0.25, 0.25, -0.25, 0.5**2 * 0.25 + 0.75, -1.0, 1.0]
 
 
+def test_manufactured_data_with_coefficients() -> None:
+    text = """
+        equation = { f = "exact", a = "1 + x", c = "y", mean = "arithmetic", exact = "x**2*y" }
+        domain = { lower = [0, 0], upper = [1, 1], shape = [3, 3] }
+        [boundary]
+        x_lower = { dirichlet = "exact" }
+        x_upper = { neumann = "exact" }
+        y_lower = { robin = "exact", alpha = 3 }
+        y_upper = { robin = "exact", alpha = "1 + x" }
+    """
+    case = case_of(text)
+    problem = case.problem
+    assert (problem.a, problem.c, problem.mean) == (parse("1 + x", 2), parse("y", 2), "arithmetic")
+    assert problem.equation == "-div(a grad u) + c u = f, a = a(x, y), arithmetic mean between nodes"
+    x, y = 0.5, 0.25
+    assert isinstance(problem.f, Expression)
+    assert float(problem.f(np, x, y)) == pytest.approx(-(2 * y + 4 * x * y) + y * x**2 * y, rel=1e-15)
+    values = [float(face.value(np, x, y)) for face in problem.faces if face.value]
+    flux_y = (1 + x) * x**2
+    expected = [x**2 * y, (1 + x) * 2 * x * y, -flux_y + 3 * x**2 * y, flux_y + (1 + x) * x**2 * y]
+    assert values == pytest.approx(expected, rel=1e-15)
+    assert [face.alpha for face in problem.faces] == [None, None, Expression.constant(3.0), parse("1 + x", 2)]
+    assert case_of(case.text) == case
+
+
+def test_a_coefficient_that_is_the_same_everywhere_is_a_number() -> None:
+    text = GOOD.replace("[equation]", '[equation]\na = "2*k"\nc = "k - 3"')
+    problem = case_of(text).problem
+    assert (problem.a, problem.c, problem.varies) == (6.0, 0.0, False)
+    assert problem.equation == "-div(a grad u) + c u = f, a = 6"
+
+
+def test_coefficients_from_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "k.npy", np.ones((17, 9)))
+    case = case_of(GOOD, tmp_path, ("equation.a={ file = 'k.npy' }", "equation.c={ file = 'k.npy' }"))
+    assert case.problem.a == case.problem.c == FieldFile(tmp_path / "k.npy")
+    assert case.problem.varies
+    assert case_of(case.text, tmp_path) == case
+    overrides = ("equation.a={ file = 'k.npy' }", "domain.shape=[9, 18]")
+    path = str(tmp_path / "k.npy")
+    assert mistakes_of(GOOD, tmp_path, overrides) == (
+        f"--set equation.a: {path!r} has the shape (17, 9); the grid needs (18, 9), as arrays are (ny, nx)",
+    )
+
+
+def test_one_dimension(tmp_path: Path) -> None:
+    text = """
+        equation = { f = "x", a = "1 + x" }
+        domain = { lower = [0], upper = [2], shape = [5] }
+        boundary = { x_lower = { dirichlet = 1 }, x_upper = { robin = 2, alpha = 3 } }
+    """
+    case = case_of(text)
+    assert case.problem.grid == Grid((0.0,), (2.0,), (5,), (False,))
+    assert case.problem.faces == (
+        Face(Kind.DIRICHLET, Expression.constant(1.0)),
+        Face(Kind.ROBIN, Expression.constant(2.0), Expression.constant(3.0)),
+    )
+    assert case.problem.equation == "-div(a grad u) + c u = f, a = a(x), harmonic mean between nodes"
+    assert case_of(case.text) == case
+    assert regrid(case, (9,)).problem.grid.shape == (9,)
+    np.save(tmp_path / "f.npy", np.arange(4.0))
+    path = str(tmp_path / "f.npy")
+    assert mistakes_of(text, tmp_path, ("equation.f={ file = 'f.npy' }",)) == (
+        f"--set equation.f: {path!r} has the shape (4,); the grid needs (5,), as arrays are (nx,)",
+    )
+
+
 def test_field_files(tmp_path: Path) -> None:
     np.save(tmp_path / "u.npy", np.zeros((17, 9)))
     with h5py.File(tmp_path / "f.h5", "w") as file:
@@ -142,6 +213,7 @@ def test_overrides() -> None:
         GOOD,
         overrides=(
             "solver.rtol=1e-6",
+            "solver.method=jacobi",
             "solver.loop=staged",
             " equation.f = sin(pi*x) ",
             "equation.c=2",
@@ -216,12 +288,13 @@ def test_the_resolved_text_gives_the_same_case(text: str) -> None:
 def test_the_resolved_text() -> None:
     assert case_of(GOOD).text == (
         'title = "Good"\n\n'
-        '[equation]\nf = "x*y"\nc = 0.0\nexact = "x + y"\n\n'
+        '[equation]\nf = "x*y"\na = 1.0\nc = 0.0\nmean = "harmonic"\nexact = "x + y"\n\n'
         "[parameters]\nk = 3.0\n\n"
         "[domain]\nlower = [0.0, 0.0]\nupper = [1.0, 2.0]\nshape = [9, 17]\n\n"
         '[boundary]\nx_lower = { dirichlet = 0.0 }\nx_upper = { neumann = "k*y" }\ny = "periodic"\n\n'
-        '[solver]\nmethod = "jacobi"\nloop = "blocked"\nrtol = 1e-08\natol = 0.0\nnorm = "rms"\n'
-        "max_iterations = 200000\ncheck_every = 0\n\n"
+        '[solver]\nmethod = "auto"\nloop = "blocked"\nrtol = 1e-08\natol = 0.0\nnorm = "rms"\n'
+        'max_iterations = 200000\ncheck_every = 0\ncycle = "V"\nfull = true\nsmoother = "chebyshev"\npre = 2\n'
+        'post = 1\npreconditioner = "multigrid"\nstop = "residual"\n\n'
         '[run]\nbackend = "auto"\nprecision = "float64"\nthreads = 0\ninitial = 0.0\n\n'
         '[output]\nfile = "case.h5"\nfields = ["u"]\norder = 2\n'
     )
@@ -307,7 +380,7 @@ def test_regrid() -> None:
 
 def test_regrid_refuses_a_field_file(tmp_path: Path) -> None:
     np.save(tmp_path / "u.npy", np.zeros((17, 9)))
-    for key in ("equation.f", "run.initial"):
+    for key in ("equation.f", "equation.a", "equation.c", "run.initial"):
         case = case_of(GOOD, tmp_path, (f"{key}={{ file = 'u.npy' }}",))
         with pytest.raises(CaseError) as caught:
             regrid(case, (5, 5))

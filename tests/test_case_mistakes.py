@@ -5,11 +5,32 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
-from case_texts import CONDITION, DATA, FACE_DATA, FACE_KEYS, GOOD, SECTIONS, SOLVER_KEYS, edited, mistakes_of
+from case_texts import (
+    A_DATA,
+    C_DATA,
+    CONDITION,
+    DATA,
+    EQUATION_KEYS,
+    FACE_DATA,
+    FACE_KEYS,
+    FIELDS,
+    GOOD,
+    METHODS,
+    NODES,
+    NUMBERS,
+    SECTIONS,
+    SOLVER_KEYS,
+    edited,
+    mistakes_of,
+)
 
 from poisson.case import from_mapping
 from poisson.errors import CaseError
+
+SAME = "allowed: 1, 2 or 3, the same in each"
+ONE = "allowed: exactly one of dirichlet, neumann and robin, and alpha beside robin"
 
 # One wrong value each: the path, the value as TOML (None: taken away), and the line expected.
 WRONG: list[tuple[str, str | None, str]] = [
@@ -45,14 +66,26 @@ WRONG: list[tuple[str, str | None, str]] = [
     ),
     ("equation.f", '{ file = "no.npy" }', "equation.f: there is no file 'no.npy'"),
     ("equation.f", '{ file = "no.txt" }', "equation.f: 'no.txt' must end in .npy, .h5 or .hdf5"),
-    ("equation.c", "-1.0", "equation.c: -1.0; allowed: a number >= 0"),
-    ("equation.c", "inf", "equation.c: inf; allowed: a number >= 0"),
-    ("equation.c", '"x"', 'equation.c: "x"; allowed: a number >= 0'),
+    ("equation.c", "-1.0", f"equation.c: -1.0; allowed: {C_DATA}"),
+    ("equation.c", "inf", f"equation.c: inf; allowed: {C_DATA}"),
+    ("equation.c", "true", f"equation.c: true; allowed: {C_DATA}"),
+    ("equation.c", '"1 - 2"', f'equation.c: "1 - 2"; allowed: {C_DATA}'),
+    ("equation.c", '"z"', 'equation.c: "z"; z at column 1 is not a coordinate of a 2D case'),
+    ("equation.a", "0.0", f"equation.a: 0.0; allowed: {A_DATA}"),
+    ("equation.a", "-2", f"equation.a: -2; allowed: {A_DATA}"),
+    ("equation.a", '"0*x"', f'equation.a: "0*x"; allowed: {A_DATA}'),
+    ("equation.a", '"1 +"', "equation.a: \"1 +\"; the text ends after '+'; a number or a name must follow"),
+    ("equation.a", '{ file = "no.npy" }', "equation.a: there is no file 'no.npy'"),
+    (
+        "equation.mean",
+        '"harmonics"',
+        'equation.mean: "harmonics"; allowed: "harmonic" or "arithmetic"; did you mean \'harmonic\'?',
+    ),
     ("equation.exact", "false", "equation.exact: false; allowed: a number or a text"),
     ("equation.exact", '"exact"', "equation.exact: \"exact\"; unknown name 'exact' at column 1"),
-    ("equation.g", "1", "equation.g: unknown key; allowed: f, c, exact"),
-    ("equation.source", "1", "equation.source: unknown key; allowed: f, c, exact"),
-    ("equation.Exact", '"x"', "equation.Exact: unknown key; allowed: f, c, exact; did you mean 'exact'?"),
+    ("equation.g", "1", f"equation.g: unknown key; allowed: {EQUATION_KEYS}"),
+    ("equation.source", "1", f"equation.source: unknown key; allowed: {EQUATION_KEYS}"),
+    ("equation.Exact", '"x"', f"equation.Exact: unknown key; allowed: {EQUATION_KEYS}; did you mean 'exact'?"),
     # parameters
     ("parameters.k", '"3"', 'parameters.k: "3"; allowed: a number'),
     ("parameters.k", "true", "parameters.k: true; allowed: a number"),
@@ -66,17 +99,18 @@ WRONG: list[tuple[str, str | None, str]] = [
         "parameters.a-b: a name has letters, digits and '_' only, and does not begin with a digit",
     ),
     # domain
-    ("domain.lower", None, "domain.lower: missing; allowed: 2 or 3 numbers, in the order x, y(, z)"),
-    ("domain.shape", None, "domain.shape: missing; allowed: 2 or 3 integers >= 3, in the order x, y(, z)"),
-    ("domain.shape", "[9]", "domain.shape: [9]; allowed: 2 or 3 integers >= 3, in the order x, y(, z)"),
-    ("domain.shape", "[9, 2]", "domain.shape: [9, 2]; allowed: 2 or 3 integers >= 3, in the order x, y(, z)"),
-    ("domain.shape", "[9, 17.0]", "domain.shape: [9, 17.0]; allowed: 2 or 3 integers >= 3, in the order x, y(, z)"),
-    ("domain.shape", "[9, true]", "domain.shape: [9, true]; allowed: 2 or 3 integers >= 3, in the order x, y(, z)"),
-    ("domain.shape", "[true, 1]", "domain.shape: [true, 1]; allowed: 2 or 3 integers >= 3, in the order x, y(, z)"),
+    ("domain.lower", None, f"domain.lower: missing; allowed: {NUMBERS}"),
+    ("domain.shape", None, f"domain.shape: missing; allowed: {NODES}"),
+    ("domain.shape", "[]", f"domain.shape: []; allowed: {NODES}"),
+    ("domain.shape", "[9]", f"domain: lower, upper and shape have 2, 2 and 1 entries; {SAME}"),
+    ("domain.shape", "[9, 2]", f"domain.shape: [9, 2]; allowed: {NODES}"),
+    ("domain.shape", "[9, 17.0]", f"domain.shape: [9, 17.0]; allowed: {NODES}"),
+    ("domain.shape", "[9, true]", f"domain.shape: [9, true]; allowed: {NODES}"),
+    ("domain.shape", "[true, 1]", f"domain.shape: [true, 1]; allowed: {NODES}"),
     (
         "domain.shape",
         "[1152921504606846976, 3]",
-        "domain.shape: [1152921504606846976, 3]; allowed: 2 or 3 integers >= 3, in the order x, y(, z)",
+        f"domain.shape: [1152921504606846976, 3]; allowed: {NODES}",
     ),
     (
         "domain.shape",
@@ -86,10 +120,10 @@ WRONG: list[tuple[str, str | None, str]] = [
     (
         "domain.shape",
         "[9, 17, 3]",
-        "domain: lower, upper and shape have 2, 2 and 3 entries; allowed: 2 in each, or 3 in each",
+        f"domain: lower, upper and shape have 2, 2 and 3 entries; {SAME}",
     ),
-    ("domain.upper", "[1, nan]", "domain.upper: [1, nan]; allowed: 2 or 3 numbers, in the order x, y(, z)"),
-    ("domain.upper", '"1 1"', 'domain.upper: "1 1"; allowed: 2 or 3 numbers, in the order x, y(, z)'),
+    ("domain.upper", "[1, nan]", f"domain.upper: [1, nan]; allowed: {NUMBERS}"),
+    ("domain.upper", '"1 1"', f'domain.upper: "1 1"; allowed: {NUMBERS}'),
     ("domain.upper", "[1.0, 0.0]", "domain.upper: 0.0; allowed: more than domain.lower, which is 0.0 along y"),
     ("domain.lower", "[4, 0]", "domain.upper: 1.0; allowed: more than domain.lower, which is 4.0 along x"),
     (
@@ -124,21 +158,43 @@ WRONG: list[tuple[str, str | None, str]] = [
         '"periodic"',
         f'boundary.x_lower: "periodic"; allowed: {CONDITION}; for both x faces at once also x = "periodic"',
     ),
-    ("boundary.x_lower", "{}", "boundary.x_lower: {}; allowed: exactly one of dirichlet and neumann"),
+    ("boundary.x_lower", "{}", f"boundary.x_lower: {{}}; {ONE}"),
     (
         "boundary.x_lower",
         "{ dirichlet = 1, neumann = 2 }",
-        "boundary.x_lower: { dirichlet = 1.0, neumann = 2.0 }; allowed: exactly one of dirichlet and neumann",
+        f"boundary.x_lower: {{ dirichlet = 1.0, neumann = 2.0 }}; {ONE}",
     ),
     (
         "boundary.x_lower",
         "{ dirichelt = 1 }",
-        "boundary.x_lower.dirichelt: unknown key; allowed: dirichlet, neumann; did you mean 'dirichlet'?",
+        "boundary.x_lower.dirichelt: unknown key; allowed: dirichlet, neumann, robin, alpha; did you mean 'dirichlet'?",
     ),
     (
         "boundary.x_lower",
-        "{ robin = 1 }",
-        "boundary.x_lower.robin: unknown key; allowed: dirichlet, neumann",
+        "{ cauchy = 1 }",
+        "boundary.x_lower.cauchy: unknown key; allowed: dirichlet, neumann, robin, alpha",
+    ),
+    ("boundary.x_lower", "{ robin = 1 }", "boundary.x_lower.alpha: missing; allowed: a number >= 0 or a text"),
+    ("boundary.x_lower", "{ alpha = 1 }", f"boundary.x_lower: {{ alpha = 1.0 }}; {ONE}"),
+    (
+        "boundary.x_lower",
+        "{ neumann = 1, alpha = 2 }",
+        f"boundary.x_lower: {{ neumann = 1.0, alpha = 2.0 }}; {ONE}",
+    ),
+    (
+        "boundary.x_lower",
+        "{ robin = 1, alpha = -2 }",
+        "boundary.x_lower.alpha: -2; allowed: a number >= 0 or a text",
+    ),
+    (
+        "boundary.x_lower",
+        '{ robin = 1, alpha = "1 - 3" }',
+        'boundary.x_lower.alpha: "1 - 3"; allowed: a number >= 0 or a text',
+    ),
+    (
+        "boundary.x_lower",
+        '{ robin = 1, alpha = "exact" }',
+        "boundary.x_lower.alpha: \"exact\"; unknown name 'exact' at column 1",
     ),
     ("boundary.x_lower", "{ dirichlet = true }", f"boundary.x_lower.dirichlet: true; allowed: {FACE_DATA}"),
     (
@@ -178,9 +234,9 @@ WRONG: list[tuple[str, str | None, str]] = [
         "boundary.all.dirichlet: \"xx\"; unknown name 'xx' at column 1; did you mean 'x'?",
     ),
     # solver
-    ("solver.method", '"jacoby"', 'solver.method: "jacoby"; allowed: "jacobi"; did you mean \'jacobi\'?'),
-    ("solver.omega", "0.0", "solver.omega: 0.0; allowed: a number > 0 and <= 1"),
-    ("solver.omega", "1.5", "solver.omega: 1.5; allowed: a number > 0 and <= 1"),
+    ("solver.method", '"jacoby"', f'solver.method: "jacoby"; allowed: {METHODS}; did you mean \'jacobi\'?'),
+    ("solver.omega", "0.0", "solver.omega: 0.0; allowed: a number > 0 and < 2"),
+    ("solver.omega", "2.0", "solver.omega: 2.0; allowed: a number > 0 and < 2"),
     ("solver.omga", "1", f"solver.omga: unknown key; allowed: {SOLVER_KEYS}; did you mean 'omega'?"),
     (
         "solver.loop",
@@ -207,7 +263,7 @@ WRONG: list[tuple[str, str | None, str]] = [
         '"OpenMP"',
         'run.backend: "OpenMP"; allowed: "auto", "gpu", "openmp" or "numpy"; did you mean \'openmp\'?',
     ),
-    ("run.precision", "32", 'run.precision: 32; allowed: "float64" or "float32"'),
+    ("run.precision", "32", 'run.precision: 32; allowed: "float64", "float32" or "mixed"'),
     ("run.threads", "-2", "run.threads: -2; allowed: an integer >= 0 and <= 65536; 0 takes them all"),
     ("run.threads", "false", "run.threads: false; allowed: an integer >= 0 and <= 65536; 0 takes them all"),
     ("run.initial", '"exp(x"', 'run.initial: "exp(x"; the bracket at column 4 is not closed'),
@@ -223,13 +279,12 @@ WRONG: list[tuple[str, str | None, str]] = [
     (
         "output.fields",
         '"u"',
-        'output.fields: "u"; allowed: a list of "u", "f", "residual", "error", "gradient" and "flux"',
+        f'output.fields: "u"; allowed: {FIELDS}',
     ),
     (
         "output.fields",
         '["u", "eror"]',
-        'output.fields: ["u", "eror"]; allowed: a list of "u", "f", "residual", "error", "gradient" and "flux"; '
-        "did you mean 'error'?",
+        f'output.fields: ["u", "eror"]; allowed: {FIELDS}; did you mean \'error\'?',
     ),
     ("output.fields", '["u", "f", "u"]', 'output.fields: ["u", "f", "u"]; allowed: each field once'),
     ("output.feilds", '["u"]', "output.feilds: unknown key; allowed: file, fields, order; did you mean 'fields'?"),
@@ -269,6 +324,42 @@ def test_what_needs_an_exact_solution(path: str, value: str, line: str) -> None:
     with pytest.raises(CaseError) as caught:
         from_mapping(tables, name="case", folder=Path())
     assert caught.value.mistakes == (line,)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "name"),
+    [
+        ("equation.f", '"exact"', "a"),
+        ("equation.f", '"exact"', "c"),
+        ("boundary.x_lower", '{ neumann = "exact" }', "a"),
+        ("boundary.x_lower", '{ robin = "exact", alpha = 1 }', "a"),
+    ],
+)
+def test_what_needs_a_coefficient_that_has_derivatives(tmp_path: Path, path: str, value: str, name: str) -> None:
+    np.save(tmp_path / "k.npy", np.ones((17, 9)))
+    tables = edited(path, value)
+    tables["equation"][name] = {"file": "k.npy"}
+    with pytest.raises(CaseError) as caught:
+        from_mapping(tables, name="case", folder=tmp_path)
+    key = path if path == "equation.f" else f"{path}.{value.split()[1]}"
+    assert caught.value.mistakes == (f'{key}: "exact"; allowed: only where equation.{name} is a number or a text',)
+    # Where u is given no derivative is needed.
+    tables = edited("boundary.x_lower", '{ dirichlet = "exact" }')
+    tables["equation"][name] = {"file": "k.npy"}
+    from_mapping(tables, name="case", folder=tmp_path)
+
+
+@pytest.mark.parametrize("key", ["y_lower", "z_upper", "y", "z"])
+def test_a_1d_case_has_no_other_faces(key: str) -> None:
+    value = '"periodic"' if key in "yz" else "{ dirichlet = 0 }"
+    text = f"""
+        equation = {{ f = 1.0 }}
+        domain = {{ lower = [0], upper = [1], shape = [9] }}
+        boundary = {{ x_lower = {{ dirichlet = 0 }}, x_upper = {{ dirichlet = 0 }}, {key} = {value} }}
+    """
+    assert mistakes_of(text) == (f"boundary.{key}: unknown key; allowed: all, x, x_lower, x_upper",)
+    text = text.replace(f", {key} = {value}", "").replace("1.0", '"y"')
+    assert mistakes_of(text) == ('equation.f: "y"; y at column 1 is not a coordinate of a 1D case',)
 
 
 @pytest.mark.parametrize(("order", "fields", "fits"), [(8, "gradient", True), (8, "flux", False), (6, "flux", True)])
@@ -319,15 +410,15 @@ def test_several_mistakes_at_once_in_the_order_of_the_tables() -> None:
     """
     loop = '"fusd"; allowed: "blocked", "fused" or "staged"; did you mean \'fused\'?'
     assert mistakes_of(text) == (
-        "equation.F: unknown key; allowed: f, c, exact; did you mean 'f'?",
+        f"equation.F: unknown key; allowed: {EQUATION_KEYS}; did you mean 'f'?",
         "equation.exact: \"sinn(x)\"; unknown name 'sinn' at column 1; did you mean 'sin'?",
         'parameters.k: "three"; allowed: a number',
         "parameters.pi: this is the name of a constant; choose another",
-        "domain.shape: [2, 9]; allowed: 2 or 3 integers >= 3, in the order x, y(, z)",
+        f"domain.shape: [2, 9]; allowed: {NODES}",
         'boundary.x_upper: { dirichlet = "exact" }; allowed: nothing, as x = "periodic" gives this face',
         f'boundary.y_lower: missing; allowed: {CONDITION}; for both y faces at once also y = "periodic"',
         'boundary.y_upper.neumann: "k*z"; z at column 3 is not a coordinate of a 2D case',
-        "solver.omega: 2.0; allowed: a number > 0 and <= 1",
+        "solver.omega: 2.0; allowed: a number > 0 and < 2",
         f"solver.loop: {loop}",
         f"solver.rtl: unknown key; allowed: {SOLVER_KEYS}; did you mean 'rtol'?",
         "run.initial.file: missing; allowed: the path of a .npy, .h5 or .hdf5 file",
@@ -357,7 +448,7 @@ def test_long_and_large_values_are_shortened() -> None:
     tables = edited("equation.c", f"0x{'f' * 5000}")
     with pytest.raises(CaseError) as caught:
         from_mapping(tables, name="case", folder=Path())
-    assert caught.value.mistakes == (f"equation.c: 0x{'f' * 55}...; allowed: a number >= 0",)
+    assert caught.value.mistakes == (f"equation.c: 0x{'f' * 55}...; allowed: {C_DATA}",)
 
 
 def test_keys_that_look_like_ours_inside() -> None:

@@ -203,9 +203,9 @@ class FakeRun:
         self.before_end: Callable[[], None] = lambda: None
         self.case = SimpleNamespace(
             problem=self.solution.problem,
-            run=SimpleNamespace(precision="float64"),
-            solver=SimpleNamespace(loop="fused"),
-            output=SimpleNamespace(file=path),
+            run=SimpleNamespace(dtype="float64"),
+            solver=SimpleNamespace(method="jacobi", loop="fused"),
+            output=SimpleNamespace(file=path, fields=("u",)),
         )
 
     def load(self, path: str, overrides: tuple[str, ...]) -> SimpleNamespace:
@@ -228,7 +228,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRun:
     fake = FakeRun(tmp_path / "result.h5")
     monkeypatch.setattr("poisson.case.load", fake.load)
     monkeypatch.setattr("poisson.run.solve", fake.solve)
-    monkeypatch.setattr("poisson.run.result_bytes", lambda case: 1000)
+    monkeypatch.setattr("poisson.solver.result_bytes", lambda problem, dtype, fields: 1000)
     monkeypatch.setattr(
         "poisson.perf.traffic.sweep_bytes", lambda problem, itemsize, loop: 3.0 * itemsize * problem.grid.nodes
     )
@@ -346,7 +346,7 @@ def test_a_result_that_could_not_be_written_is_not_computed(
     message = "the folder does not exist; create it or choose another place with --output"
     assert capsys.readouterr() == ("", f"poisson: error: {tmp_path / 'missing' / 'result.h5'}: {message}\n")
     fake.case.output.file = tmp_path / "result.h5"
-    monkeypatch.setattr("poisson.run.result_bytes", lambda case: 1 << 80)
+    monkeypatch.setattr("poisson.solver.result_bytes", lambda problem, dtype, fields: 1 << 80)
     assert main(["solve", "a.toml"]) == 2
     assert "1.21e+12 TB are needed and the disk has " in capsys.readouterr().err
 
@@ -375,7 +375,8 @@ def test_verify(
     assert capsys.readouterr() == ("" if quiet and passed else report, "")
 
 
-SMALL = ["solve", "cases/unit_square.toml", "--backend", "numpy", "--set", "domain.shape=[17, 17]", "--output"]
+CHOSEN = ["solve", "cases/unit_square.toml", "--backend", "numpy", "--set", "domain.shape=[17, 17]"]
+SMALL = [*CHOSEN, "--set", "solver.method=jacobi", "--output"]
 
 
 def test_a_case_from_the_shell_to_the_file(tmp_path: Path) -> None:
@@ -395,6 +396,18 @@ def test_a_case_from_the_shell_to_the_file(tmp_path: Path) -> None:
     )
     with h5py.File(path) as file:
         assert (file.attrs["converged"], file["provenance"].attrs["iterations"]) == (0, 10)
+
+
+def test_the_method_chosen_is_said_and_written(tmp_path: Path) -> None:
+    path = tmp_path / "result.h5"
+    done = run(*CHOSEN, "--output", str(path), cwd=ROOT)
+    assert done.returncode == 0
+    assert re.fullmatch(r"method fft, as a and c are constant, .*; about .* expected\n", done.stderr)
+    assert "\nmethod      fft\n" in done.stdout
+    assert run(*CHOSEN, "--output", str(path), "--quiet", cwd=ROOT).stderr == ""
+    with h5py.File(path) as file:
+        assert file["provenance"].attrs["method"] == "fft"
+        assert file["provenance"].attrs["reason"].startswith("a and c are constant, ")
 
 
 def test_ctrl_c_in_a_solve_writes_the_result_so_far(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from operators import random_array
 from problems import arrays, make_case
 
 from poisson import reference
-from poisson.backends import gpu, openmp
+from poisson.backends import gpu_launch, openmp
 from poisson.backends import numpy as numpy_backend
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
@@ -37,13 +37,14 @@ DATA = {
     "z_upper": "60 + x*y",
 }
 F, INITIAL, EXACT = "1 + x + 2*y + 4*z", "x*y + z", "x - y*z"
-KINDS = ("dirichlet", "neumann", "periodic")
 UPPER = (1.0, 1.5, 0.7)
-SHAPES = {2: (5, 4), 3: (4, 3, 5)}
+SHAPES = {1: (6,), 2: (5, 4), 3: (4, 3, 5)}
 
 
 def formula(text: str, dimension: int) -> str:
-    return text if dimension == 3 else text.replace("z", "0.5")
+    for name in "xyz"[dimension:]:
+        text = text.replace(name, "0.5")
+    return text
 
 
 def boundary_of(kinds: tuple[tuple[str, str], ...]) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def boundary_of(kinds: tuple[tuple[str, str], ...]) -> dict[str, Any]:
             boundary[axis] = "periodic"
         else:
             for name, kind in ((f"{axis}_lower", lower), (f"{axis}_upper", upper)):
-                boundary[name] = {kind: formula(DATA[name], len(kinds))}
+                boundary[name] = {kind: formula(DATA[name], len(kinds))} | ({"alpha": 0.5} if kind == "robin" else {})
     return boundary
 
 
@@ -63,8 +64,14 @@ AXIS_KINDS = (
     ("neumann", "dirichlet"),
     ("neumann", "neumann"),
     ("periodic", "periodic"),
+    ("robin", "dirichlet"),
+    ("neumann", "robin"),
 )
-ALL_KINDS = [kinds for dimension in (2, 3) for kinds in itertools.product(AXIS_KINDS, repeat=dimension)]
+ALL_KINDS = [
+    *itertools.product(AXIS_KINDS),
+    *itertools.product(AXIS_KINDS, repeat=2),
+    *list(itertools.product(AXIS_KINDS, repeat=3))[::2],
+]
 
 
 def problem_of(kinds: tuple[tuple[str, str], ...]) -> Problem:
@@ -75,7 +82,7 @@ def problem_of(kinds: tuple[tuple[str, str], ...]) -> Problem:
 
 
 def value(text: str, point: tuple[float, ...]) -> float:
-    x, y, z = (*point, 0.5)[:3]
+    x, y, z = (*point, 0.5, 0.5)[:3]
     return float(eval(text, {"x": x, "y": y, "z": z}))
 
 
@@ -92,12 +99,12 @@ def by_definition(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.flo
             if node[face // 2] == (grid.shape[face // 2] - 1 if face % 2 else 0)
         ]
         dirichlet = [face for face in on if problem.faces[face].kind is Kind.DIRICHLET]
-        neumann = [face for face in on if problem.faces[face].kind is Kind.NEUMANN]
+        fluxes = [face for face in on if problem.faces[face].kind in (Kind.NEUMANN, Kind.ROBIN)]
         exact[place] = value(EXACT, point)
         if dirichlet:
             source[place], initial[place] = 0.0, value(DATA[FACE_NAMES[min(dirichlet)]], point)
         else:
-            terms = sum(2.0 / grid.spacing[face // 2] * value(DATA[FACE_NAMES[face]], point) for face in neumann)
+            terms = sum(2.0 / grid.spacing[face // 2] * value(DATA[FACE_NAMES[face]], point) for face in fluxes)
             source[place], initial[place] = value(F, point) + terms, value(INITIAL, point)
     return source, initial, exact
 
@@ -107,26 +114,27 @@ def test_source_initial_and_exact_by_definition(limit: int) -> None:
     for kinds in ALL_KINDS:
         problem = problem_of(kinds)
         discretisation = Discretisation(problem)
-        made = [np.empty(problem.grid.array_shape) for _ in range(3)]
-        for start, stop in slabs(problem.grid.array_shape, limit):
+        made = [np.empty(discretisation.array_shape) for _ in range(3)]
+        for start, stop in slabs(discretisation.array_shape, limit):
             for array, function in zip(
                 made, (discretisation.source, discretisation.initial, discretisation.exact), strict=True
             ):
                 array[start:stop] = function(np, start, stop)
         for array, expected in zip(made, by_definition(problem), strict=True):
-            np.testing.assert_allclose(array, expected, rtol=1e-14, atol=1e-15, err_msg=str(kinds))
+            given = array.reshape(problem.grid.array_shape)
+            np.testing.assert_allclose(given, expected, rtol=1e-14, atol=1e-15, err_msg=str(kinds))
 
 
 def test_the_slab_makes_no_difference() -> None:
     for kinds in ALL_KINDS[::3]:
         discretisation = Discretisation(problem_of(kinds), shift=0.125)
-        count = discretisation.operator.array_shape[0]
+        count = discretisation.array_shape[0]
         for function in (
             *(discretisation.source, discretisation.f, discretisation.initial),
-            *(discretisation.exact, discretisation.weights),
+            *(discretisation.exact, discretisation.weights, discretisation.reaction),
         ):
             whole = function(np, 0, count)
-            assert whole.shape == discretisation.operator.array_shape
+            assert whole.shape == discretisation.array_shape
             for start, stop in itertools.combinations(range(count + 1), 2):
                 np.testing.assert_array_equal(function(np, start, stop), whole[start:stop])
 
@@ -135,7 +143,7 @@ def test_the_slab_makes_no_difference() -> None:
 def test_the_arrays_are_the_same_on_every_backend(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     backend: Backend = {"numpy": NumpyBackend, **BACKENDS}[name](dtype)
     for limit in (1, 1 << 20):
-        for module in (numpy_backend, openmp, gpu):
+        for module in (numpy_backend, openmp, gpu_launch):
             monkeypatch.setattr(module, "slabs", lambda shape, limit=limit: slabs(shape, limit))
         for kinds in ALL_KINDS[::6]:
             problem = problem_of(kinds)
@@ -266,5 +274,13 @@ def test_a_problem_checks_itself() -> None:
             Problem(grid, faces, zero)
     with pytest.raises(ValueError, match="needs a value"):
         Face(Kind.NEUMANN)
-    with pytest.raises(ValueError, match="a periodic one has none"):
+    with pytest.raises(ValueError, match="unless it is periodic; then it has none"):
         Face(Kind.PERIODIC, zero)
+    for face in ((Kind.ROBIN, zero), (Kind.NEUMANN, zero, zero), (Kind.PERIODIC, None, zero)):
+        with pytest.raises(ValueError, match="a Robin face needs alpha, and no other has one"):
+            Face(*face)
+    for a in (0.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="it must be > 0"):
+            Problem(grid, (periodic, periodic, wall, wall), zero, a=a)
+    with pytest.raises(ValueError, match="mean = 'geometric'"):
+        Problem(grid, (periodic, periodic, wall, wall), zero, mean="geometric")

@@ -24,7 +24,9 @@ title = "Everything"
 
 [equation]
 f = "exact"
+a = "1 + x**2"
 c = 1.0
+mean = "arithmetic"
 exact = "sin(k*x)*y + z"
 
 [parameters]
@@ -40,6 +42,7 @@ all = { dirichlet = "exact" }
 x = "periodic"
 y_lower = { neumann = 1.0 }
 y_upper = { neumann = "where(x < k, 1, z)" }
+z_upper = { robin = "exact", alpha = "2 + x" }
 
 [solver]
 method = "jacobi"
@@ -59,7 +62,7 @@ initial = { file = "u.h5", dataset = "u" }
 
 [output]
 file = "everything.h5"
-fields = ["u", "f", "residual", "error", "gradient", "flux"]
+fields = ["u", "f", "a", "c", "residual", "error", "gradient", "flux"]
 """)
 
 WORDS = [
@@ -68,6 +71,8 @@ WORDS = [
     "exact",
     "dirichlet",
     "neumann",
+    "robin",
+    "alpha",
     "file",
     "f.npy",
     "u.h5",

@@ -26,6 +26,13 @@ def test_nodes() -> None:
     np.testing.assert_array_equal(a.coordinates(2), [0.0, 0.15, 0.3])
 
 
+def test_nodes_of_a_line() -> None:
+    line = grid(5)
+    assert (line.dimension, line.nodes, line.array_shape, line.spacing) == (1, 5, (5,), (0.75,))
+    np.testing.assert_array_equal(line.coordinates(0), [-1.0, -0.25, 0.5, 1.25, 2.0])
+    assert line.coarsen() == grid(3)
+
+
 def test_the_ends_are_exact() -> None:
     for low, high in ((0.1, 0.7), (-1e-3, 1e9), (1 / 3, 2 / 3)):
         for nodes in (3, 10, 97):
@@ -37,8 +44,8 @@ def test_the_ends_are_exact() -> None:
 @pytest.mark.parametrize(
     ("lower", "upper", "shape", "periodic", "message"),
     [
-        ((0.0,), (1.0,), (3,), (False,), "a grid has 2 or 3 axes, not 1"),
-        ((0.0,) * 4, (1.0,) * 4, (3,) * 4, (False,) * 4, "a grid has 2 or 3 axes, not 4"),
+        ((), (), (), (), "a grid has 1, 2 or 3 axes, not 0"),
+        ((0.0,) * 4, (1.0,) * 4, (3,) * 4, (False,) * 4, "a grid has 1, 2 or 3 axes, not 4"),
         ((0.0, 0.0), (1.0,), (3, 3), (False, False), "lower, upper, shape and periodic differ in length"),
         ((0.0, 0.0), (1.0, 1.0), (3, 3), (False,), "lower, upper, shape and periodic differ in length"),
         ((0.0, 1.0), (1.0, 1.0), (3, 3), (False, False), "y: the interval [1.0, 1.0] is empty or not finite"),

@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from operators import operator, random_array, rules_of
 from problems import SINE, WALLS, arrays, discretise, make_case
 
-from poisson import reference, run
+from poisson import outcome, reference, run
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
 from poisson.cli import main
 from poisson.discretisation import Discretisation, Operator
 from poisson.solution import Solution
-from poisson.solvers.jacobi import LOOPS, MOST_SWEEPS_PER_READ, jacobi, sweeps_per_read
+from poisson.solvers.jacobi import Jacobi, sweeps_per_read
+from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import GROWTH, WINDOW, Monitor, SolveResult, Stopping
 
@@ -38,9 +39,18 @@ MIXED = {
 MIXED_3D = {"x": "periodic", "y_lower": {"neumann": "z"}, "y_upper": {"dirichlet": 1.0}, "z_lower": {"dirichlet": "x"}}
 MIXED_3D["z_upper"] = {"neumann": 0.5}
 
+STOPPING = Stopping()
 
-def relax(backend: Backend, discretisation: Discretisation, **options: Any) -> SolveResult:
-    return jacobi(backend, discretisation.operator, *arrays(backend, discretisation), **options)
+
+def relax(
+    backend: Backend,
+    discretisation: Discretisation,
+    loop: str = "blocked",
+    stopping: Stopping = STOPPING,
+    **options: Any,
+) -> SolveResult:
+    solver = Jacobi(backend, discretisation.operator, loop=loop)
+    return solver.solve(*arrays(backend, discretisation), stopping=stopping, **options)
 
 
 def solve(*overrides: str, shape: tuple[int, ...] = (17, 17), **tables: Any) -> Solution:
@@ -61,7 +71,7 @@ equation = { f = %s }
 domain = { lower = [0, 0], upper = [%s, %s], shape = [17, 17] }
 boundary = { all = { dirichlet = 0.0 } }
 run = { backend = "numpy", precision = "%s" }
-solver = { %s }
+solver = { method = "jacobi"%s }
 """
 ENDINGS = [
     ("1.0", 1, "float64", "", Status.CONVERGED, 0),
@@ -81,7 +91,7 @@ def test_every_ending_is_reached_and_written(
     tmp_path: Path, f: str, length: int, precision: str, solver: str, status: Status, code: int
 ) -> None:
     path, result = tmp_path / "case.toml", tmp_path / "case.h5"
-    path.write_text(CASE % (f, length, length, precision, solver))
+    path.write_text(CASE % (f, length, length, precision, solver and ", " + solver))
     assert main(["solve", str(path), "--output", str(result), "--quiet"]) == code
     with h5py.File(result) as file:
         assert (file.attrs["status"], file.attrs["converged"]) == (status.value, int(code == 0))
@@ -214,9 +224,8 @@ def test_the_iterate_that_is_returned_has_converged(loop: str) -> None:
     for seed in range(40):
         f = random_array(a.array_shape, np.float64, seed)
         f[:, 0] = 0.0
-        result = jacobi(
-            *(backend, a, np.zeros_like(f), f.copy()), loop=loop, stopping=Stopping(rtol=1e-4, check_every=1)
-        )
+        stopping = Stopping(rtol=1e-4, check_every=1)
+        result = Jacobi(backend, a, loop=loop).solve(np.zeros_like(f), f.copy(), stopping=stopping)
         assert result.status is Status.CONVERGED
         (last, residual), (_, norm_before) = result.history[-1], result.history[-2]
         assert last == result.iterations
@@ -295,7 +304,7 @@ def test_a_source_that_only_one_of_its_norms_shows_is_not_taken_for_zero(backend
     source = np.zeros(a.array_shape)
     source[3, 3] = value
     u, f = backend.from_host(np.zeros(a.array_shape)), backend.from_host(source)
-    result = jacobi(backend, a, u, f, stopping=Stopping(rtol=0.0, max_iterations=1))
+    result = Jacobi(backend, a).solve(u, f, stopping=Stopping(rtol=0.0, max_iterations=1))
     assert result.status is (Status.DIVERGED if math.isnan(value) else Status.MAX_ITERATIONS)
     assert math.isnan(value) or backend.to_host(result.u)[3, 3] == pytest.approx(value / a.diagonal, rel=1e-12)
 
@@ -316,7 +325,7 @@ def test_all_loops_give_the_same_iterates(backend_name: str, check_every: int, d
         for loop in LOOPS:
             u, f = backend.from_host(random_array(a.array_shape, dtype, 1)), backend.from_host(source)
             stopping = Stopping(rtol=0.0, max_iterations=7, check_every=check_every)
-            result = jacobi(backend, a, u, f, omega=0.9, loop=loop, stopping=stopping)
+            result = Jacobi(backend, a, 0.9, loop).solve(u, f, stopping=stopping)
             results.append((backend.to_host(result.u), np.array(result.history)))
         (first, first_history), *others = results
         for iterate, history in others:
@@ -353,7 +362,7 @@ def test_the_history_does_not_depend_on_the_backend(loop: str, boundary: dict[st
 def test_the_residual_is_that_of_the_final_u_in_float64(
     boundary: dict[str, Any], shape: tuple[int, ...], precision: str, slab: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "RESIDUAL_SLAB", slab)
+    monkeypatch.setattr(outcome, "RESIDUAL_SLAB", slab)
     for norm in ("rms", "max"):
         settings = (f"run.precision={precision}", f"solver.norm={norm}", "solver.rtol=1e-3")
         overrides = (*settings, 'output.fields=["residual", "u"]')
@@ -437,7 +446,7 @@ def test_the_absolute_tolerance_counts_where_it_is_larger() -> None:
 )
 def test_wrong_arguments(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        relax(NumpyBackend(np.float64), discretise(make_case(SINE, WALLS, (5, 5))), **options)
+        Jacobi(NumpyBackend(np.float64), operator((5, 5), (F,) * 4), **options)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from poisson.backends.base import OPERATIONS, Array
 from poisson.backends.numpy import DEPTH, NumpyBackend
 from poisson.boundary import Rule
 from poisson.discretisation import Operator
-from poisson.solvers.jacobi import LOOPS, jacobi
+from poisson.solvers.jacobi import Jacobi
+from poisson.solvers.loops import LOOPS
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult, Stopping
 
@@ -40,7 +41,7 @@ def solve(
     backend: NumpyBackend, a: Operator, loop: str, stopping: Stopping, seed: int = 3, interrupted: Interrupted = bool
 ) -> SolveResult:
     f = source(a, seed)
-    return jacobi(*(backend, a, np.zeros_like(f), f), omega=1.0, loop=loop, stopping=stopping, interrupted=interrupted)
+    return Jacobi(backend, a, 1.0, loop).solve(np.zeros_like(f), f, stopping=stopping, interrupted=interrupted)
 
 
 def outcome(result: SolveResult) -> Outcome:
@@ -151,7 +152,7 @@ class Recorder(NumpyBackend):
             values = dict(zip(names, arguments, strict=False)) | named
             if values.get("result") is not None or "result" not in names:
                 place = f" {self._place(values['result'])}" if "result" in names else ""
-                count = f" x{values['count']}" if "count" in names else ""
+                count = f" x{len(values['weights'])}" if "weights" in names else ""
                 self.log.append(name + count + place)
             if "f" in names:
                 self.sources.append(values["f"])
@@ -220,7 +221,7 @@ def test_a_zero_source_is_given_to_no_operation(loop: str) -> None:
     for f in (np.zeros(MIRRORS.array_shape), source(MIRRORS, 1)):
         backend, u = Recorder(), random_array(MIRRORS.array_shape, np.float64, 2)
         stopping = Stopping(rtol=1e-3, check_every=2)
-        result = jacobi(backend, MIRRORS, u, f, loop=loop, stopping=stopping)
+        result = Jacobi(backend, MIRRORS, loop=loop).solve(u, f, stopping=stopping)
         assert result.status is Status.CONVERGED
         assert len(backend.sources) > 10
         assert {id(given) for given in backend.sources} == {id(f) if f.any() else id(None)}

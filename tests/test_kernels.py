@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -21,18 +21,19 @@ from numpy.typing import NDArray
 
 from poisson import kernels
 from poisson.backends import gpu
+from poisson.backends.runtime import Event, Kernel
 from poisson.boundary import Rule
 from poisson.differences import Differences
-from poisson.discretisation import Operator
 from poisson.grid import Grid
-from poisson.transfer import Transfer
+from poisson.operator import Coefficients, Operator
+from poisson.transfer import Interpolation, Transfer
 from tests import hip, nvrtc
 from tests.operators import name_of, operator
 
 REGISTERS_OF_A_BLOCK = 65536
 """The registers that the threads of a block share, on sm_80 and sm_90."""
 
-MANY_SCALARS = {"poisson_sweeps", "poisson_sweeps_norm"}
+MANY_SCALARS = {f"poisson_{name}{norm}" for name in ("sweeps", "smooth") for norm in ("", "_norm")}
 """Kernels whose conditions take more scalar registers than AMD GPUs have; the rest lie in lanes of vector registers."""
 
 MIXED = (Rule.MIRROR, Rule.FIXED, Rule.FIXED, Rule.MIRROR, Rule.WRAP, Rule.WRAP)
@@ -60,7 +61,7 @@ class _Module:
     options: tuple[str, ...]
     launches: set[Launch]
 
-    def get_function(self, name: str) -> gpu.Kernel:
+    def get_function(self, name: str, shared_bytes: int = 0) -> Kernel:
         def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
             self.launches.add(Launch(self.text, self.options, name, block[0] * block[1] * block[2]))
 
@@ -76,7 +77,7 @@ class _Event:
     def wait(self) -> None:
         return None
 
-    def since(self, earlier: gpu.Event) -> float:
+    def since(self, earlier: Event) -> float:
         return 0.0
 
 
@@ -88,6 +89,7 @@ class NotingRuntime:
     name: str = "notes"
     architecture: str = "sm_90"
     driver: str = "none"
+    shared_bytes: int = 227 << 10
     launches: set[Launch] = field(default_factory=set)
 
     def compile(self, source: str, options: tuple[str, ...]) -> _Module:
@@ -108,6 +110,9 @@ class NotingRuntime:
 
     def in_order(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def fourier(self, lines: NDArray[Any]) -> Callable[[], None]:
+        return lambda: None
 
     def copy(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         target[...] = source
@@ -140,7 +145,7 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     for norms in (None, result):
         for source in (f, None):
             backend.sweep(fine, u, source, r, 1.0, norms)
-            backend.sweeps(fine, u, source, r, 1.0, backend.depth(fine), norms)
+            backend.sweeps(fine, u, source, r, [1.0] * backend.depth(fine), norms)
             backend.residual(fine, u, source, r, norms)
     backend.fill(u, 0.0)
     backend.axpby(1.0, u, 1.0, f)
@@ -151,11 +156,75 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     coarse = backend.empty(transfer.coarse.array_shape)
     backend.restrict(transfer, u, coarse)
     backend.prolong_add(transfer, coarse, u)
+    backend.interpolate(Interpolation(transfer.coarse, fine), coarse, u)
+    for axis in range(fine.dimension):
+        backend.edges(fine, axis, u, True, f)
+        backend.coarsen_edges(transfer, axis, u, coarse)
+    backend.dense(backend.empty((60, 60)), backend.empty((6, 10)), backend.empty((6, 10)))
+    krylov_operations(backend, fine)
+    smooth_between_grids_that_halve(backend, fine)
+    direct_solutions(backend, fine)
     differences = Differences(fine.shape, fine.spacing, wraps, 8)
     backend.gradient(differences, u, [f, r, au][: fine.dimension])
     for axis in range(fine.dimension):
         for derivative in backend.derivative_variants().values():
             derivative(differences, axis, u, r)
+
+
+def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
+    """Launch the kernels of fast transforms: their own on lines of lengths that have small factors, the vendor's."""
+    for shape in ((513, 65, 49)[: like.dimension], (12, 3, 3)[: like.dimension]):
+        a = operator(shape, like.rules)
+        u, f = (backend.empty(a.array_shape) for _ in range(2))
+        backend.fast_solver(a).solve(f, u)
+
+
+def krylov_operations(backend: gpu.GpuBackend, a: Operator) -> None:
+    """Launch the kernels that Krylov methods and mixed precision need."""
+    u, f, r, z = (backend.empty(a.array_shape) for _ in range(4))
+    single, result = backend.companion(np.float32).empty(a.array_shape), backend.reduction()
+    backend.advance(a, 0.3, u, f, r, z, result)
+    backend.correct(0.3, single, u)
+    for beta in (0.4, 0.0):
+        backend.direction(a, u, beta, f, r, z, result)
+    for source in (f, None):
+        backend.color_sweep(a, u, source, 0, 1.0)
+    for norms in (None, result):
+        backend.diagonal_solve(a, r, z, 1.0, norms)
+        backend.defect(a, u, f, 0.5, single, norms)
+
+
+def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:
+    """Launch the kernels of an operator that varies, on a grid of the same size."""
+    u, f, r, au = (backend.empty(like.array_shape) for _ in range(4))
+    for edges, reaction in (((u,) * like.dimension, None), (None, f), ((u,) * like.dimension, f)):
+        a = replace(like, coefficients=Coefficients(edges, reaction, (1.0, 1.0), (1.0, 1.0)))
+        backend.laplacian(a, u, au)
+        backend.boundary_conditions(a, u, au)
+        backend.update(a, f, au, r, u, 1.0)
+        for norms in (None, backend.reduction()):
+            backend.sweep(a, u, f, r, 1.0, norms)
+        krylov_operations(backend, a)
+        if a.edges is not None:
+            smooth_between_grids_that_halve(backend, a)
+
+
+def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> None:
+    """Launch the kernels of multigrid on a grid of about the size of another, with coefficients as it has them."""
+    wraps = [like.axis_rules(axis)[0] is Rule.WRAP for axis in range(like.dimension)]
+    shape = tuple(n // 2 * 2 + (not along) for n, along in zip(like.shape, wraps, strict=True))
+    fine, coarse = operator(shape, like.rules), operator(tuple(-(-n // 2) for n in shape), like.rules)
+    u, f, out, work = (backend.empty(fine.array_shape) for _ in range(4))
+    if like.coefficients is not None:
+        c = None if like.reaction is None else f
+        fine = replace(fine, c=0.0, coefficients=Coefficients((u,) * fine.dimension, c, (1.0, 1.0), (1.0, 1.0)))
+    pair = (Transfer(fine, coarse), backend.empty(coarse.array_shape))
+    backend.restrict(pair[0], u, pair[1])
+    backend.prolong_add(pair[0], pair[1], u)
+    backend.smooth(fine, None, f, out, work, [0.6, 0.9], None, pair)
+    backend.smooth(fine, u, f, out, work, [0.8], pair)
+    for norms in (None, backend.reduction()):
+        backend.smooth(fine, u, f, out, work, [0.8, 0.6, 0.9], pair, pair, norms)
 
 
 @cache
@@ -167,6 +236,7 @@ def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90"
     run_every_operation(backend, operator(large, rules))
     if rules == RULES[len(rules) // 2][-1] and architecture == "sm_90":
         run_every_operation(backend, operator(small, rules))
+        operations_that_read_coefficients(backend, operator(large, rules))
     return frozenset(runtime.launches)
 
 

@@ -14,7 +14,7 @@ from poisson.backends.gpu import GpuBackend
 from poisson.backends.ledger import Call, Ledger, counted
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
-from poisson.solvers.jacobi import jacobi
+from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.stopping import Stopping
 from tests.emulation import EmulatedRuntime
 from tests.operators import operator, random_array
@@ -41,7 +41,7 @@ def relaxed(backend: Backend, loop: str, sweeps: int, every: int) -> Any:
     shape = OPERATOR.array_shape
     u, f = (backend.from_host(random_array(shape, backend.dtype, seed)) for seed in (1, 2))
     stopping = Stopping(rtol=0.0, max_iterations=sweeps, check_every=every)
-    result = jacobi(backend, OPERATOR, u, f, omega=1.0, loop=loop, stopping=stopping)
+    result = Jacobi(backend, OPERATOR, 1.0, loop).solve(u, f, stopping=stopping)
     return backend.to_host(result.u), result.history
 
 
@@ -115,7 +115,7 @@ def test_a_call_knows_what_its_cost_depends_on() -> None:
     norms = backend.reduction()
     backend.sweep(OPERATOR, u, f, r, 1.0)
     backend.sweep(OPERATOR, u, None, r, 1.0, result=norms)
-    backend.sweeps(OPERATOR, u, f=f, out=r, omega=1.0, count=3)
+    backend.sweeps(OPERATOR, u, f=f, out=r, weights=(1.0,) * 3)
     backend.dot(OPERATOR, u, f, norms)
     backend.fill(u, 0.0)
     common = {"nodes": 72, "itemsize": 4}

@@ -11,7 +11,8 @@ import pytest
 from poisson.backends.gpu import GpuBackend
 from poisson.differences import ORDERS, Differences
 from tests import nvrtc
-from tests.test_kernels import Launch, NotingRuntime, cubin_of
+from tests.operators import operator
+from tests.test_kernels import RULES, SIZES, Launch, NotingRuntime, cubin_of, smooth_between_grids_that_halve
 
 MAXIMUM_OF_THREE = 0x00F
 """The low nine bits of the instruction VIMNMX3, whatever its operands are."""
@@ -61,6 +62,14 @@ def test_no_march_counts_its_steps_with_a_maximum_of_three(dtype: str, order: in
 
     found = [launch for launch in launches(dtype, every_derivative) if has_maximum_of_three(launch)]
     assert found == []
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nor_does_a_march_between_grids(dtype: str, dimension: int) -> None:
+    like = operator(SIZES[dimension][1], RULES[dimension][0])
+    noted = launches(dtype, lambda backend: smooth_between_grids_that_halve(backend, like))
+    assert [launch for launch in noted if has_maximum_of_three(launch)] == []
 
 
 @pytest.fixture(scope="module", autouse=True)

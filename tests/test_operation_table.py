@@ -14,22 +14,37 @@ from typing import Any
 import pytest
 
 from poisson import kernels
-from poisson.backends import openmp
-from poisson.backends.base import OPERATIONS, Backend
+from poisson.backends import openmp_library
+from poisson.backends.base import COMPOSITES, OPERATIONS, Backend
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.openmp import FUNCTIONS, OPERATION_FUNCTIONS, STRUCTURED_FUNCTIONS, SUFFIXES, OpenmpBackend
+from poisson.backends.openmp import OpenmpBackend
+from poisson.backends.openmp_library import (
+    COMPOSITE_FUNCTIONS,
+    FUNCTIONS,
+    OPERATION_FUNCTIONS,
+    STRUCTURED_FUNCTIONS,
+    SUFFIXES,
+    DifferencesStructure,
+    OperatorStructure,
+    TransferStructure,
+)
 
 HEADER = (Path(__file__).resolve().parent.parent / "native" / "poisson.h").read_text("utf-8")
 
 OTHER_METHODS = {
     *("empty", "from_host", "to_host", "assemble", "synchronize", "memory", "stream", "arithmetic"),
-    *("reduction", "read", "depth"),
+    *("reduction", "read", "depth", "companion", "fast_solver"),
 }
-"""The abstract methods that are no operations: memory, yardsticks, the results of reductions, sweeps in a pass."""
+"""The abstract methods that are no operations: memory, yardsticks, the results of reductions, sweeps in a pass, other
+backends and solvers."""
 
-FURTHER_KERNELS = {"sweep_norm", "sweeps_norm", "residual_norm", "derivative_pencil"}
-"""Kernels without a method of their own: passes with a norm, other variants."""
+FURTHER_KERNELS = {
+    *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
+    *("smooth", "smooth_norm"),
+    *("transform", "transform_gather", "transform_scatter", "transform_boundary"),
+}
+"""Kernels without an operation of their own: passes with a reduction, other variants, half a level, fast transforms."""
 
 
 def arguments_of(function: Any) -> tuple[str, ...]:
@@ -101,7 +116,7 @@ def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """What ctypes is told, by the names of the prototypes."""
     with_suffix = {
         f"{name}_{suffix}": (c_int32, arguments)
-        for name, arguments in (OPERATION_FUNCTIONS | STRUCTURED_FUNCTIONS).items()
+        for name, arguments in (OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS).items()
         for suffix in SUFFIXES.values()
     }
     return {**FUNCTIONS, **with_suffix}
@@ -110,9 +125,9 @@ def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 RESULTS = {"poisson_status": c_int32, "int32_t": c_int32, "int64_t": c_int64, "const char*": c_char_p, "void": None}
 SCALARS = {"int32_t": c_int32, "int64_t": c_int64, "double": c_double}
 STRUCTURES = {
-    "const poisson_operator*": openmp._OPERATOR,
-    "const poisson_transfer*": POINTER(openmp._Transfer),
-    "const poisson_differences*": openmp._DIFFERENCES,
+    "const poisson_operator*": POINTER(OperatorStructure),
+    "const poisson_transfer*": POINTER(TransferStructure),
+    "const poisson_differences*": POINTER(DifferencesStructure),
 }
 
 
@@ -141,8 +156,15 @@ def c_arguments(arguments: tuple[str, ...]) -> list[str]:
     Operators, transfers and differences come as structures that know the arrays' layout; without one of them, the array
     that is written last is followed by its rows and pitch.
     """
-    written = {"operator": ["operator_"], "transfer": ["fine_operator", "coarse_operator", "tables"]}
-    if not {"operator", "transfer", "differences"} & set(arguments):
+    written = {
+        "operator": ["operator_"],
+        "transfer": ["fine_operator", "coarse_operator", "tables"],
+        "interpolation": ["source_operator", "target_operator", "tables", "everywhere"],
+        "weights": ["weights", "count"],
+    }
+    if "matrix" in arguments:
+        written |= {"matrix": ["matrix", "matrix_pitch"], "y": ["y", "columns", "rows", "pitch"]}
+    elif not {"operator", "transfer", "interpolation", "differences"} & set(arguments):
         last = [name for name in arguments if name in ("x", "y")][-1]
         written[last] = [last, "rows", "pitch"]
     return [name for argument in arguments for name in written.get(argument, [argument])]
@@ -151,13 +173,30 @@ def c_arguments(arguments: tuple[str, ...]) -> list[str]:
 def test_the_header_names_the_arguments_of_the_operations() -> None:
     assert set(OPERATION_FUNCTIONS) == set(OPERATIONS)
     declared = prototypes()
+    # The arrays of one type whatever the operation's.
+    special = {(name, argument): "double" for name in OPERATIONS for argument in ("result", "weights")}
+    special |= {("defect", "r"): "float", ("correct", "x"): "float"}
     for name, arguments in OPERATIONS.items():
         for suffix, real in (("f32", "float"), ("f64", "double")):
             given = declared[f"{name}_{suffix}"][1]
             assert [argument for _, argument in given] == c_arguments(arguments), name
             for c_type, argument in given:
                 if c_type.endswith("*") and "poisson_" not in c_type:
-                    assert ("double" if argument == "result" else real) in c_type, (name, argument)
+                    assert special.get((name, argument), real) in c_type, (name, argument)
+
+
+def test_the_composites_have_their_arguments_everywhere() -> None:
+    assert set(COMPOSITE_FUNCTIONS) == set(COMPOSITES)
+    declared = prototypes()
+    for name, arguments in COMPOSITES.items():
+        for kind in (Backend, NumpyBackend, OpenmpBackend, GpuBackend):
+            assert arguments_of(getattr(kind, name))[1:] == arguments
+        expected = []
+        for argument in c_arguments(arguments):
+            pair = argument in ("correction", "restriction")
+            expected += [f"{argument}_operator", f"{argument}_tables", argument] if pair else [argument]
+        for suffix in SUFFIXES.values():
+            assert [argument for _, argument in declared[f"{name}_{suffix}"][1]] == expected
 
 
 def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
@@ -173,8 +212,8 @@ def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
 
 def test_the_structures_have_the_fields_of_the_header() -> None:
     text = without_comments(HEADER)
-    scalars = {**SCALARS, "const int32_t*": c_void_p, "const double*": c_void_p}
-    structures = {"operator": openmp._Operator, "transfer": openmp._Transfer, "differences": openmp._Differences}
+    scalars = {**SCALARS, **dict.fromkeys(("const int32_t*", "const double*", "const void*"), c_void_p)}
+    structures = {"operator": OperatorStructure, "transfer": TransferStructure, "differences": DifferencesStructure}
     for name, structure in structures.items():
         body = re.search(rf"typedef struct \{{([^{{}}]*)\}} poisson_{name};", text)
         assert body is not None
@@ -186,14 +225,14 @@ def test_the_structures_have_the_fields_of_the_header() -> None:
 
 
 def test_the_interface_has_one_version() -> None:
-    assert re.findall(r"#define POISSON_ABI_VERSION (\d+)", HEADER) == [str(openmp.ABI_VERSION)]
+    assert re.findall(r"#define POISSON_ABI_VERSION (\d+)", HEADER) == [str(openmp_library.ABI_VERSION)]
 
 
 # ---- the library
 
 
 def library() -> Path:
-    path = openmp.library_path()
+    path = openmp_library.library_path()
     if path is None:
         pytest.skip("the OpenMP library was not built here")
     return path
@@ -211,4 +250,4 @@ def test_the_library_exports_the_interface_and_nothing_else() -> None:
 def test_ctypes_finds_every_function() -> None:
     loaded = ctypes.CDLL(str(library()))
     assert [name for name in signatures() if not hasattr(loaded, f"poisson_{name}")] == []
-    assert loaded.poisson_abi_version() == openmp.ABI_VERSION
+    assert loaded.poisson_abi_version() == openmp_library.ABI_VERSION

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from operators import AXIS_RULES, name_of, operator, random_array, rules_of
 
-from poisson.backends import choice, gpu
+from poisson.backends import choice, gpu_launch
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
@@ -204,7 +204,7 @@ def test_reduction_has_the_same_bits_for_every_number_of_threads() -> None:
 
 def limit_blocks(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """Let a launch have at most so many blocks along y and along z."""
-    for module in (choice, gpu):
+    for module in (choice, gpu_launch):
         monkeypatch.setattr(module, "MAX_BLOCKS", limit)
 
 

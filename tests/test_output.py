@@ -55,7 +55,7 @@ def test_round_trip(tmp_path: Path, dimension: int, dtype: str) -> None:
         assert file["convergence"].attrs["target"] == 1e-8
         assert dict(file.attrs) == {
             "title": "A test",
-            "equation": EQUATION,
+            "equation": f"{EQUATION}, a = 1",
             "status": "converged",
             "advice": Status.CONVERGED.advice,
             "converged": 1,
@@ -69,7 +69,7 @@ def test_round_trip(tmp_path: Path, dimension: int, dtype: str) -> None:
             "seconds_set_up": 0.5,
             "seconds_solve": 2.0,
             "case": 'title = "A test"\n',
-            "equation": EQUATION,
+            "equation": f"{EQUATION}, a = 1",
             "status": "converged",
             "advice": Status.CONVERGED.advice,
             "iterations": 40,
@@ -406,7 +406,7 @@ def test_describe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hdf5.write(path, solution)
     expected = f"""\
 {path}: A test
-equation          {EQUATION}
+equation          {EQUATION}, a = 1
 status            stagnated: {Status.STAGNATED.advice}
 grid              5 x 4 x 3 nodes
   x               [0, 1], spacing 0.25

@@ -43,7 +43,7 @@ def residual(backend: GpuBackend, a: Operator, x: Array, y: Array, result: Reduc
 
 def sweeps(backend: GpuBackend, a: Operator, x: Array, y: Array, result: Reduction) -> None:
     with backend.shapes.trying("sweeps", SMALL["sweeps"]):
-        backend.sweeps(a, x, y, backend.empty(a.array_shape), 0.8, 2, result)
+        backend.sweeps(a, x, y, backend.empty(a.array_shape), [0.8, 0.8], result)
 
 
 REDUCTIONS: dict[str, Reduce] = {

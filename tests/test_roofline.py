@@ -14,7 +14,7 @@ import pytest
 
 from poisson import kernels
 from poisson.backends.base import OPERATIONS, Backend
-from poisson.backends.gpu import CHAINS
+from poisson.backends.gpu_launch import CHAINS
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.shapes import PEAK_SHAPE
 from poisson.boundary import Rule

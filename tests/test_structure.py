@@ -22,16 +22,20 @@ PACKAGE = ROOT / "poisson"
 
 LAYERS = (
     ("errors", "grid", "kernels"),
-    ("expressions", "fields", "differences"),
+    ("expressions", "fields", "differences", "plotting"),
     ("boundary",),
-    ("problem",),
-    ("case", "discretisation"),
+    ("operator", "problem"),
+    ("case", "sampling"),
+    ("discretisation", "flux"),
     ("transfer",),
     ("reference", "backends"),
     ("solvers",),
-    ("solution",),
+    ("record",),
+    ("outcome",),
     ("output",),
-    ("run",),
+    ("solution",),
+    ("solver",),
+    ("run", "scipy_operator"),
     ("verify",),
     ("perf",),
     ("terminal",),
@@ -144,7 +148,7 @@ def test_the_package_itself_imports_nothing_before_it_is_asked() -> None:
 
 # ---- who knows the backends
 
-BACKEND_UNITS = {"backends", "run", "verify", "perf", "cli"}
+BACKEND_UNITS = {"backends", "outcome", "solver", "run", "scipy_operator", "verify", "perf", "cli"}
 """The units that may name a backend."""
 
 NAMES_ALLOWED = {
@@ -242,7 +246,8 @@ def test_importing_the_package_loads_nothing_else() -> None:
 def test_solving_loads_only_what_it_needs() -> None:
     code = (
         "import poisson\n"
-        "case = poisson.load_case('cases/cube.toml', ['run.backend=numpy', 'domain.shape=[5, 5, 5]'])\n"
+        "settings = ['run.backend=numpy', 'solver.method=multigrid', 'domain.shape=[9, 9, 9]']\n"
+        "case = poisson.load_case('cases/cube.toml', settings)\n"
         "assert poisson.solve(case).status is poisson.Status.CONVERGED"
     )
     loaded = packages_loaded_by(code, ROOT)

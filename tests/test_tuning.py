@@ -18,7 +18,7 @@ from poisson.backends import tuned
 from poisson.backends.choice import ShapeChoice
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.runtime import Kernel
-from poisson.backends.shapes import DEFAULTS, ENOUGH_BLOCKS, KINDS, MAX_BLOCKS, SHORTEST_MARCH, Shape, nearest
+from poisson.backends.shapes import DEFAULTS, ENOUGH_BLOCKS, KINDS, MAX_BLOCKS, SHORTEST_MARCH, UNTUNED, Shape, nearest
 from poisson.backends.tuned import Device, Measured, Setting, read, size_class, write
 from poisson.boundary import Rule
 from poisson.case import load
@@ -38,7 +38,7 @@ DEVICE = Device("a GPU, HIP 6", "1.2", "0123")
 CHOSEN = {"sweep": Shape(64, 2, 8, 2), "laplacian": Shape(32, 8, 1)}
 TABLE = {
     Setting("float64", 2, "2^9"): Measured("2026-03-04", CHOSEN),
-    Setting("float32", 3, "2^27"): Measured("2026-03-05", {"sweeps": Shape(32, 4, 64, depth=3, rows=2, strip=4 << 20)}),
+    Setting("float32", 3, "2^27"): Measured("2026-03-05", {"sweeps": Shape(32, 6, 64, depth=3, rows=2, strip=4 << 20)}),
 }
 
 
@@ -51,9 +51,9 @@ def on_cube(shape: tuple[int, ...]) -> Operator:
 
 def test_every_architecture_has_a_shape_of_every_kind() -> None:
     for shapes in DEFAULTS.values():
-        assert set(shapes) == {(kind, dimension) for kind in KINDS for dimension in (2, 3)}
-        for (kind, _), shape in shapes.items():
-            assert fits(shape, kind, 2) and fits(shape, kind, 4)
+        assert set(shapes) == {(kind, dimension) for kind in (*KINDS, *UNTUNED) for dimension in (2, 3)}
+        for (kind, dimension), shape in shapes.items():
+            assert fits(shape, kind, dimension, 2) and fits(shape, kind, dimension, 4)
 
 
 @pytest.mark.parametrize(
@@ -288,11 +288,17 @@ class Refusing(Scripted):
     """Does not compile blocks of 128 threads, and does not launch blocks of 32."""
 
     def kernel(
-        self, source: str, name: str, shape: Shape, operator: Operator | None, defines: tuple[str, ...] = ()
+        self,
+        source: str,
+        name: str,
+        shape: Shape,
+        operator: Operator | None,
+        defines: tuple[str, ...] = (),
+        shared_bytes: int = 0,
     ) -> Kernel:
         if shape.block_x == 128:
             raise SyntaxError("no")
-        return super().kernel(source, name, shape, operator, defines)
+        return super().kernel(source, name, shape, operator, defines, shared_bytes)
 
     def sweep(self, *arguments: Any) -> None:
         if self.shapes.of("sweep", OPERATOR).block_x == 32:
@@ -359,7 +365,7 @@ def test_a_grid_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 def reachable(kind: str, dimension: int, width: int) -> Iterator[Shape]:
     start = DEFAULTS["sm_90"][kind, dimension]
     for _, values in coordinates(kind, dimension):
-        yield from neighbours(start, values, kind, width)
+        yield from neighbours(start, values, kind, dimension, width)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -368,7 +374,7 @@ def test_the_candidates_are_few_and_possible(kind: str, dimension: int) -> None:
     for width in (2, 4):
         shapes = list(reachable(kind, dimension, width))
         assert 8 <= len(set(shapes)) <= 30
-        assert all(fits(shape, kind, width) for shape in shapes)
+        assert all(fits(shape, kind, dimension, width) for shape in shapes)
 
 
 IMPOSSIBLE = [
@@ -383,9 +389,18 @@ IMPOSSIBLE = [
 
 @pytest.mark.parametrize(("kind", "shape"), IMPOSSIBLE)
 def test_what_no_kernel_can_have_is_left_out(kind: str, shape: Shape) -> None:
-    assert not fits(shape, kind, 2)
+    assert not fits(shape, kind, 2, 2)
     possible = DEFAULTS["sm_90"][kind, 2]
-    assert list(neighbours(possible, (dataclasses.asdict(shape),), kind, 2)) == []
+    assert list(neighbours(possible, (dataclasses.asdict(shape),), kind, 2, 2)) == []
+
+
+@pytest.mark.parametrize(
+    ("threads", "rows", "depth", "possible"), [(20, 1, 2, True), (24, 1, 2, False), (6, 1, 3, False)]
+)
+def test_a_block_in_3d_owns_lines_and_has_room_for_what_its_threads_show(
+    threads: int, rows: int, depth: int, possible: bool
+) -> None:
+    assert fits(Shape(32, threads, 16, depth=depth, rows=rows), "sweeps", 3, 2) is possible
 
 
 # ---- keeping what was found

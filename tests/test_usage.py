@@ -22,7 +22,7 @@ from poisson.errors import ResourceError
 from poisson.output import hdf5
 from poisson.perf import usage
 from poisson.perf.usage import appraise, bandwidth_of
-from poisson.solution import OperationUse, Performance
+from poisson.record import OperationUse, Performance
 from poisson.terminal import operations, summary
 from tests.operators import operator
 from tests.results import make_solution
@@ -121,7 +121,7 @@ class Broken(Clock):
         raise ResourceError("too little memory")
 
 
-CASE = ["domain.shape=[33, 17]", 'run.backend="numpy"', "solver.max_iterations=50"]
+CASE = ["domain.shape=[33, 17]", 'run.backend="numpy"', "solver.method=jacobi", "solver.max_iterations=50"]
 
 
 def test_a_solve_without_memory_to_measure_with_keeps_its_result(
@@ -148,7 +148,10 @@ def test_measuring_leaves_the_result_as_it_is() -> None:
 
 
 PERFORMANCE = Performance(
-    (OperationUse("sweep", 20, 2.0, 6e9, 4e9), OperationUse("norm", 3, 0.0125, 1e7, 2e6)), 4e9, "triad", 33_600_000
+    (OperationUse("sweep", 20, 2.0, 6e9, 4e9, "65x33"), OperationUse("norm", 3, 0.0125, 1e7, 2e6)),
+    4e9,
+    "triad",
+    33_600_000,
 )
 
 
@@ -172,6 +175,7 @@ def test_the_operations_are_written(tmp_path: Path) -> None:
         found = {name: np.asarray(value).tolist() for name, value in file["performance"].attrs.items()}
     assert found == {
         "operations": ["sweep", "norm"],
+        "grids": ["65x33", ""],
         "calls": [20, 3],
         "seconds": [2.0, 0.0125],
         "bytes": [6e9, 1e7],
@@ -182,7 +186,10 @@ def test_the_operations_are_written(tmp_path: Path) -> None:
     }
     described = [" ".join(line.split()) for line in hdf5.describe(path).splitlines()]
     start = described.index("operations triad 4 GB/s")
-    assert described[start + 1 : start + 3] == ["sweep 20 calls, 2 s, 3 GB/s", "norm 3 calls, 0.0125 s, 0.8 GB/s"]
+    assert described[start + 1 : start + 3] == [
+        "sweep 65x33: 20 calls, 2 s, 3 GB/s",
+        "norm 3 calls, 0.0125 s, 0.8 GB/s",
+    ]
     hdf5.write_safely(tmp_path / "plain.h5", dataclasses.replace(make_solution(2)))
     with h5py.File(tmp_path / "plain.h5") as file:
         assert "performance" not in file

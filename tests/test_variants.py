@@ -184,7 +184,7 @@ class NotingRuntime:
         self.asked.append((source, options))
         return self
 
-    def get_function(self, name: str) -> str:
+    def get_function(self, name: str, shared_bytes: int = 0) -> str:
         return name
 
     def allocate(self, count: int, dtype: Any) -> NDArray[Any]:

@@ -22,6 +22,8 @@ from poisson.errors import CaseError, ResourceError
 from poisson.verify import Report, refinement_shapes, verify
 
 EXACT_FACES = {"all": {"dirichlet": "exact"}}
+ROBIN = {"robin": "exact", "alpha": "1 + x"}
+AUTO = ("solver.method=auto",)
 CASES: dict[str, Case] = {
     "dirichlet": make_case(SINE, WALLS, (17, 13)),
     "reaction": make_case({"f": 1.0, "c": 40.0}, WALLS, (12, 9)),
@@ -35,9 +37,23 @@ CASES: dict[str, Case] = {
         overrides=("solver.norm=max",),
     ),
     "float32": make_case(SINE, WALLS, (17, 17), overrides=("run.precision=float32", "solver.rtol=1e-3")),
+    "varying": make_case(
+        {"f": "exact", "exact": "exp(x)*sin(2*y)", "a": "1 + x*y", "c": "y", "mean": "arithmetic"},
+        {"all": ROBIN, "x_upper": {"dirichlet": "exact"}, "y_lower": {"neumann": "exact"}},
+        (10, 9),
+    ),
+    "robin": make_case({"f": "exact", "exact": "exp(x)*cos(y)"}, {"all": ROBIN}, (9, 8)),
+    "varying and singular": make_case(
+        {"f": "exact", "exact": "cos(3*x)*exp(y)", "a": "2 + x"}, {"all": {"neumann": "exact"}}, (9, 10)
+    ),
+    "jump": make_case({"f": 1.0, "a": "where(x < 0.5, 1, 30)"}, WALLS, (10, 9)),
+    "1d": make_case({"f": "exact", "exact": "exp(x)", "a": "1 + x"}, EXACT_FACES | {"x_upper": ROBIN}, (17,)),
 }
 LOOPS = ("blocked", "fused", "staged")
-HEADERS = ("backend", "loop", "sweeps", "max diff", "rms diff", "allowed", "rms error", "max error", "verdict")
+HEADERS = (
+    *("backend", "method", "iterations", "max diff", "rms diff", "allowed"),
+    *("rms error", "max error", "verdict"),
+)
 
 
 def compared(report: Report) -> list[tuple[str, ...]]:
@@ -52,7 +68,7 @@ def test_every_backend_and_loop_agrees(name: str) -> None:
     assert report.passed
     assert (report.title, report.headers) == ("case: comparison with scipy.sparse", HEADERS)
     available = [info.name for info in backends.describe() if info.available]
-    assert [row[:2] for row in compared(report)] == [(name, loop) for name in available for loop in LOOPS]
+    assert [row[:2] for row in compared(report)] == [(name, f"jacobi {loop}") for name in available for loop in LOOPS]
     for row in compared(report):
         assert row[-1] == "ok"
         assert float(row[4]) <= float(row[5]) * 1.001
@@ -70,9 +86,33 @@ def test_what_is_missing_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "describe", lambda: rows)
     report = verify(CASES["reaction"])
     assert report.passed
-    assert [row[:2] for row in report.rows] == [("numpy", loop) for loop in LOOPS]
+    assert [row[:2] for row in report.rows] == [("numpy", f"jacobi {loop}") for loop in LOOPS]
     assert report.notes[1:] == ("gpu not compared: no driver",)
     assert [row[6:8] for row in report.rows] == [("", "")] * 3
+
+
+@pytest.mark.parametrize(
+    ("equation", "boundary", "overrides", "methods"),
+    [
+        (SINE, WALLS, AUTO, ["multigrid", "cg", "fft"]),
+        (SINE, WALLS, (*AUTO, "run.precision=mixed"), ["multigrid", "cg"]),
+        (SINE, WALLS, ("solver.method=multigrid", "solver.stop=discretisation"), ["multigrid"]),
+        (SINE, WALLS, ("solver.method=sor",), ["sor"]),
+        ({"f": 1.0, "a": "1 + x"}, WALLS, AUTO, ["multigrid", "cg"]),
+        ({"f": 1.0}, {"all": {"robin": 1.0, "alpha": 2.0}}, AUTO, ["multigrid", "cg"]),
+    ],
+)
+def test_the_methods_that_are_compared(
+    equation: dict[str, Any],
+    boundary: dict[str, Any],
+    overrides: tuple[str, ...],
+    methods: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    only(monkeypatch, "numpy")
+    report = verify(make_case(equation, boundary, (17, 13), overrides=overrides))
+    assert report.passed
+    assert [row[:2] for row in compared(report)] == [("numpy", method) for method in methods]
 
 
 # ---- something is off
@@ -94,6 +134,9 @@ def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr(backends, "describe", lambda: rows)
 
 
+EXPECTED = (("openmp", "ok"), ("numpy", "OFF"))
+
+
 @pytest.mark.usefixtures("numpy_is_off")
 @pytest.mark.parametrize("name", CASES)
 def test_a_wrong_weight_is_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +149,8 @@ def test_a_wrong_weight_is_off(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     report = verify(case)
     assert not report.passed
     verdicts = [(*row[:2], row[-1]) for row in compared(report)]
-    assert verdicts == [*(("openmp", loop, "ok") for loop in LOOPS), *(("numpy", loop, "OFF") for loop in LOOPS)]
+    right, off = ([(name, f"jacobi {loop}", verdict) for loop in LOOPS] for name, verdict in EXPECTED)
+    assert verdicts == right + off
 
 
 def test_a_loop_that_is_off_does_not_pass_for_converged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +176,7 @@ equation = { f = "2*pi**2*sin(pi*x)*sin(pi*y)", exact = "%s" }
 domain = { lower = [0, 0], upper = [1, 1], shape = %s }
 boundary = { all = { dirichlet = 0.0 } }
 run = { backend = "numpy" }
+solver = { method = "jacobi" }
 """
 SIN = "sin(pi*x)*sin(pi*y)"
 
@@ -212,8 +257,10 @@ def test_refine(case_file: Any, capsys: pytest.CaptureFixture[str]) -> None:
         ({"f": "exact", "exact": "sin(2*pi*x)*cos(2*pi*y)"}, {"x": "periodic", "y": "periodic"}, (32, 48)),
         ({"f": "exact", "exact": "sin(pi*x)*sin(pi*y)*sin(pi*z)"}, WALLS, (17, 17, 17)),
         ({"f": "exact", "exact": "exp(x)*cos(2*y)*z**3"}, {**EXACT_FACES, "z": "periodic"}, (9, 9, 8)),
+        ({"f": "exact", "exact": "exp(x)*cos(2*y)", "a": "1 + x*y", "c": "x"}, {"all": ROBIN}, (25, 33)),
+        ({"f": "exact", "exact": "exp(2*x)"}, {"all": ROBIN}, (65,)),
     ],
-    ids=["reaction", "neumann", "periodic", "3d", "a jump across a period"],
+    ids=["reaction", "neumann", "periodic", "3d", "a jump across a period", "varying", "1d"],
 )
 def test_the_order_is_that_of_the_scheme(
     equation: dict[str, Any], boundary: dict[str, Any], shape: tuple[int, ...]

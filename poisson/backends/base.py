@@ -12,15 +12,16 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.differences import Differences
 from poisson.discretisation import Operator
-from poisson.transfer import Transfer
+from poisson.transfer import Interpolation, Transfer
 
 Array = Any
 Reduction = Any
@@ -34,18 +35,61 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "update": ("operator", "f", "au", "r", "u", "omega"),
         "norm": ("operator", "r", "result"),
         "sweep": ("operator", "u", "f", "out", "omega", "result"),
-        "sweeps": ("operator", "u", "f", "out", "omega", "count", "result"),
+        "sweeps": ("operator", "u", "f", "out", "weights", "result"),
         "residual": ("operator", "u", "f", "r", "result"),
         "fill": ("x", "value"),
         "axpby": ("a", "x", "b", "y"),
         "dot": ("operator", "x", "y", "result"),
         "restrict": ("transfer", "fine", "coarse"),
         "prolong_add": ("transfer", "coarse", "fine"),
+        "interpolate": ("interpolation", "source", "out"),
+        "color_sweep": ("operator", "u", "f", "color", "omega"),
+        "diagonal_solve": ("operator", "r", "z", "omega", "result"),
+        "direction": ("operator", "z", "beta", "p", "out", "q", "result"),
+        "advance": ("operator", "alpha", "p", "q", "u", "r", "result"),
+        "defect": ("operator", "u", "f", "factor", "r", "result"),
+        "correct": ("factor", "x", "y"),
+        "dense": ("matrix", "x", "y"),
+        "edges": ("operator", "axis", "a", "harmonic", "out"),
+        "coarsen_edges": ("transfer", "axis", "fine", "coarse"),
         "derivative": ("differences", "axis", "u", "out"),
         "gradient": ("differences", "u", "outs"),
     }
 )
 """The operations and their arguments, in order."""
+
+COMPOSITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"smooth": ("operator", "u", "f", "out", "work", "weights", "correction", "restriction", "result")}
+)
+"""Operations that are put together from others here; a backend may have them in fewer passes over memory."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What the methods take on a backend: measured, and used to choose one and to say how long it should take.
+
+    Parameters
+    ----------
+    cycle, transforms : float
+        The time of a V(2,1) cycle on a large grid and of a fast solution, in passes of the yardstick, each of which
+        reads an array and writes one.
+    call : float
+        Seconds from one operation on a small grid to the next.
+    """
+
+    cycle: float
+    transforms: float
+    call: float
+
+
+class FastSolver(Protocol):
+    """A direct solver by fast transforms of one operator with constant coefficients; its set-up is done."""
+
+    def solve(self, f: Array, u: Array) -> None:
+        """u = A⁻¹ f at the nodes that are not fixed; fixed nodes keep their values, which are the boundary data.
+
+        Where A is singular, u is the solution of zero trapezoidal mean, for f less its mean. f may lose its values.
+        """
 
 
 class Backend(ABC):
@@ -64,11 +108,14 @@ class Backend(ABC):
         The device, for people.
     yardstick : str
         What `stream` does: ``copy`` or ``triad``.
+    pace : Pace
+        What the methods take here, for their choice.
     """
 
     name: str
     device: str
     yardstick: str = "copy"
+    pace: Pace
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
         self.dtype = np.dtype(dtype)
@@ -106,7 +153,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> Array:
+    def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: Array | None = None) -> Array:
         """An array filled slab by slab, so that its values need no second array of its size anywhere.
 
         Parameters
@@ -116,7 +163,14 @@ class Backend(ABC):
         slab : callable
             ``slab(xp, start, stop)`` gives the values of the range ``[start, stop)`` of the first array axis, computed
             with the array module xp.
+        out : Array, optional
+            The array to fill; without it a new one.
         """
+
+    @property
+    def array_module(self) -> ModuleType:
+        """The module that `assemble` has slabs computed with: NumPy, or the one whose arrays are on the device."""
+        return np
 
     # ---- reductions
 
@@ -205,14 +259,21 @@ class Backend(ABC):
         u: Array,
         f: Array | None,
         out: Array,
-        omega: float,
-        count: int,
+        weights: Sequence[float],
         result: Reduction | None = None,
     ) -> None:
-        """out = u after `count` sweeps, 1 ≤ count ≤ `depth`; u keeps its values.
+        """out = u after one sweep with each weight ω in turn, at most `depth` of them; u keeps its values.
 
         `result`, if given, gets the norms of the residual that the last of them computes. Without `f` the source is
         zero.
+        """
+
+    @abstractmethod
+    def color_sweep(self, operator: Operator, u: Array, f: Array | None, color: int, omega: float) -> None:
+        """u = u + omega r / diag(A) with r = f − A u at the nodes of one color that are not fixed.
+
+        The color of a node is the parity of the sum of its indices; an axis that wraps has an even number of nodes, or
+        one. Without `f` the source is zero.
         """
 
     @abstractmethod
@@ -235,6 +296,48 @@ class Backend(ABC):
     def dot(self, operator: Operator, x: Array, y: Array, result: Reduction) -> None:
         """result = (Σ w x y, 0) with the trapezoidal weights w: one half for each mirror face that a node lies on."""
 
+    # ---- of Krylov methods
+
+    @abstractmethod
+    def diagonal_solve(
+        self, operator: Operator, r: Array, z: Array, omega: float, result: Reduction | None = None
+    ) -> None:
+        """z = omega r / diag(A), zero at fixed nodes. `result`, if given, gets (Σ w r z, 0) as `dot` does."""
+
+    @abstractmethod
+    def direction(
+        self, operator: Operator, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction
+    ) -> None:
+        """out = z + beta p, q = A out, both zero at fixed nodes; p is not read where beta is zero.
+
+        `result` gets (Σ w out q, 0) as `dot` does. `out` is neither z nor p.
+        """
+
+    @abstractmethod
+    def advance(
+        self, operator: Operator, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction
+    ) -> None:
+        """u = u + alpha p, r = r − alpha q; `result` gets the norms of r."""
+
+    # ---- between precisions
+
+    @abstractmethod
+    def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
+        """The backend of another type on the same device, whose operations run in order with those of this one."""
+
+    @abstractmethod
+    def defect(
+        self, operator: Operator, u: Array, f: Array | None, factor: float, r: Array, result: Reduction | None = None
+    ) -> None:
+        """r = factor (f − A u), zero at fixed nodes; r is a float32 array, whatever the type of u and f.
+
+        It is computed in this backend's type. `result`, if given, gets the norms of f − A u without the factor.
+        """
+
+    @abstractmethod
+    def correct(self, factor: float, x: Array, y: Array) -> None:
+        """y = y + factor x, computed in this backend's type; x is a float32 array, whatever the type of y."""
+
     # ---- between grids
 
     @abstractmethod
@@ -244,6 +347,101 @@ class Backend(ABC):
     @abstractmethod
     def prolong_add(self, transfer: Transfer, coarse: Array, fine: Array) -> None:
         """fine = fine + P coarse; fixed nodes keep their values."""
+
+    @abstractmethod
+    def interpolate(self, interpolation: Interpolation, source: Array, out: Array) -> None:
+        """out = the cubic interpolant of `source`; fixed nodes keep their values unless `interpolation.everywhere`."""
+
+    @abstractmethod
+    def edges(self, operator: Operator, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+        """out = the mean of `a` over the ends of each link along `axis`: harmonic, or else arithmetic.
+
+        The array is laid out as `Coefficients.a` says.
+        """
+
+    @abstractmethod
+    def coarsen_edges(self, transfer: Transfer, axis: int, fine: Array, coarse: Array) -> None:
+        """coarse = the coefficients of the coarse links along `axis`, from those of the fine ones.
+
+        It is the mean over the parts of the fine links that a coarse link covers, and the weighted mean of these along
+        the other axes: with it a coarse grid is about as stiff as linear interpolation makes it (Pᵀ A P). The harmonic
+        mean, which links in series have, lets corrections across a jump overshoot by the size of the jump.
+        """
+
+    @abstractmethod
+    def dense(self, matrix: Array, x: Array, y: Array) -> None:
+        """y = M x over all nodes in C order; `matrix` is an array of shape (nodes, nodes)."""
+
+    # ---- half a level of multigrid
+
+    def smooth(
+        self,
+        operator: Operator,
+        u: Array | None,
+        f: Array,
+        out: Array,
+        work: Array,
+        weights: Sequence[float],
+        correction: tuple[Transfer, Array] | None = None,
+        restriction: tuple[Transfer, Array] | None = None,
+        result: Reduction | None = None,
+    ) -> None:
+        """out = u with the coarse correction, after one sweep with each weight in turn; and its residual, restricted.
+
+        Parameters
+        ----------
+        operator : Operator
+            A.
+        u : Array, optional
+            Where to start; without it zero. Loses its values.
+        f : Array
+            The source.
+        out, work : Array
+            The result, and an array that loses its values; u, out and work are three different arrays.
+        weights : sequence of float
+            The weight ω of each sweep; any number of them.
+        correction : tuple of Transfer and Array, optional
+            Whose prolongation is added to u first.
+        restriction : tuple of Transfer and Array, optional
+            The array gets R (f − A out).
+        result : Reduction, optional
+            Gets the norms of f − A out.
+        """
+        start, spare = (out, work) if u is None else (u, out)
+        if u is None and (correction or not weights):
+            self.fill(start, 0.0)
+        elif u is None:
+            self.diagonal_solve(operator, f, start, weights[0])
+            weights = weights[1:]
+        if correction:
+            self.prolong_add(*correction, start)
+        depth = self.depth(operator)
+        for first in range(0, len(weights), depth):
+            chunk = weights[first : first + depth]
+            if len(chunk) == 1:
+                self.sweep(operator, start, f, spare, chunk[0])
+            else:
+                self.sweeps(operator, start, f, spare, chunk)
+            start, spare = spare, start
+        if start is not out:
+            self.axpby(1.0, start, 0.0, out)
+        if restriction:
+            self.residual(operator, out, f, work, result)
+            self.restrict(restriction[0], work, restriction[1])
+        elif result is not None:
+            self.residual(operator, out, f, work, result)
+
+    # ---- direct solution
+
+    @abstractmethod
+    def fast_solver(self, operator: Operator) -> FastSolver:
+        """A direct solver by fast transforms; `operator` has constant coefficients.
+
+        Raises
+        ------
+        ValueError
+            If the coefficients of the operator vary.
+        """
 
     # ---- first derivatives
 

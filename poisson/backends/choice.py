@@ -15,6 +15,7 @@ from poisson.backends.shapes import (
     MAX_BLOCKS,
     SHORTEST_MARCH,
     SMALL_GRID,
+    VARYING,
     Shape,
     nearest,
 )
@@ -42,8 +43,8 @@ class ShapeChoice:
         self._trial: tuple[str, Shape] | None = None
 
     def of(self, kind: str, operator: Operator) -> Shape:
-        """The shape of a kind of kernel, one of `shapes.KINDS`, on the grid of an operator."""
-        shape = self._wanted(kind, operator)
+        """The shape of a kind of kernel, one of `shapes.KINDS` or another, on the grid of an operator."""
+        shape = self._wanted(VARYING.get(kind, kind) if operator.varies else kind, operator)
         # On a long, thin grid the longest march that the device's limit on blocks asks for.
         lines = MAX_BLOCKS * (shape.block_y if operator.dimension == 2 and kind != "sweeps" else 1)
         return replace(shape, march=max(shape.march, -(-operator.shape[-1] // lines)))
@@ -52,7 +53,7 @@ class ShapeChoice:
         """The built-in shape for the architecture and the size of the grid."""
         shape = DEFAULTS[nearest(self._architecture)][kind, operator.dimension]
         if operator.unknowns >= SMALL_GRID:
-            return self._filling(shape, operator) if kind in ("laplacian", "sweep") else shape
+            return self._filling(shape, operator) if kind in ("laplacian", "sweep", "varying") else shape
         if kind == "sweeps":
             # A pass of several sweeps would repeat too much of its work on a shorter march.
             return replace(shape, march=min(shape.march, 16))

@@ -12,26 +12,32 @@ from numpy.typing import NDArray
 
 from poisson.backends.runtime import Event, Kernel, Module, Resources
 
+UNASKED_SHARED_BYTES = 48 * 1024
+"""A kernel with more dynamic shared memory must say so before its first launch."""
+
 
 class _LoadedModule:
     def __init__(self, module: Any, stream: Any) -> None:
         self._module = module
         self._stream = stream
 
-    def get_function(self, name: str) -> Kernel:
-        return _LoadedKernel(self._module.get_function(name), self._stream)
+    def get_function(self, name: str, shared_bytes: int = 0) -> Kernel:
+        return _LoadedKernel(self._module.get_function(name), self._stream, shared_bytes)
 
 
 class _LoadedKernel:
-    def __init__(self, function: Any, stream: Any) -> None:
+    def __init__(self, function: Any, stream: Any, shared_bytes: int) -> None:
         self._function = function
         self._stream = stream
+        self._shared_bytes = shared_bytes
+        if shared_bytes > UNASKED_SHARED_BYTES:
+            function.max_dynamic_shared_size_bytes = shared_bytes
         # The driver loads a kernel at its first use; reading an attribute is a use that is allowed before a capture.
         self.resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
         with self._stream:
-            self._function(grid, block, arguments)
+            self._function(grid, block, arguments, shared_mem=self._shared_bytes)
 
 
 class _Replay:
@@ -75,6 +81,8 @@ class CupyRuntime:
         self.driver = str(cp.cuda.runtime.driverGetVersion())
         hip_name = properties.get("gcnArchName", b"").decode().partition(":")[0]
         self.architecture = hip_name or f"sm_{self._device.compute_capability}"
+        most = "MaxSharedMemoryPerBlock" if cp.cuda.runtime.is_hip else "MaxSharedMemoryPerBlockOptin"
+        self.shared_bytes = int(self._device.attributes[most])
         self._stream = cp.cuda.Stream(non_blocking=True)
 
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
@@ -105,7 +113,24 @@ class CupyRuntime:
         self._stream.synchronize()
 
     def in_order(self) -> AbstractContextManager[Any]:
+        current = cp.cuda.get_current_stream()
+        if current.ptr != self._stream.ptr:
+            # What fills an array may read arrays of the caller's, which its own stream may still be writing.
+            self._stream.wait_event(current.record())
         return self._stream  # type: ignore[no-any-return]
+
+    def fourier(self, lines: Any) -> Callable[[], None]:
+        from cupy.cuda import cufft
+
+        kind = cufft.CUFFT_C2C if lines.dtype == np.complex64 else cufft.CUFFT_Z2Z
+        with self._stream:
+            plan = cufft.Plan1d(lines.shape[1], kind, lines.shape[0])
+
+        def transform() -> None:
+            with self._stream:
+                plan.fft(lines, lines, cufft.CUFFT_FORWARD)
+
+        return transform
 
     def copy(self, source: Any, target: Any) -> None:
         target.data.copy_from_device_async(source.data, source.nbytes, self._stream)

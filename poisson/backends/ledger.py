@@ -9,16 +9,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
-from poisson.backends.base import OPERATIONS, Backend
+import numpy as np
+
+from poisson.backends.base import COMPOSITES, OPERATIONS, Array, Backend, FastSolver
 from poisson.differences import Differences
 from poisson.discretisation import Operator
 from poisson.grid import AXES
-from poisson.transfer import Transfer
+from poisson.transfer import Interpolation, Transfer
 
 Invocation = Callable[[], None]
 
-MAY_LEAVE_A_NORM = ("sweep", "sweeps", "residual")
+MAY_LEAVE_A_NORM = ("sweep", "sweeps", "residual", "diagonal_solve", "defect", "smooth")
 """The operations whose result is optional."""
+
+ARGUMENTS = {**OPERATIONS, **COMPOSITES}
+
+Subject = Operator | Transfer | Interpolation | Differences
+SUBJECTS = ("operator", "transfer", "interpolation", "differences")
+"""The arguments that say what arrays an operation works on."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +37,10 @@ class Call:
     ----------
     name : str
         One of `OPERATIONS`.
-    subject : Operator, Transfer, Differences or None
+    subject : Operator, Transfer, Interpolation, Differences or None
         Its first argument, if it is no array.
     nodes : int
-        Nodes of its arrays; of the finer ones, between two grids.
+        Nodes of its arrays; of the finer ones, or of those that are written, between two grids.
     itemsize : int
         Bytes of a value.
     source : bool
@@ -42,24 +50,45 @@ class Call:
     count : int
         Sweeps, where it makes several.
     axis : int, optional
-        The axis of a derivative.
+        The axis of a derivative, or of links.
+    start : bool
+        Whether an array to start from was given, where it need not be: u of a smoothing, p of a direction.
+    correction, restriction : Transfer, optional
+        From and to which coarser grid a smoothing goes.
     """
 
     name: str
-    subject: Operator | Transfer | Differences | None
+    subject: Subject | None
     nodes: int
     itemsize: int
     source: bool = True
     norm: bool = False
     count: int = 1
     axis: int | None = None
+    start: bool = True
+    correction: Transfer | None = None
+    restriction: Transfer | None = None
+
+    @property
+    def grid(self) -> str:
+        """The nodes of its arrays for people, such as ``65x33``; their number where no argument says more."""
+        subject = self.subject
+        if isinstance(subject, Transfer):
+            subject = subject.fine
+        elif isinstance(subject, Interpolation):
+            subject = subject.target
+        return str(self.nodes) if subject is None else "x".join(map(str, subject.shape))
 
     @property
     def label(self) -> str:
         """The operation for people: its name, axis or sweeps, and whether it leaves a norm and has a source."""
         axis = "" if self.axis is None else f" {AXES[self.axis]}"
-        sweeps = f" x{self.count}" if self.name == "sweeps" else ""
-        return self.name + axis + sweeps + (" + norm" if self.norm else "") + ("" if self.source else ", no source")
+        sweeps = f" x{self.count}" if self.name in ("sweeps", "smooth") else ""
+        start = "" if self.start or self.name != "smooth" else ", from zero"
+        correction = ", corrected" if self.correction else ""
+        restriction = ", restricted" if self.restriction else ""
+        source = "" if self.source else ", no source"
+        return self.name + axis + sweeps + (" + norm" if self.norm else "") + start + correction + restriction + source
 
 
 @dataclass
@@ -75,6 +104,7 @@ class Ledger:
     samples: dict[Call, Invocation] = field(default_factory=dict)
     _direct: Counter[Call] = field(default_factory=Counter)
     _blocks: list[_Block] = field(default_factory=list)
+    _recorded: list[tuple[Call, Invocation]] | None = None
 
     @property
     def counts(self) -> Counter[Call]:
@@ -109,8 +139,8 @@ class _Counted:
     def __init__(self, backend: Backend, ledger: Ledger) -> None:
         self._backend = backend
         self._ledger = ledger
-        self._recorded: list[tuple[Call, Invocation]] | None = None
-        for name in OPERATIONS:
+        self._companions: dict[np.dtype[Any], Backend] = {}
+        for name in ARGUMENTS:
             setattr(self, name, partial(self._operation, name, getattr(backend, name)))
 
     def __getattr__(self, name: str) -> Any:
@@ -118,11 +148,11 @@ class _Counted:
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         recorded: list[tuple[Call, Invocation]] = []
-        self._recorded = recorded
+        self._ledger._recorded = recorded
         try:
             function()
         finally:
-            self._recorded = None
+            self._ledger._recorded = None
         block = _Block(Counter(call for call, _ in recorded))
         self._ledger._blocks.append(block)
         invocations = [invocation for _, invocation in recorded]
@@ -139,26 +169,64 @@ class _Counted:
 
         return counted_replay
 
+    def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
+        other = np.dtype(dtype)
+        if other == self._backend.dtype:
+            return cast(Backend, self)
+        if other not in self._companions:
+            self._companions[other] = cast(Backend, _Counted(self._backend.companion(other), self._ledger))
+        return self._companions[other]
+
+    def fast_solver(self, operator: Operator) -> FastSolver:
+        return _CountedSolver(self, operator, self._backend.fast_solver(operator))
+
     def _operation(self, name: str, operation: Callable[..., None], *arguments: Any, **named: Any) -> None:
-        call, invocation = self._call(name, arguments, named), partial(operation, *arguments, **named)
+        self._note(self._call(name, arguments, named), partial(operation, *arguments, **named))
+
+    def _note(self, call: Call, invocation: Invocation) -> None:
         self._ledger.samples.setdefault(call, invocation)
-        if self._recorded is not None:
-            self._recorded.append((call, invocation))
+        if self._ledger._recorded is not None:
+            self._ledger._recorded.append((call, invocation))
         else:
             self._ledger._direct[call] += 1
             invocation()
 
     def _call(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call:
-        values = dict(zip(OPERATIONS[name], arguments, strict=False)) | named
-        subject = next((values[kind] for kind in ("operator", "transfer", "differences") if kind in values), None)
-        sized = values["x"] if subject is None else subject.fine if isinstance(subject, Transfer) else subject
+        values = dict(zip(ARGUMENTS[name], arguments, strict=False)) | named
+        subject = next((values[kind] for kind in SUBJECTS if kind in values), None)
+        correction, restriction = (values.get(key) for key in ("correction", "restriction"))
         return Call(
             name,
             subject,
-            math.prod(sized.shape),
+            math.prod(_shape(subject, values)),
             self._backend.dtype.itemsize,
-            source="f" not in OPERATIONS[name] or values["f"] is not None,
+            source="f" not in ARGUMENTS[name] or values["f"] is not None,
             norm=name in MAY_LEAVE_A_NORM and values.get("result") is not None,
-            count=values.get("count", 1),
+            count=len(values["weights"]) if "weights" in values else 1,
             axis=values.get("axis"),
+            start=values.get("u", True) is not None and values.get("beta", 1.0) != 0.0,
+            correction=correction[0] if correction else None,
+            restriction=restriction[0] if restriction else None,
         )
+
+
+def _shape(subject: Subject | None, values: dict[str, Any]) -> tuple[int, ...]:
+    if isinstance(subject, Transfer):
+        return subject.fine.shape
+    if isinstance(subject, Interpolation):
+        return subject.target.shape
+    shape: tuple[int, ...] = values["x"].shape if subject is None else subject.shape
+    return shape
+
+
+class _CountedSolver:
+    """Counts the solves of a fast solver, as calls named ``fast_solve``."""
+
+    def __init__(self, counted: _Counted, operator: Operator, solver: FastSolver) -> None:
+        self._counted = counted
+        self._solver = solver
+        itemsize = counted._backend.dtype.itemsize
+        self._call = Call("fast_solve", operator, math.prod(operator.shape), itemsize)
+
+    def solve(self, f: Array, u: Array) -> None:
+        self._counted._note(self._call, partial(self._solver.solve, f, u))

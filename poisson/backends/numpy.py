@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Reduction, Slab
+from poisson.backends.base import Array, Backend, FastSolver, Pace, Reduction, Slab
 from poisson.backends.host import host_memory
+from poisson.backends.transforms import by_scipy
 from poisson.boundary import Rule
 from poisson.differences import Differences
 from poisson.discretisation import Operator
 from poisson.grid import slabs
-from poisson.transfer import Transfer
+from poisson.transfer import Interpolation, Transfer
 
 DEPTH = 4
 """Sweeps that `sweeps` may make; here they come one after the other."""
@@ -27,6 +28,7 @@ class NumpyBackend(Backend):
     """Arrays are NumPy arrays of the grid's shape."""
 
     name = "numpy"
+    pace = Pace(cycle=300.0, transforms=60.0, call=1e-4)
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
         super().__init__(dtype)
@@ -41,8 +43,8 @@ class NumpyBackend(Backend):
     def to_host(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
 
-    def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> NDArray[Any]:
-        array = self.empty(array_shape)
+    def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: Array | None = None) -> NDArray[Any]:
+        array: NDArray[Any] = self.empty(array_shape) if out is None else out
         for start, stop in slabs(array_shape):
             array[start:stop] = slab(np, start, stop)
         return array
@@ -90,7 +92,7 @@ class NumpyBackend(Backend):
 
     def update(self, operator: Operator, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
         r[...] = (0.0 if f is None else f) - au
-        u[...] = u + self.dtype.type(omega / operator.diagonal) * r
+        u[...] = u + self._scale(operator, omega) * r
 
     def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
         values = r.astype(np.float64)
@@ -102,7 +104,7 @@ class NumpyBackend(Backend):
     ) -> None:
         r = np.empty_like(u)
         self.residual(operator, u, f, r, result)
-        out[...] = u + self.dtype.type(omega / operator.diagonal) * r
+        out[...] = u + self._scale(operator, omega) * r
 
     def depth(self, operator: Operator) -> int:
         return DEPTH
@@ -113,13 +115,18 @@ class NumpyBackend(Backend):
         u: Array,
         f: Array | None,
         out: Array,
-        omega: float,
-        count: int,
+        weights: Sequence[float],
         result: Reduction | None = None,
     ) -> None:
         out[...] = u
-        for sweep in range(1, count + 1):
-            self.sweep(operator, out, f, out, omega, result if sweep == count else None)
+        for sweep, omega in enumerate(weights, start=1):
+            self.sweep(operator, out, f, out, omega, result if sweep == len(weights) else None)
+
+    def color_sweep(self, operator: Operator, u: Array, f: Array | None, color: int, omega: float) -> None:
+        relaxed = np.empty_like(u)
+        self.sweep(operator, u, f, relaxed, omega)
+        chosen = np.indices(u.shape).sum(axis=0) % 2 == color
+        u[chosen] = relaxed[chosen]
 
     def residual(
         self, operator: Operator, u: Array, f: Array | None, r: Array, result: Reduction | None = None
@@ -142,6 +149,40 @@ class NumpyBackend(Backend):
         result[0] = np.sum(products)
         result[1] = 0.0
 
+    def diagonal_solve(
+        self, operator: Operator, r: Array, z: Array, omega: float, result: Reduction | None = None
+    ) -> None:
+        z[...] = _zero_fixed(operator, self._scale(operator, omega) * r)
+        if result is not None:
+            self.dot(operator, r, z, result)
+
+    def direction(
+        self, operator: Operator, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction
+    ) -> None:
+        out[...] = _zero_fixed(operator, z + self.dtype.type(beta) * p if beta else z.copy())
+        q[...] = _zero_fixed(operator, self._apply(operator, out))
+        self.dot(operator, out, q, result)
+
+    def advance(
+        self, operator: Operator, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction
+    ) -> None:
+        u[...] = u + self.dtype.type(alpha) * p
+        r[...] = r - self.dtype.type(alpha) * q
+        self.norm(operator, r, result)
+
+    def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
+        return self if np.dtype(dtype) == self.dtype else NumpyBackend(dtype)
+
+    def defect(
+        self, operator: Operator, u: Array, f: Array | None, factor: float, r: Array, result: Reduction | None = None
+    ) -> None:
+        full = np.empty_like(u)
+        self.residual(operator, u, f, full, result)
+        r[...] = self.dtype.type(factor) * full
+
+    def correct(self, factor: float, x: Array, y: Array) -> None:
+        y[...] = y + self.dtype.type(factor) * x
+
     def restrict(self, transfer: Transfer, fine: Array, coarse: Array) -> None:
         values = fine
         for axis, table in enumerate(transfer.axes):
@@ -153,6 +194,38 @@ class NumpyBackend(Backend):
         for axis, table in enumerate(transfer.axes):
             values = self._gather(values, axis, table.prolong_index, table.prolong_weight)
         fine[...] = fine + _zero_fixed(transfer.fine, values)
+
+    def interpolate(self, interpolation: Interpolation, source: Array, out: Array) -> None:
+        values = source
+        for axis, (index, weight) in enumerate(interpolation.axes):
+            values = self._gather(values, axis, index, weight)
+        chosen = np.ones(out.shape, dtype=bool)
+        if not interpolation.everywhere:
+            _zero_fixed(interpolation.target, chosen)
+        out[chosen] = values[chosen]
+
+    def edges(self, operator: Operator, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+        place = operator.dimension - 1 - axis
+        index = np.arange(operator.shape[axis])
+        if operator.axis_rules(axis)[1] is not Rule.WRAP:
+            index[-1] = index[-2]
+        lower, upper = np.take(a, index, axis=place), np.take(a, (index + 1) % index.size, axis=place)
+        # The inverse of the mean of the inverses neither over- nor underflows where a product of both would.
+        out[...] = 2 / (1 / lower + 1 / upper) if harmonic else (lower + upper) / 2
+
+    def coarsen_edges(self, transfer: Transfer, axis: int, fine: Array, coarse: Array) -> None:
+        table = transfer.axes[axis]
+        values = self._gather(fine, axis, table.series_index, table.series_weight)
+        for other, table in enumerate(transfer.axes):
+            if other != axis:
+                values = self._gather(values, other, table.mean_index, table.mean_weight)
+        coarse[...] = values
+
+    def dense(self, matrix: Array, x: Array, y: Array) -> None:
+        y[...] = (matrix @ x.ravel()).reshape(y.shape)
+
+    def fast_solver(self, operator: Operator) -> FastSolver:
+        return by_scipy(operator, os.cpu_count() or 1)
 
     def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
         place = differences.dimension - 1 - axis
@@ -172,11 +245,23 @@ class NumpyBackend(Backend):
 
     def _apply(self, operator: Operator, u: Array) -> Array:
         """A u at every node; at fixed nodes without a meaning."""
-        au = self.dtype.type(operator.c) * u
+        reaction = operator.reaction
+        au = (self.dtype.type(operator.c) if reaction is None else reaction) * u
         for axis, weight in enumerate(operator.weights):
             lower, upper = _neighbours(operator, u, axis)
-            au = au + self.dtype.type(weight) * ((u - lower) + (u - upper))
+            below, above = _links(operator, axis)
+            au = au + self.dtype.type(weight) * (below * (u - lower) + above * (u - upper))
         return au
+
+    def _scale(self, operator: Operator, omega: float) -> Any:
+        """omega / diag(A): a number, or an array where it varies."""
+        if not operator.varies:
+            return self.dtype.type(omega / operator.diagonal)
+        diagonal: Any = self.dtype.type(operator.c) if operator.reaction is None else operator.reaction
+        for axis, weight in enumerate(operator.weights):
+            below, above = _links(operator, axis)
+            diagonal = diagonal + self.dtype.type(weight) * (below + above)
+        return self.dtype.type(omega) / diagonal
 
     def _gather(self, values: Array, axis: int, index: NDArray[Any], weight: NDArray[Any]) -> Array:
         """The weighted sums along an axis that a transfer table asks for."""
@@ -197,6 +282,20 @@ def _neighbours(operator: Operator, u: Array, axis: int) -> tuple[Array, Array]:
     lower[0] = index[-1] if rules[0] is Rule.WRAP else 1
     upper[-1] = 0 if rules[1] is Rule.WRAP else index[-2]
     return np.take(u, lower, axis=place), np.take(u, upper, axis=place)
+
+
+def _links(operator: Operator, axis: int) -> tuple[Any, Any]:
+    """The coefficients of the links below and above every node along an axis; ones where a is constant."""
+    if operator.edges is None:
+        return 1, 1
+    edges = operator.edges[axis]
+    index = np.arange(operator.shape[axis])
+    lower, upper = index - 1, index.copy()
+    rules = operator.axis_rules(axis)
+    if rules[0] is not Rule.WRAP:
+        lower[0], upper[-1] = 0, index[-2]
+    place = operator.dimension - 1 - axis
+    return np.take(edges, lower, axis=place), np.take(edges, upper, axis=place)
 
 
 def _one_sided(weights: NDArray[Any], values: Array, i: int) -> Array:

@@ -3,184 +3,39 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int32, c_int64, c_void_p
-from functools import cache
-from importlib import metadata
-from pathlib import Path
-from typing import Any
+from ctypes import byref, c_double, c_int32, c_int64, c_void_p
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Reduction, Slab
+from poisson.backends.base import Array, Backend, FastSolver, Pace, Reduction, Slab
 from poisson.backends.host import host_memory
+from poisson.backends.openmp_library import (
+    COMPOSITE_FUNCTIONS,
+    OPERATION_FUNCTIONS,
+    SUFFIXES,
+    DifferencesStructure,
+    TransferStructure,
+    load_library,
+    operator_structure,
+)
+from poisson.backends.openmp_transforms import TransformsInPlace, TransformsOfCopies
 from poisson.differences import Differences
-from poisson.discretisation import Operator
-from poisson.errors import BackendUnavailable, ResourceError
 from poisson.grid import slabs
-from poisson.transfer import Transfer
-
-ABI_VERSION = 2
-LIBRARY_NAME = "libpoisson.so"
-LIBRARY_VARIABLE = "POISSON_LIBRARY"
-"""An environment variable that names another build of the library, e.g. one for a GPU."""
+from poisson.operator import Coefficients, Operator
+from poisson.transfer import Interpolation, Transfer
 
 ROUNDS = 512
 """Multiply-adds of a chain in the yardstick of arithmetic."""
 
+SMOOTHINGS = 512
+"""Kinds of smoothing whose arguments are kept."""
+
 ROW_ALIGNMENT = 16
 """Rows start at multiples of this many values: a cache line or two, so that SIMD loads are aligned alike on each."""
-
-
-class _Operator(Structure):
-    _fields_ = (
-        ("dimension", c_int32),
-        ("rule", c_int32 * 6),
-        ("shape", c_int64 * 3),
-        ("pitch", c_int64),
-        ("weight", c_double * 3),
-        ("c", c_double),
-        ("diagonal", c_double),
-    )
-
-
-class _Transfer(Structure):
-    _fields_ = (("index", c_void_p * 3), ("weight", c_void_p * 3))
-
-
-class _Differences(Structure):
-    _fields_ = (
-        ("dimension", c_int32),
-        ("half", c_int32),
-        ("wraps", c_int32 * 3),
-        ("shape", c_int64 * 3),
-        ("pitch", c_int64),
-        ("scale", c_double * 3),
-        ("weights", c_void_p),
-    )
-
-
-_DIFFERENCES = POINTER(_Differences)
-_OPERATOR = POINTER(_Operator)
-_STATUS = c_int32
-# Name: (type of the result, types of the arguments). The names of operations get the suffix of their real type.
-FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "abi_version": (c_int32, ()),
-    "build": (c_char_p, ()),
-    "devices": (c_int32, ()),
-    "set_threads": (c_int32, (c_int32,)),
-    "allocate": (_STATUS, (c_int64, c_int64, POINTER(c_void_p))),
-    "release": (None, (c_void_p,)),
-    "upload": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64)),
-    "download": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64)),
-    "result_bytes": (c_int64, ()),
-    "read": (_STATUS, (c_void_p, c_double * 2)),
-    "triad": (_STATUS, (c_void_p, c_void_p, c_void_p, c_double, c_int64)),
-    "chains_f32": (c_int64, ()),
-    "chains_f64": (c_int64, ()),
-    "multiply_adds_f32": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double)),
-    "multiply_adds_f64": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double)),
-    "depth_f32": (c_int32, (_OPERATOR,)),
-    "depth_f64": (c_int32, (_OPERATOR,)),
-}
-NUMBERS = {"abi_version", "devices", "set_threads", "depth_f32", "depth_f64"}
-"""The functions whose integer is no status."""
-OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "laplacian": (_OPERATOR, c_void_p, c_void_p),
-    "boundary_conditions": (_OPERATOR, c_void_p, c_void_p),
-    "update": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p, c_double),
-    "norm": (_OPERATOR, c_void_p, c_void_p),
-    "sweep": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_double, c_void_p),
-    "sweeps": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_double, c_int32, c_void_p),
-    "residual": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p),
-    "fill": (c_void_p, c_int64, c_int64, c_double),
-    "axpby": (c_double, c_void_p, c_double, c_void_p, c_int64, c_int64),
-    "dot": (_OPERATOR, c_void_p, c_void_p, c_void_p),
-    "restrict": (_OPERATOR, _OPERATOR, POINTER(_Transfer), c_void_p, c_void_p),
-    "prolong_add": (_OPERATOR, _OPERATOR, POINTER(_Transfer), c_void_p, c_void_p),
-    "derivative": (_DIFFERENCES, c_int32, c_void_p, c_void_p),
-    "gradient": (_DIFFERENCES, c_void_p, POINTER(c_void_p)),
-}
-STRUCTURED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "structured_laplacian": (_OPERATOR, c_void_p, c_void_p),
-    "structured_boundary_conditions": (_OPERATOR, c_void_p, c_void_p),
-    "structured_update": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p, c_double),
-    "structured_norm": (_OPERATOR, c_void_p, c_double * 2),
-}
-"""For measurements, with the suffix of their real type: `poisson.perf.benchmark.structured` calls them."""
-SUFFIXES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
-
-
-def _check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
-    """Turn a poisson_status into an exception."""
-    if status == 0:
-        return status
-    if status == 1:
-        raise ResourceError(
-            f"the openmp backend's device has too little memory ({function.__name__}): reduce domain.shape, or use "
-            "run.precision = 'float32'"
-        )
-    if status == 2:
-        raise BackendUnavailable(
-            "the OpenMP library was built for a GPU and finds none: check the driver and OMP_TARGET_OFFLOAD, or use a "
-            f"build for the host (unset {LIBRARY_VARIABLE}, or pip install again without POISSON_OFFLOAD_ARCH)"
-        )
-    raise RuntimeError(f"{function.__name__} failed with status {status}")
-
-
-def library_path() -> Path | None:
-    """Where the library is: what `LIBRARY_VARIABLE` names, beside this file, or where this package is installed."""
-    if named := os.environ.get(LIBRARY_VARIABLE):
-        return Path(named)
-    places = [Path(__file__).with_name(LIBRARY_NAME)]
-    with suppress(metadata.PackageNotFoundError):
-        # `python -m poisson` in a checkout imports the sources of the current folder, not what pip has built.
-        places.append(Path(str(metadata.distribution("poisson").locate_file(f"poisson/backends/{LIBRARY_NAME}"))))
-    return next((place for place in places if place.exists()), None)
-
-
-@cache
-def load_library() -> ctypes.CDLL:
-    """The library with the signatures of `FUNCTIONS`, `OPERATION_FUNCTIONS` and `STRUCTURED_FUNCTIONS`.
-
-    Raises
-    ------
-    BackendUnavailable
-        If it was not built, cannot be loaded, is of another version, or finds no device.
-    """
-    path = library_path()
-    if path is None:
-        raise BackendUnavailable(
-            "the OpenMP library was not built: install a C++ compiler (e.g. g++) and run pip install again"
-        )
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise BackendUnavailable(f"the OpenMP library cannot be loaded: {error}") from error
-    try:
-        version = library.poisson_abi_version()
-    except AttributeError:
-        version = None
-    if version != ABI_VERSION:
-        raise BackendUnavailable(
-            f"{path} has interface version {version}, this package needs {ABI_VERSION}: run pip install again"
-        )
-    signatures = dict(FUNCTIONS)
-    for name, arguments in (OPERATION_FUNCTIONS | STRUCTURED_FUNCTIONS).items():
-        signatures |= {f"{name}_{suffix}": (_STATUS, arguments) for suffix in SUFFIXES.values()}
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, f"poisson_{name}")
-        function.restype = result
-        function.argtypes = arguments
-        if result is _STATUS and name not in NUMBERS:
-            function.errcheck = _check
-    if library.poisson_devices() < 1:
-        _check(2, library.poisson_devices, ())
-    return library
 
 
 def _pitch(values: int) -> int:
@@ -188,17 +43,8 @@ def _pitch(values: int) -> int:
     return -(-values // ROW_ALIGNMENT) * ROW_ALIGNMENT
 
 
-def operator_structure(operator: Operator, pitch: int) -> _Operator:
-    """An operator as the library sees it, for arrays whose rows are `pitch` values apart."""
-    return _Operator(
-        dimension=operator.dimension,
-        rule=(c_int32 * 6)(*(int(rule) for rule in operator.rules)),
-        shape=(c_int64 * 3)(*operator.shape, *(1,) * (3 - operator.dimension)),
-        pitch=pitch,
-        weight=(c_double * 3)(*operator.weights),
-        c=operator.c,
-        diagonal=operator.diagonal,
-    )
+def _pointer(array: DeviceArray | DeviceResult | None) -> int | None:
+    return array.pointer if array else None
 
 
 class DeviceArray:
@@ -249,6 +95,7 @@ class OpenmpBackend(Backend):
 
     name = "openmp"
     yardstick = "triad"
+    pace = Pace(cycle=9.0, transforms=24.0, call=3e-6)
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> None:
         super().__init__(dtype)
@@ -258,10 +105,15 @@ class OpenmpBackend(Backend):
         self._offloads = build.startswith("offload")
         self.device = f"OpenMP {build}" if self._offloads else f"CPU, {self.threads} threads, OpenMP {build}"
         suffix = SUFFIXES[self.dtype]
-        self._call = {name: getattr(self._library, f"poisson_{name}_{suffix}") for name in OPERATION_FUNCTIONS}
+        names = (*OPERATION_FUNCTIONS, *COMPOSITE_FUNCTIONS)
+        self._call = {name: getattr(self._library, f"poisson_{name}_{suffix}") for name in names}
         self._depth = getattr(self._library, f"poisson_depth_{suffix}")
-        self._operators: dict[tuple[Operator, int], Any] = {}
-        self._tables: dict[Transfer, tuple[_TransferTables, _TransferTables]] = {}
+        # By what the library needs to know, not by the operators: these would keep their arrays alive.
+        self._operators: dict[tuple[Any, ...], Any] = {}
+        self._varying: weakref.WeakKeyDictionary[Coefficients, dict[tuple[Any, ...], Any]] = weakref.WeakKeyDictionary()
+        self._tables: dict[tuple[Any, ...], _TransferTables] = {}
+        self._smoothings: dict[tuple[Any, ...], _Smoothing] = {}
+        self._companions: dict[np.dtype[Any], OpenmpBackend] = {self.dtype: self}
         self._differences: dict[tuple[Differences, int], tuple[DeviceArray, Any]] = {}
 
     def empty(self, array_shape: tuple[int, ...]) -> DeviceArray:
@@ -272,8 +124,8 @@ class OpenmpBackend(Backend):
         self._upload(array, values)
         return array
 
-    def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> DeviceArray:
-        array = DeviceArray(self._library, array_shape, self.dtype)
+    def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: DeviceArray | None = None) -> DeviceArray:
+        array = DeviceArray(self._library, array_shape, self.dtype) if out is None else out
         for start, stop in slabs(array_shape):
             self._upload(array, slab(np, start, stop), start)
         return array
@@ -328,8 +180,7 @@ class OpenmpBackend(Backend):
         self._call["boundary_conditions"](self._operator(operator, u), u.pointer, out.pointer)
 
     def update(self, operator: Operator, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
-        pointers = (f.pointer if f else None, au.pointer, r.pointer, u.pointer)
-        self._call["update"](self._operator(operator, u), *pointers, omega)
+        self._call["update"](self._operator(operator, u), _pointer(f), au.pointer, r.pointer, u.pointer, omega)
 
     def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
         self._call["norm"](self._operator(operator, r), r.pointer, result.pointer)
@@ -337,9 +188,8 @@ class OpenmpBackend(Backend):
     def sweep(
         self, operator: Operator, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None
     ) -> None:
-        pointers = (u.pointer, f.pointer if f else None, out.pointer)
-        norms = result.pointer if result else None
-        self._call["sweep"](self._operator(operator, u), *pointers, omega, norms)
+        pointers = (u.pointer, _pointer(f), out.pointer)
+        self._call["sweep"](self._operator(operator, u), *pointers, omega, _pointer(result))
 
     def depth(self, operator: Operator) -> int:
         return int(self._depth(self._structure(operator, _pitch(operator.shape[0]))))
@@ -350,20 +200,21 @@ class OpenmpBackend(Backend):
         u: Array,
         f: Array | None,
         out: Array,
-        omega: float,
-        count: int,
+        weights: Sequence[float],
         result: Reduction | None = None,
     ) -> None:
-        pointers = (u.pointer, f.pointer if f else None, out.pointer)
-        norms = result.pointer if result else None
-        self._call["sweeps"](self._operator(operator, u), *pointers, omega, count, norms)
+        pointers = (u.pointer, _pointer(f), out.pointer)
+        omegas = (c_double * len(weights))(*weights)
+        self._call["sweeps"](self._operator(operator, u), *pointers, omegas, len(weights), _pointer(result))
+
+    def color_sweep(self, operator: Operator, u: Array, f: Array | None, color: int, omega: float) -> None:
+        self._call["color_sweep"](self._operator(operator, u), u.pointer, _pointer(f), color, omega)
 
     def residual(
         self, operator: Operator, u: Array, f: Array | None, r: Array, result: Reduction | None = None
     ) -> None:
-        pointers = (u.pointer, f.pointer if f else None, r.pointer)
-        norms = result.pointer if result else None
-        self._call["residual"](self._operator(operator, u), *pointers, norms)
+        pointers = (u.pointer, _pointer(f), r.pointer)
+        self._call["residual"](self._operator(operator, u), *pointers, _pointer(result))
 
     def fill(self, x: Array, value: float) -> None:
         self._call["fill"](x.pointer, x.rows, x.pitch, value)
@@ -374,11 +225,118 @@ class OpenmpBackend(Backend):
     def dot(self, operator: Operator, x: Array, y: Array, result: Reduction) -> None:
         self._call["dot"](self._operator(operator, x), x.pointer, y.pointer, result.pointer)
 
+    def diagonal_solve(
+        self, operator: Operator, r: Array, z: Array, omega: float, result: Reduction | None = None
+    ) -> None:
+        self._call["diagonal_solve"](self._operator(operator, r), r.pointer, z.pointer, omega, _pointer(result))
+
+    def direction(
+        self, operator: Operator, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction
+    ) -> None:
+        pointers = (p.pointer, out.pointer, q.pointer, result.pointer)
+        self._call["direction"](self._operator(operator, z), z.pointer, beta, *pointers)
+
+    def advance(
+        self, operator: Operator, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction
+    ) -> None:
+        pointers = (p.pointer, q.pointer, u.pointer, r.pointer, result.pointer)
+        self._call["advance"](self._operator(operator, u), alpha, *pointers)
+
+    def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
+        wanted = np.dtype(dtype)
+        if wanted not in self._companions:
+            other = self._companions[wanted] = OpenmpBackend(wanted, self.threads)
+            other._companions[self.dtype] = self
+        return self._companions[wanted]
+
+    def defect(
+        self, operator: Operator, u: Array, f: Array | None, factor: float, r: Array, result: Reduction | None = None
+    ) -> None:
+        pointers = (u.pointer, _pointer(f))
+        self._call["defect"](self._operator(operator, u), *pointers, factor, r.pointer, _pointer(result))
+
+    def correct(self, factor: float, x: Array, y: Array) -> None:
+        self._call["correct"](factor, x.pointer, y.pointer, y.rows, y.pitch)
+
     def restrict(self, transfer: Transfer, fine: Array, coarse: Array) -> None:
-        self._transfer("restrict", transfer, fine, coarse, fine, coarse)
+        tables = self._transfer_tables("restrict", transfer)
+        operators = (self._operator(transfer.fine, fine), self._operator(transfer.coarse, coarse))
+        self._call["restrict"](*operators, tables, fine.pointer, coarse.pointer)
 
     def prolong_add(self, transfer: Transfer, coarse: Array, fine: Array) -> None:
-        self._transfer("prolong_add", transfer, fine, coarse, coarse, fine)
+        tables = self._transfer_tables("prolong", transfer)
+        operators = (self._operator(transfer.fine, fine), self._operator(transfer.coarse, coarse))
+        self._call["prolong_add"](*operators, tables, coarse.pointer, fine.pointer)
+
+    def interpolate(self, interpolation: Interpolation, source: Array, out: Array) -> None:
+        operators = (self._operator(interpolation.source, source), self._operator(interpolation.target, out))
+        key = ("cubic", interpolation.source.shape, interpolation.target.shape, interpolation.source.rules)
+        tables = self._axis_tables(key, lambda: interpolation.axes)
+        self._call["interpolate"](*operators, tables, interpolation.everywhere, source.pointer, out.pointer)
+
+    def edges(self, operator: Operator, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+        self._call["edges"](self._operator(operator, a), axis, a.pointer, harmonic, out.pointer)
+
+    def coarsen_edges(self, transfer: Transfer, axis: int, fine: Array, coarse: Array) -> None:
+        tables = self._transfer_tables("links", transfer, axis)
+        operators = (self._operator(transfer.fine, fine), self._operator(transfer.coarse, coarse))
+        self._call["coarsen_edges"](*operators, tables, axis, fine.pointer, coarse.pointer)
+
+    def dense(self, matrix: Array, x: Array, y: Array) -> None:
+        layout = (y.shape[-1], y.rows, y.pitch)
+        self._call["dense"](matrix.pointer, matrix.pitch, x.pointer, y.pointer, *layout)
+
+    def smooth(
+        self,
+        operator: Operator,
+        u: Array | None,
+        f: Array,
+        out: Array,
+        work: Array,
+        weights: Sequence[float],
+        correction: tuple[Transfer, Array] | None = None,
+        restriction: tuple[Transfer, Array] | None = None,
+        result: Reduction | None = None,
+    ) -> None:
+        if operator.varies:
+            super().smooth(operator, u, f, out, work, weights, correction, restriction, result)
+            return
+        transfers = [partner[0] if partner else None for partner in (correction, restriction)]
+        # On a small grid it would take longer to put the arguments together than to compute.
+        key = (id(operator), *map(id, transfers), *weights)
+        known = self._smoothings.get(key)
+        if known is None:
+            if len(self._smoothings) >= SMOOTHINGS:
+                self._smoothings.clear()
+            known = self._smoothings[key] = self._smoothing(operator, f, weights, transfers)
+        self._call["smooth"](
+            known.operator,
+            *(_pointer(u), f.pointer, out.pointer, work.pointer),
+            *(known.weights, len(weights)),
+            *(*known.correction, correction[1].pointer if correction else None),
+            *(*known.restriction, restriction[1].pointer if restriction else None),
+            _pointer(result),
+        )
+
+    def _smoothing(
+        self, operator: Operator, f: Array, weights: Sequence[float], transfers: Sequence[Transfer | None]
+    ) -> _Smoothing:
+        tables = [
+            (
+                self._structure(transfer.coarse, _pitch(transfer.coarse.shape[0])),
+                self._transfer_tables(name, transfer),
+            )
+            if transfer
+            else (None, None)
+            for name, transfer in zip(("prolong", "restrict"), transfers, strict=True)
+        ]
+        omegas = (c_double * len(weights))(*weights)
+        return _Smoothing((operator, *transfers), self._operator(operator, f), omegas, tables[0], tables[1])
+
+    def fast_solver(self, operator: Operator) -> FastSolver:
+        if self._offloads:
+            return TransformsOfCopies(self, operator, self._upload)
+        return TransformsInPlace(self._library, operator, self.dtype, _pitch(operator.shape[0]), self.threads)
 
     def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
         self._call["derivative"](self._on_nodes(differences, u), axis, u.pointer, out.pointer)
@@ -394,7 +352,7 @@ class OpenmpBackend(Backend):
             fill = 3 - differences.dimension
             weights = np.concatenate([differences.central, differences.closure.ravel()])
             table = self.table(weights, np.dtype(np.float64))
-            structure = _Differences(
+            structure = DifferencesStructure(
                 dimension=differences.dimension,
                 half=differences.half,
                 wraps=(c_int32 * 3)(*differences.periodic),
@@ -406,25 +364,36 @@ class OpenmpBackend(Backend):
             self._differences[key] = (table, byref(structure))
         return self._differences[key][1]
 
-    def _transfer(self, name: str, transfer: Transfer, fine: Array, coarse: Array, source: Array, out: Array) -> None:
-        if transfer not in self._tables:
-            self._tables[transfer] = (
-                _TransferTables(self, [(axis.restrict_index, axis.restrict_weight) for axis in transfer.axes]),
-                _TransferTables(self, [(axis.prolong_index, axis.prolong_weight) for axis in transfer.axes]),
-            )
-        operators = (self._operator(transfer.fine, fine), self._operator(transfer.coarse, coarse))
-        tables = self._tables[transfer][0 if name == "restrict" else 1].structure
-        self._call[name](*operators, byref(tables), source.pointer, out.pointer)
+    def _transfer_tables(self, name: str, transfer: Transfer, links_along: int | None = None) -> Any:
+        """A pointer to the tables `name` of a transfer; those of links run along one axis in series."""
+        key = (name, transfer.fine.shape, transfer.coarse.shape, transfer.fine.rules, links_along)
+
+        def pairs() -> list[tuple[NDArray[Any], NDArray[Any]]]:
+            kinds = [name if name != "links" else "series" if n == links_along else "mean" for n in range(3)]
+            return [
+                (getattr(axis, f"{kind}_index"), getattr(axis, f"{kind}_weight"))
+                for kind, axis in zip(kinds, transfer.axes, strict=False)
+            ]
+
+        return self._axis_tables(key, pairs)
+
+    def _axis_tables(self, key: tuple[Any, ...], pairs: Callable[[], Sequence[tuple[NDArray[Any], ...]]]) -> Any:
+        if key not in self._tables:
+            self._tables[key] = _TransferTables(self, pairs())
+        return self._tables[key].pointer
 
     def _operator(self, operator: Operator, array: DeviceArray) -> Any:
         """A pointer to the operator as the library sees it, for arrays with the pitch of `array`."""
         return self._structure(operator, array.pitch)
 
     def _structure(self, operator: Operator, pitch: int) -> Any:
-        key = (operator, pitch)
-        if key not in self._operators:
-            self._operators[key] = byref(operator_structure(operator, pitch))
-        return self._operators[key]
+        known = self._operators
+        if operator.coefficients:
+            known = self._varying.setdefault(operator.coefficients, {})
+        key = (operator.shape, operator.spacing, operator.a, operator.c, operator.rules, pitch)
+        if key not in known:
+            known[key] = byref(operator_structure(operator, pitch))
+        return known[key]
 
     def _upload(self, array: DeviceArray, values: NDArray[Any], start: int = 0) -> None:
         """Copy values into an array, from index `start` of its first axis on."""
@@ -442,13 +411,33 @@ class OpenmpBackend(Backend):
         return array
 
 
-class _TransferTables:
-    """The tables of one direction in the library's memory, and the structure that points to them."""
+class _Smoothing(NamedTuple):
+    """The arguments of a smoothing that are the same for every array.
 
-    def __init__(self, backend: OpenmpBackend, axes: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+    Attributes
+    ----------
+    owners : tuple
+        The operator and the transfers by whose identity this is known: they live as long as this does.
+    operator, weights : object
+        A pointer to the operator, and the weights, as the library takes them.
+    correction, restriction : tuple
+        Pointers to the coarse operator and to the tables; of None where there are none.
+    """
+
+    owners: tuple[object, ...]
+    operator: Any
+    weights: Any
+    correction: tuple[Any, Any]
+    restriction: tuple[Any, Any]
+
+
+class _TransferTables:
+    """Indices and weights for each axis in the library's memory, and a pointer to the structure that has them."""
+
+    def __init__(self, backend: OpenmpBackend, axes: Sequence[tuple[NDArray[Any], ...]]) -> None:
         self._index = [backend.table(index, np.dtype(np.int32)) for index, _ in axes]
         self._weight = [backend.table(weight, np.dtype(np.float64)) for _, weight in axes]
         # A 2D region does not look at the z axis, but a target region wants a device address there.
         index = [table.pointer for table in (*self._index, self._index[-1])][:3]
         weight = [table.pointer for table in (*self._weight, self._weight[-1])][:3]
-        self.structure = _Transfer(index=(c_void_p * 3)(*index), weight=(c_void_p * 3)(*weight))
+        self.pointer = byref(TransferStructure(index=(c_void_p * 3)(*index), weight=(c_void_p * 3)(*weight)))

@@ -35,8 +35,8 @@ class Kernel(Protocol):
 class Module(Protocol):
     """A compiled source."""
 
-    def get_function(self, name: str) -> Kernel:
-        """The kernel of that name."""
+    def get_function(self, name: str, shared_bytes: int = 0) -> Kernel:
+        """The kernel of that name; its launches give a block so much shared memory beside what it declares."""
 
 
 class Event(Protocol):
@@ -63,6 +63,8 @@ class Runtime(Protocol):
     """What kernels are compiled for: sm_NN, or gfx and its number."""
     driver: str
     """The version of the driver."""
+    shared_bytes: int
+    """The most shared memory that a block can have."""
 
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
         """Compile a source with ``-D`` options."""
@@ -81,6 +83,12 @@ class Runtime(Protocol):
 
     def in_order(self) -> AbstractContextManager[Any]:
         """Within, functions of `xp` run in order with the launches."""
+
+    def fourier(self, lines: Any) -> Callable[[], None]:
+        """A call that replaces the rows of a two-dimensional complex array by their discrete Fourier transforms.
+
+        It runs in order with the launches, and allocates nothing once it is made.
+        """
 
     def copy(self, source: Any, target: Any) -> None:
         """Copy between one-dimensional device arrays, with the vendor's own copy."""

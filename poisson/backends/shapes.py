@@ -27,7 +27,7 @@ class Shape:
     depth : int
         Sweeps that a pass over memory makes.
     rows : int
-        Neighbouring lines along y of a group of 32 threads, in a pass of several sweeps.
+        Neighbouring lines along y of a thread in 3D, in a pass of several stages.
     strip : int
         In 3D, bytes of that part of a plane that is done from the first plane to the last before the next part is
         begun; 0: whole planes.
@@ -47,6 +47,19 @@ KINDS = ("laplacian", "sweep", "sweep_norm", "sweeps")
 """The kinds of kernels whose shapes can be chosen: a Laplacian; a sweep or residual, without a norm and with one;
 several sweeps in a pass."""
 
+VARYING = MappingProxyType(
+    {
+        "laplacian": "varying",
+        "sweep": "varying",
+        "sweep_norm": "varying_norm",
+        "direction": "varying_direction",
+    }
+)
+"""The kinds that take the place of others where coefficients vary, and a thread reads more beside u."""
+
+UNTUNED = ("direction", "interpolate", *sorted(set(VARYING.values())))
+"""The kinds that have built-in shapes alone."""
+
 Shapes = Mapping[tuple[str, int], Shape]
 """Shapes by kind of kernel and dimension."""
 
@@ -62,7 +75,17 @@ _HOPPER: Shapes = MappingProxyType(
         ("sweep_norm", 2): Shape(256, 1, 64, unroll=2, resident=4),
         ("sweep_norm", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
         ("sweeps", 2): Shape(32, 4, 128, unroll=2, depth=6),
-        ("sweeps", 3): Shape(32, 2, 24, depth=2, rows=4),
+        ("sweeps", 3): Shape(32, 20, 32, depth=2),
+        ("varying", 2): Shape(64, 2, 8, 2),
+        ("varying", 3): Shape(32, 8, 8, resident=2, strip=_STRIP),
+        ("varying_norm", 2): Shape(256, 1, 64, resident=3),
+        ("varying_norm", 3): Shape(32, 8, 64, resident=2, strip=_STRIP),
+        ("interpolate", 2): Shape(64, 2, 32),
+        ("interpolate", 3): Shape(32, 4, 32, resident=4, strip=_STRIP),
+        ("direction", 2): Shape(256, 1, 64, resident=4),
+        ("direction", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
+        ("varying_direction", 2): Shape(256, 1, 64, resident=3),
+        ("varying_direction", 3): Shape(32, 8, 64, resident=2, strip=_STRIP),
     }
 )
 """The fastest shapes found on an H200; docs/performance.md has the numbers."""
@@ -74,7 +97,7 @@ def _rows(threads: int, march: int) -> Shapes:
     Its table has the fastest block and tiling factor of each GPU for a Laplacian at 512³ that marches along y; here
     they stand for every kernel and dimension until one is measured.
     """
-    kinds = ("laplacian", "sweep", "sweep_norm")
+    kinds = ("laplacian", "sweep", "sweep_norm", *UNTUNED)
     blocked = {("sweeps", n): _HOPPER["sweeps", n] for n in (2, 3)}
     return MappingProxyType(blocked | {(kind, n): Shape(threads, 1, march) for kind in kinds for n in (2, 3)})
 
@@ -92,7 +115,32 @@ DEFAULTS: Mapping[str, Shapes] = MappingProxyType(
 )
 """The shapes for each architecture."""
 
+SMOOTH_STAGES = MappingProxyType({2: 5, 3: 2})
+"""Stages of a pass of `smooth` at most, by dimension."""
+SMOOTH_SHAPES: Mapping[tuple[int, str], Shape] = MappingProxyType(
+    {
+        (2, "transfer"): Shape(32, 4, 128),
+        (2, "correct"): Shape(32, 4, 128, unroll=2),
+        (2, "single"): Shape(32, 4, 128, unroll=2),
+        (2, "several"): Shape(32, 4, 64, unroll=2),
+        (3, "transfer"): Shape(32, 9, 32, resident=3),
+        (3, "correct"): Shape(32, 16, 32, resident=2),
+        (3, "single"): Shape(32, 17, 32, resident=2),
+        (3, "several"): Shape(32, 20, 32),
+        (3, "varying correct"): Shape(32, 16, 32),
+        (3, "varying single"): Shape(32, 17, 32),
+    }
+)
+"""Of a pass of `smooth`, by dimension and kind: `poisson.backends.gpu_smooth.Pass` has the kinds; only in 3D is there
+one where coefficients vary. Two blocks of a multiprocessor share its registers by quarters, so the threads of a block
+decide in steps how many each may have."""
+
+LANES = 32
+"""Threads of a block come in multiples of this: a warp, or half a wavefront."""
+
 VECTOR_SHAPE = Shape(32, 8, 8)
+DENSE_SHAPE = Shape(LANES, 4, 1, 8)
+"""Of a product with a dense matrix: a group of lanes for each of its rows."""
 REDUCTION_SHAPE = Shape(32, 8, 64, 4)
 """Of norm and dot: fewer blocks, because each pays for its part of the reduction."""
 PEAK_SHAPE = Shape(256, 1, 512, 16)
@@ -109,14 +157,28 @@ ENOUGH_BLOCKS = 8192
 SHORTEST_MARCH = 4
 """… but not below this."""
 
-LANES = 32
-"""Threads of a block come in multiples of this: a warp, or half a wavefront."""
 MOST_THREADS = 1024
+MOST_SWEEPS = 8
+"""Sweeps of a pass at most, as in kernels/passes.h."""
+MOST_SHARED = 48 << 10
+"""Bytes of shared memory that a block has without asking for more."""
 MOST_RESIDENT = 2048
 """Threads that a multiprocessor holds at most."""
 
 
-def fits(shape: Shape, kind: str, width: int) -> bool:
+def owned_lines(shape: Shape, stages: int, halves: bool) -> int:
+    """Lines that a block owns in a pass of so many stages in 3D, as in kernels/planes.h.
+
+    Parameters
+    ----------
+    halves : bool
+        Whether something is restricted to a grid with every other line.
+    """
+    lines = shape.block_y * shape.rows - 2 * stages - halves
+    return lines // 2 * 2 if halves else lines
+
+
+def fits(shape: Shape, kind: str, dimension: int, width: int) -> bool:
     """Whether a kernel can have this shape, as far as that shows without compiling it."""
     threads = shape.block_x * shape.block_y
     if threads > MOST_THREADS or threads % LANES or threads * shape.resident > MOST_RESIDENT:
@@ -124,7 +186,13 @@ def fits(shape: Shape, kind: str, width: int) -> bool:
     if kind != "sweeps":
         return shape.unroll <= shape.march
     halo = -(-shape.depth // width) * width
-    return shape.block_x == LANES and LANES * width > 2 * halo
+    if shape.block_x != LANES or LANES * width <= 2 * halo or shape.depth > MOST_SWEEPS:
+        return False
+    if dimension == 2:
+        return True
+    # Two packs of 16 bytes for each lane, line and sweep; the sums of a norm take the rest.
+    shown = 2 * 16 * LANES * shape.block_y * shape.rows * shape.depth
+    return owned_lines(shape, shape.depth, False) > 0 and shown <= MOST_SHARED - 1024
 
 
 def nearest(architecture: str) -> str:

@@ -137,7 +137,10 @@ def parse(text: str, device: Device) -> Table:
     return {
         Setting(str(item["type"]), int(item["dimension"]), str(item["size"])): Measured(
             date.fromisoformat(item["date"]).isoformat(),
-            {kind: _shape(kind, numbers, PACKS[item["type"]]) for kind, numbers in item["shapes"].items()},
+            {
+                kind: _shape(kind, numbers, int(item["dimension"]), PACKS[item["type"]])
+                for kind, numbers in item["shapes"].items()
+            },
         )
         for item in content["measured"]
     }
@@ -159,7 +162,7 @@ def write(table: Table, device: Device) -> str:
     return json.dumps({"format": FORMAT, **identity, "measured": measured}, indent=2) + "\n"
 
 
-def _shape(kind: str, numbers: Mapping[str, Any], width: int) -> Shape:
+def _shape(kind: str, numbers: Mapping[str, Any], dimension: int, width: int) -> Shape:
     if kind not in KINDS:
         raise ValueError(f"there is no kernel {kind!r}")
     if set(numbers) != {field.name for field in fields(Shape)}:
@@ -168,6 +171,6 @@ def _shape(kind: str, numbers: Mapping[str, Any], width: int) -> Shape:
         if type(number) is not int or not (name not in MAY_BE_ZERO) <= number <= MOST:
             raise ValueError(f"{kind}: {name} = {number!r}")
     shape = Shape(**numbers)
-    if not fits(shape, kind, width):
+    if not fits(shape, kind, dimension, width):
         raise ValueError(f"{kind}: no kernel has the shape {shape}")
     return shape

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from poisson.boundary import FACE_NAMES, Face, Kind
 from poisson.case import toml
-from poisson.case.mistakes import Mistakes, dimension, validate
+from poisson.case.combinations import clashes
+from poisson.case.mistakes import Mistakes, allowed, dimension, validate
 from poisson.case.mistakes import Path as Keys
 from poisson.case.schema import CaseFile, FaceTable, FileTable
 from poisson.case.settings import Case, OutputSettings, RunSettings, SolverSettings
@@ -19,7 +20,7 @@ from poisson.errors import CaseError, ExpressionError
 from poisson.expressions import Expression, parameter_mistake, parse
 from poisson.fields import FieldFile
 from poisson.grid import AXES, Grid
-from poisson.problem import NodeField, Problem, manufactured_source, manufactured_value
+from poisson.problem import Coefficient, NodeField, Problem, manufactured_source, manufactured_value
 
 MAX_NODES = 2**60
 """Arrays of more nodes have more bytes than a 64-bit integer counts."""
@@ -27,16 +28,18 @@ MAX_NODES = 2**60
 MIN_SPACING, MAX_SPACING = 1e-150, 1e150
 """The squares of these and their inverses are still finite."""
 
+ALPHA = "alpha"
 EXACT = "exact"
 """In the place of a formula: derive it from the exact solution."""
 
 
 class Condition(NamedTuple):
-    """What the case file says about a face: the kind, the number or text, and its expression unless it is "exact"."""
+    """What the case file says about a face: the kind, its keys, g unless it is "exact", and α."""
 
     kind: Kind
-    item: float | str
+    table: dict[str, float | str]
     value: Expression | None
+    alpha: Expression | None
 
 
 def build(data: dict[str, Any], name: str, folder: Path, overridden: Sequence[Keys]) -> Case:
@@ -65,17 +68,56 @@ def build(data: dict[str, Any], name: str, folder: Path, overridden: Sequence[Ke
     exact = checker.exact()
     conditions = checker.conditions()
     grid = checker.grid(conditions)
-    f = checker.source(grid, exact)
+    a, c = checker.coefficient("a", grid), checker.coefficient("c", grid)
+    f = checker.source(grid, exact, a, c)
     initial = checker.node_field(("run", "initial"), form.run.initial, grid)
-    output = checker.output(name, grid, f, initial)
-    if mistakes or grid is None or f is None or initial is None:
-        raise CaseError(mistakes.lines(overridden))
-    faces = _faces(conditions, exact)
-    title = name if form.title is None else form.title
-    problem = Problem(grid, faces, f, form.equation.c, initial, exact, title)
+    output = checker.output(name, grid, f, a, c, initial)
     solver = SolverSettings(**form.solver.model_dump())
     run = RunSettings(form.run.backend, form.run.precision, form.run.threads)
+    if mistakes or grid is None or f is None or initial is None or a is None or c is None:
+        _report(mistakes, solver, run, None)
+        raise CaseError(mistakes.lines(overridden))
+    faces = _faces(conditions, exact, a)
+    title = name if form.title is None else form.title
+    problem = Problem(grid, faces, f, c, initial, exact, title, a, form.equation.mean)
+    _report(mistakes, solver, run, problem)
+    if mistakes:
+        raise CaseError(mistakes.lines(overridden))
     return Case(problem, solver, run, output, _resolved(form, title, conditions, output))
+
+
+def check_settings(
+    solver: Mapping[str, Any], run: Mapping[str, Any], problem: Problem
+) -> tuple[SolverSettings, RunSettings]:
+    """The settings of ``[solver]`` and ``[run]`` for a problem, checked as those of a case file are.
+
+    Parameters
+    ----------
+    solver, run : mapping
+        Keys of the two tables with their values; those left out have their defaults.
+    problem : Problem
+        What they are for.
+
+    Raises
+    ------
+    CaseError
+        With one line for each mistake.
+    """
+    mistakes = Mistakes()
+    form = validate({"solver": dict(solver), "run": dict(run)}, mistakes)
+    settings = SolverSettings(**form.solver.model_dump())
+    machine = RunSettings(form.run.backend, form.run.precision, form.run.threads)
+    _report(mistakes, settings, machine, problem)
+    if mistakes:
+        raise CaseError(mistakes.lines(()))
+    return settings, machine
+
+
+def _report(mistakes: Mistakes, solver: SolverSettings, run: RunSettings, problem: Problem | None) -> None:
+    """Note the settings that do not go together; a key that is wrong by itself is one mistake."""
+    for clash in clashes(solver, run, problem):
+        if not mistakes.touch(clash.path) and not mistakes.touch(("solver", "method")):
+            mistakes.wrong(clash.path, clash.item, clash.allowed)
 
 
 class _Checker:
@@ -103,7 +145,7 @@ class _Checker:
                     item = table.model_dump(exclude_none=True)
                     mistakes.wrong(path, item, f'nothing, as {axis} = "periodic" gives this face')
                 elif periodic:
-                    conditions[name] = Condition(Kind.PERIODIC, 0.0, None)
+                    conditions[name] = Condition(Kind.PERIODIC, {}, None, None)
                 elif condition:
                     conditions[name] = condition
                 elif self.axes and not any(mistakes.touch(("boundary", key)) for key in (axis, "all")):
@@ -115,14 +157,21 @@ class _Checker:
         if table is None or self.mistakes.touch(path):
             return None
         given = table.model_dump(exclude_none=True)
-        if len(given) != 1:
-            self.mistakes.wrong(path, given, "exactly one of dirichlet and neumann")
+        kinds = [name for name in given if name != ALPHA]
+        if len(kinds) != 1 or (ALPHA in given and kinds != [Kind.ROBIN.value]):
+            self.mistakes.wrong(path, given, "exactly one of dirichlet, neumann and robin, and alpha beside robin")
             return None
-        [(kind, item)] = given.items()
-        if item == EXACT:
-            self._need_exact((*path, kind), item)
-            return Condition(Kind(kind), item, None)
-        return Condition(Kind(kind), item, self._formula((*path, kind), item))
+        [kind] = kinds
+        if kind == Kind.ROBIN.value and ALPHA not in given:
+            self.mistakes.missing((*path, ALPHA))
+            return None
+        alpha = self._least((*path, ALPHA), given[ALPHA]) if ALPHA in given else None
+        if given[kind] != EXACT:
+            return Condition(Kind(kind), given, self._formula((*path, kind), given[kind]), alpha)
+        self._need_exact((*path, kind), EXACT)
+        if kind != Kind.DIRICHLET.value:
+            self._need_formulas((*path, kind), "a")
+        return Condition(Kind(kind), given, None, alpha)
 
     def grid(self, conditions: dict[str, Condition]) -> Grid | None:
         domain, mistakes = self.form.domain, self.mistakes
@@ -134,7 +183,7 @@ class _Checker:
             return None
         if not len(lower) == len(upper) == len(shape):
             counts = f"{len(lower)}, {len(upper)} and {len(shape)} entries"
-            mistakes.add(("domain",), f"lower, upper and shape have {counts}; allowed: 2 in each, or 3 in each")
+            mistakes.add(("domain",), f"lower, upper and shape have {counts}; allowed: 1, 2 or 3, the same in each")
             return None
         if math.prod(shape) >= MAX_NODES:
             mistakes.wrong(("domain", "shape"), shape, "fewer than 2**60 nodes in all")
@@ -168,7 +217,18 @@ class _Checker:
         item = self.form.equation.exact
         return None if item is None else self._formula(("equation", "exact"), item)
 
-    def source(self, grid: Grid | None, exact: Expression | None) -> NodeField | None:
+    def coefficient(self, name: str, grid: Grid | None) -> Coefficient | None:
+        """a or c: the number that it is, or else the field."""
+        path = ("equation", name)
+        item = getattr(self.form.equation, name)
+        if isinstance(item, FileTable):
+            return self.node_field(path, item, grid)
+        formula = self._least(path, item, positive=name == "a")
+        return formula.value if formula and formula.is_constant else formula
+
+    def source(
+        self, grid: Grid | None, exact: Expression | None, a: Coefficient | None, c: Coefficient | None
+    ) -> NodeField | None:
         path = ("equation", "f")
         item = self.form.equation.f
         if item is None:
@@ -176,7 +236,10 @@ class _Checker:
             return None
         if item == EXACT:
             self._need_exact(path, item)
-            return None if exact is None else manufactured_source(exact, self.form.equation.c, self.axes or 3)
+            self._need_formulas(path, "a", "c")
+            if exact is None or not isinstance(a, (float, Expression)) or not isinstance(c, (float, Expression)):
+                return None
+            return manufactured_source(exact, a, c, self.axes or 3)
         return self.node_field(path, item, grid)
 
     def node_field(self, path: Keys, item: float | str | FileTable, grid: Grid | None) -> NodeField | None:
@@ -190,7 +253,7 @@ class _Checker:
                 self.mistakes.add(path, str(error))
         return field
 
-    def output(self, name: str, grid: Grid | None, *read: NodeField | None) -> OutputSettings:
+    def output(self, name: str, grid: Grid | None, *read: Coefficient | None) -> OutputSettings:
         output, mistakes = self.form.output, self.mistakes
         file = Path(output.file or f"{name}.h5")
         sources = [os.path.realpath(field.path) for field in read if isinstance(field, FieldFile)]
@@ -216,6 +279,23 @@ class _Checker:
             self.mistakes.add(path, f"{toml.shown(item)}; {error}")
             return None
 
+    def _least(self, path: Keys, item: float | str, *, positive: bool = False) -> Expression | None:
+        """A formula that must not be negative, or zero; only the values of one that is constant are known yet."""
+        formula = self._formula(path, item)
+        if formula is None or not formula.is_constant:
+            return formula
+        if formula.value > 0.0 or (formula.value == 0.0 and not positive):
+            return formula
+        if not self.mistakes.touch(path):
+            self.mistakes.wrong(path, item, allowed(path))
+        return None
+
+    def _need_formulas(self, path: Keys, *names: str) -> None:
+        """Report "exact" where a coefficient stands in a file, so that no derivative of it is known."""
+        for name in names:
+            if isinstance(getattr(self.form.equation, name), FileTable) and not self.mistakes.touch(path):
+                self.mistakes.wrong(path, EXACT, f"only where equation.{name} is a number or a text")
+
     def _need_exact(self, path: Keys, item: str) -> None:
         """Report `item` if there is no exact solution."""
         if self.form.equation.exact is None and not self.mistakes.touch(("equation", "exact")):
@@ -233,14 +313,16 @@ class _Checker:
         return parameters
 
 
-def _faces(conditions: dict[str, Condition], exact: Expression | None) -> tuple[Face, ...]:
+def _faces(conditions: dict[str, Condition], exact: Expression | None, a: Coefficient) -> tuple[Face, ...]:
     faces = []
     for face, name in enumerate(FACE_NAMES):
         if name in conditions:
-            kind, item, value = conditions[name]
-            if item == EXACT and exact is not None:
-                value = manufactured_value(exact, kind, face)
-            faces.append(Face(kind, value))
+            kind, table, value, alpha = conditions[name]
+            if table.get(kind.value) == EXACT and exact is not None:
+                # Where a is no formula only Dirichlet data, which need no a, are derived.
+                formula = a if isinstance(a, (float, Expression)) else 1.0
+                value = manufactured_value(exact, formula, kind, alpha, face)
+            faces.append(Face(kind, value, alpha))
     return tuple(faces)
 
 
@@ -251,7 +333,7 @@ def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], outp
         if condition.kind is Kind.PERIODIC:
             boundary[name[0]] = condition.kind.value
         else:
-            boundary[name] = {condition.kind.value: condition.item}
+            boundary[name] = condition.table
     tables = form.model_dump(exclude_none=True)
     tables |= {
         "title": title,

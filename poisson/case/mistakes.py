@@ -10,6 +10,7 @@ from pydantic import Tag, ValidationError
 
 from poisson.case import toml
 from poisson.case.schema import Boundary, CaseFile, Table
+from poisson.grid import AXES
 
 Path = tuple[str, ...]
 """The keys that lead to a value, from the top of the file."""
@@ -78,9 +79,9 @@ def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
     CaseFile
         What was right, with defaults in the place of what was wrong.
     """
-    boundary = data.get("boundary")
-    if dimension(data) == 2 and isinstance(boundary, dict):
-        for name in [name for name in boundary if name in Boundary.model_fields and name.startswith("z")]:
+    boundary, absent = data.get("boundary"), _absent(data)
+    if absent and isinstance(boundary, dict):
+        for name in [name for name in boundary if name in Boundary.model_fields and name.startswith(absent)]:
             mistakes.unknown(("boundary", name), _keys(("boundary",), data), None)
             del boundary[name]
     while True:
@@ -112,11 +113,16 @@ def allowed(path: Path) -> str:
 
 
 def dimension(data: dict[str, Any]) -> int | None:
-    """2 or 3, as the lists in ``[domain]`` say; None where they say nothing or contradict each other."""
+    """1, 2 or 3, as the lists in ``[domain]`` say; None where they say nothing or contradict each other."""
     domain = data.get("domain")
     entries = [domain.get(name) for name in ("lower", "upper", "shape")] if isinstance(domain, dict) else []
-    lengths = {len(entry) for entry in entries if isinstance(entry, list)} & {2, 3}
+    lengths = {len(entry) for entry in entries if isinstance(entry, list)} & {1, 2, 3}
     return lengths.pop() if len(lengths) == 1 else None
+
+
+def _absent(data: dict[str, Any]) -> tuple[str, ...]:
+    """The axes that the case has not, as far as its dimension is known."""
+    return AXES[dimension(data) or len(AXES) :]
 
 
 def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
@@ -134,8 +140,8 @@ def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
 
 def _keys(path: Path, data: dict[str, Any]) -> list[str]:
     keys = list(_TABLES[path].model_fields)
-    flat = path == ("boundary",) and dimension(data) == 2
-    return [name for name in keys if not (flat and name.startswith("z"))]
+    absent = _absent(data) if path == ("boundary",) else ()
+    return [name for name in keys if not name.startswith(absent)]
 
 
 def _nearest_value(path: Path, item: Any) -> str | None:

@@ -91,7 +91,8 @@ def regrid(case: Case, shape: Sequence[int]) -> Case:
         If `shape` does not fit the dimension, or has fewer than 3 nodes on an axis.
     """
     problem = case.problem
-    for path, field in (("equation.f", problem.f), ("run.initial", problem.initial)):
+    given = {"equation.f": problem.f, "equation.a": problem.a, "equation.c": problem.c, "run.initial": problem.initial}
+    for path, field in given.items():
         if isinstance(field, FieldFile):
             raise CaseError([f"{path}: {field}; allowed on another grid: a number or a text"])
     grid = Grid(problem.grid.lower, problem.grid.upper, tuple(shape), problem.grid.periodic)

@@ -15,6 +15,7 @@ from poisson.grid import MIN_NODES
 
 MAX_COUNT = 2**53
 MAX_TITLE = 256
+MAX_SWEEPS = 64
 MAX_PATH = 4096
 
 
@@ -49,13 +50,15 @@ def _kind(item: object) -> str:
 Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Natural = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 Positive = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
+Sweeps = Annotated[int, Field(strict=True, ge=0, le=MAX_SWEEPS)]
 Nodes = Annotated[int, Field(strict=True, ge=MIN_NODES, le=MAX_COUNT)]
-Corner = Annotated[list[Real], Field(min_length=2, max_length=3)]
+Corner = Annotated[list[Real], Field(min_length=1, max_length=3)]
 PathText = Annotated[str, AfterValidator(_path)]
 Formula = Annotated[Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text>")], Discriminator(_kind)]
 
 _FORMULA = "a number or a text"
-_CONDITION = "{ dirichlet = ... } or { neumann = ... }, with a number or a text"
+_CONDITION = "{ dirichlet = ... }, { neumann = ... } or { robin = ..., alpha = ... }, with numbers or texts"
+_CORNER = "1, 2 or 3 numbers, in the order x(, y(, z))"
 
 
 class FileTable(Table):
@@ -69,17 +72,36 @@ Data = Annotated[
 ]
 
 
+PositiveData = Annotated[
+    Annotated[Real, Field(gt=0.0), Tag("<number>")]
+    | Annotated[str, Tag("<text>")]
+    | Annotated[FileTable, Tag("<table>")],
+    Discriminator(_kind),
+]
+NonNegativeData = Annotated[
+    Annotated[Real, Field(ge=0.0), Tag("<number>")]
+    | Annotated[str, Tag("<text>")]
+    | Annotated[FileTable, Tag("<table>")],
+    Discriminator(_kind),
+]
+NonNegativeFormula = Annotated[
+    Annotated[Real, Field(ge=0.0), Tag("<number>")] | Annotated[str, Tag("<text>")], Discriminator(_kind)
+]
+
+
 class Equation(Table):
     f: Data | None = Field(default=None, description='a number, a text, "exact" or a table such as { file = "f.npy" }')
-    c: Annotated[Real, Field(ge=0.0)] = Field(default=0.0, description="a number >= 0")
+    a: PositiveData = Field(default=1.0, description='a number > 0, a text or a table such as { file = "a.npy" }')
+    c: NonNegativeData = Field(default=0.0, description='a number >= 0, a text or a table such as { file = "c.npy" }')
+    mean: Literal["harmonic", "arithmetic"] = Field(default="harmonic", description='"harmonic" or "arithmetic"')
     exact: Formula | None = Field(default=None, description=_FORMULA)
 
 
 class Domain(Table):
-    lower: Corner | None = Field(default=None, description="2 or 3 numbers, in the order x, y(, z)")
-    upper: Corner | None = Field(default=None, description="2 or 3 numbers, in the order x, y(, z)")
-    shape: Annotated[list[Nodes], Field(min_length=2, max_length=3)] | None = Field(
-        default=None, description=f"2 or 3 integers >= {MIN_NODES}, in the order x, y(, z)"
+    lower: Corner | None = Field(default=None, description=_CORNER)
+    upper: Corner | None = Field(default=None, description=_CORNER)
+    shape: Annotated[list[Nodes], Field(min_length=1, max_length=3)] | None = Field(
+        default=None, description=f"1, 2 or 3 integers >= {MIN_NODES}, in the order x(, y(, z))"
     )
 
 
@@ -87,9 +109,11 @@ class FaceTable(Table):
     dirichlet: Formula | None = Field(
         default=None, description=f'{_FORMULA}; "exact" takes the value of equation.exact'
     )
-    neumann: Formula | None = Field(
-        default=None, description=f'{_FORMULA}; "exact" takes the derivative of equation.exact'
+    neumann: Formula | None = Field(default=None, description=f'{_FORMULA}; "exact" takes the flux of equation.exact')
+    robin: Formula | None = Field(
+        default=None, description=f'{_FORMULA}; "exact" takes what equation.exact and alpha give'
     )
+    alpha: NonNegativeFormula | None = Field(default=None, description="a number >= 0 or a text")
 
 
 def _pair(axis: str) -> Any:
@@ -114,21 +138,38 @@ class Boundary(Table):
 
 
 class Solver(Table):
-    method: Literal["jacobi"] = Field(default="jacobi", description='"jacobi"')
-    omega: Annotated[Real, Field(gt=0.0, le=1.0)] | None = Field(default=None, description="a number > 0 and <= 1")
+    method: Literal["auto", "multigrid", "cg", "fft", "jacobi", "chebyshev", "sor"] = Field(
+        default="auto", description='"auto", "multigrid", "cg", "fft", "jacobi", "chebyshev" or "sor"'
+    )
+    omega: Annotated[Real, Field(gt=0.0, lt=2.0)] | None = Field(default=None, description="a number > 0 and < 2")
     loop: Literal["blocked", "fused", "staged"] = Field(default="blocked", description='"blocked", "fused" or "staged"')
     rtol: Annotated[Real, Field(ge=0.0)] = Field(default=1e-8, description="a number >= 0")
     atol: Annotated[Real, Field(ge=0.0)] = Field(default=0.0, description="a number >= 0")
     norm: Literal["rms", "max"] = Field(default="rms", description='"rms" or "max"')
     max_iterations: Positive = Field(default=200_000, description="an integer >= 1 and <= 2**53")
     check_every: Natural = Field(default=0, description="an integer >= 0 and <= 2**53; 0 lets the solver choose")
+    cycle: Literal["V", "W", "F"] = Field(default="V", description='"V", "W" or "F"')
+    full: Annotated[bool, Field(strict=True)] = Field(default=True, description="true or false")
+    smoother: Literal["chebyshev", "jacobi", "red-black"] = Field(
+        default="chebyshev", description='"chebyshev", "jacobi" or "red-black"'
+    )
+    pre: Sweeps = Field(default=2, description=f"an integer >= 0 and <= {MAX_SWEEPS}")
+    post: Sweeps = Field(default=1, description=f"an integer >= 0 and <= {MAX_SWEEPS}")
+    preconditioner: Literal["none", "jacobi", "multigrid", "fft"] = Field(
+        default="multigrid", description='"none", "jacobi", "multigrid" or "fft"'
+    )
+    stop: Literal["residual", "discretisation"] = Field(
+        default="residual", description='"residual" or "discretisation"'
+    )
 
 
 class Run(Table):
     backend: Literal["auto", "gpu", "openmp", "numpy"] = Field(
         default="auto", description='"auto", "gpu", "openmp" or "numpy"'
     )
-    precision: Literal["float64", "float32"] = Field(default="float64", description='"float64" or "float32"')
+    precision: Literal["float64", "float32", "mixed"] = Field(
+        default="float64", description='"float64", "float32" or "mixed"'
+    )
     threads: Annotated[int, Field(strict=True, ge=0, le=65536)] = Field(
         default=0, description="an integer >= 0 and <= 65536; 0 takes them all"
     )
@@ -139,8 +180,8 @@ class Output(Table):
     file: Annotated[str, AfterValidator(_hdf5)] | None = Field(
         default=None, description="a path that ends in .h5 or .hdf5"
     )
-    fields: list[Literal["u", "f", "residual", "error", "gradient", "flux"]] = Field(
-        default=["u"], description='a list of "u", "f", "residual", "error", "gradient" and "flux"'
+    fields: list[Literal["u", "f", "a", "c", "residual", "error", "gradient", "flux"]] = Field(
+        default=["u"], description='a list of "u", "f", "a", "c", "residual", "error", "gradient" and "flux"'
     )
     order: Literal[2, 4, 6, 8] = Field(default=2, description="2, 4, 6 or 8")
 

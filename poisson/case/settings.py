@@ -7,6 +7,9 @@ from pathlib import Path
 
 from poisson.problem import Problem
 
+METHODS = ("multigrid", "cg", "fft", "jacobi", "chebyshev", "sor")
+"""The methods that a case may name beside ``auto``."""
+
 
 @dataclass(frozen=True)
 class SolverSettings:
@@ -15,11 +18,11 @@ class SolverSettings:
     Parameters
     ----------
     method : str
-        ``jacobi``.
+        One of `METHODS`, or ``auto``: `poisson.solvers.choose` decides.
     omega : float or None
-        Damping, 0 < ω ≤ 1. None: the solver chooses (1 where plain Jacobi converges, less where it does not).
+        Weight of ``jacobi``, 0 < ω ≤ 1, or of ``sor``, 0 < ω < 2. None: the solver chooses.
     loop : str
-        ``blocked``, ``fused`` or ``staged``.
+        Of ``jacobi``: ``blocked``, ``fused`` or ``staged``.
     rtol : float
         Tolerance on the residual norm, relative to the norm of f with its face terms, ≥ 0.
     atol : float
@@ -27,19 +30,39 @@ class SolverSettings:
     norm : str
         ``rms`` or ``max``.
     max_iterations : int
-        Limit on sweeps, ≥ 1.
+        Limit on iterations (sweeps, cycles), ≥ 1.
     check_every : int
-        Sweeps between two reads of the norm; 0: the solver chooses.
+        Of ``jacobi``, ``chebyshev`` and ``sor``: sweeps between two reads of the norm; 0: the solver chooses.
+    cycle : str
+        Of multigrid: ``V``, ``W`` or ``F``.
+    full : bool
+        Whether multigrid starts on the coarsest grid (full multigrid) where there is no initial guess.
+    smoother : str
+        Of multigrid: ``chebyshev``, ``jacobi`` or ``red-black``.
+    pre, post : int
+        Sweeps of the smoother before and after the coarse correction, ≥ 0 and together ≥ 1.
+    preconditioner : str
+        Of ``cg``: ``none``, ``jacobi``, ``multigrid`` or ``fft``.
+    stop : str
+        ``residual``: at `rtol` or `atol`; ``discretisation``: when the algebraic error is below the discretisation
+        error that the levels of multigrid let see.
     """
 
-    method: str
-    omega: float | None
-    loop: str
-    rtol: float
-    atol: float
-    norm: str
-    max_iterations: int
-    check_every: int
+    method: str = "auto"
+    omega: float | None = None
+    loop: str = "blocked"
+    rtol: float = 1e-8
+    atol: float = 0.0
+    norm: str = "rms"
+    max_iterations: int = 200_000
+    check_every: int = 0
+    cycle: str = "V"
+    full: bool = True
+    smoother: str = "chebyshev"
+    pre: int = 2
+    post: int = 1
+    preconditioner: str = "multigrid"
+    stop: str = "residual"
 
 
 @dataclass(frozen=True)
@@ -51,14 +74,19 @@ class RunSettings:
     backend : str
         ``auto``, ``gpu``, ``openmp`` or ``numpy``.
     precision : str
-        ``float64`` or ``float32``.
+        ``float64``, ``float32``, or ``mixed``: float32 inside, float64 outside.
     threads : int
         Threads of the CPU; 0: all of them.
     """
 
-    backend: str
-    precision: str
-    threads: int
+    backend: str = "auto"
+    precision: str = "float64"
+    threads: int = 0
+
+    @property
+    def dtype(self) -> str:
+        """The type of u: that of the outer iteration."""
+        return "float32" if self.precision == "float32" else "float64"
 
 
 @dataclass(frozen=True)

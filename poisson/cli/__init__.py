@@ -21,9 +21,9 @@ from poisson.errors import PoissonError
 
 __all__ = ["COMMANDS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
 
-HELP = """poisson: finite-difference solution of Poisson problems on a box, in 2D and 3D
+HELP = """poisson: finite-difference solution of Poisson problems on a box, in 1D, 2D and 3D
 
-    -div(a grad u) + c u = f,  a = 1,  c >= 0
+    -div(a grad u) + c u = f,  a > 0,  c >= 0
 
 Usage: python -m poisson COMMAND ...
 

@@ -18,7 +18,7 @@ class Solve:
     def execute(self) -> int:
         import numpy as np
 
-        from poisson import run
+        from poisson import run, solver
         from poisson.case import load
         from poisson.output import hdf5, xdmf
         from poisson.perf.traffic import sweep_bytes
@@ -26,14 +26,16 @@ class Solve:
         from poisson.terminal import Progress, summary
 
         case = load(self.case, self.overrides)
-        hdf5.check_writable(case.output.file, run.result_bytes(case))
-        traffic = sweep_bytes(case.problem, np.dtype(case.run.precision).itemsize, case.solver.loop)
+        hdf5.check_writable(case.output.file, solver.result_bytes(case.problem, case.run.dtype, case.output.fields))
+        traffic = None
+        if case.solver.method == "jacobi":
+            traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, case.solver.loop)
         with Progress(traffic, quiet=self.quiet) as progress:
             solution = run.solve(case, observer=progress, appraise=None if self.quiet else appraise)
         if not self.quiet:
             say(summary(solution, traffic))
         elif solution.status.exit_code != EXIT_OK:
-            complain(f"warning: {solution.status.value}: {solution.status.advice}")
+            complain(f"warning: {solution.status.value}: {solution.advice}")
         path = hdf5.write_safely(case.output.file, solution)
         beside = xdmf.write(path, solution)
         if not self.quiet:
@@ -94,8 +96,8 @@ def solve(
       --backend NAME   auto, gpu, openmp or numpy; the same as --set run.backend=NAME
       --quiet          show nothing but warnings and errors
 
-    Beside the result, FILE.h5, stands FILE.xmf, which ParaView opens. Ctrl-C stops the solve after the current sweep
-    and writes the result so far.
+    Beside the result, FILE.h5, stands FILE.xmf, which ParaView opens. Ctrl-C stops the solve after the current sweep or
+    cycle and writes the result so far.
 
     Examples:
       python -m poisson solve cases/unit_square.toml

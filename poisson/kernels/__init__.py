@@ -6,11 +6,18 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-SOURCES = ("stencil", "blocked", "vectors", "transfer", "derivative")
+SOURCES = ("stencil", "krylov", "blocked", "smooth", "vectors", "transfer", "grids", "transform", "derivative")
 """The kernel sources; each file ``<name>.hip`` is one module."""
 
 BENCH_SOURCES = ("variants", "peak")
 """Sources of kernels that are there to be measured, and that no operation launches."""
+
+HEADERS = {
+    **dict.fromkeys(("stencil", "krylov"), ("operator.h", "march.h")),
+    **dict.fromkeys(("vectors", "grids"), ("operator.h",)),
+    **dict.fromkeys(("blocked", "smooth"), ("operator.h", "passes.h", "lines.h", "planes.h")),
+}
+"""What some sources need besides the prelude and the formulas."""
 
 
 @cache
@@ -27,4 +34,5 @@ def source(name: str) -> str:
     in an included file.
     """
     folder = files(__package__)
-    return "\n".join(folder.joinpath(part).read_text("utf-8") for part in ("prelude.h", "formulas.h", f"{name}.hip"))
+    parts = ("prelude.h", "formulas.h", *HEADERS.get(name, ()), f"{name}.hip")
+    return "\n".join(folder.joinpath(part).read_text("utf-8") for part in parts)

@@ -9,6 +9,12 @@ POISSON_FORMULA T second_difference(T centre, T lower, T upper, T weight) {
     return weight * ((centre - lower) + (centre - upper));
 }
 
+// -d/dx(a du/dx) at a node, with weight = 1/h² and the coefficients of the links to its two neighbours.
+template <class T>
+POISSON_FORMULA T second_difference(T centre, T lower, T upper, T weight, T lower_link, T upper_link) {
+    return weight * (lower_link * (centre - lower) + upper_link * (centre - upper));
+}
+
 // (A u) at a node of a 2D grid.
 template <class T>
 POISSON_FORMULA T apply_operator(T centre, T x_lower, T x_upper, T y_lower, T y_upper, T weight_x, T weight_y, T c) {

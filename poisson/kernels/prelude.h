@@ -31,6 +31,11 @@ struct alignas(16) Pack {
     real node[WIDTH];
 };
 
+// The same nodes of an array of float32, whatever the type of the others.
+struct alignas(4 * WIDTH) FloatPack {
+    float node[WIDTH];
+};
+
 __device__ __forceinline__ Pack load(const real* from) { return *reinterpret_cast<const Pack*>(from); }
 
 __device__ __forceinline__ void store(real* to, const Pack& pack) { *reinterpret_cast<Pack*>(to) = pack; }

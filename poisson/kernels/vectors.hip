@@ -1,4 +1,4 @@
-// Operations on whole arrays: update, norm, fill, axpby and dot.
+// Operations on whole arrays: update, norm, fill, axpby, dot, advance, correct and dense.
 //
 // A thread owns WIDTH neighbouring nodes of a row and visits every gridDim.y * BLOCK_Y-th row. Values past the end of a
 // row may be read and written, but never count.
@@ -8,9 +8,15 @@
 
 __device__ __forceinline__ int first_node() { return WIDTH * (blockIdx.x * BLOCK_X + threadIdx.x); }
 
-// r = f - au; u = u + scale r
+#if VARIES
+#define UPDATE_PARAMETERS , int ny, int nz, real weight_x, real weight_y, real weight_z, real c COEFFICIENT_PARAMETERS
+#else
+#define UPDATE_PARAMETERS
+#endif
+
+// r = f - au; u = u + scale r, or u + scale r / diag(A) where coefficients vary.
 KERNEL poisson_update(const real* __restrict__ f, const real* __restrict__ au, real* __restrict__ r,
-                      real* __restrict__ u, int nx, index_t rows, index_t pitch, real scale) {
+                      real* __restrict__ u, int nx, index_t rows, index_t pitch, real scale UPDATE_PARAMETERS) {
     const int i = first_node();
     if (i >= nx) return;
     FOR_EACH_ROW(row, rows) {
@@ -20,10 +26,21 @@ KERNEL poisson_update(const real* __restrict__ f, const real* __restrict__ au, r
         const Pack applied = load(au + offset);
         Pack value = load(u + offset);
         Pack residual;
+#if VARIES
+        const Operator a = OPERATOR;
+        const Place at{offset, i, (int)(row % ny), (int)(row / ny)};
+        Links links;
+        load_lowest(a, at, links);
+        load_others(a, at, links);
+#endif
 #pragma unroll
         for (int n = 0; n < WIDTH; ++n) {
             residual.node[n] = source.node[n] - applied.node[n];
+#if VARIES
+            value.node[n] = relax_at(a, at, links, n, value.node[n], residual.node[n], scale);
+#else
             value.node[n] = relax(value.node[n], residual.node[n], scale);
+#endif
         }
         store_streaming(r + offset, residual);
         store_streaming(u + offset, value);
@@ -105,4 +122,64 @@ KERNEL poisson_axpby(real a, const real* __restrict__ x, real b, real* __restric
         for (int n = 0; n < WIDTH; ++n) to.node[n] = b != 0 ? a * from.node[n] + b * to.node[n] : a * from.node[n];
         store(y + offset, to);
     }
+}
+
+// u = u + alpha p, r = r - alpha q; the sum of r² and the maximum of |r|.
+KERNEL poisson_advance(real alpha, const real* __restrict__ p, const real* __restrict__ q, real* __restrict__ u,
+                       real* __restrict__ r, int nx, index_t rows, index_t pitch, double* partial, double* result) {
+    const int i = first_node();
+    Norms norms;
+    if (i < nx) {
+#pragma unroll UNROLL
+        FOR_EACH_ROW(row, rows) {
+            const index_t offset = row * pitch + i;
+            const Pack along = load(p + offset);
+            const Pack applied = load(q + offset);
+            Pack value = load(u + offset);
+            Pack residual = load(r + offset);
+#pragma unroll
+            for (int n = 0; n < WIDTH; ++n) {
+                value.node[n] += alpha * along.node[n];
+                residual.node[n] -= alpha * applied.node[n];
+                if (i + n < nx) norms.add(residual.node[n]);
+            }
+            store(u + offset, value);
+            store(r + offset, residual);
+        }
+    }
+    reduce_grid(norms.sum, norms.maximum, partial, result);
+}
+
+// y = y + factor x, where x is in float32.
+KERNEL poisson_correct(real factor, const float* __restrict__ x, real* __restrict__ y, int nx, index_t rows,
+                       index_t pitch, index_t x_pitch) {
+    const int i = first_node();
+    if (i >= nx) return;
+#pragma unroll UNROLL
+    FOR_EACH_ROW(row, rows) {
+        const FloatPack from = *reinterpret_cast<const FloatPack*>(x + row * x_pitch + i);
+        Pack to = load(y + row * pitch + i);
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n) to.node[n] += factor * (real)from.node[n];
+        store(y + row * pitch + i, to);
+    }
+}
+
+// y = M x over all nodes in C order: 32 lanes share a row of the matrix.
+KERNEL poisson_dense(const real* __restrict__ matrix, const real* __restrict__ x, real* __restrict__ y, int nx,
+                     int nodes, index_t matrix_pitch, index_t pitch) {
+    const int node = blockIdx.x * BLOCK_Y + threadIdx.y;
+    if (node >= nodes) return;
+    real sum = 0;
+#pragma unroll UNROLL
+    for (int first = WIDTH * threadIdx.x; first < nodes; first += WIDTH * BLOCK_X) {
+        const Pack weights = load(matrix + matrix_pitch * node + first);
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n) {
+            const int other = first + n;
+            if (other < nodes) sum += weights.node[n] * x[pitch * (other / nx) + other % nx];
+        }
+    }
+    for (int offset = 16; offset > 0; offset /= 2) sum += lane_above(sum, offset);
+    if (threadIdx.x == 0) y[pitch * (node / nx) + node % nx] = sum;
 }

@@ -3,7 +3,7 @@
 ::
 
     /                 title, equation, status, advice, converged (1 or 0), format; ``warning`` if not converged
-    /u                the solution, (ny, nx) or (nz, ny, nx), in the precision of the run
+    /u                the solution, (nx,), (ny, nx) or (nz, ny, nx), in the precision of the run
     /f, /residual, …  the further fields asked for; a vector has its components last
     /x, /y, /z        coordinates of the nodes, the dimension scales of the fields
     /component        the names of a vector's components, its last dimension scale, if there is a vector
@@ -29,8 +29,7 @@ from poisson.errors import OutputError
 from poisson.grid import AXES
 from poisson.output.convergence import log_slope
 from poisson.output.files import cause, check_space, replacing
-from poisson.problem import EQUATION
-from poisson.solution import Performance, Solution
+from poisson.record import FIELD_NOTES, Performance, Record
 from poisson.solvers.status import Status
 
 if TYPE_CHECKING:
@@ -38,16 +37,6 @@ if TYPE_CHECKING:
 
 FORMAT = "poisson result"
 FORMAT_VERSION = 1
-
-FIELD_NOTES = {
-    "u": ("solution u", "U"),
-    "f": ("source f", "U/L2"),
-    "residual": ("residual f - A u, zero where u is given", "U/L2"),
-    "error": ("u - exact", "U"),
-    "gradient": ("gradient of u", "U/L"),
-    "flux": ("flux -a grad u", "U/L"),
-}
-"""What the fields are, and their units in the case's unit of length L and unit of the solution U."""
 
 COMPONENT = "component"
 """The dimension scale of the components of vectors."""
@@ -75,14 +64,14 @@ def check_writable(path: str | Path, bytes_needed: int) -> None:
     check_space(Path(path), bytes_needed)
 
 
-def write(path: str | Path, solution: Solution) -> None:
+def write(path: str | Path, solution: Record) -> None:
     """Write a result; a crash leaves the old file or the new one.
 
     Parameters
     ----------
     path : str or Path
         The file to write or replace.
-    solution : Solution
+    solution : Record
         What to write.
 
     Raises
@@ -97,7 +86,7 @@ def write(path: str | Path, solution: Solution) -> None:
         _write_root(file, solution)
         _write_coordinates(file, solution)
         dimension = solution.problem.grid.dimension
-        for name, values in {"u": solution.u, **solution.fields}.items():
+        for name, values in {"u": solution.host_u, **solution.fields}.items():
             _write_field(file, name, values, dimension)
         _write_convergence(file.create_group("convergence"), solution)
         _write_provenance(file.create_group("provenance"), solution)
@@ -107,14 +96,14 @@ def write(path: str | Path, solution: Solution) -> None:
         file.flush()
 
 
-def write_safely(path: str | Path, solution: Solution) -> Path:
+def write_safely(path: str | Path, solution: Record) -> Path:
     """Write a result; if that fails, save it in the system's temporary folder.
 
     Parameters
     ----------
     path : str or Path
         The file to write or replace.
-    solution : Solution
+    solution : Record
         What to write.
 
     Returns
@@ -176,20 +165,20 @@ def describe(path: str | Path) -> str:
         raise OutputError(f"{path}: the file is damaged ({reason}); solve the case again") from error
 
 
-def _write_root(file: h5py.File, solution: Solution) -> None:
+def _write_root(file: h5py.File, solution: Record) -> None:
     converged = solution.status is Status.CONVERGED
     attributes = file.attrs
     attributes["title"] = _text(solution.problem.title)
-    attributes["equation"] = EQUATION
+    attributes["equation"] = solution.problem.equation
     attributes["status"] = solution.status.value
-    attributes["advice"] = solution.status.advice
+    attributes["advice"] = solution.advice
     attributes["converged"] = int(converged)
     if not converged:
-        attributes["warning"] = f"not converged: {solution.status.advice}"
+        attributes["warning"] = f"not converged: {solution.advice}"
     attributes["format"] = f"{FORMAT} {FORMAT_VERSION}"
 
 
-def _write_coordinates(file: h5py.File, solution: Solution) -> None:
+def _write_coordinates(file: h5py.File, solution: Record) -> None:
     grid = solution.problem.grid
     for axis in range(grid.dimension):
         name = AXES[axis]
@@ -216,7 +205,7 @@ def _write_field(file: h5py.File, name: str, values: NDArray[Any], dimension: in
         dataset.dims[dimension].attach_scale(file[COMPONENT])
 
 
-def _write_convergence(group: h5py.Group, solution: Solution) -> None:
+def _write_convergence(group: h5py.Group, solution: Record) -> None:
     sweeps = np.array([sweep for sweep, _ in solution.history], dtype=np.int64)
     norms = np.array([norm for _, norm in solution.history], dtype=np.float64)
     iteration = group.create_dataset("iteration", data=sweeps)
@@ -234,20 +223,22 @@ def _write_convergence(group: h5py.Group, solution: Solution) -> None:
     )
 
 
-def _write_provenance(group: h5py.Group, solution: Solution) -> None:
+def _write_provenance(group: h5py.Group, solution: Record) -> None:
     attributes = group.attrs
     for name, value in solution.provenance.items():
         attributes[name] = _text(value) if isinstance(value, str) else value
     for part, seconds in solution.times.items():
         attributes[f"seconds_{part}"] = seconds
     attributes["case"] = _text(solution.case_text)
-    attributes["equation"] = EQUATION
+    attributes["equation"] = solution.problem.equation
     attributes["status"] = solution.status.value
-    attributes["advice"] = solution.status.advice
+    attributes["advice"] = solution.advice
     attributes["iterations"] = solution.iterations
     attributes["norm"] = solution.norm
     attributes["residual"] = solution.residual
     attributes["target"] = solution.target
+    if solution.error_bar is not None:
+        attributes["error_bar"] = solution.error_bar
     if solution.error is not None:
         attributes["error_rms"] = solution.error.rms
         attributes["error_max"] = solution.error.max
@@ -256,6 +247,7 @@ def _write_provenance(group: h5py.Group, solution: Solution) -> None:
 def _write_performance(group: h5py.Group, performance: Performance) -> None:
     attributes, operations = group.attrs, performance.operations
     attributes["operations"] = [use.operation for use in operations]
+    attributes["grids"] = [use.grid for use in operations]
     attributes["calls"] = np.array([use.calls for use in operations], dtype=np.int64)
     attributes["seconds"] = np.array([use.seconds for use in operations])
     attributes["bytes"] = np.array([use.bytes for use in operations])
@@ -276,7 +268,7 @@ def _text(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def _save_elsewhere(solution: Solution) -> str:
+def _save_elsewhere(solution: Record) -> str:
     """Write the result to the temporary folder; say where it is, or that it is lost."""
     try:
         # A folder of our own: others can write to the temporary folder, too.
@@ -335,9 +327,12 @@ def _description(file: h5py.File) -> Iterator[tuple[str, str]]:
 def _reached(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What the operations of the loop reached."""
     yield "operations", f"{attributes['yardstick']} {attributes['bandwidth'] / 1e9:.4g} GB/s"
-    parts = zip(*(attributes[name] for name in ("operations", "calls", "seconds", "bytes")), strict=True)
-    for name, calls, seconds, moved in parts:
-        yield f"  {name}", f"{calls} calls, {seconds:.3g} s, {moved / seconds / 1e9:.4g} GB/s"
+    parts = zip(*(attributes[name] for name in ("operations", "grids", "calls", "seconds", "bytes")), strict=True)
+    for name, grid, calls, seconds, moved in parts:
+        yield (
+            f"  {name}",
+            f"{grid}{': ' if grid else ''}{calls} calls, {seconds:.3g} s, {moved / seconds / 1e9:.4g} GB/s",
+        )
 
 
 def _rate(sweeps: NDArray[np.int64], norms: NDArray[np.float64]) -> str:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from numpy.typing import NDArray
 
 from poisson.output.files import replacing
-from poisson.solution import Solution
+from poisson.record import Record
 
 _DATA_SUFFIXES = (".h5", ".hdf5", ".nc")
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -22,7 +22,7 @@ def path_beside(path: str | Path) -> Path:
     return path.with_suffix(".xmf") if path.suffix in _DATA_SUFFIXES else path.with_name(path.name + ".xmf")
 
 
-def write(path: str | Path, solution: Solution) -> Path:
+def write(path: str | Path, solution: Record) -> Path:
     """Write the XDMF file that belongs to the result `path`.
 
     Parameters
@@ -30,7 +30,7 @@ def write(path: str | Path, solution: Solution) -> Path:
     path : str or Path
         The HDF5 file, as written by `poisson.output.hdf5.write`. Its name, without the folder, is what the XDMF file
         refers to, so the two can be moved together.
-    solution : Solution
+    solution : Record
         What is in the HDF5 file.
 
     Returns
@@ -47,7 +47,7 @@ def write(path: str | Path, solution: Solution) -> Path:
     ----------
     XDMF Model and Format, version 3, https://www.xdmf.org/index.php/XDMF_Model_and_Format: uniform grid, topology
     ``3DCoRectMesh``. Dimensions, origin and spacing stand in the order of the array, z y x. A 2D result is one plane at
-    z = 0: readers put a ``2DCoRectMesh`` into the plane of y and z.
+    z = 0, as readers put a ``2DCoRectMesh`` into the plane of y and z, and a 1D result one line at y = z = 0.
     """
     path = Path(path)
     target = path_beside(path)
@@ -56,10 +56,9 @@ def write(path: str | Path, solution: Solution) -> Path:
     return target
 
 
-def _document(data_name: str, solution: Solution) -> ElementTree.Element:
+def _document(data_name: str, solution: Record) -> ElementTree.Element:
     grid = solution.problem.grid
-    flat = grid.dimension == 2
-    shape = _numbers((1, *grid.array_shape) if flat else grid.array_shape)
+    shape = _numbers((*(1,) * (3 - grid.dimension), *grid.array_shape))
     root = ElementTree.Element("Xdmf", Version="3.0")
     domain = ElementTree.SubElement(root, "Domain")
     mesh = ElementTree.SubElement(
@@ -67,11 +66,12 @@ def _document(data_name: str, solution: Solution) -> ElementTree.Element:
     )
     ElementTree.SubElement(mesh, "Topology", TopologyType="3DCoRectMesh", Dimensions=shape)
     geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType="ORIGIN_DXDYDZ")
-    for values, along_z in ((grid.lower, 0.0), (grid.spacing, 1.0)):
-        _data_item(geometry, "3", "8", "XML", _numbers((*values, along_z)[:3][::-1]))
-    fields: dict[str, NDArray[Any]] = {"u": solution.u, **solution.fields}
+    for values, along_others in ((grid.lower, 0.0), (grid.spacing, 1.0)):
+        _data_item(geometry, "3", "8", "XML", _numbers((*values, along_others, along_others)[:3][::-1]))
+    fields: dict[str, NDArray[Any]] = {"u": solution.host_u, **solution.fields}
     for name, field in fields.items():
-        vector = field.ndim > grid.dimension
+        # The gradient of a 1D result has one component: a scalar to readers.
+        vector = field.ndim > grid.dimension and field.shape[-1] > 1
         attribute = ElementTree.SubElement(
             mesh, "Attribute", Name=name, AttributeType="Vector" if vector else "Scalar", Center="Node"
         )

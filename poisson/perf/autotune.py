@@ -181,11 +181,12 @@ class Trials:
         if math.isinf(search.seconds[search.start]):
             raise RuntimeError(f"{kind}: the shape in use, {search.start}, gives wrong values")
         best = search.start
+        dimension, width = self._operator.dimension, 16 // backend.dtype.itemsize
         for _ in range(ROUNDS):
             before = best
-            for _, values in coordinates(kind, self._operator.dimension):
-                width = 16 // backend.dtype.itemsize
-                self._try(search, [s for s in neighbours(best, values, kind, width) if s not in search.seconds])
+            for _, values in coordinates(kind, dimension):
+                near = neighbours(best, values, kind, dimension, width)
+                self._try(search, [shape for shape in near if shape not in search.seconds])
                 best = min(search.seconds, key=lambda shape: search.seconds[shape])
             if best == before:
                 break
@@ -259,7 +260,7 @@ class Trials:
         if kind == "laplacian":
             return lambda: backend.laplacian(operator, u, out)
         if kind == "sweeps":
-            return lambda: backend.sweeps(operator, u, f, out, 1.0, backend.depth(operator))
+            return lambda: backend.sweeps(operator, u, f, out, [1.0] * backend.depth(operator))
         norms = self._norms if kind == "sweep_norm" else None
         return lambda: backend.sweep(operator, u, f, out, 1.0, norms)
 

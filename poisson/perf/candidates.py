@@ -52,10 +52,10 @@ _SWEEPS: dict[int, Coordinates] = {
     ),
     3: (
         ("depth", _each("depth", 2, 3)),
-        ("rows", _each("rows", 3, 4, 5, 6)),
-        ("march", _each("march", 16, 24, 32, 64)),
-        ("strip", _each("strip", *STRIPS)),
-        ("block", _blocks((LANES, 1), (LANES, 2), (LANES, 4))),
+        ("block", _blocks((LANES, 8), (LANES, 10), (LANES, 12), (LANES, 16), (LANES, 20), (LANES, 22))),
+        ("rows", _each("rows", 1, 2)),
+        ("march", _each("march", 16, 32, 64, 128)),
+        ("resident", _each("resident", 1, 2, 3)),
     ),
 }
 
@@ -65,7 +65,7 @@ def coordinates(kind: str, dimension: int) -> Coordinates:
     return _SWEEPS[dimension] if kind == "sweeps" else _STENCIL[dimension]
 
 
-def neighbours(shape: Shape, values: Values, kind: str, width: int) -> Iterator[Shape]:
+def neighbours(shape: Shape, values: Values, kind: str, dimension: int, width: int) -> Iterator[Shape]:
     """The shapes that differ from one in the numbers of one coordinate and that a kernel can have.
 
     Parameters
@@ -76,10 +76,12 @@ def neighbours(shape: Shape, values: Values, kind: str, width: int) -> Iterator[
         The values of the coordinate.
     kind : str
         One of `poisson.backends.shapes.KINDS`.
+    dimension : int
+        That of the grid.
     width : int
         Nodes that 16 bytes hold.
     """
     for numbers in values:
         candidate = replace(shape, **numbers)
-        if candidate != shape and fits(candidate, kind, width):
+        if candidate != shape and fits(candidate, kind, dimension, width):
             yield candidate

@@ -15,7 +15,7 @@ from poisson.backends.ledger import Call
 from poisson.differences import Differences
 from poisson.discretisation import Operator
 from poisson.problem import Problem
-from poisson.transfer import Transfer
+from poisson.transfer import Interpolation, Transfer
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,30 @@ WORK: Mapping[str, Work] = MappingProxyType(
         "fill": Work(1, 0),
         "axpby": Work(3, 3),
         "dot": Work(2, 2),
+        "color_sweep": Work(3, 2, 3),
+        "diagonal_solve": Work(2, 1),
+        "direction": Work(4, 5, 5),
+        "advance": Work(6, 6),
+        "defect": Work(3, 3, 5),
+        "correct": Work(3, 2),
+        "edges": Work(2, 4),
+        "fast_solve": Work(2, 0),
     }
 )
-"""The operations that treat all nodes alike. `cost` adds those between grids, on faces and of derivatives."""
+"""The operations that treat all nodes alike. `cost` adds those between grids, on faces, of derivatives and of dense
+matrices, and what varying coefficients and two types of numbers change. Of a fast solution it is what any would move;
+the arithmetic of transforms has no one count."""
+
+USES_COEFFICIENTS = frozenset(
+    (
+        *("laplacian", "update", "sweep", "sweeps", "residual", "smooth"),
+        *("color_sweep", "diagonal_solve", "direction", "defect"),
+    )
+)
+"""The operations that read the coefficients where they vary."""
+
+HALVES = MappingProxyType({"defect": 1, "correct": 1})
+"""Arrays of float32 among those of an operation."""
 
 NORM_FLOPS = 2
 """What a norm adds for each node to the operation that leaves it: a square and a sum."""
@@ -84,22 +105,56 @@ class Cost:
 def cost(call: Call) -> Cost:
     """What a call of an operation must move and compute."""
     values, flops = _values_and_flops(call)
-    return Cost(float(values) * call.itemsize, float(flops))
+    narrower = HALVES.get(call.name, 0) * call.nodes * (call.itemsize - 4)
+    return Cost(float(values) * call.itemsize - narrower, float(flops))
 
 
 def _values_and_flops(call: Call) -> tuple[int, int]:
     subject = call.subject
     if isinstance(subject, Transfer):
         return _transfer(call.name, subject)
+    if isinstance(subject, Interpolation):
+        return math.prod(subject.source.shape) + call.nodes, 2 * 4**subject.target.dimension * call.nodes
     if isinstance(subject, Differences):
         axes = subject.dimension if call.name == "gradient" else 1
         return (1 + axes) * call.nodes, _difference_flops(subject) * axes * call.nodes
     if isinstance(subject, Operator) and call.name == "boundary_conditions":
         return _faces(subject)
+    if call.name == "dense":
+        return call.nodes**2 + 2 * call.nodes, 2 * call.nodes**2
+    if call.name == "smooth":
+        return _smooth(call)
     work = WORK[call.name]
     dimension = subject.dimension if isinstance(subject, Operator) else 0
     flops = call.count * (work.flops + work.flops_per_axis * dimension) + (NORM_FLOPS if call.norm else 0)
-    return (work.arrays - (not call.source)) * call.nodes, flops * call.nodes
+    arrays = work.arrays + _coefficients(call) - (not call.source) - (not call.start)
+    return arrays * call.nodes, flops * call.nodes
+
+
+def _coefficients(call: Call) -> int:
+    """Arrays of coefficients that a call reads."""
+    subject = call.subject
+    if call.name not in USES_COEFFICIENTS or not isinstance(subject, Operator):
+        return 0
+    return len(subject.edges or ()) + (subject.reaction is not None)
+
+
+def _smooth(call: Call) -> tuple[int, int]:
+    """u, f and the result once each, the arrays of coarser grids, and the arithmetic of all that is done."""
+    assert isinstance(call.subject, Operator)
+    dimension = call.subject.dimension
+    sweep, residual = WORK["sweep"], WORK["residual"]
+    values = (3 - (not call.start) + _coefficients(call)) * call.nodes
+    flops = call.count * (sweep.flops + sweep.flops_per_axis * dimension) * call.nodes
+    if call.norm or call.restriction:
+        flops += (residual.flops + residual.flops_per_axis * dimension + NORM_FLOPS * call.norm) * call.nodes
+    if call.correction:
+        values += math.prod(call.correction.coarse.shape)
+        flops += 2 * 2**dimension * call.nodes
+    if call.restriction:
+        values += math.prod(call.restriction.coarse.shape)
+        flops += 2 * 3**dimension * math.prod(call.restriction.coarse.shape)
+    return values, flops
 
 
 def _faces(operator: Operator) -> tuple[int, int]:
@@ -115,7 +170,7 @@ def _transfer(name: str, transfer: Transfer) -> tuple[int, int]:
     """Weighted sums of 3 fine nodes an axis, or of 2 coarse ones, to which interpolation adds the fine node itself."""
     fine, coarse = math.prod(transfer.fine.shape), math.prod(transfer.coarse.shape)
     dimension = transfer.fine.dimension
-    if name == "restrict":
+    if name in ("restrict", "coarsen_edges"):
         return fine + coarse, 2 * 3**dimension * coarse
     return 2 * fine + coarse, 2 * 2**dimension * fine
 

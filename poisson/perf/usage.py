@@ -10,7 +10,7 @@ from poisson.backends.base import Backend
 from poisson.backends.ledger import Call, Invocation, Ledger
 from poisson.perf.timing import stream_values
 from poisson.perf.traffic import cost
-from poisson.solution import OperationUse, Performance
+from poisson.record import OperationUse, Performance
 
 BUDGET_SECONDS = 0.05
 """About so long the timing of all operations together takes, and the yardstick as long again …"""
@@ -53,17 +53,22 @@ def appraise(backend: Backend, ledger: Ledger, loop_seconds: float) -> Performan
         log.info("the operations were not timed: a few calls of each would take long beside so few sweeps")
         return None
     share = budget / len(counts)
-    uses = [_use(backend, call, count, ledger.samples[call], share) for call, count in counts.items()]
+    # What takes arrays alone has the grid of the other operations on as many nodes.
+    grids = {call.nodes: call.grid for call in counts if call.subject is not None}
+    uses = [
+        _use(backend, call, count, ledger.samples[call], share, grids.get(call.nodes, call.grid))
+        for call, count in counts.items()
+    ]
     uses.sort(key=lambda use: -use.seconds)
     values = max(call.nodes * call.itemsize for call in counts) // 8
     bandwidth, array_bytes = bandwidth_of(backend, values, budget)
     return Performance(tuple(uses), bandwidth, backend.yardstick, array_bytes)
 
 
-def _use(backend: Backend, call: Call, count: int, invocation: Invocation, budget: float) -> OperationUse:
+def _use(backend: Backend, call: Call, count: int, invocation: Invocation, budget: float, grid: str) -> OperationUse:
     seconds = _seconds(backend, invocation, budget)
     needed = cost(call)
-    return OperationUse(call.label, count, count * seconds, count * needed.bytes, count * needed.flops)
+    return OperationUse(call.label, count, count * seconds, count * needed.bytes, count * needed.flops, grid)
 
 
 def bandwidth_of(backend: Backend, values: int, budget: float) -> tuple[float, int]:

@@ -67,7 +67,7 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
         stand_in.sweep(operator, u, f, r, 1.0, result)
     stand_in.sweep(operator, u, None, r, 1.0)
     for result in (None, norms):
-        stand_in.sweeps(operator, u, f, r, 1.0, backend.depth(operator), result)
+        stand_in.sweeps(operator, u, f, r, [1.0] * backend.depth(operator), result)
     for result in (None, norms):
         stand_in.residual(operator, u, f, r, result)
     stand_in.fill(r, 0.5)

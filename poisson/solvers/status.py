@@ -27,7 +27,7 @@ class Status(Enum):
 
 _ADVICE = {
     Status.CONVERGED: "the residual, recomputed in float64, is below the tolerance",
-    Status.MAX_ITERATIONS: "the limit on sweeps was reached first; raise solver.max_iterations or solver.rtol",
+    Status.MAX_ITERATIONS: "the limit on iterations was reached first; raise solver.max_iterations or solver.rtol",
     Status.STAGNATED: "the residual is at its rounding level, above the tolerance; raise solver.rtol, or use float64",
     Status.DIVERGED: "the residual grew or is not finite; check the size of f, c and the boundary data",
     Status.INTERRUPTED: "stopped by the user; u is the last complete iterate",

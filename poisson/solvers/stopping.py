@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from poisson.discretisation import Operator
+from poisson.operator import Operator
 from poisson.solvers.status import Status
 
 WINDOW = 10
@@ -49,6 +49,9 @@ class Stopping:
         Limit on sweeps.
     check_every : int
         Sweeps between two reads of the norm; 0 lets the solver choose.
+    stop : str
+        ``residual``: at these tolerances. ``discretisation``: when the algebraic error is estimated to be below that of
+        the discretisation, which full multigrid can do.
     """
 
     rtol: float = 1e-8
@@ -56,6 +59,7 @@ class Stopping:
     norm: str = "rms"
     max_iterations: int = 200_000
     check_every: int = 0
+    stop: str = "residual"
 
     def __post_init__(self) -> None:
         if self.norm not in ("rms", "max"):
@@ -64,6 +68,8 @@ class Stopping:
             raise ValueError("rtol and atol must be >= 0")
         if self.max_iterations < 1 or self.check_every < 0:
             raise ValueError("max_iterations must be >= 1 and check_every >= 0")
+        if self.stop not in ("residual", "discretisation"):
+            raise ValueError(f"stop = {self.stop!r}; it must be 'residual' or 'discretisation'")
 
     def measure(self, operator: Operator, reduction: tuple[float, float]) -> float:
         """The norm, from the sum of squares and the maximum that a backend gives.
@@ -95,11 +101,14 @@ class Monitor:
         The larger of the first residual norm and the norm of the source: growth is measured from it.
     rounding_level : callable
         Gives the norm at which rounding stops all progress; asked only when there has been none.
+    growth : float
+        A residual that has grown by this factor diverges.
     """
 
     target: float
     first: float
     rounding_level: Callable[[], float]
+    growth: float = GROWTH
     history: list[tuple[int, float]] = field(default_factory=list)
     _best: float = math.inf
     _reads_since_best: int = 0
@@ -109,7 +118,7 @@ class Monitor:
         if not self.history or iteration > self.history[-1][0]:
             self.history.append((iteration, norm))
         # A norm of f that is infinite makes the target infinite too.
-        if not math.isfinite(norm) or norm > GROWTH * self.first:
+        if not math.isfinite(norm) or norm > self.growth * self.first:
             return Status.DIVERGED
         if norm <= self.target:
             return Status.CONVERGED
@@ -141,6 +150,8 @@ class SolveResult:
         The residual norm that counts as converged, in U/L².
     history : tuple of (int, float)
         The residual norm, in U/L², of the iterate after so many sweeps, at each read; an iterate stands there once.
+    error : float, optional
+        With ``stop = "discretisation"``, the estimate of the largest error of u against the exact solution, in U.
     """
 
     status: Status
@@ -149,3 +160,4 @@ class SolveResult:
     work: Any
     target: float
     history: tuple[tuple[int, float], ...]
+    error: float | None = None

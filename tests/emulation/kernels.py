@@ -63,8 +63,8 @@ class EmulatedModule:
         self._memory = memory
         self._schedule = schedule
 
-    def get_function(self, name: str) -> EmulatedKernel:
-        """The kernel `name`.
+    def get_function(self, name: str, shared_bytes: int = 0) -> EmulatedKernel:
+        """The kernel `name`. Shared memory of a size given at launch is an array of that size here.
 
         Raises
         ------

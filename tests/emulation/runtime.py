@@ -60,6 +60,7 @@ class EmulatedRuntime:
     name = "emulated GPU"
     architecture = "emulated"
     driver = "none"
+    shared_bytes = 1 << 16
 
     def __init__(self, order: Order = Order.FORWARD, seed: int = 0, cache: Path | None = None) -> None:
         self.order = order
@@ -116,6 +117,14 @@ class EmulatedRuntime:
     def in_order(self) -> AbstractContextManager[None]:
         """NumPy and the emulated kernels run in order by themselves."""
         return nullcontext()
+
+    def fourier(self, lines: NDArray[Any]) -> Callable[[], None]:
+        """In place, in the precision of the lines."""
+
+        def transform() -> None:
+            lines[...] = np.fft.fft(lines, axis=-1)
+
+        return transform
 
     def copy(self, source: NDArray[Any], target: NDArray[Any]) -> None:
         """Copy between device arrays."""

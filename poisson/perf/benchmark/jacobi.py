@@ -19,7 +19,7 @@ from poisson.perf.benchmark.structured import StructuredMapping
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth, in_a_row, measure
 from poisson.perf.traffic import cost
-from poisson.solvers.jacobi import jacobi
+from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.stopping import SolveResult, Stopping
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _loop(
         until = Stopping(rtol=0.0, max_iterations=limit, check_every=stopping.check_every)
         backend.synchronize()
         start = time.perf_counter()
-        result = jacobi(on, operator, u, f, omega=1.0, loop=loop, stopping=until)
+        result = Jacobi(on, operator, 1.0, loop).solve(u, f, stopping=until)
         backend.synchronize()
         return time.perf_counter() - start, result
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.openmp import STRUCTURED_FUNCTIONS, SUFFIXES, load_library, operator_structure
+from poisson.backends.openmp_library import STRUCTURED_FUNCTIONS, SUFFIXES, load_library, operator_structure
 from poisson.discretisation import Operator
 
 

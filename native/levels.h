@@ -1,0 +1,183 @@
+// Groups of rows of one level of a smoothing pass: a Jacobi sweep or the residual, at the nodes of a tile.
+#ifndef POISSON_LEVELS_H
+#define POISSON_LEVELS_H
+
+#include "blocked.h"
+
+// An axis whose nodes beyond a wrap face are images of those inside; a mirror face needs none, because both neighbours
+// of a node on it are the inner one.
+struct Reach {
+    int64_t nodes;
+    int32_t lower, upper;
+
+    bool wraps() const { return lower == WRAP; }
+    bool fixed(int64_t index) const { return (index == 0 && lower == FIXED) || (index == nodes - 1 && upper == FIXED); }
+    // The node that an index is the image of.
+    int64_t node(int64_t index) const {
+        if (0 <= index && index < nodes) return index;
+        return index - round_down(index, nodes);
+    }
+    int64_t before(int64_t index) const { return wraps() || index > 0 ? index - 1 : 1; }
+    int64_t behind(int64_t index) const { return wraps() || index < nodes - 1 ? index + 1 : nodes - 2; }
+    // Whether the indices [start, stop) and their neighbours are neither fixed nor on a mirror face.
+    bool inner(Span span) const { return wraps() || (span.start > 0 && span.stop < nodes); }
+    // A range with the `margin` nodes on each side, as far as there are any.
+    Span around(Span inner, int64_t margin) const {
+        if (wraps()) return {inner.start - margin, inner.stop + margin};
+        return {std::max<int64_t>(inner.start - margin, 0), std::min(inner.stop + margin, nodes)};
+    }
+    // Where an index beyond a mirror face is seen.
+    int64_t seen(int64_t index) const {
+        if (wraps()) return index;
+        return index < 0 ? -index : index < nodes ? index : 2 * (nodes - 1) - index;
+    }
+};
+
+// The whole lines of columns that a level computes: `width` columns from `start` on. Those in [own, end) are the tile's
+// own. `low` and `high` are the fixed columns, NOWHERE if there are none; `nodes` is where the row ends. If it is
+// `closed` at its ends, `left` and `right` are the columns that the first and the last node have for neighbours.
+struct Stretch {
+    static constexpr int64_t NOWHERE = int64_t{1} << 40;
+    int64_t start, width, own, end, low, high, nodes, left, right;
+
+    bool begins() const { return start == 0; }
+    bool ends() const { return start + width >= nodes; }
+};
+
+// G rows of a level along the slowest axis, all counted from column `start`: centre[g] and centre[g + 2] are the
+// neighbours of centre[g + 1] there, lower[g] and upper[g] those along the middle axis.
+template <int64_t G, class T>
+struct Bundle {
+    const T *centre[G + 2], *lower[G], *upper[G], *f[G];
+    T *kept[G], *out[G];
+};
+
+// What a level does: the relaxed values or the residual; whether they stay in the ring, and go to memory; whether the
+// norms are wanted.
+template <bool RESIDUAL_, bool KEPT_, bool OUT_, bool NORM_>
+struct Task {
+    static constexpr bool RESIDUAL = RESIDUAL_, KEPT = KEPT_, OUT = OUT_, NORM = NORM_;
+};
+
+template <class T>
+inline void put_line(T* to, Line<T> line, bool stream) {
+    if (stream)
+        store_streaming(to, line);
+    else
+        store(to, line);
+}
+
+// The larger of what is there and the size of a value, lane by lane.
+template <class T>
+inline Line<T> larger_size(Line<T> largest, Line<T> value) {
+#ifdef __AVX512F__
+    if constexpr (sizeof(T) == 4)
+        return Line<T>(_mm512_maskz_max_ps(0xffff, _mm512_abs_ps(__m512(value)), __m512(largest)));
+    else
+        return Line<T>(_mm512_maskz_max_pd(0xff, _mm512_abs_pd(__m512d(value)), __m512d(largest)));
+#else
+    const Line<T> size = value < T(0) ? -value : value;
+    return size > largest ? size : largest;
+#endif
+}
+
+// Sum of squares in float64, maximum in the type of the values.
+template <class T>
+struct LineNorms {
+    Pack<double> sum = {};
+    Line<T> largest = {};
+
+    void add(Line<T> r) {
+        Pack<T> part[WIDE<T> / LANES];
+        static_assert(sizeof part == sizeof r);
+        std::memcpy(part, &r, sizeof r);
+        for (const Pack<T>& pack : part) {
+            const Pack<double> x = __builtin_convertvector(pack, Pack<double>);
+            sum += x * x;
+        }
+        largest = larger_size<T>(largest, r);
+    }
+    void join(double& total, double& maximum) const {
+        for (int64_t lane = 0; lane < LANES; ++lane) total += sum[lane];
+        for (int64_t lane = 0; lane < WIDE<T>; ++lane) maximum = largest[lane] > maximum ? largest[lane] : maximum;
+    }
+};
+
+// One level of a bundle; `ahead` are two rows of memory that will be read soon. A line before the rows and one behind
+// them are read too. On its own the function gets a loop without spills.
+template <int DIMENSION, class K, int64_t G, class T>
+__attribute__((noinline)) void visit_bundle(const Local<T>& a, const Bundle<G, T>& rows, T scale,
+                                            const Stretch& columns, bool stream, const T* const* ahead,
+                                            LineNorms<T>& norms) {
+    constexpr int64_t W = WIDE<T>;
+    const Line<T> weight_x = spread<W>(a.weight_x), weight_y = spread<W>(a.weight_y), c = spread<W>(a.c),
+                  factor = spread<W>(scale);
+    [[maybe_unused]] const Line<T> weight_z = spread<W>(a.weight_z);
+    // A sweep weighs the node and the sums of its neighbours: half of the additions that the residual takes, whose
+    // differences keep its rounding error relative to what changes from node to node.
+    const T diagonal = 2 * (a.weight_x + a.weight_y + (DIMENSION == 3 ? a.weight_z : T(0))) + a.c;
+    const Line<T> stay = spread<W>(T(1) - scale * diagonal), share_x = factor * weight_x, share_y = factor * weight_y;
+    [[maybe_unused]] const Line<T> share_z = factor * weight_z;
+    const T *first_ahead = ahead[0], *second_ahead = ahead[1];
+    const bool begins = columns.begins(), ends = columns.ends();
+    const int64_t own = columns.own - columns.start, end = columns.end - columns.start;
+    Line<T> before[G], here[G];
+    const Line<T> lane = lane_numbers<T, W>();
+    LineNorms<T> sums = norms;
+    for (int64_t g = 0; g < G; ++g) {
+        const T* row = rows.centre[g + 1];
+        before[g] = begins ? spread<W>(row[columns.left]) : load<W>(row - W);
+        here[g] = load<W>(row);
+    }
+    const auto step = [&](int64_t i, auto at_an_end) __attribute__((always_inline)) {
+        __builtin_prefetch(first_ahead + i);
+        __builtin_prefetch(second_ahead + i);
+        const Line<T> first = load<W>(rows.centre[0] + i), last = load<W>(rows.centre[G + 1] + i);
+        Line<T> below = first;
+#pragma GCC unroll 4
+        for (int64_t g = 0; g < G; ++g) {
+            const T* row = rows.centre[g + 1];
+            const Line<T> centre = here[g], above = g + 1 < G ? here[g + 1] : last, behind = load<W>(row + i + W);
+            Line<T> left, right = right_of(row + i, centre, behind);
+            if constexpr (at_an_end) {
+                left = load<W>(row + i - 1);
+                if (begins && i == 0) left = lane == T(0) ? before[g] : left;
+                const T last_lane = T(columns.nodes - 1 - columns.start - i);
+                if (ends) right = lane == last_lane ? spread<W>(row[columns.right - columns.start]) : right;
+            } else {
+                left = left_of(row + i, before[g], centre);
+            }
+            const Line<T> f = load<W>(rows.f[g] + i);
+            Line<T> value, lower = below, upper = above;
+            if constexpr (DIMENSION == 3) lower = load<W>(rows.lower[g] + i), upper = load<W>(rows.upper[g] + i);
+            if constexpr (!K::RESIDUAL) {
+                value = factor * f + stay * centre + share_x * (left + right) + share_y * (lower + upper);
+                if constexpr (DIMENSION == 3) value += share_z * (below + above);
+            } else if constexpr (DIMENSION == 2) {
+                value = f - apply_operator(centre, left, right, lower, upper, weight_x, weight_y, c);
+            } else {
+                value = f - apply_operator(centre, left, right, lower, upper, below, above, weight_x, weight_y,
+                                           weight_z, c);
+            }
+            if constexpr (at_an_end) {
+                const int64_t place = columns.start + i;
+                const auto free = (lane > T(columns.low - place)) & (lane < T(columns.high - place));
+                const auto inside = lane < T(columns.nodes - place);
+                value = free ? value : K::RESIDUAL ? Line<T>{} : centre;
+                value = inside ? value : Line<T>{};
+            }
+            if (K::KEPT) store(rows.kept[g] + i, value);
+            if (K::OUT && own <= i && i < end) put_line(rows.out[g] + i, value, stream);
+            if (K::NORM && own <= i && i < end) sums.add(value);
+            below = centre;
+            before[g] = centre;
+            here[g] = behind;
+        }
+    };
+    step(0, std::true_type());
+    for (int64_t i = W; i < columns.width - W; i += W) step(i, std::false_type());
+    if (columns.width > W) step(columns.width - W, std::true_type());
+    norms = sums;
+}
+
+#endif

@@ -1,0 +1,93 @@
+"""The operations of the gpu backend between grids and on the coefficients of links, and the product with a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array
+from poisson.backends.gpu_launch import Launcher, blocks_for, sizes
+from poisson.backends.shapes import DENSE_SHAPE, VECTOR_SHAPE
+from poisson.discretisation import Operator
+from poisson.transfer import Interpolation, Transfer
+
+Tables = tuple[tuple[NDArray[np.int32], NDArray[np.float64]], ...]
+"""Indices and weights of each axis, by which the nodes of one grid gather from those of another."""
+
+
+class TransferOperations(Launcher):
+    """Launches of the kernels in transfer.hip and grids.hip, and of the product with a matrix in vectors.hip."""
+
+    def restrict(self, transfer: Transfer, fine: Array, coarse: Array) -> None:
+        arguments = self._gathering(
+            "restrict",
+            (transfer.fine, fine),
+            (transfer.coarse, coarse),
+            lambda: tuple((axis.restrict_index, axis.restrict_weight) for axis in transfer.axes),
+        )
+        self._over_nodes("transfer", "restrict", transfer.coarse, arguments)
+
+    def prolong_add(self, transfer: Transfer, coarse: Array, fine: Array) -> None:
+        arguments = self._gathering(
+            "prolong",
+            (transfer.coarse, coarse),
+            (transfer.fine, fine),
+            lambda: tuple((axis.prolong_index, axis.prolong_weight) for axis in transfer.axes),
+        )
+        self._over_nodes("transfer", "prolong_add", transfer.fine, arguments)
+
+    def interpolate(self, interpolation: Interpolation, source: Array, out: Array) -> None:
+        target = interpolation.target
+        arguments = self._gathering(
+            "interpolate", (interpolation.source, source), (target, out), lambda: interpolation.axes
+        )
+        shape = self.shapes.of("interpolate", target)
+        defines = (f"-DEVERYWHERE={interpolation.everywhere:d}",)
+        self._launch("grids", "interpolate", shape, target, self._march_grid(target, shape), arguments, defines)
+
+    def edges(self, operator: Operator, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+        grid, (_, rows, pitch) = self._row_grid(a)
+        arguments = (a, out, *sizes(operator), rows, pitch)
+        defines = (f"-DALONG={axis}", f"-DHARMONIC={harmonic:d}")
+        self._launch("grids", "edges", VECTOR_SHAPE, operator, grid, arguments, defines)
+
+    def coarsen_edges(self, transfer: Transfer, axis: int, fine: Array, coarse: Array) -> None:
+        def tables() -> Tables:
+            return tuple(
+                (table.series_index, table.series_weight) if along == axis else (table.mean_index, table.mean_weight)
+                for along, table in enumerate(transfer.axes)
+            )
+
+        arguments = self._gathering(f"edges {axis}", (transfer.fine, fine), (transfer.coarse, coarse), tables)
+        self._over_nodes("grids", "coarsen_edges", transfer.coarse, arguments, (f"-DALONG={axis}",))
+
+    def dense(self, matrix: Array, x: Array, y: Array) -> None:
+        nx, nodes = x.shape[-1], x.size
+        grid = (blocks_for(nodes, DENSE_SHAPE.block_y), 1, 1)
+        arguments = (matrix, x, y, np.int32(nx), np.int32(nodes), self._pitch(matrix), self._pitch(x))
+        self._launch("vectors", "dense", DENSE_SHAPE, None, grid, arguments)
+
+    def _gathering(
+        self, name: str, source: tuple[Operator, Array], target: tuple[Operator, Array], tables: Callable[[], Tables]
+    ) -> tuple[Any, ...]:
+        """The arguments of a kernel with which the nodes of one grid gather from those of another by tables."""
+        (from_grid, values), (to_grid, out) = source, target
+        key = (name, from_grid.shape, to_grid.shape, from_grid.rules)
+        if key not in self._tables:
+            axes = tables()
+            # In 2D kernels have tables along z too, and do not look at them.
+            self._tables[key] = tuple(self._table(part) for axis in (*axes, axes[-1])[:3] for part in axis)
+        layout = (sizes(from_grid)[1], self._pitch(values), *sizes(to_grid), self._pitch(out))
+        return (values, out, *layout, *self._tables[key])
+
+    def _over_nodes(
+        self, source: str, name: str, operator: Operator, arguments: tuple[Any, ...], defines: tuple[str, ...] = ()
+    ) -> None:
+        """Launch a kernel with one thread for each node."""
+        shape = VECTOR_SHAPE
+        nx, ny, nz = (int(n) for n in sizes(operator))
+        grid = (blocks_for(nx, shape.block_x), blocks_for(ny, shape.block_y), nz)
+        self._launch(source, name, shape, operator, grid, arguments, defines)

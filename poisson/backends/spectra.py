@@ -1,0 +1,150 @@
+"""The spectrum of the operator along each axis, for direct solution by fast transforms.
+
+Where a and c are constant, A is a sum of second differences along the axes, and each of them is diagonal in sines,
+cosines, quarter-wave sines or cosines, or complex exponentials, by the rules of its two faces (G. Strang, "The discrete
+cosine transform", SIAM Review 41, 1999; P. N. Swarztrauber, "The methods of cyclic reduction, Fourier analysis and the
+FACR algorithm for the discrete solution of Poisson's equation on a rectangle", SIAM Review 19, 1977). The eigenvalues
+are those of the differences, so the result solves the same equations as any other method.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.boundary import Rule
+from poisson.operator import Operator
+
+RADICES = (8, 5, 4, 3, 2)
+"""The factors of a length that our own transforms have."""
+
+
+def require_constant(operator: Operator) -> None:
+    """Refuse an operator that no transform makes diagonal.
+
+    Raises
+    ------
+    ValueError
+        If its coefficients vary.
+    """
+    if operator.varies:
+        raise ValueError("fast transforms need constant coefficients")
+
+
+def free(operator: Operator, axis: int) -> slice:
+    """The nodes along an axis that its faces do not fix."""
+    lower, upper = operator.axis_rules(axis)
+    return slice(int(lower is Rule.FIXED), operator.shape[axis] - int(upper is Rule.FIXED))
+
+
+def free_nodes(operator: Operator) -> tuple[slice, ...]:
+    """The index of the nodes of an array that are not fixed."""
+    return tuple(free(operator, axis) for axis in reversed(range(operator.dimension)))
+
+
+def eigenvalues(operator: Operator, axis: int) -> NDArray[np.float64]:
+    """The eigenvalues 4 a/h² sin² θ of the second difference along an axis, in ascending order of the modes, in 1/L².
+
+    A periodic axis of n nodes has the modes 0 … n − 1, of which k and n − k have the same eigenvalue; other axes have
+    as many modes as nodes that are not fixed.
+    """
+    nodes, rules = operator.shape[axis], operator.axis_rules(axis)
+    if rules[0] is Rule.WRAP:
+        mode = np.arange(nodes)
+        angles = math.pi * np.minimum(mode, nodes - mode) / nodes
+    else:
+        inner = free(operator, axis)
+        lowest = rules.count(Rule.FIXED) / 2
+        angles = math.pi * (np.arange(inner.stop - inner.start) + lowest) / (2 * (nodes - 1))
+    values: NDArray[np.float64] = 4.0 * operator.weights[axis] * np.sin(angles) ** 2
+    return values
+
+
+class Kind(IntEnum):
+    """The transforms, with their numbers in kernels/transform.hip and native/transform.cpp."""
+
+    SINE = 0
+    COSINE = 1
+    QUARTER = 2
+    FOURIER = 3
+
+
+@dataclass(frozen=True)
+class Line:
+    """The lines of an array along one axis, as our own transforms see them.
+
+    Parameters
+    ----------
+    operator : Operator
+        The operator on the array.
+    axis : int
+        The axis; 0 is x.
+    """
+
+    operator: Operator
+    axis: int
+
+    @property
+    def kind(self) -> Kind:
+        rules = self.operator.axis_rules(self.axis)
+        if rules[0] is Rule.WRAP:
+            return Kind.FOURIER
+        return (Kind.COSINE, Kind.QUARTER, Kind.SINE)[rules.count(Rule.FIXED)]
+
+    @property
+    def reversed(self) -> bool:
+        """Whether the first position is the last node: quarter waves have a mirror below and a fixed node above."""
+        return self.operator.axis_rules(self.axis) == (Rule.FIXED, Rule.MIRROR)
+
+    @property
+    def length(self) -> int:
+        """Intervals: values of the complex transform."""
+        return self.operator.shape[self.axis] - (self.kind is not Kind.FOURIER)
+
+    @cached_property
+    def factors(self) -> tuple[int, ...]:
+        """The length as a product of `RADICES`; empty if it is none. Of powers of two only 2 has a factor of two."""
+        found, left = [], self.length
+        for radix in RADICES:
+            while left % radix == 0 and not (radix == 8 and left % 32 == 16):
+                found.append(radix)
+                left //= radix
+        return tuple(found) if left == 1 else ()
+
+    @property
+    def gain(self) -> float:
+        """What the way to the modes and back multiplies by."""
+        return self.length / (2.0 if self.kind in (Kind.SINE, Kind.COSINE) else 1.0)
+
+    def turns(self) -> NDArray[np.complex128]:
+        """The factors before and after the complex transform."""
+        return _unit_circle(np.arange(self.length) / ((4 if self.kind is Kind.QUARTER else 2) * self.length))
+
+    def roots(self) -> NDArray[np.complex128]:
+        """The factors within the complex transform."""
+        return _unit_circle(np.arange(self.length) / self.length)
+
+    def spectrum(self) -> NDArray[np.float64]:
+        """The eigenvalues at the nodes where our own transforms leave the modes; zero at fixed nodes."""
+        values = eigenvalues(self.operator, self.axis)
+        if self.kind is Kind.QUARTER:
+            position = np.arange(self.length)
+            values = values[np.where(2 * position < self.length, 2 * position, 2 * (self.length - position) - 1)]
+        spectrum = np.zeros(self.operator.shape[self.axis])
+        spectrum[free(self.operator, self.axis)] = values[::-1] if self.reversed else values
+        return spectrum
+
+
+def _unit_circle(turn: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """exp(−2πi turn), exact where it is real or imaginary; 0 <= turn < 1."""
+    # Within an eighth of a turn the functions lose nothing to the reduction of their argument.
+    quadrant = np.rint(4.0 * turn)
+    angle = 2.0 * math.pi * (turn - quadrant / 4.0)
+    whole = np.array([1, -1j, -1, 1j, 1])[quadrant.astype(int)]
+    circle: NDArray[np.complex128] = (np.cos(angle) - 1j * np.sin(angle)) * whole
+    return circle

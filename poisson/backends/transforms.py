@@ -1,0 +1,156 @@
+"""Direct solution by fast transforms on the host; `poisson.backends.spectra` has the mathematics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.spectra import eigenvalues, free_nodes, require_constant
+from poisson.boundary import Rule
+from poisson.grid import slabs
+from poisson.operator import Operator
+
+SolveModes = Callable[[NDArray[Any], NDArray[Any]], None]
+"""From the modes of f to those of u."""
+
+
+class AxisTransform(Protocol):
+    """The transform of an array along one axis, in place: at the nodes that are not fixed, to as many modes."""
+
+    axis: int
+    spectrum: NDArray[np.float64]
+    """The eigenvalues of the modes."""
+
+    def forward(self, array: NDArray[Any]) -> None:
+        """To the modes."""
+
+    def backward(self, array: NDArray[Any]) -> None:
+        """Back to the nodes."""
+
+
+def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
+    """Add to f what the fixed nodes of u contribute to the equations of their neighbours."""
+    inner = free_nodes(operator)
+    for face, rule in enumerate(operator.rules):
+        if rule is not Rule.FIXED:
+            continue
+        axis, upper = divmod(face, 2)
+        place = operator.dimension - 1 - axis
+        node, neighbour = (-1, inner[place].stop - 1) if upper else (0, 1)
+        source: list[slice | int] = list(inner)
+        target: list[slice | int] = list(inner)
+        source[place], target[place] = node, neighbour
+        f[tuple(target)] += f.dtype.type(operator.weights[axis]) * u[tuple(source)]
+
+
+class ScipyTransform:
+    """An `AxisTransform` by scipy.
+
+    Parameters
+    ----------
+    operator : Operator
+        The operator on the arrays.
+    axis : int
+        The axis; 0 is x.
+    workers : int
+        Threads.
+    """
+
+    def __init__(self, operator: Operator, axis: int, workers: int) -> None:
+        from scipy import fft, fftpack
+
+        rules = operator.axis_rules(axis)
+        self.axis = axis
+        self.spectrum = eigenvalues(operator, axis)
+        self._inner = free_nodes(operator)
+        self._place = operator.dimension - 1 - axis
+        self._workers = partial(fft.set_workers, workers)
+        self._ways: tuple[Callable[..., NDArray[Any]], Callable[..., NDArray[Any]]]
+        if rules[0] is Rule.WRAP:
+            # Real arrays of the same shape, in which sines and cosines alternate.
+            self._ways = fftpack.rfft, fftpack.irfft
+            self.spectrum = self.spectrum[(np.arange(self.spectrum.size) + 1) // 2]
+        else:
+            kind = 3 if rules.count(Rule.FIXED) == 1 else 1
+            pair = (fft.dst, fft.idst) if rules[0] is Rule.FIXED else (fft.dct, fft.idct)
+            self._ways = partial(pair[0], type=kind), partial(pair[1], type=kind)
+
+    def forward(self, array: NDArray[Any]) -> None:
+        self._apply(self._ways[0], array)
+
+    def backward(self, array: NDArray[Any]) -> None:
+        self._apply(self._ways[1], array)
+
+    def _apply(self, way: Callable[..., NDArray[Any]], array: NDArray[Any]) -> None:
+        values = array[self._inner]
+        with self._workers():
+            transformed = way(values, axis=self._place, overwrite_x=True)
+        if transformed is not values:
+            values[...] = transformed
+
+
+class HostTransforms:
+    """A `FastSolver` on NumPy arrays, in place.
+
+    Parameters
+    ----------
+    operator : Operator
+        With constant coefficients.
+    transforms : sequence of AxisTransform
+        Along the axes that are transformed.
+    solve_modes : callable
+        Solves for the modes of those axes, from all nodes of f to those of u that are not fixed.
+
+    Raises
+    ------
+    ValueError
+        If the coefficients vary.
+    """
+
+    def __init__(self, operator: Operator, transforms: Sequence[AxisTransform], solve_modes: SolveModes) -> None:
+        require_constant(operator)
+        self._operator = operator
+        self._transforms = transforms
+        self._solve_modes = solve_modes
+
+    def solve(self, f: NDArray[Any], u: NDArray[Any]) -> None:
+        """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
+        if not self._operator.unknowns:
+            return
+        take_boundary(self._operator, f, u)
+        for transform in self._transforms:
+            transform.forward(f)
+        self._solve_modes(f, u)
+        for transform in reversed(self._transforms):
+            transform.backward(u)
+
+
+def by_scipy(operator: Operator, workers: int) -> HostTransforms:
+    """A solver with scipy's transforms along every axis."""
+    axes = transformed_axes(operator)
+    transforms = [ScipyTransform(operator, axis, workers) for axis in axes]
+    return HostTransforms(operator, transforms, partial(divide, operator, transforms))
+
+
+def transformed_axes(operator: Operator) -> list[int]:
+    """The axes along which there are modes; none where all nodes are fixed."""
+    return [axis for axis in range(operator.dimension) if operator.weights[axis]] if operator.unknowns else []
+
+
+def divide(operator: Operator, transforms: Sequence[AxisTransform], f: NDArray[Any], u: NDArray[Any]) -> None:
+    """u = f / eigenvalues at the nodes that are not fixed, and zero where the eigenvalue is."""
+    inner = free_nodes(operator)
+    modes, out = f[inner], u[inner]
+    for start, stop in slabs(modes.shape):
+        total = np.full((1,) * modes.ndim, operator.c)
+        for transform in transforms:
+            slowest = transform.axis == modes.ndim - 1
+            values = transform.spectrum[start:stop] if slowest else transform.spectrum
+            total = total + values.reshape((-1,) + (1,) * transform.axis)
+        total[total == 0.0] = math.inf
+        out[start:stop] = modes[start:stop] / total

@@ -1,0 +1,199 @@
+// The operator A u = -div(a grad u) + c u on nodes, as kernels see it: weights, coefficients that vary, neighbours.
+//
+// Options: EDGES (1: a varies; the coefficients of the links along each axis are arrays, as Coefficients.a in
+// poisson/discretisation.py), REACTION (1: c varies; it is an array). A kernel takes only the arrays that there are.
+
+#ifndef EDGES
+#define EDGES 0
+#endif
+#ifndef REACTION
+#define REACTION 0
+#endif
+#define VARIES (EDGES || REACTION)
+
+#define EACH_EDGES_2(prefix) , prefix edges_x, prefix edges_y
+#define EACH_EDGES_3(prefix) EACH_EDGES_2(prefix), prefix edges_z
+#if !EDGES
+#define EACH_EDGES(prefix)
+#elif DIMENSION == 2
+#define EACH_EDGES(prefix) EACH_EDGES_2(prefix)
+#else
+#define EACH_EDGES(prefix) EACH_EDGES_3(prefix)
+#endif
+#if REACTION
+#define EACH_REACTION(prefix) , prefix reaction
+#else
+#define EACH_REACTION(prefix)
+#endif
+
+#define COEFFICIENT_PARAMETERS EACH_EDGES(const real* __restrict__) EACH_REACTION(const real* __restrict__)
+
+// The parameters of a kernel that make up an operator, and the operator of them.
+#define OPERATOR_PARAMETERS \
+    int nx, int ny, int nz, index_t pitch, real weight_x, real weight_y, real weight_z, real c COEFFICIENT_PARAMETERS
+#define OPERATOR \
+    Operator { nx, ny, nz, pitch, weight_x, weight_y, weight_z, c EACH_EDGES() EACH_REACTION() }
+
+struct Operator {
+    int nx, ny, nz;
+    index_t pitch;
+    real weight_x, weight_y, weight_z, c;
+#if EDGES
+    const real* edges_x;
+    const real* edges_y;
+#if DIMENSION == 3
+    const real* edges_z;
+#endif
+#endif
+#if REACTION
+    const real* reaction;
+#endif
+};
+
+// Where a pack of nodes is: its place in an array, and the indices of its first node. k is 0 in 2D.
+struct Place {
+    index_t offset;
+    int i, j, k;
+};
+
+// The neighbour of node 0 across a lower face, and of node n - 1 across an upper one. At a FIXED face the value is not
+// used; the index only has to lie in the array.
+__device__ __forceinline__ int below(int i, int n, int rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 1; }
+__device__ __forceinline__ int above(int i, int n, int rule) { return i < n - 1 ? i + 1 : rule == WRAP ? 0 : n - 2; }
+
+// The links to those neighbours, which are counted by the node at their lower end: across a MIRROR face it is the inner
+// one.
+__device__ __forceinline__ int link_below(int i, int n, int rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 0; }
+__device__ __forceinline__ int link_above(int i, int n, int rule) { return i < n - 1 || rule == WRAP ? i : n - 2; }
+
+__device__ __forceinline__ bool is_fixed(int i, int n, int lower, int upper) {
+    return (lower == FIXED && i == 0) || (upper == FIXED && i == n - 1);
+}
+
+// What varies at the nodes of a pack: the coefficients of their links, and c. x.node[n] is above the node n.
+struct Links {
+#if EDGES
+    real x_below;
+    Pack x, y_below, y_above;
+#if DIMENSION == 3
+    Pack z_below, z_above;
+#endif
+#endif
+#if REACTION
+    Pack c;
+#endif
+};
+
+// The links below along the slowest axis.
+__device__ __forceinline__ void load_lowest(const Operator& a, const Place& at, Links& links) {
+#if EDGES && DIMENSION == 2
+    links.y_below = load(a.edges_y + at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j));
+#elif EDGES
+    links.z_below = load(a.edges_z + at.offset + a.pitch * a.ny * (link_below(at.k, a.nz, RULE_ZL) - at.k));
+#endif
+}
+
+// All others.
+__device__ __forceinline__ void load_others(const Operator& a, const Place& at, Links& links) {
+#if EDGES
+    links.x_below = a.edges_x[at.offset + (link_below(at.i, a.nx, RULE_XL) - at.i)];
+    links.x = load(a.edges_x + at.offset);
+    links.y_above = load(a.edges_y + at.offset + a.pitch * (link_above(at.j, a.ny, RULE_YU) - at.j));
+#if DIMENSION == 3
+    links.y_below = load(a.edges_y + at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j));
+    links.z_above = load(a.edges_z + at.offset + a.pitch * a.ny * (link_above(at.k, a.nz, RULE_ZU) - at.k));
+#endif
+#endif
+#if REACTION
+    links.c = load(a.reaction + at.offset);
+#endif
+}
+
+// What varies at one node, which counts as the first of a pack: it need not lie where a pack begins.
+__device__ __forceinline__ void load_lone(const Operator& a, const Place& at, Links& links) {
+#if EDGES
+    const index_t plane = a.pitch * a.ny;
+    links.x_below = a.edges_x[at.offset + (link_below(at.i, a.nx, RULE_XL) - at.i)];
+    links.x.node[0] = a.edges_x[at.offset + (link_above(at.i, a.nx, RULE_XU) - at.i)];
+    links.y_below.node[0] = a.edges_y[at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j)];
+    links.y_above.node[0] = a.edges_y[at.offset + a.pitch * (link_above(at.j, a.ny, RULE_YU) - at.j)];
+#if DIMENSION == 3
+    links.z_below.node[0] = a.edges_z[at.offset + plane * (link_below(at.k, a.nz, RULE_ZL) - at.k)];
+    links.z_above.node[0] = a.edges_z[at.offset + plane * (link_above(at.k, a.nz, RULE_ZU) - at.k)];
+#endif
+#endif
+#if REACTION
+    links.c.node[0] = a.reaction[at.offset];
+#endif
+}
+
+// What is above a place is below the next one along the slowest axis.
+__device__ __forceinline__ void step_up(Links& links) {
+#if EDGES && DIMENSION == 2
+    links.y_below = links.y_above;
+#elif EDGES
+    links.z_below = links.z_above;
+#endif
+}
+
+#if EDGES
+// The links below and above the node n of a pack along x.
+__device__ __forceinline__ real x_link_below(const Links& links, int n) {
+    return n == 0 ? links.x_below : links.x.node[n > 0 ? n - 1 : 0];
+}
+__device__ __forceinline__ real x_link_above(const Operator& a, const Place& at, const Links& links, int n) {
+    return RULE_XU != WRAP && at.i + n == a.nx - 1 ? x_link_below(links, n) : links.x.node[n];
+}
+#endif
+
+// c at the node n of a pack.
+__device__ __forceinline__ real reaction_at(const Operator& a, const Links& links, int n) {
+#if REACTION
+    return links.c.node[n];
+#else
+    return a.c;
+#endif
+}
+
+// A u at the node n of a pack, from u there and at its neighbours; in 2D those along z have no meaning.
+__device__ __forceinline__ real apply_at(const Operator& a, const Place& at, const Links& links, int n, real centre,
+                                         real x_lower, real x_upper, real y_lower, real y_upper, real z_lower,
+                                         real z_upper) {
+    const real c = reaction_at(a, links, n);
+#if EDGES
+    real au =
+        second_difference(centre, x_lower, x_upper, a.weight_x, x_link_below(links, n), x_link_above(a, at, links, n)) +
+        second_difference(centre, y_lower, y_upper, a.weight_y, links.y_below.node[n], links.y_above.node[n]);
+#if DIMENSION == 3
+    au += second_difference(centre, z_lower, z_upper, a.weight_z, links.z_below.node[n], links.z_above.node[n]);
+#endif
+    return au + c * centre;
+#elif DIMENSION == 2
+    return apply_operator(centre, x_lower, x_upper, y_lower, y_upper, a.weight_x, a.weight_y, c);
+#else
+    return apply_operator(centre, x_lower, x_upper, y_lower, y_upper, z_lower, z_upper, a.weight_x, a.weight_y,
+                          a.weight_z, c);
+#endif
+}
+
+// diag(A) at the node n of a pack. Where nothing varies the host knows it.
+__device__ __forceinline__ real diagonal_at(const Operator& a, const Place& at, const Links& links, int n) {
+    const real c = reaction_at(a, links, n);
+#if EDGES
+    real sum = a.weight_x * (x_link_below(links, n) + x_link_above(a, at, links, n)) +
+               a.weight_y * (links.y_below.node[n] + links.y_above.node[n]);
+#if DIMENSION == 3
+    sum += a.weight_z * (links.z_below.node[n] + links.z_above.node[n]);
+#endif
+    return sum + c;
+#else
+    return 2 * (a.weight_x + a.weight_y + (DIMENSION == 3 ? a.weight_z : (real)0)) + c;
+#endif
+}
+
+// One step of weighted Jacobi at the node n of a pack, with the host's omega / diag(A), or with its omega where the
+// diagonal varies.
+__device__ __forceinline__ real relax_at(const Operator& a, const Place& at, const Links& links, int n, real centre,
+                                         real residual, real scale) {
+    return relax(centre, residual, VARIES ? scale / diagonal_at(a, at, links, n) : scale);
+}

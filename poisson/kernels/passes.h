@@ -1,0 +1,185 @@
+// Several steps of smoothing in one pass over memory: what the marches of lines.h (2D) and planes.h (3D) share.
+//
+// Groups of 32 lanes own strips of nodes along x and march along the slowest axis. A pass is a chain of stages: DEPTH
+// Jacobi sweeps, and after them, with RESIDUAL, the residual. Stage t + 1 works one plane (in 2D: line) behind stage t:
+// when a plane of u arrives, each stage can do one more plane. So u is read once and written once for all of them.
+// Everything between stays on the chip; of what each stage reads two planes are kept. Blocks wait for no other; the
+// price is a halo on every side, of a node for each stage, that each computes for itself.
+//
+// Options besides the prelude's and those of operator.h: DEPTH, ROWS (in 3D: neighbouring lines of a lane), and each 0
+// unless it is given:
+// ZERO (u is zero and is not read: the first sweep then needs no neighbours, and is no stage),
+// CORRECT (to u is added the interpolation of an array on a coarser grid),
+// RESIDUAL (the residual after the last sweep is computed), RESTRICT (what the last stage leaves, the residual or u
+// itself, is restricted to the coarser grid),
+// HALVE_X, HALVE_Y, HALVE_Z (along which axes the coarser grid has the even nodes only; else it has the same nodes).
+// BLOCK_X is 32. With a coarser grid MARCH is even. Coefficients vary in 3D alone, with one stage at most and no ZERO.
+//
+// Without a stage u and out may be the same array: no other group then uses what one writes.
+//
+// Beyond a face the nodes are the images of those inside, by its rule, and every stage keeps them so. The weights of
+// interpolation and restriction are those of poisson/transfer.py, to which images belong too.
+
+#ifndef ZERO
+#define ZERO 0
+#endif
+#ifndef CORRECT
+#define CORRECT 0
+#endif
+#ifndef RESIDUAL
+#define RESIDUAL 0
+#endif
+#ifndef RESTRICT
+#define RESTRICT 0
+#endif
+#ifndef HALVE_X
+#define HALVE_X 0
+#define HALVE_Y 0
+#define HALVE_Z 0
+#endif
+
+#define LANES 32
+#define WRITES (DEPTH + CORRECT > 0)
+#define SWEEPS (DEPTH - ZERO)  // those that need neighbours
+#define STAGES (SWEEPS + RESIDUAL)
+#if DIMENSION == 2
+#define RULE_SL RULE_YL
+#define RULE_SU RULE_YU
+#define HALVE_S HALVE_Y
+#else
+#define RULE_SL RULE_ZL
+#define RULE_SU RULE_ZU
+#define HALVE_S HALVE_Z
+#endif
+// A restriction needs the residual one node below those that are owned, too.
+#define FURTHER_S (RESTRICT && HALVE_S)
+#define FURTHER_L (RESTRICT && HALVE_Y)
+// Along x in whole packs. The last lane cannot interpolate its last node: another sees the coarse node behind it.
+#define HALO ((STAGES + ((RESTRICT || CORRECT) && HALVE_X) + WIDTH - 1) / WIDTH * WIDTH)
+#define STRIP (LANES * WIDTH)
+#define OWNED (STRIP - 2 * HALO)
+#define COARSE_WIDTH (HALVE_X ? WIDTH / 2 : WIDTH)  // coarse nodes of a lane
+
+// The node inside that a node beyond the faces of an axis is an image of. Beyond a fixed face any node will do.
+__device__ __forceinline__ int image(int i, int n, int lower, int upper) {
+    if (lower == WRAP) {
+        i %= n;
+        return i < 0 ? i + n : i;
+    }
+    if (lower == MIRROR && upper == MIRROR) i %= 2 * (n - 1);
+    if (i < 0) i = lower == MIRROR ? -i : 0;
+    if (i >= n) i = upper == MIRROR ? 2 * (n - 1) - i : n - 1;
+    return i < 0 ? 0 : i;
+}
+
+// The weights omega / diag(A) of the sweeps, or omega where the diagonal varies: arguments of a kernel one by one, an
+// array within.
+#define MOST_SWEEPS 8
+#define SCALE_PARAMETERS \
+    real scale_0, real scale_1, real scale_2, real scale_3, real scale_4, real scale_5, real scale_6, real scale_7
+#define SCALES                                                                     \
+    Scales {                                                                       \
+        {                                                                          \
+            scale_0, scale_1, scale_2, scale_3, scale_4, scale_5, scale_6, scale_7 \
+        }                                                                          \
+    }
+struct Scales {
+    real of[MOST_SWEEPS];
+};
+
+// The coarser grid: what is interpolated from it, and where the restriction goes.
+struct Coarser {
+    const real* correction;
+    real* restriction;
+    int nx, ny, nz;
+    index_t pitch;
+};
+
+struct alignas(COARSE_WIDTH * sizeof(real)) CoarsePack {
+    real node[COARSE_WIDTH];
+};
+
+// The interpolation along x of a line of the coarser grid: to the nodes of a lane.
+__device__ __forceinline__ Pack interpolate_line(const CoarsePack& coarse) {
+    Pack fine;
+    const real beyond = HALVE_X ? lane_above(coarse.node[0], 1) : (real)0;
+#pragma unroll
+    for (int n = 0; n < WIDTH; ++n) {
+        if (!HALVE_X) {
+            fine.node[n] = coarse.node[n % COARSE_WIDTH];
+        } else if (n % 2 == 0) {
+            fine.node[n] = coarse.node[n / 2];
+        } else {
+            const real next = n + 1 < WIDTH ? coarse.node[(n + 1) / 2 % COARSE_WIDTH] : beyond;
+            fine.node[n] = (real)0.5 * (coarse.node[n / 2] + next);
+        }
+    }
+    return fine;
+}
+
+// The restriction along x of a line of residuals.
+__device__ __forceinline__ CoarsePack restrict_line(const Pack& fine) {
+    CoarsePack coarse;
+    const real before = HALVE_X ? lane_below(fine.node[WIDTH - 1], 1) : (real)0;
+#pragma unroll
+    for (int n = 0; n < COARSE_WIDTH; ++n) {
+        if (HALVE_X) {
+            const int m = 2 * n % WIDTH;
+            const real lower = m == 0 ? before : fine.node[m > 0 ? m - 1 : 0];
+            coarse.node[n] = (real)0.5 * fine.node[m] + (real)0.25 * (lower + fine.node[(m + 1) % WIDTH]);
+        } else {
+            coarse.node[n] = fine.node[n];
+        }
+    }
+    return coarse;
+}
+
+__device__ __forceinline__ void add(CoarsePack& to, const CoarsePack& value, real factor) {
+#pragma unroll
+    for (int n = 0; n < COARSE_WIDTH; ++n) to.node[n] += factor * value.node[n];
+}
+
+// The place of a lane along x: its first node, the nodes that its own are the images of, and which of them are fixed.
+// Only the strips at the faces, the EDGE of the grid, have images.
+template <bool EDGE>
+struct Columns {
+    int column;
+    bool owned;
+    int place[WIDTH];
+    bool fixed[WIDTH];
+
+    __device__ __forceinline__ Columns(int strip, int nx) {
+        const int lane = threadIdx.x;
+        column = strip + lane * WIDTH;
+        owned = lane * WIDTH >= HALO && lane * WIDTH < HALO + OWNED;
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n) {
+            place[n] = EDGE ? image(column + n, nx, RULE_XL, RULE_XU) : column + n;
+            fixed[n] = EDGE && is_fixed(place[n], nx, RULE_XL, RULE_XU);
+        }
+    }
+};
+// The same of the coarser grid.
+template <bool EDGE>
+struct CoarseColumns {
+    int column;
+    int place[COARSE_WIDTH];
+
+    __device__ __forceinline__ CoarseColumns(int fine_column, int nx) {
+        column = fine_column >> HALVE_X;  // rounds down, for nodes below the lower face too
+#pragma unroll
+        for (int n = 0; n < COARSE_WIDTH; ++n) place[n] = EDGE ? image(column + n, nx, RULE_XL, RULE_XU) : column + n;
+    }
+};
+
+// Stores a pack of the restriction, zero at fixed nodes. What lies behind the end of a row belongs to the row's
+// padding.
+template <bool EDGE>
+__device__ __forceinline__ void store_coarse(real* row, CoarsePack value, int column, int nx, bool fixed_line) {
+    if (column >= nx) return;
+#pragma unroll
+    for (int n = 0; n < COARSE_WIDTH; ++n) {
+        if (fixed_line || (EDGE && is_fixed(column + n, nx, RULE_XL, RULE_XU))) value.node[n] = 0;
+    }
+    *reinterpret_cast<CoarsePack*>(row + column) = value;
+}

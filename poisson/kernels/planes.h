@@ -1,0 +1,305 @@
+// The passes of passes.h in 3D: a block has a tile of nodes in x and y and marches along z.
+//
+// A lane has WIDTH neighbouring nodes of ROWS neighbouring lines, and the planes below and above them in registers. Its
+// neighbours along x come from the next lanes; those along y from other threads of the block through shared memory, in
+// two slots for each stage that are used in turn: a plane needs one barrier for all stages.
+
+#if DIMENSION == 3
+
+// Lines of a block, those of them below the ones that it owns, and those that it owns: an even number where they halve.
+#define LINES (BLOCK_Y * ROWS)
+#define LINES_BELOW (STAGES + FURTHER_L)
+#define LINES_OWNED ((LINES - LINES_BELOW - STAGES) / (1 + FURTHER_L) * (1 + FURTHER_L))
+#define FROM_F (SOURCE && STAGES + ZERO > 0)
+
+// The link inside that a link beyond the faces of an axis is an image of; links count by the node at their lower end.
+__device__ __forceinline__ int image_link(int i, int n, int lower, int upper) {
+    if (lower == WRAP) {
+        i %= n;
+        return i < 0 ? i + n : i;
+    }
+    if (lower == MIRROR && upper == MIRROR) i %= 2 * (n - 1);
+    if (i < 0) i = lower == MIRROR ? -1 - i : 0;
+    if (i >= n - 1) i = upper == MIRROR ? 2 * (n - 1) - 1 - i : n - 2;
+    return i < 0 ? 0 : i;
+}
+
+// What the threads of a block show each other.
+struct Tile {
+    Pack values[STAGES > 0 ? STAGES : 1][2][STAGES > 0 ? LINES : 1][LANES];
+    CoarsePack restricted[HALVE_S ? 1 : 2][RESTRICT ? LINES : 1][LANES];
+};
+
+template <bool EDGE, class Nodes, int COUNT>
+__device__ __forceinline__ Nodes load_nodes(const real* row, const int (&place)[COUNT]) {
+    Nodes nodes;
+    if (EDGE) {
+#pragma unroll
+        for (int n = 0; n < COUNT; ++n) nodes.node[n] = row[place[n]];
+    } else {
+        nodes = *reinterpret_cast<const Nodes*>(row + place[0]);
+    }
+    return nodes;
+}
+
+// The planes first to last - 1 of a block whose nodes begin at `strip`, and its lines at `row`.
+template <bool EDGE, bool NORM>
+__device__ __forceinline__ void march(const real* u, const real* __restrict__ f, real* out, const Operator& a,
+                                      const Coarser& coarser, const Scales& scale, int strip, int row, int first,
+                                      int last, Tile& tile, Norms& norms) {
+    const int nx = a.nx, ny = a.ny, nz = a.nz, lane = threadIdx.x;
+    const index_t stride = a.pitch * ny, coarse_stride = coarser.pitch * coarser.ny;
+    const Columns<EDGE> own(strip, nx);
+    const CoarseColumns<EDGE> coarse_own(own.column, coarser.nx);
+    const int line = threadIdx.y * ROWS;      // the first one, among those of the block
+    int line_of[ROWS], coarse_line[ROWS][2];  // where their images are
+    bool fixed_line[ROWS], owned_line[ROWS];
+#pragma unroll
+    for (int l = 0; l < ROWS; ++l) {
+        line_of[l] = image(row + line + l, ny, RULE_YL, RULE_YU);
+        fixed_line[l] = is_fixed(line_of[l], ny, RULE_YL, RULE_YU);
+        owned_line[l] = line + l >= LINES_BELOW && line + l < LINES_BELOW + LINES_OWNED && row + line + l < ny;
+#pragma unroll
+        for (int beside = 0; beside < 2; ++beside) {
+            const int coarse_j = (row + line + l + beside * HALVE_Y) >> HALVE_Y;
+            coarse_line[l][beside] = CORRECT ? image(coarse_j, coarser.ny, RULE_YL, RULE_YU) : 0;
+        }
+    }
+    // The pitch of a row fits into 32 bits, for which a product costs fewer registers.
+    const auto at_line = [&](int j) { return (index_t)j * (int)a.pitch; };
+    // Before `begin` no stage needs a plane, nor from `end` on. Behind the last plane a restriction sees its image.
+    const int begin = first - STAGES - FURTHER_S;
+    const int end = last + (FURTHER_S ? last % 2 : 0) + STAGES;
+    // What the next step takes is loaded in this one: plane s of u, and that of f that is needed beside it.
+    Pack next_u[ROWS] = {}, next_f[ROWS] = {};
+    const auto ask_for = [&](int s) {
+        if (s >= end) return;
+        const real* const u_plane = u + stride * image(s, nz, RULE_SL, RULE_SU);
+        const real* const f_plane = f + stride * image(ZERO ? s : s - 1, nz, RULE_SL, RULE_SU);
+#pragma unroll
+        for (int l = 0; l < ROWS; ++l) {
+            if (!ZERO) next_u[l] = load_nodes<EDGE, Pack>(u_plane + at_line(line_of[l]), own.place);
+            if (FROM_F) next_f[l] = load_nodes<EDGE, Pack>(f_plane + at_line(line_of[l]), own.place);
+        }
+    };
+    // Plane k of the correction, and what it gives for the lines of the fine grid: the mean of two between coarse ones.
+    CoarsePack next_coarse[ROWS][2] = {};
+    const auto ask_for_coarse = [&](int k) {
+        const real* const plane = coarser.correction + coarse_stride * image(k, coarser.nz, RULE_SL, RULE_SU);
+#pragma unroll
+        for (int l = 0; l < ROWS; ++l) {
+#pragma unroll
+            for (int beside = 0; beside <= HALVE_Y; ++beside)
+                next_coarse[l][beside] = load_nodes<EDGE, CoarsePack>(
+                    plane + (index_t)coarse_line[l][beside] * (int)coarser.pitch, coarse_own.place);
+        }
+    };
+    const auto interpolated = [&](int l) {
+        CoarsePack sum = next_coarse[l][0];
+        if (HALVE_Y) {
+#pragma unroll
+            for (int n = 0; n < COARSE_WIDTH; ++n) sum.node[n] = (real)0.5 * (sum.node[n] + next_coarse[l][1].node[n]);
+        }
+        return interpolate_line(sum);
+    };
+    const auto store_plane = [&](int k, const Pack* lines) {
+        if (!(own.owned && own.column < nx && k >= first && k < last)) return;
+#pragma unroll
+        for (int l = 0; l < ROWS; ++l) {
+            if (owned_line[l]) store_streaming(out + stride * k + at_line(line_of[l]) + own.column, lines[l]);
+        }
+    };
+    // Takes plane k of the residual. Its even planes are those of the coarser grid; the odd ones count for two. Gives
+    // the coarse plane that it completes, for its lines to be joined after the next barrier; or none.
+    const int none = -1;
+    CoarsePack gathered[ROWS] = {};
+    const auto restrict_plane = [&](int k, const Pack* lines) {
+        const bool odd = k % 2 != 0;
+        const bool complete = HALVE_S ? odd && k > first : k >= first && k < last;
+#pragma unroll
+        for (int l = 0; l < ROWS; ++l) {
+            const CoarsePack restricted = restrict_line(lines[l]);
+            if (!HALVE_S) gathered[l] = CoarsePack{};
+            add(gathered[l], restricted, !HALVE_S ? (real)1 : odd ? (real)0.25 : (real)0.5);
+            if (complete) tile.restricted[HALVE_S ? 0 : (unsigned)k % 2][line + l][lane] = gathered[l];
+            if (HALVE_S && odd) {
+                gathered[l] = CoarsePack{};
+                add(gathered[l], restricted, (real)0.25);
+            }
+        }
+        return complete ? k >> HALVE_S : none;
+    };
+    const auto store_coarse_plane = [&](int k) {
+        if (!own.owned || k >= coarser.nz) return;
+        const bool fixed_plane = is_fixed(k, coarser.nz, RULE_SL, RULE_SU);
+        const auto& lines = tile.restricted[HALVE_S ? 0 : (unsigned)k % 2];
+#pragma unroll
+        for (int l = 0; l < ROWS; ++l) {
+            const int j = row + line + l;
+            if (!owned_line[l] || (HALVE_Y && j % 2 != 0)) continue;
+            CoarsePack sum = lines[line + l][lane];
+            if (HALVE_Y) {
+                const CoarsePack lower = lines[line + l - 1][lane], upper = lines[line + l + 1][lane];
+#pragma unroll
+                for (int n = 0; n < COARSE_WIDTH; ++n)
+                    sum.node[n] = (real)0.5 * sum.node[n] + (real)0.25 * (lower.node[n] + upper.node[n]);
+            }
+            const int coarse_j = j >> HALVE_Y;
+            store_coarse<EDGE>(coarser.restriction + coarse_stride * k + coarser.pitch * coarse_j, sum,
+                               coarse_own.column, coarser.nx,
+                               fixed_plane || is_fixed(coarse_j, coarser.ny, RULE_YL, RULE_YU));
+        }
+    };
+#if EDGES
+    int link_place[WIDTH];
+    int link_line[ROWS + 1];
+#pragma unroll
+    for (int n = 0; n < WIDTH; ++n)
+        link_place[n] = EDGE ? image_link(own.column + n, nx, RULE_XL, RULE_XU) : own.column + n;
+#pragma unroll
+    for (int l = 0; l <= ROWS; ++l) link_line[l] = image_link(row + line + l - 1, ny, RULE_YL, RULE_YU);
+#endif
+    // What varies at plane k of line l, whose links below along z are there already.
+    const auto load_links = [&](int k, int l, Links& links) {
+        const index_t plane = stride * image(k, nz, RULE_SL, RULE_SU);
+#if EDGES
+        links.x = load_nodes<EDGE, Pack>(a.edges_x + plane + at_line(line_of[l]), link_place);
+        links.y_below = load_nodes<EDGE, Pack>(a.edges_y + plane + at_line(link_line[l]), own.place);
+        links.y_above = load_nodes<EDGE, Pack>(a.edges_y + plane + at_line(link_line[l + 1]), own.place);
+        links.z_above = load_nodes<EDGE, Pack>(
+            a.edges_z + stride * image_link(k, nz, RULE_SL, RULE_SU) + at_line(line_of[l]), own.place);
+#endif
+#if REACTION
+        links.c = load_nodes<EDGE, Pack>(a.reaction + plane + at_line(line_of[l]), own.place);
+#endif
+    };
+
+    Pack lower[STAGES > 0 ? STAGES : 1][ROWS] = {};
+    Pack centre[STAGES > 0 ? STAGES : 1][ROWS] = {};
+    Pack source[STAGES + ZERO > 0 ? STAGES + ZERO : 1][ROWS] = {};
+    Pack correction[ROWS] = {};
+    Links links[ROWS] = {};
+    ask_for(begin);
+    if (CORRECT) {
+        ask_for_coarse(HALVE_S ? begin >> 1 : begin);
+        if (HALVE_S) {
+#pragma unroll
+            for (int l = 0; l < ROWS; ++l) correction[l] = interpolated(l);
+            if (begin % 2 != 0) ask_for_coarse((begin >> 1) + 1);
+        }
+    }
+    int completed = none;
+#pragma unroll UNROLL
+    for (int s = begin; s < end; ++s) {
+        const bool between = CORRECT && HALVE_S && s % 2 != 0;  // two coarse planes
+        const bool fixed_plane = (ZERO || CORRECT) && is_fixed(image(s, nz, RULE_SL, RULE_SU), nz, RULE_SL, RULE_SU);
+        Pack upper[ROWS];
+#pragma unroll
+        for (int l = 0; l < ROWS; ++l) {
+#pragma unroll
+            for (int t = STAGES + ZERO - 1; t > 0; --t) source[t][l] = source[t - 1][l];
+            source[0][l] = next_f[l];
+            upper[l] = next_u[l];
+            Pack change = {};
+            if (ZERO) {
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n) change.node[n] = scale.of[0] * next_f[l].node[n];
+            }
+            if (CORRECT) {
+                change = correction[l];
+                if (between || !HALVE_S) correction[l] = interpolated(l);
+                if (!HALVE_S) change = correction[l];
+                if (between) {
+#pragma unroll
+                    for (int n = 0; n < WIDTH; ++n)
+                        change.node[n] = (real)0.5 * (change.node[n] + correction[l].node[n]);
+                }
+            }
+            if (ZERO || CORRECT) {
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n)
+                    upper[l].node[n] += fixed_plane || fixed_line[l] || own.fixed[n] ? (real)0 : change.node[n];
+            }
+        }
+        ask_for(s + 1);
+        if (CORRECT && !between) ask_for_coarse(HALVE_S ? (s >> 1) + 1 : s + 1);
+#if VARIES
+#pragma unroll
+        for (int l = 0; l < ROWS; ++l) load_links(s - 1, l, links[l]);
+#endif
+        if (STAGES > 0 || RESTRICT) __syncthreads();
+        if (RESTRICT && completed != none) store_coarse_plane(completed);
+#pragma unroll
+        for (int t = 0; t < STAGES; ++t) {
+            if (WRITES && RESIDUAL && t == SWEEPS) store_plane(s - SWEEPS, upper);
+            const int k = s - t - 1;
+            const bool fixed = is_fixed(image(k, nz, RULE_SL, RULE_SU), nz, RULE_SL, RULE_SU);
+            const auto& shown = tile.values[t][(unsigned)(s - begin + 1) % 2];
+            auto& to_show = tile.values[t][(unsigned)(s - begin) % 2];
+            Pack relaxed[ROWS];
+#pragma unroll
+            for (int l = 0; l < ROWS; ++l) {
+                const Pack& middle = centre[t][l];
+                // The outermost lines of a block lack a neighbour; what they give is never used.
+                const Pack y_lower = l > 0 ? centre[t][l > 0 ? l - 1 : 0] : shown[line > 0 ? line - 1 : 0][lane];
+                const Pack y_upper = l < ROWS - 1 ? centre[t][l < ROWS - 1 ? l + 1 : 0]
+                                                  : shown[line + ROWS < LINES ? line + ROWS : LINES - 1][lane];
+                const real from_left = lane_below(middle.node[WIDTH - 1], 1);
+                const real from_right = lane_above(middle.node[0], 1);
+                const Place at{0, own.column, row + line + l, k};
+#if EDGES
+                links[l].x_below = lane_below(links[l].x.node[WIDTH - 1], 1);
+#endif
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n) {
+                    const real left = n == 0 ? from_left : middle.node[n > 0 ? n - 1 : 0];
+                    const real right = n == WIDTH - 1 ? from_right : middle.node[n < WIDTH - 1 ? n + 1 : 0];
+                    const real au = apply_at(a, at, links[l], n, middle.node[n], left, right, y_lower.node[n],
+                                             y_upper.node[n], lower[t][l].node[n], upper[l].node[n]);
+                    const real f_node = SOURCE ? source[t + ZERO][l].node[n] : (real)0;
+                    const real r = fixed || fixed_line[l] || own.fixed[n] ? (real)0 : f_node - au;
+                    relaxed[l].node[n] = RESIDUAL && t == SWEEPS
+                                             ? r
+                                             : relax_at(a, at, links[l], n, middle.node[n], r, scale.of[t + ZERO]);
+                    if (NORM && t == STAGES - 1) {
+                        if (own.owned && own.column + n < nx && owned_line[l] && k >= first && k < last) norms.add(r);
+                    }
+                }
+            }
+#pragma unroll
+            for (int l = 0; l < ROWS; ++l) {
+                if (l == 0 || l == ROWS - 1) to_show[line + l][lane] = upper[l];
+                lower[t][l] = centre[t][l];
+                centre[t][l] = upper[l];
+                upper[l] = relaxed[l];
+                step_up(links[l]);
+            }
+        }
+        if (WRITES && !RESIDUAL) store_plane(s - SWEEPS, upper);
+        if (RESTRICT) completed = s - STAGES >= first - FURTHER_S ? restrict_plane(s - STAGES, upper) : none;
+    }
+    if (RESTRICT) {
+        __syncthreads();
+        if (completed != none) store_coarse_plane(completed);
+    }
+}
+
+template <bool NORM>
+__device__ __forceinline__ void pass(const real* u, const real* __restrict__ f, real* out, const Operator& a,
+                                     const Coarser& coarser, const Scales& scale, double* partial, double* result) {
+    const int strip = (int)blockIdx.x * OWNED - HALO;
+    const int row = block_along_y(a.nz) * LINES_OWNED - LINES_BELOW;
+    const int first = band_along_z(a.nz) * MARCH;
+    const int last = first + MARCH < a.nz ? first + MARCH : a.nz;
+    __shared__ Tile tile;
+    Norms norms;
+    if (row + LINES_BELOW < a.ny) {
+        if (strip <= 0 || strip + STRIP >= a.nx)
+            march<true, NORM>(u, f, out, a, coarser, scale, strip, row, first, last, tile, norms);
+        else
+            march<false, NORM>(u, f, out, a, coarser, scale, strip, row, first, last, tile, norms);
+    }
+    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result);
+}
+
+#endif

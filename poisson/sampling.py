@@ -1,0 +1,173 @@
+"""The functions of a problem on its nodes, slab by slab, in the layout of the backends' arrays.
+
+A backend's arrays have at least two axes: a 1D problem has one row, of shape ``(1, nx)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from poisson.boundary import FACE_NAMES, Rule
+from poisson.errors import CaseError
+from poisson.expressions import Expression
+from poisson.fields import FunctionField, at_nodes
+from poisson.grid import AXES, Grid
+from poisson.problem import NodeField, Problem
+
+Index = tuple[slice | int, ...]
+
+
+def array_shape(grid: Grid) -> tuple[int, ...]:
+    """Shape of a backend's array on a grid: ``(1, nx)``, ``(ny, nx)`` or ``(nz, ny, nx)``."""
+    return (1, *grid.array_shape) if grid.dimension == 1 else grid.array_shape
+
+
+def coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]:
+    """x(, y(, z)) of the slab ``[start, stop)`` of the first array axis, each in a shape that broadcasts to its."""
+    axes = len(array_shape(grid))
+    found = []
+    for axis in range(grid.dimension):
+        values = grid.coordinates(axis)
+        if axis == axes - 1:
+            values = values[start:stop]
+        shape = [1] * axes
+        shape[axes - 1 - axis] = -1
+        found.append(xp.asarray(values.reshape(shape)))
+    return found
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What every value must be: finite, or also within an interval that begins at zero."""
+
+    wanted: str
+    holds: Callable[[Any], Any]
+
+
+POSITIVE = Limit("> 0", lambda values: values > 0.0)
+NOT_NEGATIVE = Limit(">= 0", lambda values: values >= 0.0)
+
+
+def nodes(
+    problem: Problem, xp: ModuleType, key: str, values: NodeField, start: int, stop: int, limit: Limit | None = None
+) -> Any:
+    """A function at the nodes of a slab.
+
+    Parameters
+    ----------
+    problem : Problem
+        On whose grid.
+    xp : module
+        numpy or cupy: where to evaluate.
+    key : str
+        Where the function stands in the case file.
+    values : Expression, FieldFile, ArrayField or FunctionField
+        The function.
+    start, stop : int
+        The range of the first array axis.
+    limit : Limit, optional
+        What every value must be, beside finite.
+
+    Returns
+    -------
+    A new float64 array of the slab's shape.
+
+    Raises
+    ------
+    CaseError
+        If a value is not finite, or not within the limit; the line names the key and the place.
+    """
+    grid = problem.grid
+    slab = xp.empty((stop - start, *array_shape(grid)[1:]), dtype=xp.float64)
+    places = coordinates(grid, xp, start, stop)
+    # The one row of a 1D problem is the whole of a file or an array.
+    first, last = (0, grid.shape[0]) if grid.dimension == 1 else (start, stop)
+    slab[...] = at_nodes(values, xp, places, first, last)
+    _require(xp, key, slab, places, limit)
+    return slab
+
+
+def faces(problem: Problem, rule: Rule, start: int, stop: int) -> Iterator[tuple[int, Index]]:
+    """The faces with a rule that touch a slab, in order of precedence, each with its place in the slab."""
+    shape = array_shape(problem.grid)
+    for face, condition in enumerate(problem.faces):
+        if condition.kind.rule is not rule:
+            continue
+        upper = face % 2
+        place = _place(problem, face)
+        if place == 0 and (stop < shape[0] if upper else start > 0):
+            continue
+        where: list[slice | int] = [slice(None)] * len(shape)
+        where[place] = -1 if upper else 0
+        yield face, tuple(where)
+
+
+def face_value(problem: Problem, xp: ModuleType, face: int, start: int, stop: int) -> Any:
+    """The boundary data on the part of a face that lies in a slab, in a shape that broadcasts to it.
+
+    Raises
+    ------
+    CaseError
+        If a value is not finite; the line names the key and the place.
+    """
+    function = problem.faces[face].value
+    assert function is not None
+    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}", face, function, start, stop)
+
+
+def face_alpha(problem: Problem, xp: ModuleType, face: int, start: int, stop: int) -> Any:
+    """α on the part of a Robin face that lies in a slab, as `face_value`; no value may be negative."""
+    function = problem.faces[face].alpha
+    assert function is not None
+    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}.alpha", face, function, start, stop, NOT_NEGATIVE)
+
+
+def _on_face(
+    problem: Problem,
+    xp: ModuleType,
+    key: str,
+    face: int,
+    function: Expression | FunctionField,
+    start: int,
+    stop: int,
+    limit: Limit | None = None,
+) -> Any:
+    """A function on the part of a face that lies in a slab."""
+    places = coordinates(problem.grid, xp, start, stop)
+    place = _place(problem, face)
+    end = slice(-1, None) if face % 2 else slice(0, 1)
+    places[face // 2] = places[face // 2][(slice(None),) * place + (end,)]
+    values = xp.asarray(function(xp, *places), dtype=xp.float64)
+    _require(xp, key, values, places, limit)
+    return values.reshape(values.shape[:place] + values.shape[place + 1 :]) if values.ndim else values
+
+
+def _place(problem: Problem, face: int) -> int:
+    """The array axis that a face is at an end of."""
+    return len(array_shape(problem.grid)) - 1 - face // 2
+
+
+def _require(xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit: Limit | None) -> None:
+    """Refuse values that are not finite, or not within a limit.
+
+    Raises
+    ------
+    CaseError
+        With the key, the first such value and its place.
+    """
+    limits = [Limit("finite", xp.isfinite), *([limit] if limit else [])]
+    # What holds for the least and the largest value holds for all of them; a NaN is both.
+    ends = xp.stack([values.min(), values.max()])
+    if all(bool(each.holds(ends).all()) for each in limits):
+        return
+    wrong = next(each for each in limits if not bool(each.holds(values).all()))
+    first = [int(index) for index in xp.argwhere(~wrong.holds(values))[0]]
+    names = []
+    for axis, name in enumerate(AXES[: len(places)]):
+        along = places[axis].ravel()
+        index = first[len(first) - 1 - axis] if first else 0
+        names.append(f"{name} = {float(along[min(index, along.size - 1)]):.6g}")
+    raise CaseError([f"{key}: {float(values[tuple(first)])} at {', '.join(names)}; every value must be {wrong.wanted}"])

@@ -1,0 +1,140 @@
+"""Preconditioned conjugate gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from poisson.backends.base import Array, Backend
+from poisson.boundary import Rule
+from poisson.operator import Operator
+from poisson.solvers.iteration import Norms, Preconditioner, Watch, never
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Observer, SolveResult, Stopping
+
+GROWTH = 1e8
+"""Conjugate gradients reduce the energy norm of the error; the residual may grow meanwhile, with the condition of A."""
+
+MOST_INNER = 1000
+"""Iterations for one correction of mixed precision, at most."""
+
+
+class Diagonal:
+    """The preconditioner D⁻¹."""
+
+    def __init__(self, backend: Backend, operator: Operator) -> None:
+        self._backend = backend
+        self._operator = operator
+
+    def apply(self, r: Array, z: Array) -> None:
+        """z = D⁻¹ r (`Preconditioner.apply`)."""
+        self._backend.diagonal_solve(self._operator, r, z, 1.0)
+
+
+class ConjugateGradients:
+    """Conjugate gradients in the inner product of the trapezoidal weights, in which A is symmetric.
+
+    An iteration makes two passes besides the preconditioner: `direction` (the new direction, A times it, their product)
+    and `advance` (the new iterate, the new residual, its norms). The norm that is tested is that of the recursion; the
+    true residual is recomputed before a solve counts as converged, and the iteration starts again from it if need be.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    operator : Operator
+        A.
+    preconditioner : Preconditioner, optional
+        An approximate inverse of A.
+
+    References
+    ----------
+    Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 9.2.
+    """
+
+    def __init__(self, backend: Backend, operator: Operator, preconditioner: Preconditioner | None = None) -> None:
+        self._backend = backend
+        self._operator = operator
+        self._preconditioner = preconditioner
+        shape = operator.array_shape
+        self._r = backend.empty(shape)
+        # The direction, the one before, A times it, and the preconditioned residual take turns in these.
+        self._spare = [backend.empty(shape) for _ in range(3 if preconditioner is None else 4)]
+        self._norms, self._product = backend.reduction(), backend.reduction()
+        self._weighted = Rule.MIRROR in operator.rules
+
+    def solve(
+        self,
+        u: Array,
+        f: Array,
+        *,
+        stopping: Stopping,
+        observer: Observer | None = None,
+        interrupted: Callable[[], bool] = never,
+    ) -> SolveResult:
+        """Solve A u = f (`Solver.solve`)."""
+        backend, operator, norms = self._backend, self._operator, self._norms
+        watch = Watch(backend, operator, stopping, observer, norms, GROWTH)
+        source = watch.source(f)
+        every = max(1, stopping.check_every)
+        residual = self._residual(u, f)
+        status = watch.begin(source, residual, lambda: u)
+        done = 0
+        squares, restart, before = residual[0], True, 0.0
+        p, q, *others = self._spare
+        while status is None:
+            z, rho = self._precondition(others[0] if self._preconditioner else self._r, squares)
+            # After `direction` the old direction is no longer needed, and after `advance` neither are z and q.
+            out = others[-1]
+            backend.direction(operator, z, 0.0 if restart else rho / before, p, out, q, self._product)
+            others[-1], p = p, out
+            curvature = backend.read(self._product)[0]
+            if not curvature > 0.0:
+                # Nothing is left in the range of A but rounding, or something is not finite.
+                status = watch.judge(done, self._residual(u, f)) or Status.STAGNATED
+                break
+            backend.advance(operator, rho / curvature, p, q, u, self._r, norms)
+            before, restart = rho, False
+            done += 1
+            reduced = backend.read(norms)
+            squares = reduced[0]
+            if done % every and done < stopping.max_iterations and not watch.reached(reduced):
+                continue
+            if watch.reached(reduced):
+                reduced = self._residual(u, f)
+                squares, restart = reduced[0], True
+            status = watch.judge(done, reduced) or watch.limit(done, interrupted)
+        return watch.result(status, done, u, self._r)
+
+    def reduce(self, r: Array, e: Array, norms: Norms, reduction: float) -> tuple[Array, int]:
+        """Iterations for A e = r from zero (`mixed.Inner.reduce`)."""
+        self._backend.fill(e, 0.0)
+        result = self.solve(e, r, stopping=Stopping(rtol=reduction, max_iterations=MOST_INNER))
+        return result.u, max(1, result.iterations)
+
+    def _residual(self, u: Array, f: Array) -> Norms:
+        """r = f − A u, without its mean where A is singular; and its norms."""
+        backend, operator = self._backend, self._operator
+        backend.residual(operator, u, f, self._r, self._norms)
+        if operator.singular:
+            ones = self._spare[0]
+            backend.fill(ones, 1.0)
+            backend.dot(operator, self._r, ones, self._norms)
+            total = backend.read(self._norms)[0]
+            backend.dot(operator, ones, ones, self._norms)
+            backend.axpby(-total / backend.read(self._norms)[0], ones, 1.0, self._r)
+            backend.norm(operator, self._r, self._norms)
+        return backend.read(self._norms)
+
+    def _precondition(self, z: Array, squares: float) -> tuple[Array, float]:
+        """The preconditioned residual, and its product with the residual."""
+        backend, operator = self._backend, self._operator
+        if isinstance(self._preconditioner, Diagonal):
+            backend.diagonal_solve(operator, self._r, z, 1.0, self._product)
+        elif self._preconditioner is not None:
+            self._preconditioner.apply(self._r, z)
+            backend.dot(operator, self._r, z, self._product)
+        elif self._weighted:
+            backend.dot(operator, self._r, self._r, self._product)
+        else:
+            return self._r, squares
+        return z, backend.read(self._product)[0]

@@ -1,0 +1,112 @@
+"""Jacobi sweeps accelerated by Chebyshev polynomials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from poisson.backends.base import Array, Backend
+from poisson.operator import Operator
+from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
+from poisson.solvers.loops import MOST_SWEEPS_PER_READ, sweep_through
+from poisson.solvers.spectrum import chebyshev_rate, chebyshev_weights, jacobi_bounds
+from poisson.solvers.stopping import Observer, SolveResult, Stopping
+
+E_FOLDS = 4.0
+"""A polynomial reduces the error at least by so many factors of e, so that few sweeps go to its start."""
+
+INTERMEDIATE_GROWTH = 1e12
+"""Within a polynomial, and in another norm than that of the theory, the residual may grow before it falls."""
+
+
+class Chebyshev:
+    """Jacobi sweeps with the weights of Chebyshev polynomials, until the residual norm reaches its target.
+
+    The bounds of the spectrum are known in closed form for constant coefficients and computed by a Lanczos process for
+    varying ones. A polynomial is done whole before the norm is read.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    operator : Operator
+        A.
+
+    References
+    ----------
+    A. A. Samarskii and E. S. Nikolaev, Numerical Methods for Grid Equations, volume 2, section 6.2.
+    """
+
+    def __init__(self, backend: Backend, operator: Operator) -> None:
+        self._backend = backend
+        self._operator = operator
+        self.bounds = jacobi_bounds(backend, operator)
+        rate = chebyshev_rate(*self.bounds)
+        self.degree = 1 << max(0, math.ceil(math.log2(E_FOLDS / rate)))
+        self._work = backend.empty(operator.array_shape)
+        self._norms = backend.reduction()
+        self._depth = backend.depth(operator)
+        self._f: Array | None = None
+        self._pair: tuple[Array, Array] | None = None
+        self._recorded: dict[tuple[int, int, bool], Callable[[], None]] = {}
+
+    def solve(
+        self,
+        u: Array,
+        f: Array,
+        *,
+        stopping: Stopping,
+        observer: Observer | None = None,
+        interrupted: Callable[[], bool] = never,
+    ) -> SolveResult:
+        """Solve A u = f (`Solver.solve`)."""
+        backend, operator, norms = self._backend, self._operator, self._norms
+        watch = Watch(backend, operator, stopping, observer, norms, INTERMEDIATE_GROWTH)
+        source = watch.source(f)
+        given = given_source(source, f)
+        pair = [u, self._work]
+        if self._pair is None or self._pair[0] is not u or self._f is not given:
+            self._recorded.clear()
+            self._pair, self._f = (u, self._work), given
+
+        def residual() -> Norms:
+            backend.residual(operator, pair[0], given, pair[1], norms)
+            return backend.read(norms)
+
+        def advance(count: int) -> None:
+            for degree in _powers(count, self.degree):
+                self._polynomial(degree, pair)
+
+        status = watch.begin(source, residual(), lambda: pair[0])
+        every = -(-max(stopping.check_every, 1) // self.degree) * self.degree
+        status, done = relax(watch, status, advance, residual, every, interrupted)
+        return watch.result(status, done, *pair)
+
+    def _polynomial(self, degree: int, pair: list[Array]) -> None:
+        """The sweeps of one polynomial; afterwards the first of `pair` is the new iterate."""
+        weights = chebyshev_weights(*self.bounds, degree)
+        longest = MOST_SWEEPS_PER_READ // self._depth * self._depth
+        for first in range(0, degree, longest):
+            chunk = weights[first : first + longest]
+            key = (degree, first, pair[1] is self._work)
+            if key not in self._recorded:
+                self._recorded[key] = self._backend.capture(self._block(tuple(pair), chunk))
+            self._recorded[key]()
+            if -(-len(chunk) // self._depth) % 2:
+                pair.reverse()
+
+    def _block(self, pair: tuple[Array, ...], weights: tuple[float, ...]) -> Callable[[], None]:
+        def block() -> None:
+            sweep_through(self._backend, self._operator, pair[0], self._f, pair[1], weights, self._depth)
+
+        return block
+
+
+def _powers(count: int, largest: int) -> list[int]:
+    """Powers of two, none above `largest`, itself one, that add up to `count`: the largest first."""
+    powers = []
+    while count:
+        power = min(largest, 1 << (count.bit_length() - 1))
+        powers.append(power)
+        count -= power
+    return powers

@@ -1,0 +1,223 @@
+"""``method = "auto"``: which method a problem gets, why, and the time it should take. docs/methods.md has the table."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from poisson.backends.base import Backend
+from poisson.boundary import Rule
+from poisson.case.settings import SolverSettings
+from poisson.errors import PoissonError
+from poisson.operator import Operator
+from poisson.solvers.memory import ARRAYS
+
+STRONG_JUMP = 10.0
+"""Where a varies by more than this factor, cycles alone may converge slowly: CG makes up for it."""
+STRONG_ANISOTROPY = 2.0
+"""The same for spacings that differ by more than this factor, if a varies besides."""
+MIXED_NODES = 1 << 18
+"""On fewer nodes float32 cycles inside float64 save no time."""
+MIXED_RTOL = 1e-13
+"""A smaller tolerance is beyond what a defect correction can be sure to reach."""
+LARGEST_FACTOR = 13
+"""Transforms are fast where the intervals of every axis have no larger prime factor; else they take …"""
+AWKWARD = 4.0
+"""… about so much longer."""
+CONTRACTION = 0.07
+"""Of the residual by a cycle, for the expected time."""
+GAINED_BY_FULL = 3.0
+"""Cycles that a start on the coarsest grid saves."""
+CALLS_OF_LEVEL = 6
+LEAST_VALUES, PROBE_VALUES = 1 << 10, 1 << 20
+"""Values of the arrays that the bandwidth for the expected time is measured with."""
+LEAST_SECONDS = 1e-7
+"""No call takes less, whatever a coarse clock says."""
+SLOW = 1e10
+"""Bytes a second, where there is no memory left to measure with."""
+ROOM = 0.9
+"""Of the free memory that a method may take."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method for a problem.
+
+    Parameters
+    ----------
+    settings : SolverSettings
+        With a method other than ``auto``.
+    precision : str
+        ``float64``, ``float32`` or ``mixed``.
+    reason : str
+        Why, in a few words.
+    seconds : float
+        The time that a solve should take, without its set-up.
+    """
+
+    settings: SolverSettings
+    precision: str
+    reason: str
+    seconds: float
+
+    @property
+    def line(self) -> str:
+        """What, why, and the time it should take."""
+        name = describe(self.settings, self.precision)
+        return f"method {name}, as {self.reason}; about {_time(self.seconds)} expected"
+
+
+def describe(settings: SolverSettings, precision: str) -> str:
+    """A method with its main settings, for people."""
+    name = settings.method
+    if name == "cg" and settings.preconditioner != "none":
+        name = f"cg with preconditioner {settings.preconditioner}"
+    if "multigrid" in name:
+        name += f" ({settings.cycle}({settings.pre},{settings.post}), {settings.smoother})"
+    return name + (", mixed precision" if precision == "mixed" else "")
+
+
+def choose(backend: Backend, operator: Operator, settings: SolverSettings, precision: str) -> Choice:
+    """Choose a method.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where it will run; its free memory and the time of a pass over memory count.
+    operator : Operator
+        A.
+    settings : SolverSettings
+        With ``method = "auto"``.
+    precision : str
+        What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
+    """
+    mixed = _mixed(operator, settings, precision)
+    anisotropy = _anisotropy(operator)
+    pace = _Pace.of(backend, operator)
+    cycles = replace(settings, method="multigrid")
+    if operator.varies:
+        jump = _jump(operator)
+        if settings.stop == "discretisation":
+            reason = "solver.stop asks for the discretisation error"
+            return Choice(cycles, mixed, reason, pace.cycles(settings, mixed))
+        if jump > STRONG_JUMP or (jump > STRONG_ANISOTROPY and anisotropy > STRONG_ANISOTROPY):
+            krylov = replace(settings, method="cg", preconditioner="multigrid")
+            reason = f"a varies by a factor of {jump:.3g}"
+            if jump <= STRONG_JUMP:
+                reason += f" and the spacings by {anisotropy:.3g}"
+            return Choice(krylov, mixed, reason, pace.cycles(settings, mixed, harder=1.5))
+        what = f"a varies by a factor of {jump:.3g} only" if jump > 1.0 else "a is constant and c varies"
+        return Choice(cycles, mixed, what, pace.cycles(settings, mixed))
+    if settings.stop == "discretisation":
+        return Choice(cycles, mixed, "solver.stop asks for the discretisation error", pace.cycles(settings, mixed))
+    by_cycles, by_transforms = pace.cycles(settings, mixed), pace.transforms
+    factor = _largest_factor(operator)
+    if not _fits(backend, operator):
+        return Choice(cycles, mixed, "transforms would need more memory than there is", by_cycles)
+    if by_cycles < by_transforms:
+        awkward = f", whose lengths have the factor {factor}," if factor > LARGEST_FACTOR else ""
+        reason = f"transforms{awkward} would take {_time(by_transforms)}"
+        return Choice(cycles, mixed, reason, by_cycles)
+    direct = replace(settings, method="fft")
+    plain = "float64" if precision == "mixed" else precision
+    return Choice(direct, plain, f"a and c are constant, and cycles would take {_time(by_cycles)}", by_transforms)
+
+
+def _mixed(operator: Operator, settings: SolverSettings, precision: str) -> str:
+    """The precision of cycles: mixed instead of float64 where that is faster and safe."""
+    small = math.prod(operator.shape) < MIXED_NODES
+    if precision != "float64" or small or settings.rtol < MIXED_RTOL or settings.stop == "discretisation":
+        return precision
+    limits = np.finfo(np.float32)
+    largest, least = operator.norm, min(weight for weight in operator.weights if weight > 0.0)
+    if operator.coefficients:
+        least *= operator.coefficients.a_range[0]
+    return "mixed" if largest < 1e-3 * limits.max and least > 1e3 * limits.tiny else "float64"
+
+
+def _anisotropy(operator: Operator) -> float:
+    """The largest spacing by the smallest."""
+    spacings = [h for h in operator.spacing if math.isfinite(h)]
+    return max(spacings) / min(spacings)
+
+
+def _jump(operator: Operator) -> float:
+    """The largest a by the smallest."""
+    assert operator.coefficients is not None
+    least, largest = operator.coefficients.a_range
+    return largest / least if operator.edges is not None else 1.0
+
+
+def _largest_factor(operator: Operator) -> int:
+    """The largest prime factor of the intervals of any axis: the transforms have these lengths, or twice them."""
+    largest = 1
+    for axis, nodes in enumerate(operator.shape):
+        rest = nodes if operator.axis_rules(axis)[0] is Rule.WRAP else nodes - 1
+        factor = 2
+        while factor * factor <= rest:
+            if rest % factor:
+                factor += 1
+            else:
+                rest //= factor
+                largest = max(largest, factor)
+        largest = max(largest, rest)
+    return largest
+
+
+def _fits(backend: Backend, operator: Operator) -> bool:
+    """Whether u, the source and the work of the transforms have room."""
+    memory = backend.memory()
+    needed = ARRAYS["fft"] * math.prod(operator.shape) * backend.dtype.itemsize
+    return memory is None or needed <= ROOM * memory[0]
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """The times that the methods should take on a grid, from a pass over memory and the latency of a call."""
+
+    cycle: float
+    transforms: float
+
+    @staticmethod
+    def of(backend: Backend, operator: Operator) -> _Pace:
+        nodes = math.prod(operator.shape)
+        array = 2.0 * nodes * backend.dtype.itemsize / _bandwidth(backend, nodes * backend.dtype.itemsize // 8)
+        levels = max(1.0, math.log2(max(operator.shape)) - 1.0)
+        slower = AWKWARD if _largest_factor(operator) > LARGEST_FACTOR else 1.0
+        pace = backend.pace
+        return _Pace(
+            pace.cycle * array + levels * CALLS_OF_LEVEL * pace.call,
+            slower * pace.transforms * array + 4 * len(operator.shape) * pace.call,
+        )
+
+    def cycles(self, settings: SolverSettings, precision: str, harder: float = 1.0) -> float:
+        """The time of so many cycles as the tolerance asks for."""
+        if settings.stop == "discretisation":
+            return 2.0 * self.cycle
+        tolerance = min(max(settings.rtol, 1e-15), 0.5)
+        count = math.log(tolerance) / math.log(CONTRACTION) * harder - (GAINED_BY_FULL if settings.full else 0.0)
+        return max(1.0, count) * self.cycle * (0.6 if precision == "mixed" else 1.0)
+
+
+def _bandwidth(backend: Backend, values: int) -> float:
+    """Bytes a second that the backend streams, on arrays of up to so many float64 values."""
+    try:
+        call, moved = backend.stream(max(LEAST_VALUES, min(values, PROBE_VALUES)))
+        call()
+        return moved / max(min(backend.seconds(call) for _ in range(3)), LEAST_SECONDS)
+    except (PoissonError, MemoryError):
+        return SLOW
+
+
+def _time(seconds: float) -> str:
+    """A time with two digits: ``45 us``, ``3.2 ms``, ``1.5 s``, ``3.4 min``."""
+    for unit, factor in (("us", 1e-6), ("ms", 1e-3), ("s", 1.0)):
+        value = seconds / factor
+        if value < (99.5 if unit == "s" else 995.0):
+            return f"{value:.0f} {unit}" if value >= 9.95 else f"{value:.1f} {unit}"
+    return f"{seconds / 60.0:.1f} min"

@@ -1,0 +1,129 @@
+"""Direct solution by fast transforms, and as a preconditioner for coefficients that vary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from poisson.backends.base import Array, Backend
+from poisson.errors import CaseError
+from poisson.operator import Operator
+from poisson.solvers.iteration import Norms, Watch, never
+from poisson.solvers.spectrum import weighted_mean
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Observer, SolveResult, Stopping
+
+MOST_REFINEMENTS = 3
+"""Solves for what rounding left of the residual, at most."""
+
+
+class FastTransform:
+    """Solves by fast transforms and certifies the residual; refines the solution where rounding left too much.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    operator : Operator
+        A, with constant coefficients.
+
+    Raises
+    ------
+    CaseError
+        If the coefficients vary.
+    """
+
+    def __init__(self, backend: Backend, operator: Operator) -> None:
+        if operator.varies:
+            raise CaseError(
+                [
+                    "solver.method = 'fft' needs a and c that do not vary, and no robin face; use "
+                    "solver.method = 'cg' with preconditioner = 'fft', or 'auto'"
+                ]
+            )
+        self._backend = backend
+        self._operator = operator
+        self._solver = backend.fast_solver(operator)
+        self._work = backend.empty(operator.array_shape)
+        self._error: Array | None = None
+        self._norms = backend.reduction()
+
+    def solve(
+        self,
+        u: Array,
+        f: Array,
+        *,
+        stopping: Stopping,
+        observer: Observer | None = None,
+        interrupted: Callable[[], bool] = never,
+    ) -> SolveResult:
+        """Solve A u = f (`Solver.solve`); one iteration is one solution by transforms."""
+        backend, operator, norms = self._backend, self._operator, self._norms
+        watch = Watch(backend, operator, stopping, observer, norms)
+        source = watch.source(f)
+
+        def residual() -> Norms:
+            backend.residual(operator, u, f, self._work, norms)
+            return backend.read(norms)
+
+        status = watch.begin(source, residual(), lambda: u)
+        done, best = 0, float("inf")
+        while status is None:
+            if done == 0:
+                backend.axpby(1.0, f, 0.0, self._work)
+                self._solver.solve(self._work, u)
+            else:
+                self._refine(u)
+            done += 1
+            now = residual()
+            status = watch.judge(done, now) or watch.limit(done, interrupted)
+            if status is None and (done > MOST_REFINEMENTS or not now[0] < best):
+                status = Status.STAGNATED
+            best = min(best, now[0])
+        return watch.result(status, done, u, self._work)
+
+    def _refine(self, u: Array) -> None:
+        """u = u + A⁻¹ r with the residual r, which is in the work array."""
+        if self._error is None:
+            self._error = self._backend.empty(self._operator.array_shape)
+        self._backend.fill(self._error, 0.0)
+        self._solver.solve(self._work, self._error)
+        self._backend.axpby(1.0, self._error, 1.0, u)
+
+
+class FastPreconditioner:
+    """The inverse of the operator with the mean coefficients, by fast transforms.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    operator : Operator
+        A, with coefficients that may vary.
+    """
+
+    def __init__(self, backend: Backend, operator: Operator) -> None:
+        self._backend = backend
+        self._work = backend.empty(operator.array_shape)
+        self._solver = backend.fast_solver(self._mean(operator))
+
+    def _mean(self, operator: Operator) -> Operator:
+        coefficients = operator.coefficients
+        if coefficients is None:
+            return operator
+        plain = replace(operator, coefficients=None)
+        backend, ones, a, c = self._backend, self._work, operator.a, operator.c
+        backend.fill(ones, 1.0)
+        if coefficients.a is not None:
+            # Of the entries that belong to no link each repeats its neighbour, which hardly matters to a mean.
+            means = [weighted_mean(backend, plain, edges, ones) for edges in coefficients.a]
+            a = sum(means) / len(means)
+        if coefficients.c is not None:
+            c = weighted_mean(backend, plain, coefficients.c, ones)
+        return replace(plain, a=a, c=c)
+
+    def apply(self, r: Array, z: Array) -> None:
+        """z = Ā⁻¹ r (`Preconditioner.apply`)."""
+        self._backend.axpby(1.0, r, 0.0, self._work)
+        self._backend.fill(z, 0.0)
+        self._solver.solve(self._work, z)

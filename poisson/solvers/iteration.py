@@ -1,0 +1,208 @@
+"""What every iterative solve does with the norms that it reads: the target, the verdict, the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from poisson.backends.base import Array, Backend, Reduction
+from poisson.operator import Operator
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import GROWTH, ROUNDING_FACTOR, Monitor, Observer, SolveResult, Stopping
+
+Norms = tuple[float, float]
+"""(Σ r², max |r|) as `Backend.read` gives them."""
+
+
+def never() -> bool:
+    """Nobody interrupts."""
+    return False
+
+
+class Solver(Protocol):
+    """A method with its set-up done: it solves for many right-hand sides."""
+
+    def solve(
+        self,
+        u: Array,
+        f: Array,
+        *,
+        stopping: Stopping,
+        observer: Observer | None = None,
+        interrupted: Callable[[], bool] = never,
+    ) -> SolveResult:
+        """Solve A u = f.
+
+        Parameters
+        ----------
+        u : Array, shape of the grid
+            Initial guess in U, with the Dirichlet values at fixed nodes. Overwritten.
+        f : Array, shape and dtype of `u`
+            Source with the face terms, in U/L², zero at fixed nodes. Keeps its values.
+        stopping : Stopping
+            Tolerances, the norm they are measured in, and the limit on iterations.
+        observer : Observer, optional
+            Told the target at the start and every norm read.
+        interrupted : callable
+            Asked now and then; true ends the solve.
+
+        Returns
+        -------
+        SolveResult
+            How it ended, the last iterate, and the history of the residual norm in U/L². The arrays in it may be `u` or
+            the solver's own, which its next solve overwrites.
+        """
+
+
+class Preconditioner(Protocol):
+    """An approximate inverse of A, self-adjoint in the inner product of the trapezoidal weights."""
+
+    def apply(self, r: Array, z: Array) -> None:
+        """z ≈ A⁻¹ r, zero at fixed nodes; r keeps its values and is zero at fixed nodes."""
+
+
+class Watch:
+    """Follows one solve.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are, in the type whose rounding limits the residual.
+    operator : Operator
+        A.
+    stopping : Stopping
+        Tolerances and limits.
+    observer : Observer, optional
+        Told the target at the start and every norm.
+    result : Reduction
+        A place for the norms that the watch asks for itself.
+    growth : float
+        A residual that has grown by this factor diverges.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        operator: Operator,
+        stopping: Stopping,
+        observer: Observer | None,
+        result: Reduction,
+        growth: float = GROWTH,
+    ) -> None:
+        self._backend = backend
+        self._operator = operator
+        self._stopping = stopping
+        self._observer = observer
+        self._result = result
+        self._growth = growth
+        self._monitor: Monitor | None = None
+
+    def source(self, f: Array) -> Norms:
+        """The norms of the source."""
+        self._backend.norm(self._operator, f, self._result)
+        return self._backend.read(self._result)
+
+    def begin(self, source: Norms, first: Norms, iterate: Callable[[], Array]) -> Status | None:
+        """Set the target from the norms of the source and of the first residual; a status if nothing is to be done.
+
+        `iterate` gives the array of the current iterate, whose size says how small rounding lets the residual be.
+        """
+        stopping = self._stopping
+        reference, norm = (stopping.measure(self._operator, norms) for norms in (source, first))
+        relative_to = "f with its face terms" if reference > 0.0 else "the first residual"
+
+        def rounding_level() -> float:
+            self._backend.norm(self._operator, iterate(), self._result)
+            largest = self._backend.read(self._result)[1]
+            return ROUNDING_FACTOR * float(np.finfo(self._backend.dtype).eps) * self._operator.norm * largest
+
+        target = stopping.target(reference or norm)
+        self._monitor = Monitor(target, max(norm, reference), rounding_level, growth=self._growth)
+        if self._observer:
+            self._observer.start(target, relative_to, stopping.max_iterations)
+        return self._monitor.judge(0, norm)
+
+    def judge(self, iterate: int, norms: Norms) -> Status | None:
+        """Note the norms of the residual after so many iterations; a status if the solve must end."""
+        norm = self._stopping.measure(self._operator, norms)
+        if self._observer:
+            self._observer(iterate, norm)
+        return self.monitor.judge(iterate, norm)
+
+    def reached(self, norms: Norms) -> bool:
+        """Whether norms are at the target."""
+        return self.norm(norms) <= self.target
+
+    def norm(self, norms: Norms) -> float:
+        """The norm that is tested, in U/L²."""
+        return self._stopping.measure(self._operator, norms)
+
+    def limit(self, done: int, interrupted: Callable[[], bool]) -> Status | None:
+        """A status if the solve must end although nothing is wrong."""
+        if interrupted():
+            return Status.INTERRUPTED
+        return Status.MAX_ITERATIONS if done >= self._stopping.max_iterations else None
+
+    def result(self, status: Status, done: int, u: Array, work: Array) -> SolveResult:
+        """What the solve returns."""
+        return SolveResult(status, done, u, work, self.target, tuple(self.monitor.history))
+
+    @property
+    def most(self) -> int:
+        """The limit on iterations."""
+        return self._stopping.max_iterations
+
+    @property
+    def monitor(self) -> Monitor:
+        assert self._monitor is not None
+        return self._monitor
+
+    @property
+    def target(self) -> float:
+        """The residual norm to reach, in U/L²."""
+        return self.monitor.target
+
+
+def given_source(source: Norms, f: Array) -> Array | None:
+    """`f`, or None if it is zero and need not be read. Of a NaN only the sum tells, of tiny squares the maximum."""
+    return None if source == (0.0, 0.0) else f
+
+
+def relax(
+    watch: Watch,
+    status: Status | None,
+    advance: Callable[[int], None],
+    norms: Callable[[], Norms],
+    every: int,
+    interrupted: Callable[[], bool],
+) -> tuple[Status, int]:
+    """Advance by `every` iterations at a time, reading the norms after each, until the solve must end.
+
+    Parameters
+    ----------
+    watch : Watch
+        Has begun.
+    status : Status, optional
+        What it said then.
+    advance : callable
+        Does so many iterations.
+    norms : callable
+        The norms of the residual of the current iterate.
+    every : int
+        Iterations between two reads.
+    interrupted : callable
+        Asked after every read.
+
+    Returns
+    -------
+    How it ended, and the iterations done.
+    """
+    done = 0
+    while status is None:
+        count = min(every, watch.most - done)
+        advance(count)
+        done += count
+        status = watch.judge(done, norms()) or watch.limit(done, interrupted)
+    return status, done

@@ -1,0 +1,48 @@
+"""How much memory the methods take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from poisson.case.settings import SolverSettings
+
+ARRAYS: Mapping[str, float] = MappingProxyType(
+    {"fft": 3.0, "jacobi": 3.0, "staged": 4.0, "chebyshev": 3.0, "sor": 3.0, "cg": 7.0, "multigrid": 4.0}
+)
+"""Arrays of the grid's size that a method takes with u and the source, the coarse grids of multigrid apart."""
+
+OF_CYCLE = 2.0
+"""Arrays of the grid's size that a cycle takes as a preconditioner …"""
+COARSE_ARRAYS = 3.0
+"""… and those of every coarser grid."""
+
+
+def arrays_of(settings: SolverSettings, precision: str, dimension: int, *, varies: bool = False) -> float:
+    """Arrays of the grid's size, in the type of u, that a solve takes at once.
+
+    Parameters
+    ----------
+    settings : SolverSettings
+        Of ``method = "auto"`` it is what the method that takes least would take.
+    precision : str
+        Mixed precision has all but u and the source in float32.
+    dimension : int
+        Of the grid: each coarser one has 2^−dimension of its nodes.
+    varies : bool
+        Whether the coefficients vary: they take an array for each axis and one more.
+    """
+    method = settings.method
+    cycles = method == "multigrid" or (method == "cg" and settings.preconditioner == "multigrid")
+    coarse = 1.0 / (2.0**dimension - 1.0)
+    coefficients = dimension + 1.0 if varies else 0.0
+    if method == "auto":
+        return ARRAYS["fft"] + coefficients
+    if method == "jacobi" and settings.loop == "staged":
+        return ARRAYS["staged"] + coefficients
+    if not cycles:
+        return ARRAYS[method] + coefficients
+    of_levels = (COARSE_ARRAYS + coefficients) * coarse + (OF_CYCLE if method == "cg" else 0.0)
+    if precision != "mixed":
+        return ARRAYS[method] + coefficients + of_levels
+    return 2.0 + coefficients + 0.5 * (ARRAYS[method] - 2.0 + coefficients + of_levels)

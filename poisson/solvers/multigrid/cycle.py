@@ -1,0 +1,188 @@
+"""One multigrid cycle on arrays that are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from poisson.backends.base import Array, Backend, Reduction
+from poisson.operator import Operator
+from poisson.solvers.multigrid.coarsest import inverse
+from poisson.solvers.multigrid.hierarchy import Level, levels_of
+from poisson.solvers.multigrid.settings import MultigridSettings
+from poisson.solvers.multigrid.smoothers import Phase, Smoother, smoother_of
+from poisson.solvers.spectrum import red_black
+from poisson.transfer import Transfer
+
+VISITS = {"V": ("V",), "W": ("W", "W"), "F": ("F", "V")}
+"""The cycles that a cycle makes on the next coarser grid."""
+
+
+@dataclass
+class Grid:
+    """A level below the finest, with its arrays: the source, and three that the iterate moves through."""
+
+    level: Level
+    smoother: Smoother | None
+    f: Array
+    spare: list[Array]
+
+    @property
+    def operator(self) -> Operator:
+        return self.level.operator
+
+
+class Cycle:
+    """The levels of an operator, and cycles through those below the finest.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    operator : Operator
+        A, on the finest grid.
+    settings : MultigridSettings
+        How to cycle.
+
+    Attributes
+    ----------
+    smoother : Smoother
+        That of the finest level.
+    grids : list of Grid
+        The levels below the finest; empty if that one is solved directly.
+    period : int
+        Cycles after which the sweeps repeat themselves.
+    scale : float
+        Below the finest level, A and so every source is divided by this.
+    """
+
+    def __init__(self, backend: Backend, operator: Operator, settings: MultigridSettings) -> None:
+        self._backend = backend
+        self.settings = settings
+        polynomial = settings.smoother != "red-black" or not red_black(operator)
+        self.levels = levels_of(backend, operator, over_correction=polynomial)
+        self.finest = self.levels[0]
+        self.smoother = smoother_of(backend, self.finest, settings, finest=True)
+        self.scale = operator.a / self.levels[1].operator.a if self.finest.transfer else 1.0
+        self.grids = [self._grid(level) for level in self.levels[1:]]
+        self.matrix = backend.from_host(inverse(backend, self.levels[-1].operator))
+        self.period = max([self.smoother.period, *(grid.smoother.period for grid in self.grids if grid.smoother)])
+        self._recorded: dict[int, tuple[Callable[[], None], list[Array]]] = {}
+
+    def _grid(self, level: Level) -> Grid:
+        shape = level.operator.array_shape
+        smoother = smoother_of(self._backend, level, self.settings, finest=False) if level.transfer else None
+        spare = [self._backend.empty(shape) for _ in range(3)]
+        return Grid(level, smoother, self._backend.empty(shape), spare)
+
+    # ---- the finest level, on arrays of the caller
+
+    def down(
+        self, u: Array | None, f: Array, out: Array, work: Array, cycle: int, result: Reduction | None = None
+    ) -> Array:
+        """The sweeps before the restriction on the finest level; returns the array with the iterate."""
+        return self._finest(u, f, out, work, Phase(cycle, up=False, down=True), None, True, result)
+
+    def turn(
+        self, u: Array, f: Array, out: Array, work: Array, cycle: int, error: Array, result: Reduction | None = None
+    ) -> Array:
+        """The correction by `error`, the sweeps after it, and those before the restriction in `cycle`, the next one."""
+        return self._finest(u, f, out, work, Phase(cycle, up=True, down=True), error, True, result)
+
+    def up(
+        self, u: Array, f: Array, out: Array, work: Array, cycle: int, error: Array, result: Reduction | None = None
+    ) -> Array:
+        """The correction by `error` and the sweeps after it, at the end of a cycle."""
+        return self._finest(u, f, out, work, Phase(cycle + 1, up=True, down=False), error, False, result)
+
+    def _finest(
+        self,
+        u: Array | None,
+        f: Array,
+        out: Array,
+        work: Array,
+        phase: Phase,
+        error: Array | None,
+        restricted: bool,
+        result: Reduction | None,
+    ) -> Array:
+        transfer = self.finest.transfer
+        assert transfer is not None
+        correction = None if error is None else (transfer, error)
+        restriction = (transfer, self.grids[0].f) if restricted else None
+        return self.smoother.apply(u, f, out, work, phase, correction, restriction, result)
+
+    # ---- below it
+
+    def coarse(self, cycle: int) -> Array:
+        """Solve for the error on the first coarser grid, from the residual that was restricted there.
+
+        The operations are recorded at the first time; later they are repeated.
+
+        Returns
+        -------
+        The array with the error.
+        """
+        number = cycle % self.period
+        if number not in self._recorded:
+            place: list[Array] = []
+
+            def descend() -> None:
+                place[:] = [self._descend(0, self.settings.cycle, number)]
+
+            self._recorded[number] = (self._backend.capture(descend), place)
+        replay, place = self._recorded[number]
+        replay()
+        return place[0]
+
+    def _descend(self, index: int, kind: str, cycle: int) -> Array:
+        """Solve approximately on a grid below the finest; returns the array with the solution."""
+        grid = self.grids[index]
+        if grid.smoother is None:
+            self._backend.dense(self.matrix, grid.f, grid.spare[0])
+            return grid.spare[0]
+        transfer = grid.level.transfer
+        assert transfer is not None
+        u: Array | None = None
+        correction: tuple[Transfer, Array] | None = None
+        free = list(grid.spare)
+        below = (transfer, self.grids[index + 1].f)
+        for next_kind in VISITS[kind]:
+            phase = Phase(cycle, up=u is not None, down=True)
+            u = self._relax(grid, u, free, phase, correction, below)
+            correction = (transfer, self._descend(index + 1, next_kind, cycle))
+        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False), correction, None)
+
+    def solve(self, index: int, cycle: int) -> Array:
+        """One cycle on a grid below the finest from zero; returns the array with the result."""
+        return self._descend(index, self.settings.cycle, cycle)
+
+    def improve(self, index: int, u: Array, cycle: int) -> Array:
+        """One cycle on a grid below the finest, from u, which is one of its arrays; returns that with the result."""
+        grid = self.grids[index]
+        transfer = grid.level.transfer
+        assert transfer is not None
+        free = [array for array in grid.spare if array is not u]
+        below = (transfer, self.grids[index + 1].f)
+        u = self._relax(grid, u, free, Phase(cycle, up=False, down=True), None, below)
+        correction = (transfer, self._descend(index + 1, self.settings.cycle, cycle))
+        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False), correction, None)
+
+    @staticmethod
+    def _relax(
+        grid: Grid,
+        u: Array | None,
+        free: list[Array],
+        phase: Phase,
+        correction: tuple[Transfer, Array] | None,
+        restriction: tuple[Transfer, Array] | None,
+    ) -> Array:
+        """Sweeps on a grid; `free` are its arrays without `u`, before and after."""
+        assert grid.smoother is not None
+        out, work = free[0], free[1]
+        result = grid.smoother.apply(u, grid.f, out, work, phase, correction, restriction)
+        if u is None:
+            del free[0]
+        elif result is out:
+            free[0] = u
+        return result

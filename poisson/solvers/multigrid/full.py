@@ -1,0 +1,93 @@
+"""Full multigrid: a start from the coarsest grid up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from poisson.backends.base import Array, Backend
+from poisson.solvers.multigrid.cycle import Cycle
+from poisson.solvers.multigrid.estimate import ErrorEstimate
+from poisson.transfer import Interpolation
+
+
+class FullMultigrid:
+    """Solves on the coarsest grid, interpolates the solution to the next finer one, improves it by a cycle, and so on.
+
+    The cubic interpolation is of higher order than the scheme, so that a single cycle on each grid leaves an algebraic
+    error below that of the discretisation. The grids' sources are restricted from that of the finest, and their
+    boundary values sampled from its u.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    cycle : Cycle
+        The levels, with at least one below the finest.
+
+    References
+    ----------
+    U. Trottenberg, C. W. Oosterlee, A. Schüller, Multigrid, section 2.6.
+    """
+
+    def __init__(self, backend: Backend, cycle: Cycle) -> None:
+        self._backend = backend
+        self._cycle = cycle
+        operators = [level.operator for level in cycle.levels]
+        pairs = list(itertools.pairwise(operators))
+        self._sampled = [Interpolation(fine, coarse, everywhere=True) for fine, coarse in pairs]
+        self._refined = [Interpolation(coarse, fine) for fine, coarse in pairs]
+        self._recorded: dict[bool, tuple[Callable[[], None], list[Array]]] = {}
+        self.estimate: ErrorEstimate | None = None
+
+    def start(self, u: Array, f: Array, keep: bool = False) -> None:
+        """Overwrite u, but for its fixed nodes, by the interpolated solution of the next coarser grid.
+
+        With `keep`, `estimate` remembers what it needs of the coarser solutions.
+        """
+        backend, grids = self._backend, self._cycle.grids
+        transfer = self._cycle.finest.transfer
+        assert transfer is not None
+        if keep and self.estimate is None:
+            self.estimate = ErrorEstimate(backend, self._cycle)
+        if keep and self.estimate:
+            self.estimate.sample(f)
+        backend.restrict(transfer, f, grids[0].spare[0])
+        backend.axpby(1.0 / self._cycle.scale, grids[0].spare[0], 0.0, grids[0].f)
+        backend.interpolate(self._sampled[0], u, grids[0].spare[0])
+        backend.interpolate(self._refined[0], self.coarse(keep), u)
+
+    def coarse(self, keep: bool = False) -> Array:
+        """Solve on the first coarser grid, whose source and boundary values are in place; returns the array."""
+        if keep not in self._recorded:
+            place: list[Array] = []
+
+            def ascend() -> None:
+                place[:] = [self._ascend(self.estimate if keep else None)]
+
+            self._recorded[keep] = (self._backend.capture(ascend), place)
+        replay, place = self._recorded[keep]
+        replay()
+        return place[0]
+
+    def _ascend(self, estimate: ErrorEstimate | None) -> Array:
+        backend, grids = self._backend, self._cycle.grids
+        for index, grid in enumerate(grids[:-1]):
+            transfer = grid.level.transfer
+            assert transfer is not None
+            backend.restrict(transfer, grid.f, grids[index + 1].f)
+            backend.interpolate(self._sampled[index + 1], grid.spare[0], grids[index + 1].spare[0])
+        coarsest = grids[-1]
+        u, r, error = coarsest.spare
+        backend.residual(coarsest.operator, u, coarsest.f, r)
+        backend.dense(self._cycle.matrix, r, error)
+        backend.axpby(1.0, error, 1.0, u)
+        if estimate:
+            u = estimate.keep(len(grids) - 1, u)
+        for index in reversed(range(len(grids) - 1)):
+            start = grids[index].spare[0]
+            backend.interpolate(self._refined[index + 1], u, start)
+            u = self._cycle.improve(index, start, 0)
+            if estimate:
+                u = estimate.keep(index, u)
+        return u

@@ -1,0 +1,145 @@
+"""The grids of a multigrid method: which axes are coarsened from level to level, and the operator on each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from poisson.backends.base import Array, Backend
+from poisson.boundary import Rule
+from poisson.operator import Coefficients, Operator
+from poisson.solvers.spectrum import chebyshev_rate
+from poisson.transfer import Transfer
+
+MOST_NODES_DENSE = 300
+"""A grid of so many nodes is solved directly."""
+
+FEWEST_NODES = 3
+"""No axis is coarsened to fewer nodes."""
+
+LARGEST = 2.0
+"""A bound on the eigenvalues of D⁻¹A."""
+
+
+OVER_CORRECTION = {1: 1.0, 2: 1.09, 3: 1.11}
+"""With a polynomial smoother the correction of the finest grid is taken so many times, if so many axes are coarsened.
+
+The coarse grid is too stiff for modes of about four nodes along several axes (for the mode (π/4, π/4) it removes 62%),
+and a polynomial smoother leaves much of them. Found by search on the contraction factors of whole cycles.
+"""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A grid, the operator on it, and how it is coarsened.
+
+    Parameters
+    ----------
+    operator : Operator
+        A on this grid.
+    transfer : Transfer, optional
+        To the next coarser grid; None on the coarsest.
+    lowest : float
+        The lowest eigenvalue of D⁻¹A of a mode that the coarser grid cannot represent: smoothing must reduce all
+        between it and 2.
+    """
+
+    operator: Operator
+    transfer: Transfer | None
+    lowest: float
+
+
+def levels_of(backend: Backend, operator: Operator, over_correction: bool) -> tuple[Level, ...]:
+    """The levels from the finest, which is `operator` itself, to one that is solved directly.
+
+    With `over_correction` the operators below the finest are divided by the entry of `OVER_CORRECTION`.
+    """
+    levels: list[Level] = []
+    while math.prod(operator.shape) > MOST_NODES_DENSE and (axes := coarsened_axes(operator)):
+        factor = OVER_CORRECTION[len(axes)] if over_correction and not levels else 1.0
+        transfer = Transfer(operator, coarser(backend, operator, axes, factor))
+        levels.append(Level(operator, transfer, lowest_rough(operator, axes)))
+        operator = transfer.coarse
+    levels.append(Level(operator, None, LARGEST))
+    return tuple(levels)
+
+
+def coarse_nodes(operator: Operator, axis: int) -> int:
+    """Nodes of the next coarser grid along an axis; those of this one where it cannot be coarsened."""
+    nodes = operator.shape[axis]
+    coarse = -(-nodes // 2) if operator.axis_rules(axis)[0] is Rule.WRAP else nodes // 2 + 1
+    return coarse if coarse >= FEWEST_NODES else nodes
+
+
+def coarsened_axes(operator: Operator) -> tuple[int, ...]:
+    """The axes to coarsen: those with the strongest coupling, so many that a cycle does most for its work.
+
+    The more axes are coarsened the less work is left for the coarser grids, but the rate of smoothing suffers where
+    the coupling along one of them is weak.
+    """
+    weights = operator.weights
+    able = [axis for axis in range(operator.dimension) if coarse_nodes(operator, axis) < operator.shape[axis]]
+    able.sort(key=lambda axis: -weights[axis])
+
+    def gain(count: int) -> float:
+        left = math.prod(coarse_nodes(operator, axis) / operator.shape[axis] for axis in able[:count])
+        return chebyshev_rate(lowest_rough(operator, able[:count]), LARGEST) * (1.0 - left)
+
+    if not able:
+        return ()
+    best = max(range(1, len(able) + 1), key=lambda count: (gain(count), count))
+    return tuple(sorted(able[:best]))
+
+
+def lowest_rough(operator: Operator, axes: Sequence[int]) -> float:
+    """A bound from below on the eigenvalues of D⁻¹A of the modes that alternate along one of `axes` at the least.
+
+    Such a mode changes its sign within two nodes along that axis, where its eigenvalue is 2 a/h² or more; along the
+    others it may be the smoothest that there is. Where the coefficients vary, the largest a and the smallest c count.
+    """
+    c, scale = operator.c, 1.0
+    if operator.coefficients:
+        c = operator.coefficients.c_range[0]
+        scale = operator.coefficients.a_range[1] if operator.edges else 1.0
+    weights = [scale * weight for weight in operator.weights]
+    smoothest = [weight * _smoothest(operator, axis) for axis, weight in enumerate(weights)]
+    total = math.fsum(smoothest)
+    rough = min(2.0 * weights[axis] + total - smoothest[axis] for axis in axes)
+    return (rough + c) / (2.0 * math.fsum(weights) + c)
+
+
+def _smoothest(operator: Operator, axis: int) -> float:
+    """The lowest eigenvalue of the difference −u'' h² along an axis."""
+    fixed = operator.axis_rules(axis).count(Rule.FIXED)
+    return 4.0 * math.sin(fixed * math.pi / (4.0 * max(1, operator.shape[axis] - 1))) ** 2
+
+
+def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: float = 1.0) -> Operator:
+    """The operator, divided by `factor`, on the grid with every axis in `axes` coarsened, on the same box."""
+    shape, spacing = list(operator.shape), list(operator.spacing)
+    for axis in axes:
+        shape[axis] = coarse_nodes(operator, axis)
+        wraps = operator.axis_rules(axis)[0] is Rule.WRAP
+        intervals = (operator.shape[axis], shape[axis]) if wraps else (operator.shape[axis] - 1, shape[axis] - 1)
+        spacing[axis] *= intervals[0] / intervals[1]
+    a, c = operator.a / factor, operator.c / factor
+    plain = replace(operator, shape=tuple(shape), spacing=tuple(spacing), a=a, c=c, coefficients=None)
+    if operator.coefficients is None:
+        return plain
+    return replace(plain, coefficients=_coarsened(backend, Transfer(operator, plain), operator.coefficients, factor))
+
+
+def _coarsened(backend: Backend, transfer: Transfer, fine: Coefficients, factor: float) -> Coefficients:
+    shape = transfer.coarse.array_shape
+    a: tuple[Array, ...] | None = None
+    if fine.a is not None:
+        a = tuple(backend.empty(shape) for _ in fine.a)
+        for axis, (edges, coarse) in enumerate(zip(fine.a, a, strict=True)):
+            backend.coarsen_edges(transfer, axis, edges, coarse)
+    c = None
+    if fine.c is not None:
+        c, restricted = backend.empty(shape), backend.empty(shape)
+        backend.restrict(transfer, fine.c, restricted)
+        backend.axpby(1.0 / factor, restricted, 0.0, c)
+    return Coefficients(a, c, fine.a_range, (fine.c_range[0] / factor, fine.c_range[1] / factor))

@@ -1,0 +1,187 @@
+"""The multigrid method: cycles until the residual is small, and one cycle as a preconditioner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from poisson.backends.base import Array, Backend
+from poisson.operator import Operator
+from poisson.solvers.iteration import Norms, Watch, never, relax
+from poisson.solvers.multigrid.cycle import Cycle
+from poisson.solvers.multigrid.estimate import ErrorEstimate
+from poisson.solvers.multigrid.full import FullMultigrid
+from poisson.solvers.multigrid.settings import MultigridSettings
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Observer, SolveResult, Stopping
+
+SAFETY = 0.5
+"""The algebraic error is well below that of the discretisation at this part of it: both are estimates."""
+
+STALLED = 0.5
+"""A cycle in float32 that leaves more than this part of the residual has met its rounding."""
+
+
+class Multigrid:
+    """Multigrid cycles until the residual norm reaches its target, or until the discretisation error outweighs.
+
+    On the finest grid the sweeps at the end of a cycle and those at the start of the next go together in one pass over
+    memory, which also leaves the norm of the residual and restricts it.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    operator : Operator
+        A.
+    settings : MultigridSettings
+        How to cycle.
+
+    References
+    ----------
+    U. Trottenberg, C. W. Oosterlee, A. Schüller, Multigrid, chapters 2 and 5.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        operator: Operator,
+        settings: MultigridSettings = MultigridSettings(),  # noqa: B008
+    ) -> None:
+        self._backend = backend
+        self._operator = operator
+        self.cycle = Cycle(backend, operator, settings)
+        self.settings = settings
+        shape = operator.array_shape
+        self._spare = [backend.empty(shape), backend.empty(shape)]
+        self._norms = backend.reduction()
+        self._full: FullMultigrid | None = None
+
+    def solve(
+        self,
+        u: Array,
+        f: Array,
+        *,
+        stopping: Stopping,
+        observer: Observer | None = None,
+        interrupted: Callable[[], bool] = never,
+    ) -> SolveResult:
+        """Solve A u = f (`Solver.solve`).
+
+        With full multigrid only the values of u at fixed nodes count. An iterate whose norm is read has had the sweeps
+        before the restriction of the next cycle, too.
+        """
+        backend, operator, norms = self._backend, self._operator, self._norms
+        if self.cycle.finest.transfer is None:
+            return self._directly(u, f, stopping, observer)
+        watch = Watch(backend, operator, stopping, observer, norms)
+        at = _At(u, *self._spare)
+        by_error = stopping.stop == "discretisation"
+        source = watch.source(f)
+        if self.settings.full or by_error:
+            if self._full is None:
+                self._full = FullMultigrid(backend, self.cycle)
+            self._full.start(at.u, f, keep=by_error)
+        at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
+        status = watch.begin(source, backend.read(norms), lambda: at.u)
+        if by_error and self._full is not None:
+            return self._to_discretisation_error(self._full, watch, at, f, status, interrupted)
+        done = 0
+        while status is None:
+            error = self.cycle.coarse(done)
+            done += 1
+            at.move(self.cycle.turn(at.u, f, at.out, at.work, done, error, norms))
+            status = watch.judge(done, backend.read(norms)) or watch.limit(done, interrupted)
+        return watch.result(status, done, at.u, at.work)
+
+    def apply(self, r: Array, z: Array) -> None:
+        """z = one cycle for A z = r from zero (`Preconditioner.apply`)."""
+        if self.cycle.finest.transfer is None:
+            self._backend.dense(self.cycle.matrix, r, z)
+            return
+        first, second = self._spare
+        # A smoother that works in place leaves the result where it began; any other moves it once.
+        begin, out, work = (z, first, second) if self.cycle.smoother.in_place else (first, z, second)
+        u = self.cycle.down(None, r, begin, work, 0)
+        self.cycle.up(u, r, out, work, 0, self.cycle.coarse(0))
+
+    def reduce(self, r: Array, e: Array, norms: Norms, reduction: float) -> tuple[Array, int]:
+        """Cycles for A e = r from zero (`mixed.Inner.reduce`)."""
+        if self.cycle.finest.transfer is None:
+            self.apply(r, e)
+            return e, 1
+        at = _At(e, *self._spare)
+        at.move(self.cycle.down(None, r, at.out, at.work, 0))
+        goal, before, done = reduction * math.sqrt(norms[0]), math.inf, 0
+        while True:
+            error = self.cycle.coarse(done)
+            done += 1
+            at.move(self.cycle.turn(at.u, r, at.out, at.work, done, error, self._norms))
+            left = math.sqrt(self._backend.read(self._norms)[0])
+            if left <= goal or not left < STALLED * before:
+                return at.u, done
+            before = left
+
+    def _to_discretisation_error(
+        self,
+        full: FullMultigrid,
+        watch: Watch,
+        at: _At,
+        f: Array,
+        status: Status | None,
+        interrupted: Callable[[], bool],
+    ) -> SolveResult:
+        """Whole cycles until the estimated error of the solution is well below that of the discretisation."""
+        estimate = full.estimate
+        assert estimate is not None
+        estimate.begin()
+        done, error = 0, 0.0
+        stands = status
+        while True:
+            at.move(self.cycle.up(at.u, f, at.out, at.work, done, self.cycle.coarse(done), self._norms))
+            done += 1
+            discretisation, algebraic = estimate.judge(at.u)
+            error = discretisation + algebraic
+            stands = watch.judge(done, self._backend.read(self._norms))
+            if stands is None and algebraic <= SAFETY * discretisation:
+                stands = Status.CONVERGED
+            stands = stands or watch.limit(done, interrupted)
+            if stands is not None:
+                break
+            at.move(self.cycle.down(at.u, f, at.out, at.work, done))
+        return replace(watch.result(stands, done, at.u, at.work), error=error)
+
+    def _directly(self, u: Array, f: Array, stopping: Stopping, observer: Observer | None) -> SolveResult:
+        """A grid that is its own coarsest: the inverse, and again for what rounding has left."""
+        backend, operator, norms = self._backend, self._operator, self._norms
+        if stopping.stop == "discretisation":
+            ErrorEstimate(backend, self.cycle)  # which refuses
+        r, error = self._spare
+        watch = Watch(backend, operator, stopping, observer, norms)
+        source = watch.source(f)
+
+        def residual() -> Norms:
+            backend.residual(operator, u, f, r, norms)
+            return backend.read(norms)
+
+        def advance(count: int) -> None:
+            for _ in range(count):
+                backend.dense(self.cycle.matrix, r, error)
+                backend.axpby(1.0, error, 1.0, u)
+
+        status = watch.begin(source, residual(), lambda: u)
+        status, done = relax(watch, status, advance, residual, 1, never)
+        return watch.result(status, done, u, r)
+
+
+class _At:
+    """Where the iterate is: one array of three."""
+
+    def __init__(self, u: Array, out: Array, work: Array) -> None:
+        self.u, self.out, self.work = u, out, work
+
+    def move(self, result: Array) -> None:
+        """The iterate is now in `result`, which is `u` or `out`."""
+        if result is not self.u:
+            self.u, self.out = result, self.u

@@ -1,0 +1,202 @@
+"""``method = "auto"``: what it chooses, why, and what it says."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poisson.backends.base import Pace
+from poisson.backends.numpy import NumpyBackend
+from poisson.boundary import Rule
+from poisson.case.settings import SolverSettings
+from poisson.errors import ResourceError
+from poisson.operator import Coefficients, Operator
+from poisson.problem import Problem
+from poisson.solver import Solver
+from poisson.solvers import choose as module
+from poisson.solvers.choose import Choice, choose, describe
+from poisson.solvers.memory import arrays_of
+
+WALLS = (Rule.FIXED,) * 4
+AUTO = SolverSettings()
+
+
+class Measured(NumpyBackend):
+    """A backend on which a pass over 1 MB takes 1 ms, with other figures where a test says so."""
+
+    def __init__(
+        self, dtype: Any = np.float64, free: int = 1 << 40, cycle: float = 10.0, transforms: float = 20.0
+    ) -> None:
+        super().__init__(dtype)
+        self._free = free
+        self.pace = Pace(cycle, transforms, 1e-6)
+
+    def memory(self) -> tuple[int, int]:
+        return self._free, self._free
+
+    def stream(self, count: int) -> tuple[Any, float]:
+        self._bytes = 16.0 * count
+        return (lambda: None), self._bytes
+
+    def seconds(self, call: Any) -> float:
+        return self._bytes / 1e9
+
+
+def square(nodes: int, **changes: Any) -> Operator:
+    return replace(Operator((nodes, nodes), (1 / nodes, 1 / nodes), 0.0, WALLS), **changes)
+
+
+def varying(nodes: int, jump: float, spacing: tuple[float, float] | None = None, c: bool = False) -> Operator:
+    ones = np.ones((nodes, nodes))
+    edges = None if c else (ones, ones)
+    coefficients = Coefficients(edges, ones if c else None, (1.0, jump), (0.0, float(c)))
+    operator = square(nodes, coefficients=coefficients)
+    return operator if spacing is None else replace(operator, spacing=spacing)
+
+
+def chosen(operator: Operator, backend: Any = None, precision: str = "float64", **settings: Any) -> Choice:
+    return choose(backend or Measured(), operator, replace(AUTO, **settings), precision)
+
+
+def named(choice: Choice) -> tuple[str, str]:
+    return choice.settings.method, choice.precision
+
+
+@pytest.mark.parametrize(
+    ("operator", "method", "reason"),
+    [
+        (square(65), "fft", "a and c are constant, and cycles would take "),
+        (varying(65, 1.0, c=True), "multigrid", "a is constant and c varies"),
+        (varying(65, 5.0), "multigrid", "a varies by a factor of 5 only"),
+        (varying(65, 1e3), "cg", "a varies by a factor of 1e+03"),
+        (varying(65, 5.0, (0.1, 0.5)), "cg", "a varies by a factor of 5 and the spacings by 5"),
+        (varying(65, 1.5, (0.1, 0.5)), "multigrid", "a varies by a factor of 1.5 only"),
+    ],
+)
+def test_the_coefficients_decide(operator: Operator, method: str, reason: str) -> None:
+    choice = chosen(operator)
+    assert choice.settings.method == method
+    assert choice.reason.startswith(reason)
+    if method == "cg":
+        assert choice.settings.preconditioner == "multigrid"
+
+
+def test_the_faster_of_two_that_fit_is_taken() -> None:
+    slow = Measured(transforms=500.0)
+    choice = chosen(square(1025), slow)
+    assert named(choice) == ("multigrid", "mixed")
+    assert choice.reason.startswith("transforms would take ")
+    assert named(chosen(square(1025), Measured(cycle=500.0))) == ("fft", "float64")
+
+
+def test_awkward_lengths_make_transforms_slow() -> None:
+    """1024 intervals have no factor above 2; 1033 and 2·509 have."""
+    backend = Measured()
+    assert chosen(square(1025), backend).settings.method == "fft"
+    for nodes, factor in ((1034, 1033), (1019, 509)):
+        choice = chosen(square(nodes), backend)
+        assert choice.settings.method == "multigrid"
+        assert f", whose lengths have the factor {factor}, would take " in choice.reason
+    periodic = square(1033, rules=(Rule.WRAP,) * 2 + WALLS[:2])
+    assert chosen(periodic, backend).settings.method == "multigrid"
+    assert chosen(replace(periodic, shape=(1024, 1025)), backend).settings.method == "fft"
+
+
+def test_what_does_not_fit_is_not_taken() -> None:
+    needed = 3 * 1025**2 * 8
+    assert chosen(square(1025), Measured(free=int(needed / 0.9) + 16)).settings.method == "fft"
+    choice = chosen(square(1025), Measured(free=needed))
+    assert (choice.settings.method, choice.reason) == ("multigrid", "transforms would need more memory than there is")
+
+
+def test_stopping_at_the_discretisation_error_takes_the_levels() -> None:
+    for operator in (square(65), varying(65, 1e6)):
+        choice = chosen(operator, stop="discretisation")
+        assert choice.settings.method == "multigrid"
+        assert choice.reason == "solver.stop asks for the discretisation error"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "precision", "rtol", "expected"),
+    [
+        (513, "float64", 1e-8, "mixed"),
+        (257, "float64", 1e-8, "float64"),
+        (513, "float64", 0.0, "float64"),
+        (513, "float32", 1e-4, "float32"),
+        (65, "mixed", 1e-8, "mixed"),
+    ],
+)
+def test_cycles_in_float32_where_they_are_faster_and_safe(
+    nodes: int, precision: str, rtol: float, expected: str
+) -> None:
+    assert chosen(varying(nodes, 2.0), precision=precision, rtol=rtol).precision == expected
+
+
+def test_weights_beyond_float32_stay_in_float64() -> None:
+    assert chosen(replace(varying(513, 2.0), spacing=(1e-18, 1e-18))).precision == "float64"
+    assert chosen(replace(varying(513, 2.0), spacing=(1e18, 1e18))).precision == "float64"
+
+
+def test_the_time_expected_grows_with_the_grid_and_the_tolerance() -> None:
+    times = [chosen(varying(nodes, 2.0)).seconds for nodes in (1025, 2049, 4097)]
+    assert all(3.5 < after / before < 4.2 for before, after in itertools.pairwise(times))
+    sharp, blunt = (chosen(varying(1025, 2.0), rtol=rtol).seconds for rtol in (1e-11, 1e-5))
+    assert sharp > 2.0 * blunt
+    assert chosen(varying(1025, 1e3)).seconds > chosen(varying(1025, 2.0)).seconds
+
+
+def test_it_says_so_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="poisson"):
+        solver = Solver(Problem.on_box((17, 17), f=1.0), backend="numpy")
+    [line] = [record.getMessage() for record in caplog.records if "method" in record.getMessage()]
+    assert line.startswith("method fft, as a and c are constant, and cycles would take ")
+    assert line.endswith(" expected")
+    solution = solver.solve()
+    assert solution.provenance["method"] == "fft"
+    assert str(solution.provenance["reason"]).startswith("a and c are constant")
+    asked = Solver(Problem.on_box((17, 17), f=1.0), "multigrid", "numpy").solve()
+    assert asked.provenance["method"] == "multigrid (V(2,1), chebyshev)"
+    assert asked.provenance["reason"] == "asked for"
+
+
+def test_a_choice_needs_no_memory_to_measure_with() -> None:
+    class Full(Measured):
+        def stream(self, count: int) -> tuple[Any, float]:
+            raise ResourceError("too little memory")
+
+    assert named(chosen(varying(65, 1e3), Full())) == ("cg", "float64")
+
+
+def test_names_for_people() -> None:
+    assert describe(replace(AUTO, method="cg"), "mixed") == (
+        "cg with preconditioner multigrid (V(2,1), chebyshev), mixed precision"
+    )
+    assert describe(replace(AUTO, method="cg", preconditioner="none"), "float64") == "cg"
+    assert describe(replace(AUTO, method="sor"), "float32") == "sor"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(4.56e-5, "46 us"), (9.94e-3, "9.9 ms"), (0.0996, "100 ms"), (1.5, "1.5 s"), (99.4, "99 s"), (600.0, "10.0 min")],
+)
+def test_times_for_people(seconds: float, text: str) -> None:
+    assert module._time(seconds) == text
+
+
+def test_memory() -> None:
+    def arrays(method: str, precision: str = "float64", dimension: int = 3, **settings: Any) -> float:
+        return arrays_of(replace(AUTO, method=method, **settings), precision, dimension)
+
+    assert [arrays(method) for method in ("auto", "fft", "jacobi", "sor", "chebyshev")] == [3.0] * 5
+    assert arrays("jacobi", loop="staged") == 4.0
+    assert math.isclose(arrays("multigrid"), 4.0 + 3.0 / 7.0)
+    assert math.isclose(arrays("multigrid", dimension=2), 5.0)
+    assert arrays("multigrid", "mixed") < arrays("multigrid")
+    assert arrays("cg", preconditioner="none") == 7.0 < arrays("cg")
+    assert arrays_of(replace(AUTO, method="jacobi"), "float64", 2, varies=True) == 6.0

@@ -1,0 +1,128 @@
+"""Mixed precision: float32 cycles inside a float64 correction reach what float64 reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import BACKENDS
+from multigrid import F, M, W, cube, node_values, relative_residual, source, with_coefficients, zeros
+
+from poisson.backends.base import Backend
+from poisson.backends.numpy import NumpyBackend
+from poisson.operator import Operator
+from poisson.solvers.methods import MethodSettings, solver_of
+from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Stopping
+
+BACKEND = NumpyBackend(np.float64)
+
+
+def solver(backend: Backend, a: Operator, settings: MethodSettings, inner: Operator | None = None) -> Any:
+    return solver_of(backend, a, settings, inner or a)
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize(
+    "a",
+    [
+        cube((129, 129), spacing=(1 / 128,) * 2),
+        cube((50, 64), (F, M, W, W)),
+        cube((48, 40), (M,) * 4),
+        cube((33, 33, 33)),
+        cube((65, 33), spacing=(1.0, 300.0)),
+    ],
+    ids=["square", "mixed", "singular", "cube", "anisotropic"],
+)
+def test_the_tolerance_of_float64_is_reached(method: str, full: bool, a: Operator) -> None:
+    settings = MethodSettings(method, MultigridSettings(full=full))
+    mixed = solver(BACKEND, a, settings)
+    for seed in (1, 2):
+        f = source(BACKEND, a, seed)
+        result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12))
+        assert result.status is Status.CONVERGED
+        assert relative_residual(BACKEND, a, result.u, f) <= 1e-12
+    # Float32 alone stops far above it, and float64 alone needs about as many cycles.
+    single = NumpyBackend(np.float32)
+    alone = solver_of(single, a, settings).solve(zeros(single, a), source(single, a), stopping=Stopping(rtol=1e-12))
+    assert alone.status is not Status.CONVERGED
+    double = solver_of(BACKEND, a, settings).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12))
+    assert result.iterations <= 1.6 * double.iterations + 2
+
+
+@pytest.mark.parametrize("scale", [1e-60, 1e-30, 1e30, 1e60])
+def test_neither_overflow_nor_underflow(scale: float) -> None:
+    """Values that float32 does not have: the factor brings them into its range."""
+    a = cube((65, 64))
+    f = source(BACKEND, a)
+    results = []
+    for factor in (1.0, scale):
+        for full in (False, True):
+            settings = MethodSettings("multigrid", MultigridSettings(full=full))
+            result = solver(BACKEND, a, settings).solve(zeros(BACKEND, a), factor * f, stopping=Stopping(rtol=1e-12))
+            assert result.status is Status.CONVERGED
+            results.append(result.u / factor)
+    for u in results[1:]:
+        np.testing.assert_allclose(u, results[0], rtol=0, atol=1e-10 * np.abs(results[0]).max())
+
+
+def test_varying_coefficients_have_arrays_of_both_types() -> None:
+    single = BACKEND.companion(np.float32)
+    plain = cube((65, 50))
+    values = node_values(plain, "block", 1e3)
+    a, inner = with_coefficients(BACKEND, plain, values), with_coefficients(single, plain, values)
+    f = source(BACKEND, a)
+    result = solver(BACKEND, a, MethodSettings("cg"), inner).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-11))
+    assert result.status is Status.CONVERGED
+    assert relative_residual(BACKEND, a, result.u, f) <= 1e-11
+
+
+def test_boundary_values_enter_a_full_start() -> None:
+    a = cube((65, 65), spacing=(1 / 64,) * 2)
+    x = np.linspace(0.0, 1.0, 65)
+    exact = np.add.outer(-(x**2), x**2) * 1e-3
+    u = exact.copy()
+    u[1:-1, 1:-1] = 0.0
+    settings = MethodSettings("multigrid", MultigridSettings(full=True))
+    result = solver(BACKEND, a, settings).solve(u, zeros(BACKEND, a), stopping=Stopping(rtol=1e-6))
+    # The quadratic solves the equations on every grid, so float32 of the coarse grids is all that errs.
+    assert result.history[0][1] < 1e-2
+    np.testing.assert_allclose(result.u, exact, rtol=0, atol=1e-10)
+
+
+def test_a_limit_and_an_interrupt() -> None:
+    a = cube((65, 65))
+    mixed = solver(BACKEND, a, MethodSettings("multigrid"))
+    f = source(BACKEND, a)
+    result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12), interrupted=lambda: True)
+    assert (result.status, len(result.history)) == (Status.INTERRUPTED, 2)
+    result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12, max_iterations=1))
+    assert result.status is Status.MAX_ITERATIONS
+
+
+def test_refusals() -> None:
+    a = cube((9, 9))
+    with pytest.raises(ValueError, match="no mixed precision"):
+        solver(BACKEND, a, MethodSettings("jacobi"))
+    with pytest.raises(ValueError, match="not for mixed precision"):
+        solver(BACKEND, a, MethodSettings("multigrid")).solve(
+            zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(stop="discretisation")
+        )
+
+
+@pytest.mark.parametrize("name", ["openmp", "emulated"])
+def test_other_backends_converge_alike(name: str) -> None:
+    backend, a = BACKENDS[name](np.float64), cube((20, 17), (F, M, W, W))
+    expected = solver(BACKEND, a, MethodSettings("multigrid")).solve(
+        zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(rtol=1e-11)
+    )
+    for full in (False, True):
+        settings = MethodSettings("multigrid", MultigridSettings(full=full))
+        result = solver(backend, a, settings).solve(
+            zeros(backend, a), source(backend, a), stopping=Stopping(rtol=1e-11)
+        )
+        assert result.status is Status.CONVERGED
+        np.testing.assert_allclose(backend.to_host(result.u), expected.u, rtol=0, atol=1e-9 * np.abs(expected.u).max())

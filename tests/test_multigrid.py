@@ -1,0 +1,215 @@
+"""Multigrid: contraction factors for every size, mix of faces and ratio of spacings; its levels; its coarsest grid."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from multigrid import F, M, W, contraction, cube, node_values, relative_residual, source, with_coefficients, zeros
+from operators import AXIS_RULES, operator, rules_of
+
+from poisson import reference
+from poisson.backends.numpy import NumpyBackend
+from poisson.boundary import Rule
+from poisson.operator import Operator
+from poisson.solvers.multigrid import Multigrid, MultigridSettings
+from poisson.solvers.multigrid.coarsest import inverse
+from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE, coarsened_axes, levels_of
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Stopping
+
+LIMITS = {"chebyshev": 0.1, "red-black": 0.1, "jacobi": 0.15}
+"""The contraction factor that a V(2,1) cycle with each smoother stays below, with constant coefficients."""
+
+BACKEND = NumpyBackend(np.float64)
+
+# ---- contraction
+
+
+@pytest.mark.parametrize("smoother", LIMITS)
+@pytest.mark.parametrize("nodes", [33, 65, 129, 257])
+def test_contraction_in_2d_does_not_depend_on_the_grid(smoother: str, nodes: int) -> None:
+    assert contraction(cube((nodes, nodes)), MultigridSettings(smoother=smoother)) < LIMITS[smoother]
+
+
+@pytest.mark.parametrize("smoother", LIMITS)
+@pytest.mark.parametrize("nodes", [17, 33, 65])
+def test_contraction_in_3d_does_not_depend_on_the_grid(smoother: str, nodes: int) -> None:
+    assert contraction(cube((nodes,) * 3), MultigridSettings(smoother=smoother)) < LIMITS[smoother]
+
+
+@pytest.mark.parametrize("nodes", [301, 400, 1000])
+def test_contraction_in_1d(nodes: int) -> None:
+    a = Operator((nodes, 1), (1.0 / 16, math.inf), 0.0, (F, F, W, W))
+    # In 1D the residual meets its rounding level early: it grows with the square of the nodes.
+    assert contraction(a, MultigridSettings(), rtol=1e-7) < (0.1 if nodes % 2 else 0.2)
+
+
+@pytest.mark.parametrize("cycle", ["W", "F"])
+def test_other_cycles_contract_no_less(cycle: str) -> None:
+    for shape in ((129, 129), (33, 33, 33)):
+        assert contraction(cube(shape), MultigridSettings(cycle=cycle)) < 0.1
+
+
+@pytest.mark.parametrize("shape", [(34, 40), (50, 64), (99, 35), (100, 101), (30, 41, 36), (18, 19, 20)])
+@pytest.mark.parametrize("smoother", LIMITS)
+def test_contraction_on_sizes_that_do_not_halve(shape: tuple[int, ...], smoother: str) -> None:
+    assert contraction(cube(shape), MultigridSettings(smoother=smoother)) < 0.2
+
+
+@pytest.mark.parametrize("rules", rules_of(2) + rules_of(3)[::11])
+def test_contraction_with_every_mix_of_faces(rules: tuple[Rule, ...]) -> None:
+    for shape in ((64, 50), (33, 49)) if len(rules) == 4 else ((20, 17, 26),):
+        assert contraction(cube(shape, rules), MultigridSettings()) < 0.2
+
+
+@pytest.mark.parametrize("ratio", [1.5, 3.0, 10.0, 100.0, 1000.0])
+@pytest.mark.parametrize("smoother", ["chebyshev", "red-black"])
+def test_contraction_with_anisotropic_spacing(ratio: float, smoother: str) -> None:
+    for shape, spacing in (
+        ((129, 65), (1.0, ratio)),
+        ((33, 33, 33), (1.0, ratio**0.5, ratio)),
+        ((64, 50), (ratio, 1.0)),
+    ):
+        assert contraction(cube(shape, spacing=spacing), MultigridSettings(smoother=smoother)) < 0.2
+
+
+@pytest.mark.parametrize("c", [1e-3, 10.0, 1e5])
+def test_contraction_with_a_reaction_term(c: float) -> None:
+    for rules in ((F,) * 4, (M,) * 4):
+        assert contraction(cube((65, 65), rules, c=c), MultigridSettings()) < 0.1
+
+
+@pytest.mark.parametrize("jump", [2.0, 10.0, 1e3])
+def test_contraction_where_a_varies_smoothly(jump: float) -> None:
+    for shape in ((129, 129), (33, 33, 33)):
+        a = cube(shape)
+        varying = with_coefficients(BACKEND, a, node_values(a, "smooth", jump))
+        assert contraction(varying, MultigridSettings()) < 0.2
+
+
+# ---- levels
+
+
+@pytest.mark.parametrize("axes", list(itertools.combinations(range(3), 2)))
+def test_strongly_coupled_axes_are_coarsened_first(axes: tuple[int, ...]) -> None:
+    spacing = [1.0, 1.0, 1.0]
+    for axis in axes:
+        spacing[axis] = 0.01
+    assert coarsened_axes(cube((65, 65, 65), spacing=tuple(spacing))) == axes
+    assert coarsened_axes(cube((65, 65, 65))) == (0, 1, 2)
+
+
+def test_levels_end_where_a_grid_is_solved_directly() -> None:
+    for a in (
+        cube((100, 37)),
+        cube((33, 33, 33)),
+        cube((1000, 5), spacing=(1.0, 50.0)),
+        operator((90, 4), (W, W, M, M)),
+    ):
+        levels = levels_of(BACKEND, a, over_correction=True)
+        assert levels[0].operator is a
+        assert math.prod(levels[-1].operator.shape) <= MOST_NODES_DENSE < math.prod(levels[-2].operator.shape)
+        for fine, coarse in itertools.pairwise(levels):
+            assert fine.transfer is not None
+            assert fine.transfer.coarse is coarse.operator
+            assert 0.0 < fine.lowest < 2.0
+        assert levels[-1].transfer is None
+        extents = [
+            [(n - (lower is not W)) * h for n, h, lower in zip(o.shape, o.spacing, o.rules[::2], strict=True)]
+            for o in (a, levels[-1].operator)
+        ]
+        np.testing.assert_allclose(extents[0], extents[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("varying", [False, True])
+@pytest.mark.parametrize("shape", [(5, 4), (4, 3, 5), (6, 1)])
+def test_the_coarsest_grid_is_solved_exactly(shape: tuple[int, ...], varying: bool) -> None:
+    for rules in itertools.product(AXIS_RULES, repeat=len(shape)):
+        flat = tuple(itertools.chain(*rules))
+        a = operator(shape, flat, 0.0)
+        if shape[-1] == 1:
+            a = Operator(shape, (0.1, math.inf), 0.0, (*flat[:2], W, W))
+        if varying:
+            values = np.random.default_rng(1).uniform(0.5, 2.0, a.array_shape)
+            a = with_coefficients(BACKEND, a, values)
+        f, u = source(BACKEND, a, 3), zeros(BACKEND, a)
+        BACKEND.dense(inverse(BACKEND, a), f, u)
+        assert relative_residual(BACKEND, a, u, f) < 1e-12
+        assert not np.any(u[reference.fixed_nodes(a)])
+        if a.singular:
+            place = BACKEND.reduction()
+            BACKEND.dot(a, u, np.ones_like(u), place)
+            assert BACKEND.read(place)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+# ---- the solver
+
+
+def test_a_solver_is_used_many_times_and_gives_the_same_again() -> None:
+    a = cube((65, 50), (F, M, W, W))
+    for settings in (MultigridSettings(), MultigridSettings(full=True, cycle="F", smoother="red-black")):
+        solver = Multigrid(BACKEND, a, settings)
+        results = []
+        for seed in (1, 2, 1):
+            f, u = source(BACKEND, a, seed), zeros(BACKEND, a)
+            result = solver.solve(u, f, stopping=Stopping(rtol=1e-10))
+            assert result.status is Status.CONVERGED
+            assert relative_residual(BACKEND, a, result.u, f) < 1e-10
+            results.append(result.u.copy())
+        np.testing.assert_array_equal(results[0], results[2])
+        assert np.abs(results[0] - results[1]).max() > 0.0
+
+
+def test_a_small_grid_is_solved_at_once() -> None:
+    a = cube((9, 8), (F, M, F, F))
+    f, u = source(BACKEND, a), zeros(BACKEND, a)
+    result = Multigrid(BACKEND, a).solve(u, f, stopping=Stopping(rtol=1e-12))
+    assert (result.status, result.iterations) == (Status.CONVERGED, 1)
+
+
+def test_limits_and_interrupts() -> None:
+    a = cube((65, 65))
+    f = source(BACKEND, a)
+    solver = Multigrid(BACKEND, a)
+    result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(max_iterations=3))
+    assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, 3)
+    assert [iteration for iteration, _ in result.history] == [0, 1, 2, 3]
+    answers = iter([False, True])
+    result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(), interrupted=lambda: next(answers))
+    assert (result.status, result.iterations) == (Status.INTERRUPTED, 2)
+
+
+@pytest.mark.parametrize("smoother", ["chebyshev", "jacobi", "red-black"])
+def test_a_symmetric_cycle_is_self_adjoint(smoother: str) -> None:
+    for a in (cube((40, 33), (F, M, M, M)), cube((12, 10, 11), (M, F, F, F, W, W))):
+        settings = MultigridSettings(smoother=smoother, pre=2, post=2, symmetric=True)
+        solver = Multigrid(BACKEND, a, settings)
+        place = BACKEND.reduction()
+        x, y = source(BACKEND, a, 1), source(BACKEND, a, 2)
+        mx, my = zeros(BACKEND, a), zeros(BACKEND, a)
+        solver.apply(x, mx)
+        solver.apply(y, my)
+        products = []
+        for left, right in ((x, my), (y, mx), (x, mx)):
+            BACKEND.dot(a, left, right, place)
+            products.append(BACKEND.read(place)[0])
+        assert products[0] == pytest.approx(products[1], rel=1e-11)
+        assert products[2] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cycle": "Z"}, "cycle = 'Z'"),
+        ({"smoother": "sor"}, "smoother = 'sor'"),
+        ({"pre": 0, "post": 0}, "pre and post"),
+        ({"pre": -1}, "pre and post"),
+        ({"symmetric": True}, "self-adjoint"),
+    ],
+)
+def test_wrong_settings(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MultigridSettings(**options)  # type: ignore[arg-type]

@@ -1,0 +1,360 @@
+"""`Problem.on_box`, `Solver` and `Solution`: what goes in, what is kept between solves, what comes out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from conftest import emulated
+from problems import SINE, WALLS, make_case
+
+import poisson
+from poisson import backends, reference
+from poisson.backends.base import Backend
+from poisson.backends.numpy import NumpyBackend
+from poisson.boundary import Kind
+from poisson.discretisation import Discretisation
+from poisson.errors import CaseError, IncompatibleSource
+from poisson.expressions import Expression, parse
+from poisson.fields import ArrayField, FunctionField
+from poisson.problem import Problem
+from poisson.solver import Solver
+from poisson.solvers.status import Status
+
+METHODS = ("multigrid", "cg", "fft", "jacobi", "chebyshev", "sor")
+
+
+def bumps(x: Any, y: Any) -> Any:
+    return np.exp(x) * np.sin(3 * y)
+
+
+def direct(problem: Problem) -> Any:
+    discretisation = Discretisation(problem).balanced(np)
+    return reference.solve(discretisation).reshape(problem.grid.array_shape)
+
+
+# ---- problems
+
+
+def test_a_problem_from_numbers_texts_functions_and_arrays() -> None:
+    c = np.ones((4, 5))
+    problem = Problem.on_box(
+        (5, 4),
+        f="x*y",
+        a=bumps,
+        c=c,
+        boundary={"x": "periodic", "y_lower": {"neumann": lambda x, y: x}, "all": {"robin": 1.0, "alpha": "2"}},
+        upper=(2.0, 1.0),
+        initial=3,
+        mean="arithmetic",
+        title="A box",
+    )
+    assert (problem.grid.shape, problem.grid.upper, problem.grid.periodic) == ((5, 4), (2.0, 1.0), (True, False))
+    assert [face.kind for face in problem.faces] == [Kind.PERIODIC, Kind.PERIODIC, Kind.NEUMANN, Kind.ROBIN]
+    assert problem.f == parse("x*y", 2)
+    assert problem.a == FunctionField(bumps)
+    assert isinstance(problem.c, ArrayField)
+    assert problem.c.values is c
+    assert problem.faces[3].alpha == Expression.constant(2.0)
+    assert (problem.initial, problem.mean, problem.title) == (Expression.constant(3.0), "arithmetic", "A box")
+
+
+def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
+    problem = Problem.on_box((3, 4, 5), a=2, c="1 + 2")
+    assert (problem.a, problem.c, problem.varies) == (2.0, 3.0, False)
+    assert all(face.kind is Kind.DIRICHLET and face.value == Expression.constant(0.0) for face in problem.faces)
+    assert Problem.on_box((3, 4), boundary="x").faces[0].value == parse("x", 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"f": np.ones((5, 4))}, "f: an array of the shape (5, 4); the grid needs (4, 5), as x is the last axis"),
+        ({"f": np.ones((4, 5), dtype=complex)}, "f: an array that holds no real numbers; float, integer or unsigned"),
+        ({"f": "x +"}, "f: 'x +'; "),
+        ({"c": []}, "c: a list; allowed: a number, a text, a function of x(, y, z) or an array"),
+        ({"a": -1.0}, "a = -1.0; it must be > 0"),
+        (
+            {"boundary": {"left": 0.0}},
+            "boundary.left: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper",
+        ),
+        ({"boundary": {"x": "periodic"}}, "boundary.y_lower: missing; "),
+        ({"boundary": {"x": "open", "all": 0.0}}, "boundary.x: 'open'; allowed: \"periodic\""),
+        ({"boundary": {"all": {"robin": 1.0}}}, "boundary.all: {'robin': 1.0}; allowed: one of dirichlet, neumann and"),
+        ({"exact": bumps}, "exact: a function; allowed: a text"),
+        ({"upper": (0.0, 1.0)}, "x: the interval [0.0, 0.0] is empty or not finite"),
+        ({"mean": "geometric"}, "mean = 'geometric'; "),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, Any], line: str) -> None:
+    with pytest.raises(CaseError) as caught:
+        Problem.on_box((5, 4), **arguments)
+    [mistake] = caught.value.mistakes
+    assert mistake.startswith(line)
+
+
+def test_a_function_an_array_and_a_text_give_the_same_solution() -> None:
+    text = Problem.on_box((17, 13), f="exp(x)*sin(3*y)", boundary={"all": "x*y"})
+    x, y = (text.grid.coordinates(axis) for axis in (0, 1))
+    function = Problem.on_box((17, 13), f=bumps, boundary={"all": lambda x, y: x * y})
+    array = Problem.on_box((17, 13), f=bumps(x, y[:, None]), boundary={"all": "x*y"})
+    solutions = [Solver(problem, backend="numpy").solve().u for problem in (text, function, array)]
+    np.testing.assert_allclose(solutions[1], solutions[0], rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(solutions[2], solutions[1])
+
+
+# ---- arrays of other libraries
+
+
+class OnDevice:
+    """An array that only its device can read, as CuPy's are for NumPy."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        self.shape = values.shape
+        self.__cuda_array_interface__ = {"shape": values.shape, "typestr": values.dtype.str, "version": 3}
+
+    def __array__(self, *args: Any, **named: Any) -> Any:
+        raise TypeError("implicit conversion to a NumPy array is not allowed")
+
+    def __getitem__(self, place: Any) -> OnDevice:
+        return OnDevice(self._values[place])
+
+    def get(self) -> Any:
+        return self._values.copy()
+
+
+class ByDlpack:
+    """An array of the host that has nothing but DLPack."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        self.shape = values.shape
+
+    def __dlpack__(self, **named: Any) -> Any:
+        return self._values.__dlpack__(**named)
+
+    def __dlpack_device__(self) -> Any:
+        return self._values.__dlpack_device__()
+
+    def __getitem__(self, place: Any) -> ByDlpack:
+        return ByDlpack(self._values[place])
+
+
+@pytest.mark.parametrize("wrap", [OnDevice, ByDlpack])
+def test_arrays_of_other_libraries(wrap: Any) -> None:
+    values = np.random.default_rng(1).random((13, 17))
+    problem = Problem.on_box((17, 13), f=wrap(values))
+    expected = Solver(Problem.on_box((17, 13), f=values), "fft", "numpy").solve().u
+    np.testing.assert_array_equal(Solver(problem, "fft", "numpy").solve().u, expected)
+    with pytest.raises(CaseError, match=r"the grid needs \(12, 17\)"):
+        Problem.on_box((17, 12), f=wrap(values))
+    with pytest.raises(CaseError, match="no real numbers"):
+        Problem.on_box((17, 13), f=wrap(values.astype(complex)))
+
+
+@pytest.mark.gpu
+def test_arrays_on_the_device_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = pytest.importorskip("cupy")
+    backend = backends.create("gpu", np.float64)
+    values = cupy.random.default_rng(1).random((33, 65))
+    problem = Problem.on_box((65, 33), f=values)
+    solver = Solver(problem, "multigrid", "gpu")
+    monkeypatch.setattr(type(backend), "to_host", lambda *_: pytest.fail("copied to the host"))
+    monkeypatch.setattr(cupy.ndarray, "get", lambda *_, **__: pytest.fail("copied to the host"), raising=False)
+    first = solver.solve()
+    second = solver.solve(f=2.0 * values)
+    assert isinstance(first.u, cupy.ndarray)
+    monkeypatch.undo()
+    expected = Solver(Problem.on_box((65, 33), f=values.get()), "multigrid", "gpu").solve().u
+    np.testing.assert_allclose(cupy.from_dlpack(first.u).get(), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(second.host_u, 2.0 * expected, rtol=1e-9, atol=1e-12)
+
+
+# ---- solving
+
+
+class Counting(NumpyBackend):
+    """Counts what only a set-up asks for."""
+
+    counts: ClassVar[Counter[str]] = Counter()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("empty", "from_host", "capture", "fast_solver", "edges", "coarsen_edges", "companion", "reduction"):
+            Counting.counts[name] += 1
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_second_solve_sets_nothing_up(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "create", lambda name, dtype, threads=0: Counting(dtype))
+    problem = Problem.on_box((17, 13), f="1 + x", c=2.0)
+    Counting.counts.clear()
+    solver = Solver(problem, method)
+    assert Counting.counts["empty"] > 0
+    first = solver.solve()
+    Counting.counts.clear()
+    second = solver.solve(f=lambda x, y: 3.0 * (1.0 + x))
+    # A float64 run asks for itself as the companion of float64. Jacobi's loop is recorded for each of the two places of
+    # its norms in turn.
+    assert set(Counting.counts) <= {"companion"} | ({"capture"} if method == "jacobi" else set())
+    np.testing.assert_allclose(second.u, 3.0 * first.u, rtol=0, atol=1e-6 * np.abs(first.u).max())
+
+
+def test_the_second_solve_compiles_and_allocates_nothing_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Backend] = []
+
+    def create(name: str, dtype: Any, threads: int = 0) -> Backend:
+        made.append(emulated(dtype))
+        return made[-1]
+
+    monkeypatch.setattr(backends, "create", create)
+    solver = Solver(Problem.on_box((17, 13), f="1 + x"), "multigrid", "gpu")
+    first = solver.solve()
+    runtime: Any = made[0]._runtime  # type: ignore[attr-defined]
+    monkeypatch.setattr(runtime, "compile", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(runtime, "allocate", lambda *_: pytest.fail("allocated"))
+    second = solver.solve(f="2 + 2*x")
+    assert len(made) == 1
+    np.testing.assert_allclose(second.u, 2.0 * first.u, rtol=1e-6)
+
+
+def test_the_time_of_the_set_up_counts_once() -> None:
+    solver = Solver(Problem.on_box((129, 129), f=1.0), "multigrid", "numpy")
+    first, second = solver.solve(), solver.solve()
+    assert set(first.times) == {"setup", "solve", "finish"}
+    assert second.times["setup"] < 0.5 * first.times["setup"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_source_gets_its_own_solution(method: str) -> None:
+    problem = Problem.on_box((17, 13), f=0.0, boundary={"x_lower": {"neumann": "y"}, "all": "x - y"}, c=0.5)
+    solver = Solver(problem, method, "numpy", rtol=1e-11)
+    for f in (1.0, "sin(3*x)*y", bumps, np.random.default_rng(2).random((13, 17))):
+        solution = solver.solve(f=f)
+        assert solution.status is Status.CONVERGED
+        expected = direct(solution.problem)
+        np.testing.assert_allclose(solution.u, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    again = solver.solve()
+    np.testing.assert_allclose(again.u, direct(problem), rtol=0, atol=1e-9)
+
+
+def test_solutions_do_not_share_their_arrays() -> None:
+    solver = Solver(Problem.on_box((9, 9), f=1.0), "multigrid", "numpy")
+    first = solver.solve()
+    kept = first.u.copy()
+    solver.solve(f=5.0)
+    np.testing.assert_array_equal(first.u, kept)
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg", "jacobi"])
+def test_a_good_guess_saves_iterations(method: str) -> None:
+    problem = Problem.on_box((33, 33), f=bumps)
+    solver = Solver(problem, method, "numpy", rtol=1e-6)
+    first = solver.solve()
+    assert first.iterations > 0
+    second = solver.solve(initial=first.u)
+    assert (second.status, second.iterations) == (Status.CONVERGED, 0)
+    # Multigrid smooths before it reads the first norm.
+    np.testing.assert_allclose(second.u, first.u, rtol=0, atol=1e-8)
+
+
+def test_a_guess_does_not_go_with_the_discretisation_error() -> None:
+    solver = Solver(Problem.on_box((33, 33), f=bumps), "multigrid", "numpy", stop="discretisation")
+    solution = solver.solve()
+    assert solution.error_bar is not None
+    assert solution.advice != solution.status.advice
+    with pytest.raises(CaseError, match=r'solver.stop: .discretisation.; allowed: "residual" with an initial guess'):
+        solver.solve(initial="x")
+
+
+def test_a_singular_problem_is_balanced_for_each_source() -> None:
+    solver = Solver(Problem.on_box((17, 17), f=0.0, boundary={"all": {"neumann": 0.0}}), backend="numpy")
+    solution = solver.solve(f="cos(pi*x)")
+    assert solution.status is Status.CONVERGED
+    assert abs(float(np.mean(solution.u))) < 1e-3
+    with pytest.raises(IncompatibleSource):
+        solver.solve(f=1.0)
+
+
+def test_a_solver_reads_its_settings_as_a_case_file_does() -> None:
+    problem = Problem.on_box((9, 9), f=1.0)
+    with pytest.raises(CaseError, match=r"solver.rtoll: unknown key; .* did you mean 'rtol'"):
+        Solver(problem, rtoll=1e-3)  # type: ignore[call-arg]
+    with pytest.raises(CaseError, match=r'solver.method: "multgrid"; .* did you mean .multigrid.'):
+        Solver(problem, "multgrid")
+    with pytest.raises(CaseError, match=r"solver.omega: 1.5; allowed: a number > 0 and <= 1 with method"):
+        Solver(problem, "jacobi", omega=1.5)
+    with pytest.raises(CaseError, match=r"fields: 'flow'; allowed: f, "):
+        Solver(problem, fields=("flow",))
+    with pytest.raises(CaseError, match=r"fields: 'error'; allowed: only where the exact solution is given"):
+        Solver(problem, fields=("error",))
+
+
+def test_solve_takes_a_case_or_a_problem() -> None:
+    case = make_case(SINE, WALLS, (9, 9))
+    from_case = poisson.solve(case)
+    from_problem = poisson.solve(case.problem, method="jacobi", backend="numpy")
+    np.testing.assert_array_equal(from_case.u, from_problem.u)
+    assert from_case.case_text == case.text
+    with pytest.raises(CaseError, match="rtol: given beside a case, which has its own settings"):
+        poisson.solve(case, rtol=1e-3)
+
+
+def test_one_dimension() -> None:
+    problem = Problem.on_box(
+        (33,), f="pi**2*sin(pi*x)", exact="sin(pi*x)", boundary={"x_upper": {"neumann": "-pi"}, "all": 0.0}
+    )
+    solution = Solver(problem, backend="numpy", fields=("residual", "error")).solve()
+    assert solution.u.shape == solution.fields["error"].shape == (33,)
+    assert solution.error is not None
+    assert solution.error.max < 1e-2
+    assert float(np.abs(solution.fields["residual"]).max()) < 1e-6
+
+
+# ---- what comes out
+
+
+@pytest.fixture(scope="module")
+def solved() -> poisson.Solution:
+    problem = Problem.on_box((9, 8, 7), f="x*y*z", boundary={"y": "periodic", "all": 0.0}, title="Three axes")
+    return Solver(problem, backend="numpy", fields=("f", "gradient")).solve()
+
+
+def test_a_solution_as_a_file_and_in_xarray(solved: poisson.Solution, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    path = solved.save(tmp_path / "three.h5")
+    assert path.with_suffix(".xmf").exists()
+    data = solved.to_xarray()
+    with xarray.open_dataset(path, engine="h5netcdf") as stored:
+        assert set(stored.variables) == set(data.variables)
+        for name in data.variables:
+            np.testing.assert_array_equal(data[name].values, stored[name].values)
+            assert data[name].dims == stored[name].dims
+    assert data.attrs["status"] == "converged"
+    assert data.u.attrs["units"] == "U"
+    assert data.gradient.sel(component="z").dims == ("z", "y", "x")
+    assert data.u.values is solved.u
+
+
+def test_pictures(solved: poisson.Solution) -> None:
+    pytest.importorskip("matplotlib")
+    axes = solved.plot().axes
+    assert [item.get_title() for item in axes[:3]] == ["z = 0.5", "y = 0.5", "x = 0.5"]
+    assert [(item.get_xlabel(), item.get_ylabel()) for item in axes[:3]] == [("x", "y"), ("x", "z"), ("y", "z")]
+    flat = Solver(Problem.on_box((9, 9), f="x - 0.5", title="Flat"), backend="numpy").solve().plot().axes[0]
+    assert (flat.get_title(), flat.get_xlabel()) == ("Flat", "x")
+    line = Solver(Problem.on_box((9,), f=1.0), backend="numpy").solve().plot().axes[0]
+    [curve] = line.get_lines()
+    assert math.isclose(max(curve.get_ydata()), 0.125, rel_tol=1e-12)
+    with pytest.raises(ValueError, match="there is no scalar field 'gradient'"):
+        solved.plot("gradient")
+
+
+def test_a_picture_of_a_constant_field() -> None:
+    pytest.importorskip("matplotlib")
+    Solver(Problem.on_box((5, 5), f=0.0), backend="numpy").solve().plot()
