@@ -330,12 +330,12 @@ poisson_status sweeps(const poisson_operator* a, const T* u, const T* f, T* out,
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                            \
-    extern "C" int32_t poisson_depth_##suffix(const poisson_operator* a) { return a ? depth<real>(a) : 0; }     \
-    extern "C" poisson_status poisson_sweeps_##suffix(const poisson_operator* a, const real* u, const real* f,  \
+#define POISSON_DEFINE(real, suffix)                                                                           \
+    extern "C" int32_t poisson_depth_##suffix(const poisson_operator* a) { return a ? depth<real>(a) : 0; }    \
+    extern "C" poisson_status poisson_sweeps_##suffix(const poisson_operator* a, const real* u, const real* f, \
                                                       real* out, const double* weights, int32_t count,         \
-                                                      double* result) {                                         \
-        return sweeps(a, u, f, out, weights, count, result);                                                    \
+                                                      double* result) {                                        \
+        return sweeps(a, u, f, out, weights, count, result);                                                   \
     }
 
 POISSON_DEFINE(float, f32)

@@ -1,5 +1,9 @@
 // The coefficients of links: edges, and coarsen_edges by the tables of poisson/transfer.py.
+#ifdef POISSON_OFFLOAD
 #include "regions.h"
+#else
+#include "summed_rows.h"
+#endif
 
 namespace {
 
@@ -42,6 +46,8 @@ poisson_status edges(const poisson_operator* operator_, int32_t axis, const T* v
     return POISSON_SUCCESS;
 }
 
+#ifdef POISSON_OFFLOAD
+
 // The indices and weights of a node along an axis; in 2D the z axis has one entry of weight one.
 struct Entries {
     const int32_t* index;
@@ -68,11 +74,8 @@ inline T coarse_link(const Entries (&beside)[2], const int64_t (&strides)[3], co
 }
 
 template <class T>
-poisson_status coarsen_edges(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
-                             const poisson_transfer* tables, int32_t axis, const T* values, T* out) {
-    if (!fine_operator || !coarse_operator || !tables || !values || !out || axis < 0 ||
-        axis >= fine_operator->dimension)
-        return POISSON_BAD_ARGUMENT;
+poisson_status coarsen(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
+                       const poisson_transfer* tables, int32_t axis, const T* values, T* out) {
     POISSON_OPERATOR(T, fine_operator, from);
     POISSON_OPERATOR(T, coarse_operator, to);
     const Tiling all = tiling_by_node(POISSON_LOCAL(T, to));
@@ -101,6 +104,47 @@ poisson_status coarsen_edges(const poisson_operator* fine_operator, const poisso
         });
     }
     return POISSON_SUCCESS;
+}
+
+#else
+
+// The mean beside the links and that behind one another are weighted sums along one axis each, so that their order does
+// not matter: whole rows are added up first, and one row of sums is gathered along x.
+template <class T>
+poisson_status coarsen(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
+                       const poisson_transfer* tables, int32_t, const T* values, T* out) {
+    const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
+    const bool solid = fine.dimension == 3;
+    return for_rows(coarse, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
+        Mix<T> mix;
+        for (int64_t m = ENTRIES * k; m < (solid ? ENTRIES * (k + 1) : 1); ++m) {
+            const double by_plane = solid ? tables->weight[2][m] : 1;
+            const int64_t plane = solid ? tables->index[2][m] : 0;
+            for (int64_t n = ENTRIES * j; n < ENTRIES * (j + 1); ++n) {
+                const double weight = by_plane * tables->weight[1][n];
+                if (weight != 0) mix.add(values + fine.row(tables->index[1][n], plane), weight);
+            }
+        }
+        add_up(mix, 0, round_up(fine.nx, WIDE<T>), sums);
+        T* const row = out + coarse.row(j, k);
+        for (int64_t i = 0; i < coarse.nx; ++i) {
+            const int32_t* const index = tables->index[0] + ENTRIES * i;
+            const double* const weight = tables->weight[0] + ENTRIES * i;
+            T sum = 0;
+            for (int64_t n = 0; n < ENTRIES; ++n) sum += T(weight[n]) * sums[index[n]];
+            row[i] = sum;
+        }
+    });
+}
+
+#endif
+
+template <class T>
+poisson_status coarsen_edges(const poisson_operator* fine, const poisson_operator* coarse,
+                             const poisson_transfer* tables, int32_t axis, const T* values, T* out) {
+    if (!fine || !coarse || !tables || !values || !out || axis < 0 || axis >= fine->dimension)
+        return POISSON_BAD_ARGUMENT;
+    return coarsen(fine, coarse, tables, axis, values, out);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #define POISSON_LEVELS_H
 
 #include "blocked.h"
+#include "stencil.h"
 
 // An axis whose nodes beyond a wrap face are images of those inside; a mirror face needs none, because both neighbours
 // of a node on it are the inner one.
@@ -26,6 +27,9 @@ struct Reach {
         if (wraps()) return {inner.start - margin, inner.stop + margin};
         return {std::max<int64_t>(inner.start - margin, 0), std::min(inner.stop + margin, nodes)};
     }
+    // The links to the nodes on both sides; each has the number of its lower node.
+    int64_t link_before(int64_t index) const { return wraps() ? node(index - 1) : index > 0 ? index - 1 : 0; }
+    int64_t link_behind(int64_t index) const { return wraps() ? node(index) : std::min(index, nodes - 2); }
     // Where an index beyond a mirror face is seen.
     int64_t seen(int64_t index) const {
         if (wraps()) return index;
@@ -50,6 +54,14 @@ template <int64_t G, class T>
 struct Bundle {
     const T *centre[G + 2], *lower[G], *upper[G], *f[G];
     T *kept[G], *out[G];
+};
+
+// The coefficients of a bundle, counted as its rows: of the links along x that begin at its nodes, of those to the rows
+// on both sides along the middle axis, and of those along the slowest axis: row g lies between slow[g] and slow[g + 1].
+// Behind them c, which is null where it is constant.
+template <int64_t G, class T>
+struct BundleLinks {
+    const T *x[G], *lower[G], *upper[G], *slow[G + 1], *c[G];
 };
 
 // What a level does: the relaxed values or the residual; whether they stay in the ring, and go to memory; whether the
@@ -103,10 +115,37 @@ struct LineNorms {
     }
 };
 
-// One level of a bundle; `ahead` are two rows of memory that will be read soon. A line before the rows and one behind
-// them are read too. On its own the function gets a loop without spills.
-template <int DIMENSION, class K, int64_t G, class T>
-__attribute__((noinline)) void visit_bundle(const Local<T>& a, const Bundle<G, T>& rows, T scale,
+// The relaxed value where the coefficients vary: with A u = D u - N, N being what the neighbours add, it is
+// (1 - omega) u + omega (f + N) / D.
+template <int DIMENSION, Varies VARIES, class P>
+inline P relaxed_varying(P centre, P f, const P (&neighbour)[6], const P (&link)[6], const P (&weight)[3], P c, P stay,
+                         P omega) {
+    P sum = f, diagonal = c;
+    for (int axis = 0; axis < DIMENSION; ++axis) {
+        const P lower = neighbour[2 * axis], upper = neighbour[2 * axis + 1];
+        if constexpr (VARIES == LINKS) {
+            sum += weight[axis] * (link[2 * axis] * lower + link[2 * axis + 1] * upper);
+            diagonal += weight[axis] * (link[2 * axis] + link[2 * axis + 1]);
+        } else {
+            sum += weight[axis] * (lower + upper);
+            diagonal += weight[axis] + weight[axis];
+        }
+    }
+    return stay * centre + omega * sum / diagonal;
+}
+
+// The rows of memory that will be read soon: of f, u and the coefficients.
+template <int DIMENSION, Varies VARIES>
+constexpr int AHEAD = VARIES == NOTHING    ? 2
+                      : VARIES == REACTION ? 3
+                                           : 3 + DIMENSION;
+
+// One level of a bundle; `ahead` are the AHEAD rows of memory that will be read soon. A line before the rows and one
+// behind them are read too. On its own the function gets a loop without spills. The scale is omega / diag(A), or omega
+// alone where the diagonal varies.
+template <int DIMENSION, Varies VARIES, class K, int64_t G, class T>
+__attribute__((noinline)) void visit_bundle(const Local<T>& a, const Bundle<G, T>& rows,
+                                            [[maybe_unused]] const BundleLinks<G, T>& links, T scale,
                                             const Stretch& columns, bool stream, const T* const* ahead,
                                             LineNorms<T>& norms) {
     constexpr int64_t W = WIDE<T>;
@@ -116,22 +155,28 @@ __attribute__((noinline)) void visit_bundle(const Local<T>& a, const Bundle<G, T
     // A sweep weighs the node and the sums of its neighbours: half of the additions that the residual takes, whose
     // differences keep its rounding error relative to what changes from node to node.
     const T diagonal = 2 * (a.weight_x + a.weight_y + (DIMENSION == 3 ? a.weight_z : T(0))) + a.c;
-    const Line<T> stay = spread<W>(T(1) - scale * diagonal), share_x = factor * weight_x, share_y = factor * weight_y;
+    const Line<T> stay = spread<W>(T(1) - (VARIES == NOTHING ? scale * diagonal : scale)), share_x = factor * weight_x,
+                  share_y = factor * weight_y;
     [[maybe_unused]] const Line<T> share_z = factor * weight_z;
-    const T *first_ahead = ahead[0], *second_ahead = ahead[1];
+    constexpr int SOON = AHEAD<DIMENSION, VARIES>;
+    const T* soon[SOON];
+    std::copy(ahead, ahead + SOON, soon);
     const bool begins = columns.begins(), ends = columns.ends();
     const int64_t own = columns.own - columns.start, end = columns.end - columns.start;
     Line<T> before[G], here[G];
+    [[maybe_unused]] Line<T> link_before[G];
     const Line<T> lane = lane_numbers<T, W>();
     LineNorms<T> sums = norms;
     for (int64_t g = 0; g < G; ++g) {
         const T* row = rows.centre[g + 1];
         before[g] = begins ? spread<W>(row[columns.left]) : load<W>(row - W);
         here[g] = load<W>(row);
+        if constexpr (VARIES == LINKS)
+            link_before[g] = begins ? spread<W>(links.x[g][link_below(0, a.nx, a.rule(0))]) : load<W>(links.x[g] - W);
     }
     const auto step = [&](int64_t i, auto at_an_end) __attribute__((always_inline)) {
-        __builtin_prefetch(first_ahead + i);
-        __builtin_prefetch(second_ahead + i);
+#pragma GCC unroll 8
+        for (int n = 0; n < SOON; ++n) __builtin_prefetch(soon[n] + i);
         const Line<T> first = load<W>(rows.centre[0] + i), last = load<W>(rows.centre[G + 1] + i);
         Line<T> below = first;
 #pragma GCC unroll 4
@@ -150,7 +195,33 @@ __attribute__((noinline)) void visit_bundle(const Local<T>& a, const Bundle<G, T
             const Line<T> f = load<W>(rows.f[g] + i);
             Line<T> value, lower = below, upper = above;
             if constexpr (DIMENSION == 3) lower = load<W>(rows.lower[g] + i), upper = load<W>(rows.upper[g] + i);
-            if constexpr (!K::RESIDUAL) {
+            if constexpr (VARIES != NOTHING) {
+                const Line<T> weight[3] = {weight_x, weight_y, weight_z};
+                const Line<T> c_here = links.c[g] ? load<W>(links.c[g] + i) : c;
+                Line<T> link[6] = {}, neighbour[6] = {left, right, lower, upper};
+                if constexpr (DIMENSION == 3) neighbour[4] = below, neighbour[5] = above;
+                if constexpr (VARIES == LINKS) {
+                    [[maybe_unused]] const Line<T> from = link_before[g];
+                    link[1] = load<W>(links.x[g] + i);
+                    link[0] = left_of(links.x[g] + i, from, link[1]);
+                    link_before[g] = link[1];
+                    if constexpr (at_an_end) {
+                        if (begins && i == 0) link[0] = lane == T(0) ? from : link[0];
+                        const T last_lane = T(columns.nodes - 1 - columns.start - i);
+                        if (ends && a.rule(1) != WRAP) link[1] = lane == last_lane ? link[0] : link[1];
+                    }
+                    constexpr int SLOWEST = 2 * (DIMENSION - 1);
+                    link[SLOWEST] = load<W>(links.slow[g] + i);
+                    link[SLOWEST + 1] = load<W>(links.slow[g + 1] + i);
+                    if constexpr (DIMENSION == 3)
+                        link[2] = load<W>(links.lower[g] + i), link[3] = load<W>(links.upper[g] + i);
+                }
+                if constexpr (K::RESIDUAL)
+                    value = f - apply_varying<DIMENSION, VARIES>(centre, neighbour, link, weight, c_here).au;
+                else
+                    value =
+                        relaxed_varying<DIMENSION, VARIES>(centre, f, neighbour, link, weight, c_here, stay, factor);
+            } else if constexpr (!K::RESIDUAL) {
                 value = factor * f + stay * centre + share_x * (left + right) + share_y * (lower + upper);
                 if constexpr (DIMENSION == 3) value += share_z * (below + above);
             } else if constexpr (DIMENSION == 2) {

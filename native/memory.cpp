@@ -55,6 +55,69 @@ void wait_by_polling() {
 #endif
 #else
 constexpr int64_t HUGE_PAGE = int64_t{2} << 20, CACHE_LINE = 64;
+
+// What lies in the line ahead of an array: the block that it is in.
+struct Block {
+    void* start;
+    int64_t bytes;
+};
+
+// Large blocks that were released, for the next arrays of their size: to get a page from the system and to write it for
+// the first time takes several times as long as to write it again, and many times where a hypervisor has to find it.
+// Until then the system may take them.
+class ReleasedBlocks {
+public:
+    // The array in a block of this size; null where there is none.
+    void* take(int64_t bytes) {
+        const std::lock_guard<std::mutex> guard(mutex);
+        for (int n = count - 1; n >= 0; --n) {
+            if (block_of(arrays[n]).bytes != bytes) continue;
+            void* const array = arrays[n];
+            std::copy(arrays + n + 1, arrays + count--, arrays + n);
+            held -= bytes;
+            return array;
+        }
+        return nullptr;
+    }
+    void give(void* array) {
+        const Block block = block_of(array);
+        const std::lock_guard<std::mutex> guard(mutex);
+        while (count > 0 && (count == MOST || held + block.bytes > MOST_BYTES)) drop_oldest();
+        if (block.bytes > MOST_BYTES) return std::free(block.start);
+#ifdef MADV_FREE
+        // The page with the line ahead of the array stays.
+        madvise(static_cast<char*>(block.start) + HUGE_PAGE, block.bytes - HUGE_PAGE, MADV_FREE);
+#endif
+        arrays[count++] = array;
+        held += block.bytes;
+    }
+    void drop_all() {
+        const std::lock_guard<std::mutex> guard(mutex);
+        while (count > 0) drop_oldest();
+    }
+    static Block block_of(const void* array) {
+        Block block;
+        std::memcpy(&block, static_cast<const char*>(array) - CACHE_LINE, sizeof block);
+        return block;
+    }
+
+private:
+    static constexpr int MOST = 64;
+    static constexpr int64_t MOST_BYTES = int64_t{2} << 30;
+    std::mutex mutex;
+    void* arrays[MOST];
+    int count = 0;
+    int64_t held = 0;
+
+    void drop_oldest() {
+        const Block block = block_of(arrays[0]);
+        std::copy(arrays + 1, arrays + count--, arrays);
+        held -= block.bytes;
+        std::free(block.start);
+    }
+};
+
+ReleasedBlocks released;
 #endif
 
 void copy_rows(char* to, int64_t to_pitch, const char* from, int64_t from_pitch, int64_t row_bytes, int64_t rows) {
@@ -99,16 +162,25 @@ extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void
     // in the bits that are compared first): so each begins a few cache lines later than the one before. The line ahead
     // of it keeps the address to release. A stencil may read a line before the first row and one after the last.
     static std::atomic<int64_t> allocations{0};
-    const int64_t stagger = CACHE_LINE + allocations++ % 7 * 9 * CACHE_LINE;
-    const int64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : CACHE_LINE;
-    const int64_t reserved = (bytes + stagger + CACHE_LINE + alignment - 1) / alignment * alignment;
-    char* block = static_cast<char*>(std::aligned_alloc(alignment, reserved));
-    if (!block) return POISSON_OUT_OF_MEMORY;
+    constexpr int64_t PLACES = 7, STEP = 9 * CACHE_LINE;
+    const int64_t needed = bytes + PLACES * STEP + CACHE_LINE;
+    const bool large = needed > HUGE_PAGE;
+    const int64_t alignment = large ? HUGE_PAGE : CACHE_LINE;
+    const int64_t reserved = (needed + alignment - 1) / alignment * alignment;
+    char* base = large ? static_cast<char*>(released.take(reserved)) : nullptr;
+    if (!base) {
+        Block block = {std::aligned_alloc(alignment, reserved), reserved};
+        if (!block.start) {
+            released.drop_all();
+            block.start = std::aligned_alloc(alignment, reserved);
+        }
+        if (!block.start) return POISSON_OUT_OF_MEMORY;
 #ifdef MADV_HUGEPAGE
-    if (bytes >= HUGE_PAGE) madvise(block, reserved, MADV_HUGEPAGE);
+        if (large) madvise(block.start, reserved, MADV_HUGEPAGE);
 #endif
-    char* base = block + stagger;
-    std::memcpy(base - CACHE_LINE, &block, sizeof block);
+        base = static_cast<char*>(block.start) + CACHE_LINE + allocations++ % PLACES * STEP;
+        std::memcpy(base - CACHE_LINE, &block, sizeof block);
+    }
     // A page comes to live beside the core that first writes it: the thread that will work on these rows.
 #pragma omp parallel for schedule(static) if (bytes > 65536)
     for (int64_t row = 0; row < rows; ++row) std::memset(base + row * row_bytes, 0, row_bytes);
@@ -122,9 +194,11 @@ extern "C" void poisson_release(void* memory) {
     omp_target_free(memory, device());
 #else
     if (!memory) return;
-    char* block;
-    std::memcpy(&block, static_cast<char*>(memory) - CACHE_LINE, sizeof block);
-    std::free(block);
+    const Block block = ReleasedBlocks::block_of(memory);
+    if (block.bytes > HUGE_PAGE)
+        released.give(memory);
+    else
+        std::free(block.start);
 #endif
 }
 

@@ -4,9 +4,6 @@
 #ifdef POISSON_OFFLOAD
 #include "regions.h"
 #else
-#include <omp.h>
-
-#include "kept.h"
 #include "smooth.h"
 #endif
 
@@ -70,29 +67,6 @@ poisson_status run(const poisson_operator* a, T* u, const T* f, T* out, T* work,
 
 #else
 
-KeptMemory kept;
-
-template <int DIMENSION, class T>
-poisson_status pass(const poisson_operator* operator_, const Local<T>& a, const Smoothing<T>& task, double* result) {
-    const Tiles<DIMENSION, T> tiles(a);
-    const SmoothingPass<DIMENSION, T> any(a, task, tiles);
-    const int64_t count = tiles.count(), bytes = round_up(any.workspace() * int64_t(sizeof(T)), 64);
-    const int64_t nodes = operator_->shape[0] * operator_->shape[1] * operator_->shape[2];
-    char* memory = static_cast<char*>(kept.reserve(nodes >= SMALL_WORK ? omp_get_max_threads() : 1, bytes));
-    double* partial = result ? partial_results(count) : nullptr;
-    if (!memory || (result && !partial)) return POISSON_OUT_OF_MEMORY;
-    POISSON_THREADS(number, count, nodes, (), ()) {
-        SmoothingPass<DIMENSION, T> mine = any;
-        double sum = 0, maximum = 0;
-        mine.run(tiles.tile(number), reinterpret_cast<T*>(memory + kept.row_bytes * omp_get_thread_num()), sum,
-                 maximum);
-        if (result) keep_pair(partial, number, count, sum, maximum, result);
-        if (task.stream) store_fence();
-    }
-    if (result) join_partials(partial, count, result);
-    return POISSON_SUCCESS;
-}
-
 template <class T>
 Local<T> local(const poisson_operator* operator_) {
     POISSON_OPERATOR(T, operator_, a);
@@ -102,17 +76,19 @@ Local<T> local(const poisson_operator* operator_) {
 template <class T>
 poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, T*, const double* weights,
                    int32_t count, const Partner<const T>& correction, const Partner<T>& restriction, double* result) {
-    if (varies(*operator_)) return POISSON_BAD_ARGUMENT;
     const Local<T> a = local<T>(operator_);
+    const double diagonal = varies(*operator_) ? 1 : operator_->diagonal;
     std::vector<T> scales(count);
-    for (int32_t sweep = 0; sweep < count; ++sweep) scales[sweep] = T(weights[sweep] / operator_->diagonal);
+    for (int32_t sweep = 0; sweep < count; ++sweep) scales[sweep] = T(weights[sweep] / diagonal);
     const auto between = [&](const poisson_operator* coarse, const poisson_transfer* tables) {
         return Grids<T>(a, local<T>(coarse ? coarse : operator_), tables ? *tables : poisson_transfer{});
     };
     const Grids<T> from = between(correction.operator_, correction.tables),
                    to = between(restriction.operator_, restriction.tables);
+    POISSON_COEFFICIENTS(T, operator_, arrays);
     const bool stream = goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
-    const Smoothing<T> task = {u,
+    const Smoothing<T> task = {POISSON_VARYING(T, arrays),
+                               u,
                                f,
                                out,
                                scales.data(),
@@ -123,7 +99,7 @@ poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, 
                                restriction.coarse,
                                result != nullptr,
                                stream};
-    return a.dimension == 2 ? pass<2>(operator_, a, task, result) : pass<3>(operator_, a, task, result);
+    return varies(*operator_) ? smooth_varying(a, task, result) : smooth_as<NOTHING>(a, task, result);
 }
 
 #endif

@@ -9,14 +9,19 @@
 #ifndef POISSON_SMOOTH_H
 #define POISSON_SMOOTH_H
 
+#include <omp.h>
+
 #include <vector>
 
 #include "grids.h"
+#include "kept.h"
 #include "levels.h"
 
-// What smooth is asked for, in the type of the arrays. The scales are omega / diag(A).
+// What smooth is asked for, in the type of the arrays. The scales are omega / diag(A), or omega alone where the
+// diagonal varies.
 template <class T>
 struct Smoothing {
+    Coefficients<T> arrays;
     const T *u, *f;
     T* out;
     const T* scales;
@@ -34,7 +39,7 @@ struct Smoothing {
 };
 
 // The tiles of a pass. They do not depend on the number of threads, so neither do the sums that are made tile by tile.
-template <int DIMENSION, class T>
+template <int DIMENSION, Varies VARIES, class T>
 struct Tiles {
     int64_t nx, mid, slowest, width, rows, march, columns, blocks, bands;
 
@@ -69,10 +74,10 @@ private:
 };
 
 // A pass over one tile.
-template <int DIMENSION, class T>
+template <int DIMENSION, Varies VARIES, class T>
 class SmoothingPass {
 public:
-    SmoothingPass(const Local<T>& a, const Smoothing<T>& task, const Tiles<DIMENSION, T>& tiles)
+    SmoothingPass(const Local<T>& a, const Smoothing<T>& task, const Tiles<DIMENSION, VARIES, T>& tiles)
         : a(a),
           task(task),
           x{a.nx, a.rule(0), a.rule(1)},
@@ -297,7 +302,9 @@ private:
         }
         // Each level asks for one of the next planes.
         const int64_t next = std::min(base + GROUP + (t - 1) % GROUP, planes(0).stop - 1);
-        const Sheet<const T> next_f = memory(task.f, next), next_u = memory(task.u ? task.u : task.f, next);
+        const T* const arrays[] = {task.f, task.u, task.arrays.c, task.arrays.x, task.arrays.y, task.arrays.z};
+        Sheet<const T> soon[AHEAD<DIMENSION, VARIES>];
+        for (int n = 0; n < AHEAD<DIMENSION, VARIES>; ++n) soon[n] = memory(arrays[n] ? arrays[n] : task.f, next);
         for (int64_t j = across.start; j < across.stop; ++j) {
             if (DIMENSION == 3 && mid.fixed(j)) {
                 for (int64_t g = 0; g < G; ++g) keep_row<K>(t, j, first + g);
@@ -305,6 +312,8 @@ private:
             }
             const int64_t node = mid.node(j), row = input_row(t, j);
             Bundle<G, T> bundle;
+            BundleLinks<G, T> links;
+            if constexpr (VARIES != NOTHING) find_links(first, j, at.start, links);
             for (int64_t g = 0; g < G + 2; ++g) bundle.centre[g] = centre[g].row(row) + at.start;
             for (int64_t g = 0; g < G; ++g) {
                 bundle.lower[g] = bundle.upper[g] = nullptr;
@@ -316,16 +325,38 @@ private:
                 bundle.kept[g] = K::KEPT ? kept[g].row(j) + at.start : nullptr;
                 bundle.out[g] = K::OUT ? out[g].row(node) + at.start : nullptr;
             }
-            const T* ahead[2] = {next_f.row(node) + at.start, next_u.row(node) + at.start};
+            const T* ahead[AHEAD<DIMENSION, VARIES>];
+            for (int n = 0; n < AHEAD<DIMENSION, VARIES>; ++n) ahead[n] = soon[n].row(node) + at.start;
             if ((K::OUT || K::NORM) && !owned(j, first)) {
                 // Some rows at the edge of a tile are not its own.
                 LineNorms<T> others;
-                visit_bundle<DIMENSION, Task<K::RESIDUAL, true, false, false>>(a, bundle, scale, at, false, ahead,
-                                                                               others);
+                visit_bundle<DIMENSION, VARIES, Task<K::RESIDUAL, true, false, false>>(a, bundle, links, scale, at,
+                                                                                       false, ahead, others);
             } else {
-                visit_bundle<DIMENSION, K>(a, bundle, scale, at, task.stream, ahead, norms);
+                visit_bundle<DIMENSION, VARIES, K>(a, bundle, links, scale, at, task.stream, ahead, norms);
             }
         }
+    }
+
+    // The coefficients of rows j of the G planes from `first` on, from column `start` on.
+    template <int64_t G>
+    void find_links(int64_t first, int64_t j, int64_t start, BundleLinks<G, T>& links) const {
+        const Coefficients<T>& arrays = task.arrays;
+        const int64_t node = mid.node(j);
+        for (int64_t g = 0; g < G; ++g) {
+            links.c[g] = arrays.c ? memory(arrays.c, first + g).row(node) + start : nullptr;
+            if (VARIES != LINKS) continue;
+            links.x[g] = memory(arrays.x, first + g).row(node) + start;
+            if (DIMENSION == 3) {
+                links.lower[g] = memory(arrays.y, first + g).row(mid.link_before(j)) + start;
+                links.upper[g] = memory(arrays.y, first + g).row(mid.link_behind(j)) + start;
+            }
+        }
+        if (VARIES != LINKS) return;
+        const T* const slowest = DIMENSION == 3 ? arrays.z : arrays.y;
+        links.slow[0] = memory(slowest, march.link_before(first)).row(node) + start;
+        for (int64_t g = 0; g < G; ++g)
+            links.slow[g + 1] = memory(slowest, march.link_behind(first + g)).row(node) + start;
     }
 
     // A row of fixed nodes.
@@ -346,20 +377,55 @@ private:
     void scale_level() {
         const Span &span = planes(1), &across = rows(1);
         const Stretch& at = columns(1);
-        const Line<T> scale = spread<W>(task.scales[0]);
         for (int64_t p = std::max(base - 1, span.start); p < std::min(base - 1 + GROUP, span.stop); ++p) {
             const Sheet<const T> source = memory(task.f, p);
             const Sheet<T> kept = ring(1, p), out = memory(task.out, p);
             for (int64_t j = across.start; j < across.stop; ++j) {
                 const T* f = source.row(mid.node(j));
                 T* row = kept.row(j);
-                const bool zero = fixed(j, p);
-                for (int64_t i = at.start; i < at.start + at.width; i += W)
-                    store(row + i, zero ? Line<T>{} : scale * load<W>(f + i));
+                if (fixed(j, p))
+                    std::fill(row + at.start, row + at.start + at.width, T(0));
+                else
+                    scale_row(f, row, j, p);
                 if (at.begins() && x.lower == FIXED) row[0] = 0;
                 if (at.ends() && x.upper == FIXED) row[a.nx - 1] = 0;
                 if (task.count == 1 && owned(j, p)) write_row(row, out.row(j));
             }
+        }
+    }
+
+    void scale_row(const T* f, T* row, int64_t j, int64_t p) const {
+        const Stretch& at = columns(1);
+        const Line<T> scale = spread<W>(task.scales[0]);
+        if constexpr (VARIES == NOTHING) {
+            for (int64_t i = at.start; i < at.start + at.width; i += W) store(row + i, scale * load<W>(f + i));
+        } else {
+            BundleLinks<1, T> links;
+            find_links(p, j, 0, links);
+            const T slow_weight = DIMENSION == 3 ? a.weight_z : a.weight_y;
+            const Line<T> weight_x = spread<W>(a.weight_x), weight_y = spread<W>(a.weight_y),
+                          slowest = spread<W>(slow_weight), c = spread<W>(a.c),
+                          uniform = spread<W>(2 * (a.weight_x + slow_weight + (DIMENSION == 3 ? a.weight_y : T(0))));
+            for (int64_t i = at.start; i < at.start + at.width; i += W) {
+                Line<T> diagonal = links.c[0] ? load<W>(links.c[0] + i) : c;
+                if constexpr (VARIES == LINKS) {
+                    Line<T> upper = load<W>(links.x[0] + i), lower = load<W>(links.x[0] + i - 1);
+                    if (i == 0) lower[0] = links.x[0][link_below(0, a.nx, a.rule(0))];
+                    if (i + W >= a.nx && a.rule(1) != WRAP) {
+                        const Line<T> last = spread<W>(T(a.nx - 1 - i));
+                        upper = lane_numbers<T, W>() == last ? lower : upper;
+                    }
+                    diagonal += weight_x * (lower + upper);
+                    diagonal += slowest * (load<W>(links.slow[0] + i) + load<W>(links.slow[1] + i));
+                    if constexpr (DIMENSION == 3)
+                        diagonal += weight_y * (load<W>(links.lower[0] + i) + load<W>(links.upper[0] + i));
+                } else {
+                    diagonal += uniform;
+                }
+                store(row + i, scale * load<W>(f + i) / diagonal);
+            }
+            // Behind the last node there may be no coefficients to divide by.
+            if (at.ends()) std::fill(row + a.nx, row + at.start + at.width, T(0));
         }
     }
 
@@ -404,5 +470,37 @@ private:
         task.restriction->restrict_row(sums, to, coarse_columns.start, coarse_columns.stop);
     }
 };
+
+inline KeptMemory smoothing_memory;
+
+template <int DIMENSION, Varies VARIES, class T>
+poisson_status smooth_tiles(const Local<T>& a, const Smoothing<T>& task, double* result) {
+    const Tiles<DIMENSION, VARIES, T> tiles(a);
+    const SmoothingPass<DIMENSION, VARIES, T> any(a, task, tiles);
+    const int64_t count = tiles.count(), bytes = round_up(any.workspace() * int64_t(sizeof(T)), 64);
+    const int64_t nodes = a.nx * a.ny * a.nz;
+    char* memory = static_cast<char*>(smoothing_memory.reserve(nodes >= SMALL_WORK ? omp_get_max_threads() : 1, bytes));
+    double* partial = result ? partial_results(count) : nullptr;
+    if (!memory || (result && !partial)) return POISSON_OUT_OF_MEMORY;
+    POISSON_THREADS(number, count, nodes, (), ()) {
+        SmoothingPass<DIMENSION, VARIES, T> mine = any;
+        double sum = 0, maximum = 0;
+        mine.run(tiles.tile(number), reinterpret_cast<T*>(memory + smoothing_memory.row_bytes * omp_get_thread_num()),
+                 sum, maximum);
+        if (result) keep_pair(partial, number, count, sum, maximum, result);
+        if (task.stream) store_fence();
+    }
+    if (result) join_partials(partial, count, result);
+    return POISSON_SUCCESS;
+}
+
+template <Varies VARIES, class T>
+poisson_status smooth_as(const Local<T>& a, const Smoothing<T>& task, double* result) {
+    return a.dimension == 2 ? smooth_tiles<2, VARIES>(a, task, result) : smooth_tiles<3, VARIES>(a, task, result);
+}
+
+// Where a or c varies; in smooth_varying.cpp.
+template <class T>
+poisson_status smooth_varying(const Local<T>& a, const Smoothing<T>& task, double* result);
 
 #endif

@@ -16,7 +16,7 @@ from poisson.flux import link_flux
 from poisson.grid import slabs
 from poisson.record import ErrorNorms
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import SolveResult, Stopping
+from poisson.solvers.stopping import SolveResult
 
 RESIDUAL_SLAB = 1 << 24
 """Nodes of a slab in which the residual of a float32 run is recomputed."""
@@ -103,9 +103,12 @@ def _residual_by_slabs(
     return total, largest
 
 
-def verdict(result: SolveResult, stopping: Stopping, residual: float) -> Status:
-    """How the solve ended, by the recomputed residual: that of the loop has rounding errors of the run's precision."""
-    if stopping.stop == "discretisation":
+def verdict(result: SolveResult, residual: float) -> Status:
+    """How the solve ended, by the recomputed residual: that of the loop has rounding errors of the run's precision.
+
+    A solve that estimates its error ends by that, whatever its residual.
+    """
+    if result.error is not None:
         return result.status
     if result.status in (Status.MAX_ITERATIONS, Status.STAGNATED) and residual <= result.target:
         return Status.CONVERGED

@@ -358,7 +358,7 @@ class Solver:
         return Solution(
             problem=problem,
             u=u,
-            status=outcome.verdict(result, stopping, norm),
+            status=outcome.verdict(result, norm),
             iterations=result.iterations,
             norm=stopping.norm,
             residual=norm,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,9 @@ from poisson.perf import timing
 from tests.emulation import EmulatedRuntime, Order
 
 MakeBackend = Callable[[Any], Backend]
+
+# The processes of a test run share the cores: threads that wait for work by turning would take them from the others.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -51,9 +51,9 @@ def zeros(backend: Backend, a: Operator) -> Array:
     return backend.from_host(np.zeros(a.array_shape))
 
 
-def contraction(a: Operator, settings: MultigridSettings, rtol: float = 1e-12) -> float:
+def contraction(a: Operator, settings: MultigridSettings, rtol: float = 1e-12, backend: Backend | None = None) -> float:
     """The mean factor of the residual norm over the last cycles of a solve of a random problem."""
-    backend = NumpyBackend(np.float64)
+    backend = backend or NumpyBackend(np.float64)
     solver = Multigrid(backend, a, settings)
     stopping = Stopping(rtol=rtol, max_iterations=60)
     result = solver.solve(zeros(backend, a), source(backend, a), stopping=stopping)

@@ -234,7 +234,7 @@ WRONG: list[tuple[str, str | None, str]] = [
         "boundary.all.dirichlet: \"xx\"; unknown name 'xx' at column 1; did you mean 'x'?",
     ),
     # solver
-    ("solver.method", '"jacoby"', f'solver.method: "jacoby"; allowed: {METHODS}; did you mean \'jacobi\'?'),
+    ("solver.method", '"jacoby"', f"solver.method: \"jacoby\"; allowed: {METHODS}; did you mean 'jacobi'?"),
     ("solver.omega", "0.0", "solver.omega: 0.0; allowed: a number > 0 and < 2"),
     ("solver.omega", "2.0", "solver.omega: 2.0; allowed: a number > 0 and < 2"),
     ("solver.omga", "1", f"solver.omga: unknown key; allowed: {SOLVER_KEYS}; did you mean 'omega'?"),

@@ -53,6 +53,11 @@ PERIODIC = ('boundary.x="periodic"',)
             '--set run.precision: "mixed"; allowed: "float64" or "float32" with preconditioner "none"',
         ),
         (
+            ("solver.method=multigrid", "solver.stop=discretisation", "run.precision=mixed"),
+            '--set run.precision: "mixed"; allowed: "float64" or "float32" with solver.stop "discretisation", which a '
+            "cycle or two reach",
+        ),
+        (
             ("solver.method=fft", *VARYING),
             '--set solver.method: "fft"; allowed: only with constant equation.a and equation.c; use "auto", or "cg" '
             'with preconditioner "fft"',
@@ -95,6 +100,7 @@ def test_a_clash_is_one_line_with_the_fix(overrides: tuple[str, ...], line: str)
             "solver.post=0",
             "solver.full=false",
         ),
+        ("solver.method=cg", "solver.smoother=red-black"),
         ("solver.method=jacobi", "solver.omega=0.5", "solver.loop=staged", "solver.check_every=5"),
         ("solver.stop=discretisation", *VARYING, *ROBIN),
         ("solver.method=fft", "equation.c=3", "equation.a=2"),

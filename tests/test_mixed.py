@@ -11,7 +11,9 @@ from multigrid import F, M, W, cube, node_values, relative_residual, source, wit
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
+from poisson.case.settings import SolverSettings
 from poisson.operator import Operator
+from poisson.solvers.memory import arrays_of
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.multigrid import MultigridSettings
 from poisson.solvers.status import Status
@@ -51,6 +53,55 @@ def test_the_tolerance_of_float64_is_reached(method: str, full: bool, a: Operato
     assert alone.status is not Status.CONVERGED
     double = solver_of(BACKEND, a, settings).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12))
     assert result.iterations <= 1.6 * double.iterations + 2
+
+
+@pytest.mark.parametrize("shape", [(257, 257), (65, 65, 65)])
+def test_the_cycles_go_on_from_one_correction_to_the_next(shape: tuple[int, ...]) -> None:
+    """Mixed precision makes the cycles of float64: none is lost where a correction in float64 comes between them."""
+    a = cube(shape, spacing=(1 / (shape[0] - 1),) * len(shape))
+    for full in (False, True):
+        settings = MethodSettings("multigrid", MultigridSettings(full=full))
+        f = source(BACKEND, a)
+        double, mixed = solver_of(BACKEND, a, settings), solver(BACKEND, a, settings)
+        expected = double.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-8))
+        found = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-8))
+        assert found.status is expected.status is Status.CONVERGED
+        assert found.iterations <= expected.iterations + 1
+        # The first residual, and those after few corrections.
+        assert len(found.history) <= 4
+
+
+def test_the_memory_of_mixed_precision() -> None:
+    """The arrays of a solve, with u and f: fewer than six of float64, and no more than the estimate says."""
+    allocated = 0
+
+    def counting(array: Any) -> Any:
+        nonlocal allocated
+        allocated += array.nbytes
+        return array
+
+    class Counting(NumpyBackend):
+        def empty(self, array_shape: tuple[int, ...]) -> Any:
+            return counting(super().empty(array_shape))
+
+        def companion(self, dtype: Any) -> Backend:
+            return self if np.dtype(dtype) == self.dtype else self._other
+
+        _other: Any
+
+    backend, backend._other = Counting(np.float64), Counting(np.float32)
+    backend._other._other = backend
+    a = cube((65, 65, 65))
+    u, f = counting(zeros(BACKEND, a)), counting(source(BACKEND, a))
+    for full in (False, True):
+        allocated = u.nbytes + f.nbytes
+        mixed = solver(backend, a, MethodSettings("multigrid", MultigridSettings(full=full)))
+        assert mixed.solve(u.copy(), f, stopping=Stopping(rtol=1e-8)).status is Status.CONVERGED
+        arrays = allocated / u.nbytes
+        settings = SolverSettings(method="multigrid", full=full)
+        # One more, for what comes after the solve.
+        assert 5.0 < arrays + 1.0 < 5.5
+        assert abs(arrays_of(settings, "mixed", 3) - (arrays + 1.0)) < 0.02
 
 
 @pytest.mark.parametrize("scale", [1e-60, 1e-30, 1e30, 1e60])

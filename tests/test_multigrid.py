@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import BACKENDS
 from multigrid import F, M, W, contraction, cube, node_values, relative_residual, source, with_coefficients, zeros
 from operators import AXIS_RULES, operator, rules_of
 
@@ -40,6 +41,14 @@ def test_contraction_in_3d_does_not_depend_on_the_grid(smoother: str, nodes: int
     assert contraction(cube((nodes,) * 3), MultigridSettings(smoother=smoother)) < LIMITS[smoother]
 
 
+@pytest.mark.parametrize("smoother", LIMITS)
+@pytest.mark.parametrize("shape", [(1025, 1025), (4097, 4097), (129,) * 3, (257,) * 3])
+def test_contraction_on_large_grids(smoother: str, shape: tuple[int, ...]) -> None:
+    """The specification would take minutes. The larger the grid, the earlier rounding ends the contraction."""
+    backend = BACKENDS["openmp"](np.float64)
+    assert contraction(cube(shape), MultigridSettings(smoother=smoother), 1e-9, backend) < LIMITS[smoother]
+
+
 @pytest.mark.parametrize("nodes", [301, 400, 1000])
 def test_contraction_in_1d(nodes: int) -> None:
     a = Operator((nodes, 1), (1.0 / 16, math.inf), 0.0, (F, F, W, W))
@@ -60,9 +69,10 @@ def test_contraction_on_sizes_that_do_not_halve(shape: tuple[int, ...], smoother
 
 
 @pytest.mark.parametrize("rules", rules_of(2) + rules_of(3)[::11])
-def test_contraction_with_every_mix_of_faces(rules: tuple[Rule, ...]) -> None:
+@pytest.mark.parametrize("smoother", LIMITS)
+def test_contraction_with_every_mix_of_faces(rules: tuple[Rule, ...], smoother: str) -> None:
     for shape in ((64, 50), (33, 49)) if len(rules) == 4 else ((20, 17, 26),):
-        assert contraction(cube(shape, rules), MultigridSettings()) < 0.2
+        assert contraction(cube(shape, rules), MultigridSettings(smoother=smoother)) < 0.2
 
 
 @pytest.mark.parametrize("ratio", [1.5, 3.0, 10.0, 100.0, 1000.0])

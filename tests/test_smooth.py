@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from agreement import KINDS, with_coefficients
 from conftest import BACKENDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,14 +73,22 @@ def smoothed(backend: Backend, transfer: Transfer, call: Call, sweeps: int) -> t
     return backend.to_host(out), backend.to_host(coarse), backend.read(norms) if call.norm else None
 
 
-def agrees(backend: Backend, transfer: Transfer, call: Call, sweeps: int) -> None:
+def with_arrays(backend: Backend, transfer: Transfer, kind: str) -> Transfer:
+    """The transfer from the operator with coefficients of a kind on a backend."""
+    return Transfer(with_coefficients(backend, transfer.fine, kind), transfer.coarse)
+
+
+def agrees(backend: Backend, transfer: Transfer, call: Call, sweeps: int, kind: str = "none") -> None:
     """To some units of rounding for each step; the residual takes those of u times the diagonal of A."""
-    expected = smoothed(NumpyBackend(backend.dtype), transfer, call, sweeps)
-    got = smoothed(backend, transfer, call, sweeps)
+    expected, got = (
+        smoothed(candidate, with_arrays(candidate, transfer, kind), call, sweeps)
+        for candidate in (NumpyBackend(backend.dtype), backend)
+    )
     case = f"{transfer.fine.shape} to {transfer.coarse.shape}, {name_of(transfer.fine.rules)}, {call}, {sweeps} sweeps"
+    case += f", {kind} varies"
     unit = 16 * (1 + sweeps) * float(np.finfo(backend.dtype).eps) * max(1.0, float(np.abs(expected[0]).max()))
     np.testing.assert_allclose(got[0], expected[0], rtol=0, atol=unit, err_msg=case)
-    of_residual = unit * (1 + 2 * transfer.fine.diagonal)
+    of_residual = unit * (1 + 2 * transfer.fine.diagonal * (1 if kind == "none" else 10))
     np.testing.assert_allclose(got[1], expected[1], rtol=0, atol=of_residual, err_msg=case)
     if call.norm:
         assert got[2] == pytest.approx(expected[2], rel=64 * unit), case
@@ -111,6 +121,35 @@ def test_every_combination_of_faces(rules: tuple[Rule, ...]) -> None:
         agrees(next(backends_in_turn), coarsened(operator(shape, rules), axes), call, number % 5)
 
 
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("rules", rules_of(2) + rules_of(3)[::2], ids=name_of)
+def test_coefficients_that_vary(rules: tuple[Rule, ...], kind: str, dtype: Any) -> None:
+    dimension, backend = len(rules) // 2, BACKENDS["openmp"](dtype)
+    shapes = (*HALVING[dimension][1:], *OTHERS[dimension][::2])
+    choices = zip(itertools.cycle(CALLS[1::2]), itertools.product(shapes, axes_of(dimension)[::2]), strict=False)
+    for number, (call, (shape, axes)) in enumerate(choices):
+        agrees(backend, coarsened(operator(shape, rules), axes), call, number % 5, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_every_call_with_coefficients_that_vary(dimension: int, kind: str, dtype: Any) -> None:
+    backend = BACKENDS["openmp"](dtype)
+    for sweeps, call in itertools.product(range(4), CALLS):
+        transfer = coarsened(operator(HALVING[dimension][-1], FEW_RULES[dimension][sweeps]), axes_of(dimension)[0])
+        agrees(backend, transfer, call, sweeps, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_several_tiles_of_coefficients_that_vary(dtype: Any, dimension: int, kind: str) -> None:
+    backend = BACKENDS["openmp"](dtype)
+    for number, shape in enumerate(LARGE[dimension]):
+        transfer = coarsened(operator(shape, FEW_RULES[dimension][number + 1]), axes_of(dimension)[0])
+        agrees(backend, transfer, Call(False, True, True, True), 3, kind)
+        agrees(backend, transfer, Call(True, False, True, False), 2, kind)
+
+
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("number", range(5))
 def test_grids_of_several_tiles(dtype: Any, dimension: int, number: int) -> None:
@@ -128,7 +167,7 @@ def test_one_dimension(dtype: Any, pair: tuple[Rule, Rule]) -> None:
     for nodes in (3, 9, 10, 300, 5001):
         a = Operator((nodes, 1), (0.1, math.inf), 0.3, (*pair, Rule.WRAP, Rule.WRAP))
         for number, call in enumerate(CALLS):
-            agrees(backend, coarsened(a, (0,)), call, number % 5)
+            agrees(backend, coarsened(a, (0,)), call, number % 5, KINDS[(number + nodes) % 4])
 
 
 def test_more_sweeps_than_a_cycle_makes(dtype: Any) -> None:
@@ -181,6 +220,19 @@ def test_nothing_is_written_beyond_the_rows(shape: tuple[int, int]) -> None:
             padding = backend.to_host(whole).reshape(array.rows, array.pitch)[:, array.shape[1] :]
             whole.pointer = kept
             np.testing.assert_array_equal(padding, 0.0)
+
+
+def test_what_is_kept_of_a_call_keeps_no_coefficients() -> None:
+    backend = BACKENDS["openmp"](np.float64)
+    plain = coarsened(operator((9, 9), FEW_RULES[2][0]), (0, 1))
+    transfer = with_arrays(backend, plain, "both")
+    smoothed(backend, transfer, Call(False, False, True, False), 2)
+    gone = weakref.ref(transfer.fine.coefficients)
+    del transfer
+    assert gone() is None
+    # An operator that may lie in the place of the old one has arguments of its own.
+    for _ in range(3):
+        agrees(backend, plain, Call(False, False, True, False), 2, "both")
 
 
 def test_the_result_in_the_place_of_the_start_is_refused() -> None:

@@ -17,9 +17,19 @@ from test_operations import FEW_RULES
 from poisson.backends import gpu_smooth
 from poisson.backends.base import Backend
 from poisson.backends.gpu import GpuBackend
-from poisson.backends.gpu_smooth import Pass, SmoothOperations, halved, passes
+from poisson.backends.gpu_passes import TIMED, TIMES, VARYING_TIMES, Pass, fastest_passes, passes
+from poisson.backends.gpu_smooth import SmoothOperations, halved
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.shapes import SMOOTH_SHAPES, SMOOTH_STAGES, Shape, owned_lines
+from poisson.backends.shapes import (
+    MOST_SHARED,
+    SHARED_BY_NORMS,
+    SMOOTH_SHAPES,
+    Shape,
+    fits,
+    owned_lines,
+    shared_bytes,
+    with_room,
+)
 from poisson.boundary import Rule
 from poisson.operator import Operator
 from poisson.transfer import Transfer
@@ -43,9 +53,10 @@ CALLS = {
 SIZES = {2: [(5, 5), (81, 37), (161, 25)], 3: [(5, 5, 5), (17, 9, 13), (141, 13, 17)]}
 """Fewer nodes than a group has lanes, and more strips, blocks of lines and marches than one."""
 FEW_LINES = {
-    **{(3, kind): Shape(32, 4, 4, rows=2) for kind in ("single", "varying single")},
-    **{(3, kind): Shape(32, 5, 4) for kind in ("correct", "varying correct")},
-    **{(3, "transfer"): Shape(32, 3, 4), (3, "several"): Shape(32, 9, 8)},
+    **{(3, kind): (Shape(32, 4, 4, rows=2),) * 2 for kind in ("single", "varying single", "sweeps")},
+    **{(3, kind): (Shape(32, 5, 4),) * 2 for kind in ("zero", "correct", "varying correct")},
+    **{(3, kind): (Shape(32, 3, 4),) * 2 for kind in ("correction", "restriction")},
+    (3, "two"): (Shape(32, 9, 8),) * 2,
 }
 """Shapes in 3D whose blocks have few lines, for grids that need several."""
 
@@ -209,10 +220,39 @@ def test_passes_hold_every_step_once(most: int) -> None:
             assert [step.residual for step in found] == [*(False,) * (len(found) - 1), residual]
 
 
-PASSES = (
-    *(Pass(False, True, n, residual) for n in range(3) for residual in (False, True)),
-    Pass(True, False, 2, False),
-)
+def test_in_3d_the_size_decides() -> None:
+    """On a small grid the fewest passes are the fastest; on a large one not."""
+    small, large = 33**3, 513**3
+    down, both = (True, False, 2, True), (False, True, 3, True)
+    for single in (False, True):
+        assert fastest_passes(*down, False, single, small) == (Pass(*down),)
+        assert fastest_passes(*both, False, single, small) == (Pass(False, True, 2, False), Pass(False, False, 1, True))
+        assert fastest_passes(*both, False, single, large) == (
+            *(Pass(False, True, 1, False), Pass(False, False, 2, False), Pass(False, False, 0, True)),
+        )
+        assert fastest_passes(False, True, 1, False, True, single, small) == (Pass(False, True, 1, False),)
+    assert fastest_passes(*down, False, False, large) == (Pass(True, False, 2, False), Pass(False, False, 0, True))
+    assert fastest_passes(*down, False, True, large) == (Pass(*down),)
+    assert fastest_passes(False, True, 1, False, True, True, large) == (
+        *(Pass(False, True, 0, False), Pass(False, False, 1, False)),
+    )
+
+
+@pytest.mark.parametrize("nodes", [125, 129**3, TIMED])
+@pytest.mark.parametrize("varies", [False, True])
+def test_the_fastest_passes_hold_every_step_once(varies: bool, nodes: int) -> None:
+    starts = ((False, False), (False, True), (True, False))
+    for (zero, correct), residual, single in itertools.product(starts, (False, True), (False, True)):
+        for sweeps in range(1 if zero or not residual else 0, 9):
+            found = fastest_passes(zero, correct, sweeps, residual, varies, single, nodes)
+            assert set(found) <= set(VARYING_TIMES if varies else TIMES)
+            assert sum(step.sweeps for step in found) == sweeps
+            assert [step.zero for step in found] == [zero, *(False,) * (len(found) - 1)]
+            assert [step.correct for step in found] == [correct, *(False,) * (len(found) - 1)]
+            assert [step.residual for step in found] == [*(False,) * (len(found) - 1), residual]
+
+
+# ---- shapes
 
 
 def test_a_march_is_even_and_leaves_no_part_of_a_device_idle() -> None:
@@ -222,11 +262,47 @@ def test_a_march_is_even_and_leaves_no_part_of_a_device_idle() -> None:
     for n in (33, 257, 4097):
         a = Operator((n, n), (1.0, 1.0), 0.0, (F,) * 4)
         marches[n] = backend.smooth_shape(a, step).march
-    assert marches[33] < marches[4097] == SMOOTH_SHAPES[2, "correct"].march
+    assert marches[33] < marches[4097] == SMOOTH_SHAPES[2, "correct"][1].march
     assert all(march % 2 == 0 for march in marches.values())
-    assert all(shape.march % 2 == 0 for shape in SMOOTH_SHAPES.values())
-    for (dimension, kind), shape in (*SMOOTH_SHAPES.items(), *FEW_LINES.items()):
-        stages = {"transfer": 0, "several": SMOOTH_STAGES[3]}.get(kind, 1)
-        assert dimension == 2 or owned_lines(shape, stages, True) > 0
-    assert {step.kind for step in PASSES} == {kind for dimension, kind in SMOOTH_SHAPES if dimension == 2}
+    assert all(shape.march % 2 == 0 for shapes in SMOOTH_SHAPES.values() for shape in shapes)
     assert issubclass(GpuBackend, SmoothOperations)
+
+
+def test_every_pass_has_a_shape() -> None:
+    planes = {*(step.kind for step in TIMES), "restriction"}
+    kinds = {kind for dimension, kind in SMOOTH_SHAPES if dimension == 3}
+    marching = {f"varying {step.kind}" for step in VARYING_TIMES if step.stages and step.writes == step.correct}
+    assert kinds == planes | marching
+    starts = ((False, False), (False, True), (True, False))
+    lines = {
+        step.kind
+        for (zero, correct), residual in itertools.product(starts, (False, True))
+        for sweeps in range(not residual, 8)
+        for step in passes(zero, correct, sweeps, residual, 5)
+    }
+    assert {kind for dimension, kind in SMOOTH_SHAPES if dimension == 2} == lines | {"restriction"}
+
+
+STEPS = (*TIMES, *VARYING_TIMES, Pass(False, False, 0, False))
+
+
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_no_pass_needs_more_shared_memory_than_a_block_has(step: Pass) -> None:
+    """Whichever axes halve: the more nodes the coarser grid has, the more a restriction gathers."""
+    for varies, which in itertools.product(("", "varying "), (0, 1)):
+        for shapes in (SMOOTH_SHAPES.get((3, varies + step.kind), ()), FEW_LINES.get((3, varies + step.kind), ())):
+            for restricted in (None, *itertools.product((False, True), repeat=3)) if shapes else ():
+                if restricted and not (step.residual or step.kind == "restriction"):
+                    continue
+                shape = with_room(shapes[which], step.stages, restricted)
+                assert shared_bytes(shape, step.stages, restricted) <= MOST_SHARED
+                assert owned_lines(shape, step.stages, bool(restricted and restricted[1])) > 0
+                if restricted in (None, (True, True, True)):
+                    assert shape == shapes[which]
+
+
+def test_shared_memory_decides_whether_a_shape_fits() -> None:
+    """Of two sweeps in 23 lines, 2 x 23 x 2 packs of 16 bytes for 32 lanes: with what else there is, all of it."""
+    assert shared_bytes(Shape(32, 23, 32), 2) == (46 << 10) + (1 << 10) + SHARED_BY_NORMS == MOST_SHARED
+    found = [lines for lines in range(1, 33) if fits(Shape(32, lines, 32, depth=2), "sweeps", 3, 2)]
+    assert found == list(range(5, 24))

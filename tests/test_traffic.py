@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from poisson.backends.base import OPERATIONS
+from poisson.backends.base import COMPOSITES, OPERATIONS
 from poisson.backends.ledger import Call
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.operator import Coefficients, Operator
 from poisson.perf.traffic import Cost, cost, operation_bytes
 from poisson.perf.workload import box as grid_of
 from poisson.perf.workload import bytes_needed, every_operation
@@ -21,6 +22,12 @@ FIXED, MIRROR, WRAP = Rule.FIXED, Rule.MIRROR, Rule.WRAP
 
 # By the formulas: 4 flops and a sum for each axis, and c u, its sum taking the place of the first.
 LAPLACIAN = {2: 11, 3: 16}
+
+SMOOTHS = (
+    "smooth x2, from zero, restricted",
+    "smooth x1, corrected",
+    "smooth x3 + norm, corrected, restricted",
+)
 
 
 def costs(shape: tuple[int, ...], dtype: str) -> dict[str, Cost]:
@@ -51,12 +58,26 @@ def test_the_costs_of_operations_on_whole_arrays(shape: tuple[int, ...], dtype: 
         "derivative x": (2, 12),
         "derivative y": (2, 12),
         "gradient": (1 + axes, 12 * axes),
+        # The lower and the upper neighbour are summed, weighted and added; the residual, its scaling and the sum.
+        "color_sweep": (3, 2 + 3 * axes),
+        "diagonal_solve": (2, 1),
+        "diagonal_solve + norm": (2, 3),
+        "direction": (4, laplacian + 4),
+        "advance": (6, 6),
     }
+    mixed = {"defect": (3, laplacian + 2), "defect + norm": (3, laplacian + 4), "correct": (3, 2)}
     for label, (arrays, flops) in expected.items():
         assert found[label] == Cost(float(arrays * nodes * itemsize), float(flops * nodes)), label
-    others = {"boundary_conditions", "restrict", "prolong_add"} | ({"derivative z"} if axes == 3 else set())
-    assert set(found) == set(expected) | others
-    assert {label.split()[0].rstrip(",") for label in found} == set(OPERATIONS)
+    for label, (arrays, flops) in mixed.items():
+        narrow = (itemsize - 4) * nodes
+        assert found[label] == Cost(float(arrays * nodes * itemsize - narrow), float(flops * nodes)), label
+    for axis in "xyz"[:axes]:
+        assert found[f"edges {axis}"] == Cost(2.0 * nodes * itemsize, 4.0 * nodes)
+    assert found["dense"] == Cost((400.0 * 400 + 800) * itemsize, 2.0 * 400 * 400)
+    between = {*("boundary_conditions", "restrict", "prolong_add", "interpolate"), *SMOOTHS}
+    along = {f"{name} {axis}" for name in ("edges", "coarsen_edges", "derivative") for axis in "xyz"[:axes]}
+    assert set(found) == set(expected) | set(mixed) | {"dense"} | between | along
+    assert {label.split()[0].rstrip(",") for label in found} == set(OPERATIONS) | set(COMPOSITES)
 
 
 def test_the_costs_between_grids() -> None:
@@ -64,6 +85,27 @@ def test_the_costs_between_grids() -> None:
     fine, coarse = 17 * 9, 9 * 5
     assert found["restrict"] == Cost(8.0 * (fine + coarse), 18.0 * coarse)
     assert found["prolong_add"] == Cost(8.0 * (2 * fine + coarse), 8.0 * fine)
+    assert found["interpolate"] == Cost(8.0 * (fine + coarse), 32.0 * fine)
+    assert found["coarsen_edges x"] == found["coarsen_edges y"] == Cost(8.0 * (fine + coarse), 18.0 * coarse)
+
+
+def test_the_costs_of_half_a_level() -> None:
+    """Sweeps of 14 flops, the residual of 12, corrections of 8 a fine node, restrictions of 18 a coarse one."""
+    found = costs((17, 9), "float64")
+    fine, coarse = 17 * 9, 9 * 5
+    down, up, both = SMOOTHS
+    assert found[down] == Cost(8.0 * (2 * fine + coarse), (2 * 14 + 12.0) * fine + 18 * coarse)
+    assert found[up] == Cost(8.0 * (3 * fine + coarse), (14 + 8.0) * fine)
+    assert found[both] == Cost(8.0 * (3 * fine + 2 * coarse), (3 * 14 + 12 + 2 + 8.0) * fine + 18 * coarse)
+
+
+def test_varying_coefficients_are_read() -> None:
+    a, b = np.ones((9, 17)), np.ones((9, 17))
+    varying = replace(
+        Operator((17, 9), (0.1, 0.1), 0.0, (FIXED,) * 4), coefficients=Coefficients((a, a), b, (1.0, 1.0), (1.0, 1.0))
+    )
+    for name, arrays in {"laplacian": 5, "sweep": 6, "direction": 7, "smooth": 6, "norm": 1, "dot": 2}.items():
+        assert cost(Call(name, varying, 153, 8)).bytes == 8.0 * arrays * 153, name
 
 
 FACES = [

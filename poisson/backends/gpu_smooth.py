@@ -1,21 +1,32 @@
 """Several steps of smoothing in few passes over memory: `sweeps`, `smooth` and its parts between grids that halve.
 
-kernels/passes.h says what a pass can do. What does not fit into passes goes the way of `Backend.smooth`, and grids that
-do not halve have their tables (`poisson.backends.gpu_transfer`).
+`poisson.backends.gpu_passes` chooses the passes. What does not fit into passes goes the way of `Backend.smooth`, and
+grids that do not halve have their tables (`poisson.backends.gpu_transfer`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu_launch import blocks_for, given, or_null, sizes, strips, varying
+from poisson.backends.gpu_passes import Pass, fastest_passes, passes
 from poisson.backends.gpu_transfer import TransferOperations
-from poisson.backends.shapes import LANES, MAX_BLOCKS, MOST_SWEEPS, SMOOTH_SHAPES, SMOOTH_STAGES, Shape, owned_lines
+from poisson.backends.shapes import (
+    LANES,
+    MAX_BLOCKS,
+    MOST_SWEEPS,
+    SMOOTH_SHAPES,
+    SMOOTH_STAGES,
+    Shape,
+    owned_lines,
+    with_room,
+)
 from poisson.boundary import Rule
 from poisson.operator import Operator
 from poisson.transfer import Transfer
@@ -24,66 +35,6 @@ ENOUGH_BLOCKS = 512
 """With fewer blocks their march is shortened …"""
 SHORTEST_MARCH = {2: 8, 3: 4}
 """… but not below this."""
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What one pass over memory does: kernels/passes.h explains the steps, which come in this order.
-
-    Parameters
-    ----------
-    zero : bool
-        Whether it starts from zero, and not from an array.
-    correct : bool
-        Whether a coarse correction is added first.
-    sweeps : int
-        Jacobi sweeps.
-    residual : bool
-        Whether the residual is computed.
-    """
-
-    zero: bool
-    correct: bool
-    sweeps: int
-    residual: bool
-
-    @property
-    def stages(self) -> int:
-        """The steps that need the neighbours of a node."""
-        return self.sweeps - self.zero + self.residual
-
-    @property
-    def kind(self) -> str:
-        """Of the passes that take the same shape: without a stage, with one (after a correction or not), with more."""
-        return "transfer" if self.stages == 0 else "several" if self.stages > 1 else ("single", "correct")[self.correct]
-
-    @property
-    def writes(self) -> bool:
-        """Whether the iterate changes."""
-        return self.correct or self.sweeps > 0
-
-
-SWEEP = Pass(zero=False, correct=False, sweeps=1, residual=False)
-"""What `sweep` does as well."""
-
-
-def passes(zero: bool, correct: bool, sweeps: int, residual: bool, most: int) -> Iterator[Pass]:
-    """The passes of at most so many stages that do all of it. A residual may be left for a last one, which writes less.
-
-    Parameters
-    ----------
-    zero, correct, sweeps, residual
-        As for `Pass`; there is something to do.
-    most : int
-        Stages of a pass.
-    """
-    while zero or correct or sweeps or residual:
-        count = min(sweeps, most + zero)
-        last = residual and count == sweeps and count - zero < most
-        yield Pass(zero, correct, count, last)
-        zero = correct = False
-        sweeps -= count
-        residual = residual and not last
 
 
 def halved(transfer: Transfer) -> tuple[bool, ...] | None:
@@ -151,18 +102,18 @@ class SmoothOperations(TransferOperations):
         if not fits or (operator.varies and operator.dimension == 2):
             super().smooth(operator, u, f, out, work, weights, correction, restriction, result)
             return
-        corrects, wants_residual = correction is not None, restriction is not None or result is not None
-        if operator.varies and u is None:
-            todo = [Pass(True, False, 1, False), *passes(False, False, len(weights) - 1, wants_residual, 1)]
+        work_to_do = (u is None, correction is not None, len(weights), restriction is not None or result is not None)
+        if operator.dimension == 2:
+            todo = tuple(passes(*work_to_do, SMOOTH_STAGES))
         else:
-            most = 1 if operator.varies else SMOOTH_STAGES[operator.dimension]
-            todo = list(passes(u is None, corrects, len(weights), wants_residual, most))
+            nodes = math.prod(operator.shape)
+            todo = fastest_passes(*work_to_do, varies=operator.varies, single=self._width == 4, nodes=nodes)
         left = sum(step.writes for step in todo)
         source, done = u, 0
         for step in todo:
             left -= step.writes
             target = out if left % 2 == 0 else work
-            if step == SWEEP:
+            if step == Pass(zero=False, correct=False, sweeps=1, residual=False):
                 self.sweep(operator, source, f, target, weights[done])
             elif operator.varies and step.zero:
                 self.diagonal_solve(operator, f, target, weights[done])
@@ -192,7 +143,7 @@ class SmoothOperations(TransferOperations):
         u, f, out = arrays
         coarser = correction or restriction
         halves = (*((halved(coarser[0]) if coarser else None) or ()), False, False, False)[:3]
-        shape = self.smooth_shape(operator, step)
+        shape = self.smooth_shape(operator, step, halves if restriction else None)
         grid = self._lines_grid(operator, shape, step.stages, halves, restriction is not None)
         defines = (
             *given(f),
@@ -216,14 +167,26 @@ class SmoothOperations(TransferOperations):
         else:
             self._reduce("smooth", "smooth_norm", shape, operator, grid, arguments, result, defines)
 
-    def smooth_shape(self, operator: Operator, step: Pass) -> Shape:
-        """How a pass is cut up: in marches that are long, but leave no part of the device without work."""
-        shape = SMOOTH_SHAPES[operator.dimension, "varying " * (operator.varies and step.stages > 0) + step.kind]
+    def smooth_shape(self, operator: Operator, step: Pass, restricted: Sequence[bool] | None = None) -> Shape:
+        """How a pass is cut up: in marches that are long, but leave no part of the device without work.
+
+        Parameters
+        ----------
+        operator : Operator
+            What is smoothed.
+        step : Pass
+            What the pass does.
+        restricted : sequence of bool, optional
+            Along x, y and z, whether the grid that something is restricted to has every other node; None: nothing is.
+        """
+        kind = "varying " * (operator.varies and step.stages > 0) + step.kind
+        shape = SMOOTH_SHAPES[operator.dimension, kind][self._width == 2]
         march, shortest, slowest = shape.march, SHORTEST_MARCH[operator.dimension], operator.shape[-1]
         columns = blocks_for(operator.shape[0], LANES * self._width)
         if operator.dimension == 2:
             beside = blocks_for(columns, shape.block_y)
         else:
+            shape = with_room(shape, step.stages, restricted)
             beside = columns * blocks_for(operator.shape[1], owned_lines(shape, step.stages, False))
         while march > shortest and beside * blocks_for(slowest, march) < ENOUGH_BLOCKS:
             march //= 2

@@ -24,11 +24,11 @@ from poisson.operator import Operator
 
 VALUES = 8
 """Values of a pair of lines that a thread holds; twice as many if a block would have more than `THREADS` otherwise."""
-THREADS = 512
+THREADS = 1024
 ROW_THREADS = 128
 """The fewest threads of a block that transforms rows."""
-COLUMN_BYTES = 64
-"""Of neighbouring columns in a block, if shared memory has room for them: memory is read in pieces of 32 bytes."""
+COLUMN_BYTES = 32
+"""Of neighbouring columns in a block: memory is read in pieces of so many bytes, and more blocks share it."""
 DECLARED_BYTES = 1024
 """Of shared memory, beside the lines."""
 

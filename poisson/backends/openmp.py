@@ -298,14 +298,11 @@ class OpenmpBackend(Backend):
         restriction: tuple[Transfer, Array] | None = None,
         result: Reduction | None = None,
     ) -> None:
-        if operator.varies:
-            super().smooth(operator, u, f, out, work, weights, correction, restriction, result)
-            return
         transfers = [partner[0] if partner else None for partner in (correction, restriction)]
         # On a small grid it would take longer to put the arguments together than to compute.
         key = (id(operator), *map(id, transfers), *weights)
         known = self._smoothings.get(key)
-        if known is None:
+        if known is None or not known.belongs(operator, *transfers):
             if len(self._smoothings) >= SMOOTHINGS:
                 self._smoothings.clear()
             known = self._smoothings[key] = self._smoothing(operator, f, weights, transfers)
@@ -331,7 +328,8 @@ class OpenmpBackend(Backend):
             for name, transfer in zip(("prolong", "restrict"), transfers, strict=True)
         ]
         omegas = (c_double * len(weights))(*weights)
-        return _Smoothing((operator, *transfers), self._operator(operator, f), omegas, tables[0], tables[1])
+        owners = tuple(weakref.ref(owner) if owner else None for owner in (operator, *transfers))
+        return _Smoothing(owners, self._operator(operator, f), omegas, tables[0], tables[1])
 
     def fast_solver(self, operator: Operator) -> FastSolver:
         if self._offloads:
@@ -417,18 +415,22 @@ class _Smoothing(NamedTuple):
     Attributes
     ----------
     owners : tuple
-        The operator and the transfers by whose identity this is known: they live as long as this does.
+        References to the operator and the transfers by whose identity this is known; they do not keep them alive.
     operator, weights : object
         A pointer to the operator, and the weights, as the library takes them.
     correction, restriction : tuple
         Pointers to the coarse operator and to the tables; of None where there are none.
     """
 
-    owners: tuple[object, ...]
+    owners: tuple[weakref.ref[Any] | None, ...]
     operator: Any
     weights: Any
     correction: tuple[Any, Any]
     restriction: tuple[Any, Any]
+
+    def belongs(self, *owners: object) -> bool:
+        """Whether these are the owners: another object may have the identity of one that is gone."""
+        return all(known() is owner for known, owner in zip(self.owners, owners, strict=True) if known)
 
 
 class _TransferTables:

@@ -5,8 +5,8 @@ They hold where `python -m poisson tune` has not measured the device itself; `po
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 
@@ -75,17 +75,17 @@ _HOPPER: Shapes = MappingProxyType(
         ("sweep_norm", 2): Shape(256, 1, 64, unroll=2, resident=4),
         ("sweep_norm", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
         ("sweeps", 2): Shape(32, 4, 128, unroll=2, depth=6),
-        ("sweeps", 3): Shape(32, 20, 32, depth=2),
-        ("varying", 2): Shape(64, 2, 8, 2),
-        ("varying", 3): Shape(32, 8, 8, resident=2, strip=_STRIP),
-        ("varying_norm", 2): Shape(256, 1, 64, resident=3),
-        ("varying_norm", 3): Shape(32, 8, 64, resident=2, strip=_STRIP),
+        ("sweeps", 3): Shape(32, 8, 64, rows=2, resident=2, depth=2),
+        ("varying", 2): Shape(128, 2, 4, 2),
+        ("varying", 3): Shape(32, 4, 8, resident=5, strip=_STRIP),
+        ("varying_norm", 2): Shape(256, 1, 64, unroll=2, resident=3),
+        ("varying_norm", 3): Shape(32, 8, 64, resident=2),
         ("interpolate", 2): Shape(64, 2, 32),
         ("interpolate", 3): Shape(32, 4, 32, resident=4, strip=_STRIP),
-        ("direction", 2): Shape(256, 1, 64, resident=4),
+        ("direction", 2): Shape(256, 1, 32, resident=3),
         ("direction", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
-        ("varying_direction", 2): Shape(256, 1, 64, resident=3),
-        ("varying_direction", 3): Shape(32, 8, 64, resident=2, strip=_STRIP),
+        ("varying_direction", 2): Shape(256, 1, 32, resident=3),
+        ("varying_direction", 3): Shape(32, 8, 64, resident=2),
     }
 )
 """The fastest shapes found on an H200; docs/performance.md has the numbers."""
@@ -115,25 +115,33 @@ DEFAULTS: Mapping[str, Shapes] = MappingProxyType(
 )
 """The shapes for each architecture."""
 
-SMOOTH_STAGES = MappingProxyType({2: 5, 3: 2})
-"""Stages of a pass of `smooth` at most, by dimension."""
-SMOOTH_SHAPES: Mapping[tuple[int, str], Shape] = MappingProxyType(
+SMOOTH_STAGES = 5
+"""Stages of a pass of `smooth` in 2D at most."""
+
+SMOOTH_SHAPES: Mapping[tuple[int, str], tuple[Shape, Shape]] = MappingProxyType(
     {
-        (2, "transfer"): Shape(32, 4, 128),
-        (2, "correct"): Shape(32, 4, 128, unroll=2),
-        (2, "single"): Shape(32, 4, 128, unroll=2),
-        (2, "several"): Shape(32, 4, 64, unroll=2),
-        (3, "transfer"): Shape(32, 9, 32, resident=3),
-        (3, "correct"): Shape(32, 16, 32, resident=2),
-        (3, "single"): Shape(32, 17, 32, resident=2),
-        (3, "several"): Shape(32, 20, 32),
-        (3, "varying correct"): Shape(32, 16, 32),
-        (3, "varying single"): Shape(32, 17, 32),
+        (2, "correction"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 128)),
+        (2, "restriction"): (Shape(32, 4, 32), Shape(32, 4, 64)),
+        (2, "zero"): (Shape(32, 4, 64, unroll=4), Shape(32, 4, 32, unroll=4)),
+        (2, "single"): (Shape(32, 8, 64, unroll=2), Shape(32, 4, 128, unroll=4)),
+        (2, "correct"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 64, unroll=4)),
+        (2, "two"): (Shape(32, 4, 32, unroll=2), Shape(32, 4, 32, unroll=4)),
+        (2, "sweeps"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 64, unroll=2)),
+        (2, "several"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 64, unroll=2)),
+        (3, "correction"): (Shape(32, 8, 32, resident=5), Shape(32, 16, 16, resident=3)),
+        (3, "restriction"): (Shape(32, 9, 32, rows=2, resident=3), Shape(32, 5, 32, rows=2, resident=3)),
+        (3, "zero"): (Shape(32, 18, 32, resident=2), Shape(32, 9, 64, rows=2, resident=3)),
+        (3, "single"): (Shape(32, 10, 32, rows=2, resident=2), Shape(32, 10, 64, rows=2, resident=2)),
+        (3, "correct"): (Shape(32, 14, 32, resident=2), Shape(32, 16, 64, resident=2)),
+        (3, "two"): (Shape(32, 20, 32), Shape(32, 20, 64)),
+        (3, "sweeps"): (Shape(32, 8, 64, rows=2, resident=2), Shape(32, 8, 64, rows=2, resident=2)),
+        (3, "varying correct"): (Shape(32, 8, 32, resident=2), Shape(32, 8, 64, resident=2)),
+        (3, "varying single"): (Shape(32, 19, 32), Shape(32, 19, 64)),
     }
 )
-"""Of a pass of `smooth`, by dimension and kind: `poisson.backends.gpu_smooth.Pass` has the kinds; only in 3D is there
-one where coefficients vary. Two blocks of a multiprocessor share its registers by quarters, so the threads of a block
-decide in steps how many each may have."""
+"""Of a pass of `smooth`, by dimension and kind, in float32 and in float64: `poisson.backends.gpu_passes.Pass` has the
+kinds; only in 3D is there one where coefficients vary. Two blocks of a multiprocessor share its registers by quarters,
+so the threads of a block decide in steps how many each may have."""
 
 LANES = 32
 """Threads of a block come in multiples of this: a warp, or half a wavefront."""
@@ -162,6 +170,8 @@ MOST_SWEEPS = 8
 """Sweeps of a pass at most, as in kernels/passes.h."""
 MOST_SHARED = 48 << 10
 """Bytes of shared memory that a block has without asking for more."""
+SHARED_BY_NORMS = 1 << 10
+"""Bytes of it that the reduction of a norm may take."""
 MOST_RESIDENT = 2048
 """Threads that a multiprocessor holds at most."""
 
@@ -178,6 +188,27 @@ def owned_lines(shape: Shape, stages: int, halves: bool) -> int:
     return lines // 2 * 2 if halves else lines
 
 
+def shared_bytes(shape: Shape, stages: int, restricted: Sequence[bool] | None = None) -> int:
+    """Bytes of shared memory of a block in a pass of so many stages in 3D: its tile in kernels/planes.h, and norms.
+
+    Parameters
+    ----------
+    restricted : sequence of bool, optional
+        Along x, y and z, whether the grid that something is restricted to has every other node; None: nothing is.
+    """
+    lines, pack = shape.block_y * shape.rows, 16 * LANES
+    shown = 2 * pack * (lines * stages if stages else 1)
+    gathered = pack // (2 if restricted and restricted[0] else 1) * (1 if restricted and restricted[2] else 2)
+    return shown + gathered * (1 if restricted is None else lines) + SHARED_BY_NORMS
+
+
+def with_room(shape: Shape, stages: int, restricted: Sequence[bool] | None) -> Shape:
+    """The shape, with fewer lines if a block would have no room for them: as for `shared_bytes`."""
+    while shared_bytes(shape, stages, restricted) > MOST_SHARED:
+        shape = replace(shape, block_y=shape.block_y - 1)
+    return shape
+
+
 def fits(shape: Shape, kind: str, dimension: int, width: int) -> bool:
     """Whether a kernel can have this shape, as far as that shows without compiling it."""
     threads = shape.block_x * shape.block_y
@@ -190,9 +221,7 @@ def fits(shape: Shape, kind: str, dimension: int, width: int) -> bool:
         return False
     if dimension == 2:
         return True
-    # Two packs of 16 bytes for each lane, line and sweep; the sums of a norm take the rest.
-    shown = 2 * 16 * LANES * shape.block_y * shape.rows * shape.depth
-    return owned_lines(shape, shape.depth, False) > 0 and shown <= MOST_SHARED - 1024
+    return owned_lines(shape, shape.depth, False) > 0 and shared_bytes(shape, shape.depth) <= MOST_SHARED
 
 
 def nearest(architecture: str) -> str:

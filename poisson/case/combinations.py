@@ -66,14 +66,15 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
                 yield _clash(name, getattr(solver, name), reason)
     if solver.pre + solver.post == 0:
         yield _clash("post", 0, "at least 1 where solver.pre is 0: a cycle needs a smoothing sweep")
-    if method == "cg" and "multigrid" in solver.preconditioner and solver.smoother == "red-black":
-        yield _clash("smoother", "red-black", '"chebyshev" or "jacobi" with method "cg", whose cycle must be symmetric')
     if run.precision == "mixed":
         if method not in MIXED_METHODS:
             reason = f'"float64" or "float32" with method "{method}"; "mixed" goes with {", ".join(MIXED_METHODS)}'
             yield Clash(("run", "precision"), "mixed", reason)
         elif method == "cg" and solver.preconditioner not in ("multigrid", "fft"):
             reason = f'"float64" or "float32" with preconditioner "{solver.preconditioner}"'
+            yield Clash(("run", "precision"), "mixed", reason)
+        elif solver.stop == "discretisation":
+            reason = '"float64" or "float32" with solver.stop "discretisation", which a cycle or two reach'
             yield Clash(("run", "precision"), "mixed", reason)
     if problem is not None:
         yield from _of_problem(solver, problem)

@@ -14,7 +14,15 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from poisson.cli.measuring import bench_derivative, bench_jacobi, bench_laplacian, bench_operations, roofline, tune
+from poisson.cli.measuring import (
+    bench_derivative,
+    bench_jacobi,
+    bench_laplacian,
+    bench_operations,
+    bench_solve,
+    roofline,
+    tune,
+)
 from poisson.cli.solving import Info, Solve, Verify, info, solve, verify
 from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, Request, UsageError, complain, messages, say
 from poisson.errors import PoissonError
@@ -36,6 +44,7 @@ Commands:
   bench derivative  time every form of a first derivative, and show its error
   bench jacobi     time the Jacobi loops on a published problem, kernel by kernel
   bench operations  time every operation of a backend, beside a copy
+  bench solve      time whole solves by every method
 
   tune [CASE]    find the fastest shapes of the kernels for this GPU, and keep them for later solves
   roofline       measure every operation beside what memory and arithmetic allow
@@ -67,6 +76,7 @@ COMMANDS: dict[str, Callable[..., Request]] = {
     "bench derivative": bench_derivative,
     "bench jacobi": bench_jacobi,
     "bench operations": bench_operations,
+    "bench solve": bench_solve,
 }
 """By the one or two words that call them."""
 

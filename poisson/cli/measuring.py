@@ -63,11 +63,6 @@ def whole_number(name: str, text: str, least: int = 1) -> int:
     return int(text)
 
 
-def whole_numbers(name: str, text: str, least: int = 1) -> tuple[int, ...]:
-    """The value of an option that takes whole numbers, separated by commas."""
-    return tuple(whole_number(name, part.strip(), least) for part in text.split(","))
-
-
 def one_of(name: str, text: str, words: Sequence[str]) -> str:
     """The value of an option that takes one of a few words."""
     if text not in words:
@@ -79,6 +74,17 @@ def some_of(name: str, text: str, words: Sequence[str]) -> tuple[str, ...]:
     """The value of an option that takes some of a few words, separated by commas, each once."""
     given = tuple(one_of(name, part.strip(), words) for part in text.split(","))
     return tuple(dict.fromkeys(given))
+
+
+def _positive(name: str, text: str) -> float:
+    """The value of an option that takes a positive number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise UsageError(f"--{name} {text}: a number above 0 is needed")
+    return value
 
 
 def shape(name: str, text: str, least: int) -> tuple[int, ...]:
@@ -313,6 +319,65 @@ def bench_operations(
         return operations.bench(shapes, name=backend, precision=precision, threads=count)
 
     return Measurement(work, json, csv, None)
+
+
+def bench_solve(
+    *,
+    n: str | None = None,
+    jump: str | None = None,
+    study: bool = False,
+    method: str | None = None,
+    backend: str = "auto",
+    threads: str = "0",
+    repeats: str = "5",
+    json: bool = False,
+    csv: str | None = None,
+) -> Measurement:
+    """Time whole solves by every method, from arrays in the backend's memory to the solution there.
+
+    Usage: python -m poisson bench solve [--n SIZE,...] [--jump J] [--method NAME,...] [--backend NAME] ...
+
+      --n SIZES         grids, separated by commas: NXxNY or NXxNYxNZ nodes, at least 33 along each axis; by default
+                        4097x4097, 8193x8193 and cubes of 513, 1025 and 257 nodes on a GPU, else 1025x1025, 4097x4097
+                        and cubes of 129 and 257; the last cube once more with a that jumps
+      --jump J          with --n: a is J times as large in a block in the middle
+      --study           instead: how the time grows with the unknowns, multigrid on 513x513 to 8193x8193
+      --method NAMES    of multigrid, mixed (multigrid in mixed precision), fft, fmg (full multigrid that stops at the
+                        discretisation error), cg and cg-mixed (preconditioned by multigrid), and sine (a plain solver
+                        with the transforms of scipy or CuPy, beside ours); by default all but cg, or cg alone with a
+                        jump
+      --backend NAME    auto, gpu, openmp or numpy
+      --threads N       threads on a CPU; 0: all cores
+      --repeats N       solves of each, 5 by default, of which the median counts
+      --json            print the rows as JSON and nothing else
+      --csv FILE        write the rows as comma-separated values
+
+    The unit square or cube, Dirichlet faces, float64, a relative residual of 1e-8. The source is smooth with a random
+    part a tenth as large. The time without the set-up begins and ends with arrays in the backend's memory.
+
+    Examples:
+      python -m poisson bench solve --backend=gpu --csv=solves.csv
+      python -m poisson bench solve --n=1025x1025,129x129x129 --method=multigrid,fft --threads=2
+      python -m poisson bench solve --study
+
+    Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
+    if study and n is not None:
+        raise UsageError("--n and --study both say which sizes: give one of them")
+    if jump is not None and n is None:
+        raise UsageError("--jump goes with --n, which says on which grids")
+    from poisson.perf.benchmark import solve
+
+    ratio = 1.0 if jump is None else _positive("jump", jump)
+    sizes = [] if n is None else [shape("n", text.strip(), 33) for text in n.split(",")]
+    methods = some_of("method", method, solve.METHODS) if method else ()
+    one_of("backend", backend, ("auto", "gpu", "openmp", "numpy"))
+    options: dict[str, Any] = {
+        "name": backend,
+        "threads": whole_number("threads", threads, 0),
+        "repeats": whole_number("repeats", repeats),
+    }
+    tasks = solve.STUDY if study else tuple(solve.Problem(nodes, ratio) for nodes in sizes)
+    return Measurement(lambda: solve.bench(tasks, methods, **options), json, csv, None)
 
 
 def tune(

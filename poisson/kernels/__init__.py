@@ -16,6 +16,7 @@ HEADERS = {
     **dict.fromkeys(("stencil", "krylov"), ("operator.h", "march.h")),
     **dict.fromkeys(("vectors", "grids"), ("operator.h",)),
     **dict.fromkeys(("blocked", "smooth"), ("operator.h", "passes.h", "lines.h", "planes.h")),
+    "transform": ("complex.h",),
 }
 """What some sources need besides the prelude and the formulas."""
 

@@ -56,17 +56,38 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
     if (i >= nx || j >= ny) return;
 #endif
     const int last = first + MARCH < slowest ? first + MARCH : slowest;
-    Entries columns[WIDTH];
+    // Where intervals halve, all that the nodes of a thread take from a row lies side by side, and is read once.
+    const auto column = [&](int n) { return i + n < nx ? i + n : nx - 1; };
+    const int nearest = index_x[ENTRIES * i];
+    bool close = true;
+    real weights[WIDTH][ENTRIES];
 #pragma unroll
-    for (int n = 0; n < WIDTH; ++n) columns[n] = entries_of(index_x, weight_x, i + n < nx ? i + n : nx - 1);
-
+    for (int n = 0; n < WIDTH; ++n) {
+        const Entries entries = entries_of(index_x, weight_x, column(n));
+#pragma unroll
+        for (int m = 0; m < ENTRIES; ++m) {
+            weights[n][m] = entries.weight[m];
+            close = close && entries.index[m] == nearest + n / 2 + m;
+        }
+    }
     const auto along_x = [&](const real* row) {
-        Pack sum;
+        Pack sum = {};
+        if (close) {
+            real taken[ENTRIES + (WIDTH - 1) / 2];
+#pragma unroll
+            for (int m = 0; m < ENTRIES + (WIDTH - 1) / 2; ++m) taken[m] = row[nearest + m];
+#pragma unroll
+            for (int n = 0; n < WIDTH; ++n) {
+#pragma unroll
+                for (int m = 0; m < ENTRIES; ++m) sum.node[n] += weights[n][m] * taken[n / 2 + m];
+            }
+            return sum;
+        }
 #pragma unroll
         for (int n = 0; n < WIDTH; ++n) {
-            sum.node[n] = columns[n].weight[0] * row[columns[n].index[0]];
+            const int* const from = index_x + ENTRIES * column(n);
 #pragma unroll
-            for (int m = 1; m < ENTRIES; ++m) sum.node[n] += columns[n].weight[m] * row[columns[n].index[m]];
+            for (int m = 0; m < ENTRIES; ++m) sum.node[n] += weights[n][m] * row[from[m]];
         }
         return sum;
     };
@@ -76,9 +97,10 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
         return along_x(plane);
 #else
         Pack sum = {};
-        // Not unrolled: the values of one row under way at a time are enough, and their registers are many.
+        // A line on one of the source takes from that alone. Not unrolled: the values of one row have many registers.
 #pragma unroll 1
         for (int m = ENTRIES * j; m < ENTRIES * (j + 1); ++m) {
+            if (weight_y[m] == 0) continue;
             const Pack row = along_x(plane + source_pitch * index_y[m]);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n) sum.node[n] += weight_y[m] * row.node[n];

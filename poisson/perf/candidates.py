@@ -18,6 +18,10 @@ def _blocks(*sizes: tuple[int, int]) -> Values:
     return tuple({"block_x": x, "block_y": y} for x, y in sizes)
 
 
+def _lines(*sizes: tuple[int, int]) -> Values:
+    return tuple({"block_x": LANES, "block_y": y, "rows": rows} for y, rows in sizes)
+
+
 def _each(name: str, *numbers: int) -> Values:
     return tuple({name: number} for number in numbers)
 
@@ -52,8 +56,7 @@ _SWEEPS: dict[int, Coordinates] = {
     ),
     3: (
         ("depth", _each("depth", 2, 3)),
-        ("block", _blocks((LANES, 8), (LANES, 10), (LANES, 12), (LANES, 16), (LANES, 20), (LANES, 22))),
-        ("rows", _each("rows", 1, 2)),
+        ("lines", _lines((8, 1), (12, 1), (16, 1), (20, 1), (8, 2), (10, 2), (11, 2))),
         ("march", _each("march", 16, 32, 64, 128)),
         ("resident", _each("resident", 1, 2, 3)),
     ),

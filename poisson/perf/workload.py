@@ -6,16 +6,20 @@ import math
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.ledger import Ledger, counted
 from poisson.boundary import Rule
 from poisson.differences import ORDERS, Differences
 from poisson.discretisation import Operator
 from poisson.grid import Grid
-from poisson.transfer import Transfer
+from poisson.transfer import Interpolation, Transfer
 
-ARRAYS = 7
-"""Arrays of the grid's size that `every_operation` holds."""
+ARRAYS = 8
+"""Arrays of the grid's size that `every_operation` holds at the most."""
+COARSEST = (20, 20)
+"""The grid of the product with a matrix: a matrix for all nodes of a larger one would fit no memory."""
 
 
 def box(shape: tuple[int, ...]) -> Grid:
@@ -42,7 +46,7 @@ def _random_slab(array_shape: tuple[int, ...]) -> Slab:
 
 
 def every_operation(backend: Backend, grid: Grid) -> Ledger:
-    """Run every operation once and write down how to run it again.
+    """Run every operation once, the composites too, and write down how to run it again.
 
     Parameters
     ----------
@@ -58,7 +62,8 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
     shape = grid.array_shape
     u, f, r = (random(backend, shape) for _ in range(3))
     outs = [random(backend, shape) for _ in range(grid.dimension)]
-    coarse, norms = random(backend, transfer.coarse.array_shape), backend.reduction()
+    coarse, other = (random(backend, transfer.coarse.array_shape) for _ in range(2))
+    single, norms = random(backend.companion(np.float32), shape), backend.reduction()
     stand_in.laplacian(operator, u, r)
     stand_in.boundary_conditions(laplacian_on(grid, Rule.MIRROR), u, r)
     stand_in.update(operator, f, outs[0], r, u, 0.0)
@@ -75,6 +80,23 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
     stand_in.dot(operator, u, r, norms)
     stand_in.restrict(transfer, u, coarse)
     stand_in.prolong_add(transfer, coarse, r)
+    stand_in.interpolate(Interpolation(transfer.coarse, operator), coarse, r)
+    stand_in.color_sweep(operator, u, f, 0, 1.0)
+    for result in (None, norms):
+        stand_in.diagonal_solve(operator, f, r, 1.0, result)
+    stand_in.direction(operator, u, 0.5, f, r, outs[0], norms)
+    stand_in.advance(operator, 0.5, f, outs[0], outs[1], r, norms)
+    for result in (None, norms):
+        stand_in.defect(operator, u, f, 1.0, single, result)
+    stand_in.correct(0.5, single, r)
+    for axis in range(grid.dimension):
+        stand_in.edges(operator, axis, f, True, r)
+        stand_in.coarsen_edges(transfer, axis, f, coarse)
+    matrix, *vectors = (random(backend, size) for size in ((math.prod(COARSEST),) * 2, COARSEST, COARSEST))
+    stand_in.dense(matrix, *vectors)
+    stand_in.smooth(operator, None, f, r, outs[0], [0.5, 0.9], None, (transfer, coarse))
+    stand_in.smooth(operator, u, f, r, outs[0], [0.5], (transfer, coarse))
+    stand_in.smooth(operator, u, f, r, outs[0], [0.5, 0.5, 0.9], (transfer, coarse), (transfer, other), norms)
     for axis in range(grid.dimension):
         stand_in.derivative(differences, axis, u, r)
     stand_in.gradient(differences, u, outs)
@@ -83,4 +105,4 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
 
 def bytes_needed(backend: Backend, grid: Grid) -> int:
     """Bytes that the arrays of `every_operation` take."""
-    return ARRAYS * math.prod(grid.shape) * backend.dtype.itemsize
+    return (ARRAYS * math.prod(grid.shape) + (math.prod(COARSEST) + 2) * math.prod(COARSEST)) * backend.dtype.itemsize

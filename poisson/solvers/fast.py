@@ -9,16 +9,21 @@ from poisson.backends.base import Array, Backend
 from poisson.errors import CaseError
 from poisson.operator import Operator
 from poisson.solvers.iteration import Norms, Watch, never
-from poisson.solvers.spectrum import weighted_mean
+from poisson.solvers.loops import sweep_through
+from poisson.solvers.spectrum import chebyshev_roots, weighted_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 MOST_REFINEMENTS = 3
 """Solves for what rounding left of the residual, at most."""
 
+POLISH = tuple(1.0 / root for root in chebyshev_roots(0.6, 2.0, [3.0, 2.0, 1.0, 0.0], 4))
+"""The weights of sweeps before that: the rounding errors of transforms are as large in every mode, so nearly all of
+their residual is in the upper part of the spectrum, and these leave a thirtieth of it for a tenth of the time."""
+
 
 class FastTransform:
-    """Solves by fast transforms and certifies the residual; refines the solution where rounding left too much.
+    """Solves by fast transforms and certifies the residual; where rounding left too much, improves the solution.
 
     Parameters
     ----------
@@ -61,33 +66,46 @@ class FastTransform:
         backend, operator, norms = self._backend, self._operator, self._norms
         watch = Watch(backend, operator, stopping, observer, norms)
         source = watch.source(f)
+        pair = [u, self._work]
 
         def residual() -> Norms:
-            backend.residual(operator, u, f, self._work, norms)
+            backend.residual(operator, pair[0], f, pair[1], norms)
             return backend.read(norms)
 
-        status = watch.begin(source, residual(), lambda: u)
+        # The guess is worth a look only where the target is relative to its residual.
+        status = watch.begin(source, None if source[1] > 0.0 else residual(), lambda: pair[0])
         done, best = 0, float("inf")
         while status is None:
             if done == 0:
-                backend.axpby(1.0, f, 0.0, self._work)
-                self._solver.solve(self._work, u)
+                backend.axpby(1.0, f, 0.0, pair[1])
+                self._solver.solve(pair[1], pair[0])
             else:
-                self._refine(u)
+                self._refine(*pair)
             done += 1
             now = residual()
+            if not watch.reached(now):
+                self._polish(pair, f)
+                now = residual()
             status = watch.judge(done, now) or watch.limit(done, interrupted)
             if status is None and (done > MOST_REFINEMENTS or not now[0] < best):
                 status = Status.STAGNATED
             best = min(best, now[0])
-        return watch.result(status, done, u, self._work)
+        return watch.result(status, done, *pair)
 
-    def _refine(self, u: Array) -> None:
-        """u = u + A⁻¹ r with the residual r, which is in the work array."""
+    def _polish(self, pair: list[Array], f: Array) -> None:
+        """Sweeps against what rounding left, from the first array to the other and back; the first is the result."""
+        backend, operator = self._backend, self._operator
+        depth = min(len(POLISH), backend.depth(operator))
+        sweep_through(backend, operator, pair[0], f, pair[1], POLISH, depth)
+        if -(-len(POLISH) // depth) % 2:
+            pair.reverse()
+
+    def _refine(self, u: Array, r: Array) -> None:
+        """u = u + A⁻¹ r with the residual r, which loses its values."""
         if self._error is None:
             self._error = self._backend.empty(self._operator.array_shape)
         self._backend.fill(self._error, 0.0)
-        self._solver.solve(self._work, self._error)
+        self._solver.solve(r, self._error)
         self._backend.axpby(1.0, self._error, 1.0, u)
 
 

@@ -104,13 +104,14 @@ class Watch:
         self._backend.norm(self._operator, f, self._result)
         return self._backend.read(self._result)
 
-    def begin(self, source: Norms, first: Norms, iterate: Callable[[], Array]) -> Status | None:
+    def begin(self, source: Norms, first: Norms | None, iterate: Callable[[], Array]) -> Status | None:
         """Set the target from the norms of the source and of the first residual; a status if nothing is to be done.
 
+        Without a first residual, which only a source of zero needs, the history begins after the first iteration.
         `iterate` gives the array of the current iterate, whose size says how small rounding lets the residual be.
         """
         stopping = self._stopping
-        reference, norm = (stopping.measure(self._operator, norms) for norms in (source, first))
+        reference, norm = (stopping.measure(self._operator, norms) for norms in (source, first or source))
         relative_to = "f with its face terms" if reference > 0.0 else "the first residual"
 
         def rounding_level() -> float:
@@ -122,7 +123,7 @@ class Watch:
         self._monitor = Monitor(target, max(norm, reference), rounding_level, growth=self._growth)
         if self._observer:
             self._observer.start(target, relative_to, stopping.max_iterations)
-        return self._monitor.judge(0, norm)
+        return None if first is None else self._monitor.judge(0, norm)
 
     def judge(self, iterate: int, norms: Norms) -> Status | None:
         """Note the norms of the residual after so many iterations; a status if the solve must end."""

@@ -14,8 +14,11 @@ ARRAYS: Mapping[str, float] = MappingProxyType(
 
 OF_CYCLE = 2.0
 """Arrays of the grid's size that a cycle takes as a preconditioner …"""
-COARSE_ARRAYS = 3.0
-"""… and those of every coarser grid."""
+COARSE_ARRAYS = 4.25
+"""… and those of every coarser grid: four, on grids with a little more than 2^−dimension of the nodes."""
+
+OF_CORRECTION = 3.0
+"""Arrays in float64 of mixed precision: u, the source, and one that is needed after the solve."""
 
 
 def arrays_of(settings: SolverSettings, precision: str, dimension: int, *, varies: bool = False) -> float:
@@ -26,7 +29,7 @@ def arrays_of(settings: SolverSettings, precision: str, dimension: int, *, varie
     settings : SolverSettings
         Of ``method = "auto"`` it is what the method that takes least would take.
     precision : str
-        Mixed precision has all but u and the source in float32.
+        Mixed precision has the cycles, with a source and a correction, in float32.
     dimension : int
         Of the grid: each coarser one has 2^−dimension of its nodes.
     varies : bool
@@ -45,4 +48,5 @@ def arrays_of(settings: SolverSettings, precision: str, dimension: int, *, varie
     of_levels = (COARSE_ARRAYS + coefficients) * coarse + (OF_CYCLE if method == "cg" else 0.0)
     if precision != "mixed":
         return ARRAYS[method] + coefficients + of_levels
-    return 2.0 + coefficients + 0.5 * (ARRAYS[method] - 2.0 + coefficients + of_levels)
+    start = 2.0**-dimension if method == "multigrid" and settings.full else 0.0
+    return OF_CORRECTION + start + coefficients + 0.5 * (ARRAYS[method] + coefficients + of_levels)

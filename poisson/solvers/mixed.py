@@ -15,8 +15,8 @@ from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 from poisson.transfer import Interpolation
 
-REDUCTION = 1e-3
-"""By this factor an inner solve reduces the residual, if rounding lets it: float32 has 7 digits."""
+ENOUGH = 0.8
+"""The last inner solve aims at this part of the target: in float32 its residual is known to a few digits."""
 
 EXPONENTS = 40
 """A residual whose largest value has a binary exponent within these bounds needs no factor."""
@@ -24,6 +24,9 @@ EXPONENTS = 40
 
 class Inner(Protocol):
     """A solver in float32 that starts from zero."""
+
+    reduction: float
+    """The factor by which it reduces a residual at once, if rounding lets it: float32 has 7 digits."""
 
     def reduce(self, r: Array, e: Array, norms: Norms, reduction: float) -> tuple[Array, int]:
         """Solve A e = r until the residual is below `reduction` times r, or falls no longer.
@@ -98,6 +101,8 @@ class DefectCorrection:
         backend, operator, norms = self._backend, self._operator, self._norms
         watch = Watch(backend, operator, stopping, observer, norms)
         source = watch.source(f)
+        if isinstance(self._inner, Multigrid):
+            self._inner.begin()
         if self._start:
             self._start.run(u, f, source[1], norms)
         factor = self._factor(source[1])
@@ -109,8 +114,8 @@ class DefectCorrection:
                 factor = self._factor(now[1])
                 self._defect(u, f, factor)
             scaled = (now[0] * factor * factor, now[1] * factor)
-            wanted = 0.3 * watch.target / watch.norm(now)
-            e, made = self._inner.reduce(self._r, self._e, scaled, max(REDUCTION, wanted))
+            wanted = ENOUGH * watch.target / watch.norm(now)
+            e, made = self._inner.reduce(self._r, self._e, scaled, max(self._inner.reduction, wanted))
             backend.correct(1.0 / factor, e, u)
             done += made
             now = self._defect(u, f, factor)

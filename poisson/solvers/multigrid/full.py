@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Callable
 
 from poisson.backends.base import Array, Backend
+from poisson.boundary import Rule
+from poisson.operator import Operator
 from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.estimate import ErrorEstimate
 from poisson.transfer import Interpolation
@@ -37,6 +39,8 @@ class FullMultigrid:
         pairs = list(itertools.pairwise(operators))
         self._sampled = [Interpolation(fine, coarse, everywhere=True) for fine, coarse in pairs]
         self._refined = [Interpolation(coarse, fine) for fine, coarse in pairs]
+        # Below a grid that does not halve, whose own cycles contract less, a second one.
+        self._cycles = [1 if _halves(fine, coarse) else 2 for fine, coarse in pairs]
         self._recorded: dict[bool, tuple[Callable[[], None], list[Array]]] = {}
         self.estimate: ErrorEstimate | None = None
 
@@ -87,7 +91,18 @@ class FullMultigrid:
         for index in reversed(range(len(grids) - 1)):
             start = grids[index].spare[0]
             backend.interpolate(self._refined[index + 1], u, start)
-            u = self._cycle.improve(index, start, 0)
+            u = start
+            for number in range(self._cycles[index]):
+                u = self._cycle.improve(index, u, number)
             if estimate:
                 u = estimate.keep(index, u)
         return u
+
+
+def _halves(fine: Operator, coarse: Operator) -> bool:
+    """Whether along each axis every other node, or every node, is one of the coarser grid."""
+    for axis, (many, few) in enumerate(zip(fine.shape, coarse.shape, strict=True)):
+        wraps = fine.axis_rules(axis)[0] is Rule.WRAP
+        if many not in (few, 2 * few if wraps else 2 * few - 1):
+            return False
+    return True

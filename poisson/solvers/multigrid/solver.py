@@ -16,10 +16,7 @@ from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
-SAFETY = 0.5
-"""The algebraic error is well below that of the discretisation at this part of it: both are estimates."""
-
-STALLED = 0.5
+STALLED = 0.3
 """A cycle in float32 that leaves more than this part of the residual has met its rounding."""
 
 
@@ -38,10 +35,17 @@ class Multigrid:
     settings : MultigridSettings
         How to cycle.
 
+    Attributes
+    ----------
+    reduction : float
+        What `reduce` is good for at once.
+
     References
     ----------
     U. Trottenberg, C. W. Oosterlee, A. Schüller, Multigrid, chapters 2 and 5.
     """
+
+    reduction = 1e-4
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Multigrid:
         self._spare = [backend.empty(shape), backend.empty(shape)]
         self._norms = backend.reduction()
         self._full: FullMultigrid | None = None
+        self._made = 0
 
     def solve(
         self,
@@ -106,21 +111,34 @@ class Multigrid:
         u = self.cycle.down(None, r, begin, work, 0)
         self.cycle.up(u, r, out, work, 0, self.cycle.coarse(0))
 
+    def begin(self) -> None:
+        """The next call of `reduce` has a source that does not come from the call before."""
+        self._made = 0
+
     def reduce(self, r: Array, e: Array, norms: Norms, reduction: float) -> tuple[Array, int]:
-        """Cycles for A e = r from zero (`mixed.Inner.reduce`)."""
-        if self.cycle.finest.transfer is None:
+        """Cycles for A e = r from zero (`mixed.Inner.reduce`).
+
+        A call ends with the sweeps before a restriction. The next one, whose source is what this one left, begins with
+        that restriction: the cycles go on as if there had been one call.
+        """
+        transfer = self.cycle.finest.transfer
+        if transfer is None:
             self.apply(r, e)
             return e, 1
         at = _At(e, *self._spare)
-        at.move(self.cycle.down(None, r, at.out, at.work, 0))
-        goal, before, done = reduction * math.sqrt(norms[0]), math.inf, 0
+        if self._made == 0:
+            at.move(self.cycle.down(None, r, at.out, at.work, 0))
+        else:
+            self._backend.fill(e, 0.0)
+            self._backend.restrict(transfer, r, self.cycle.grids[0].f)
+        goal, before, begun = reduction * math.sqrt(norms[0]), math.inf, self._made
         while True:
-            error = self.cycle.coarse(done)
-            done += 1
-            at.move(self.cycle.turn(at.u, r, at.out, at.work, done, error, self._norms))
+            error = self.cycle.coarse(self._made)
+            self._made += 1
+            at.move(self.cycle.turn(at.u, r, at.out, at.work, self._made, error, self._norms))
             left = math.sqrt(self._backend.read(self._norms)[0])
             if left <= goal or not left < STALLED * before:
-                return at.u, done
+                return at.u, self._made - begun
             before = left
 
     def _to_discretisation_error(
@@ -132,7 +150,7 @@ class Multigrid:
         status: Status | None,
         interrupted: Callable[[], bool],
     ) -> SolveResult:
-        """Whole cycles until the estimated error of the solution is well below that of the discretisation."""
+        """Whole cycles until the estimated error of the solution is below that of the discretisation."""
         estimate = full.estimate
         assert estimate is not None
         estimate.begin()
@@ -144,7 +162,7 @@ class Multigrid:
             discretisation, algebraic = estimate.judge(at.u)
             error = discretisation + algebraic
             stands = watch.judge(done, self._backend.read(self._norms))
-            if stands is None and algebraic <= SAFETY * discretisation:
+            if stands is None and algebraic <= discretisation:
                 stands = Status.CONVERGED
             stands = stands or watch.limit(done, interrupted)
             if stands is not None:

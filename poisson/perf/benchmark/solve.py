@@ -1,0 +1,343 @@
+"""Whole solves by every method, from arrays in the backend's memory to the solution there."""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType, ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from poisson import backends
+from poisson.backends.base import Array, Backend
+from poisson.backends.gpu import GpuBackend
+from poisson.backends.ledger import counted
+from poisson.discretisation import Operator
+from poisson.errors import PoissonError
+from poisson.grid import Grid
+from poisson.operator import Coefficients
+from poisson.perf.benchmark.sine import SineTransforms
+from poisson.perf.report import Column, Report
+from poisson.perf.timing import Timing, copy_bandwidth
+from poisson.perf.traffic import cost
+from poisson.perf.workload import box, laplacian_on
+from poisson.solvers.methods import MethodSettings, solver_of
+from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import SolveResult, Stopping
+
+REPEATS = 5
+WITH_SETUP = 3
+"""Solves with the set-up before each."""
+ENOUGH_SECONDS = 1.5
+"""After so long in all no further solve begins; one is made in any case."""
+ROUGHNESS = 0.1
+"""How large the random part of the source is next to the smooth one."""
+BLOCK = (0.3, 0.62)
+"""Where a jumps: between these parts of each axis, which are on the nodes of no coarse grid."""
+RTOL = 1e-8
+
+COLUMNS = (
+    Column("size", "size"),
+    Column("jump", "jump of a", ".3g"),
+    Column("method", "method"),
+    Column("seconds", "ms", ".3f", 1e3),
+    Column("lowest", "lowest", ".3f", 1e3),
+    Column("highest", "highest", ".3f", 1e3),
+    Column("with_setup", "with set-up", ".1f", 1e3),
+    Column("first", "first", ".0f", 1e3),
+    Column("iterations", "iterations"),
+    Column("residual", "residual", ".1e"),
+    Column("unknowns_per_second", "Munknowns/s", ".1f", 1e-6),
+    Column("arrays", "arrays", ".2f"),
+    Column("of_yardstick", "of yardstick", ".3f"),
+)
+
+FULL = MultigridSettings(full=True)
+SINE = "sine"
+"""The plain solver by sine transforms that stands beside ours."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A method to measure: its settings, whether its cycles are in float32, and when it stops."""
+
+    settings: MethodSettings
+    mixed: bool = False
+    stop: str = "residual"
+
+
+WAYS: Mapping[str, Way] = MappingProxyType(
+    {
+        "multigrid": Way(MethodSettings("multigrid", FULL)),
+        "mixed": Way(MethodSettings("multigrid", FULL), mixed=True),
+        "fft": Way(MethodSettings("fft")),
+        "fmg": Way(MethodSettings("multigrid", FULL), stop="discretisation"),
+        "cg": Way(MethodSettings("cg")),
+        "cg-mixed": Way(MethodSettings("cg"), mixed=True),
+    }
+)
+METHODS = (*WAYS, SINE)
+CONSTANT_METHODS = ("multigrid", "mixed", "fft", "fmg", SINE)
+VARYING_METHODS = ("cg", "cg-mixed")
+"""What is measured if nothing is said, where a is constant and where it jumps."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A box with Dirichlet faces: the nodes along x, y(, z), and by how much a is larger in a block in the middle.
+
+    Without methods to measure it is `CONSTANT_METHODS` or `VARYING_METHODS`.
+    """
+
+    shape: tuple[int, ...]
+    jump: float = 1.0
+    methods: tuple[str, ...] = ()
+
+
+ON_GPU = (
+    Problem((4097, 4097)),
+    Problem((8193, 8193)),
+    Problem((513, 513, 513)),
+    Problem((1025, 1025, 1025), methods=("mixed", "fft")),
+    Problem((257, 257, 257), 1e3),
+)
+ON_CPU = (
+    Problem((1025, 1025)),
+    Problem((4097, 4097)),
+    Problem((129, 129, 129)),
+    Problem((257, 257, 257)),
+    Problem((257, 257, 257), 1e3),
+)
+STUDY = tuple(Problem((n, n), methods=("multigrid",)) for n in (513, 1025, 2049, 4097, 8193))
+"""How the time grows with the number of unknowns."""
+
+
+def bench(
+    problems: Sequence[Problem] = (),
+    methods: Sequence[str] = (),
+    *,
+    name: str = "auto",
+    threads: int = 0,
+    repeats: int = REPEATS,
+) -> Report:
+    """Time solves to a relative residual of 1e-8 in float64.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+        What to solve; by default `ON_GPU` or `ON_CPU`.
+    methods : sequence of str
+        Some of `METHODS`, instead of those of each problem.
+    name : str
+        The backend, or ``auto``.
+    threads : int
+        Threads on the host; 0 takes all cores.
+    repeats : int
+        Solves, of which the median counts; fewer where they take long.
+
+    Returns
+    -------
+    Report
+        A row for each problem and method.
+
+    Raises
+    ------
+    PoissonError
+        If a method cannot solve a problem, or the backend does not run here.
+    """
+    backend = backends.create(name, np.float64, threads)
+    problems = problems or (ON_GPU if isinstance(backend, GpuBackend) else ON_CPU)
+    bandwidth = copy_bandwidth(backend)
+    rows = [row for problem in problems for row in _Place(backend, problem, threads).rows(methods, repeats, bandwidth)]
+    return Report(
+        f"solves on {backend.name}, float64, to a relative residual of {RTOL:g}: {backend.device}",
+        COLUMNS,
+        tuple(rows),
+        (
+            f"f: sines that grow towards a corner, and random values {ROUGHNESS:g} times as large; u starts from zero",
+            f"ms: the median of {repeats} solves, fewer if long; with set-up: with levels, plans and arrays made anew; "
+            "first: before all, with what is compiled",
+            "arrays: memory of a device with u and f, in arrays of float64; of yardstick: what operations must "
+            f"move, by a {backend.yardstick} at {bandwidth / 1e9:.0f} GB/s",
+        ),
+    )
+
+
+class _Measured(Protocol):
+    """A solver with its set-up done, on the arrays of a problem."""
+
+    def solve(self) -> int | None:
+        """Solve from zero and wait; returns the iterations, where there are any."""
+
+    def solution(self) -> Array:
+        """The solution, as an array of the backend."""
+
+    def bytes(self) -> float | None:
+        """What the operations so far must have moved, if that is known."""
+
+
+class _Place:
+    """A problem with its arrays on a backend."""
+
+    def __init__(self, backend: Backend, problem: Problem, threads: int) -> None:
+        self.backend, self.problem, self.threads = backend, problem, threads
+        self.grid = box(problem.shape)
+        self.taken = _taken(backend)
+        self.operator = operator_on(backend, self.grid, problem.jump)
+        self.u = backend.empty(self.grid.array_shape)
+        self.f = backend.assemble(self.grid.array_shape, lambda xp, *slab: source(self.grid, xp, *slab))
+
+    def rows(self, methods: Sequence[str], repeats: int, bandwidth: float) -> list[Mapping[str, Any]]:
+        """The measurements of all methods."""
+        chosen = methods or self.problem.methods
+        chosen = chosen or (VARYING_METHODS if self.operator.varies else CONSTANT_METHODS)
+        direct = [method for method in chosen if method in ("fft", SINE)]
+        if self.operator.varies and direct:
+            raise PoissonError(f"--method {direct[0]}: transforms need a constant a; leave out --jump, or measure cg")
+        return [self._row(method, repeats, bandwidth) for method in chosen]
+
+    def _row(self, method: str, repeats: int, bandwidth: float) -> Mapping[str, Any]:
+        whole: list[float] = []
+        run: _Measured | None = None
+        while run is None or (len(whole) < 1 + WITH_SETUP and sum(whole[1:]) < ENOUGH_SECONDS):
+            # The arrays of one are given back before the next is set up.
+            run = None
+            start = time.perf_counter()
+            run = _Plain(self) if method == SINE else _Ours(self, WAYS[method])
+            iterations = run.solve()
+            whole.append(time.perf_counter() - start)
+        taken = _taken(self.backend)
+        moved, seconds = run.bytes(), list[float]()
+        while len(seconds) < repeats and (not seconds or sum(seconds) < ENOUGH_SECONDS):
+            start = time.perf_counter()
+            run.solve()
+            seconds.append(time.perf_counter() - start)
+        timing = Timing.of(seconds)
+        return {
+            "size": "x".join(map(str, self.grid.shape)),
+            "jump": self.problem.jump,
+            "method": method,
+            "seconds": timing.median,
+            "lowest": timing.low,
+            "highest": timing.high,
+            "with_setup": statistics.median(whole[1:] or whole),
+            "first": whole[0],
+            "iterations": iterations,
+            "residual": self._relative_residual(run.solution()),
+            "unknowns_per_second": self.operator.unknowns / timing.median,
+            "arrays": None if taken is None or self.taken is None else (taken - self.taken) / (8 * self.grid.nodes),
+            "of_yardstick": None if moved is None else moved / timing.median / bandwidth,
+        }
+
+    def _relative_residual(self, u: Array) -> float:
+        backend, place = self.backend, self.backend.reduction()
+        backend.residual(self.operator, u, self.f, backend.empty(self.grid.array_shape), place)
+        squares = backend.read(place)[0]
+        backend.norm(self.operator, self.f, place)
+        return math.sqrt(squares / backend.read(place)[0])
+
+
+class _Ours:
+    """A method of this package."""
+
+    def __init__(self, place: _Place, way: Way) -> None:
+        self._place = place
+        self._stopping = Stopping(rtol=RTOL, stop=way.stop)
+        stand_in, self._ledger = counted(place.backend)
+        inner = None
+        if way.mixed:
+            inner = operator_on(place.backend.companion(np.float32), place.grid, place.problem.jump)
+        self._method = solver_of(stand_in, place.operator, way.settings, inner)
+        self._result: SolveResult | None = None
+
+    def solve(self) -> int | None:
+        place = self._place
+        place.backend.fill(place.u, 0.0)
+        self._result = self._method.solve(place.u, place.f, stopping=self._stopping)
+        place.backend.synchronize()
+        if self._result.status is not Status.CONVERGED:
+            raise PoissonError(f"a solve ended as {self._result.status.value}: {self._result.status.advice}")
+        return self._result.iterations
+
+    def solution(self) -> Array:
+        assert self._result is not None
+        return self._result.u
+
+    def bytes(self) -> float | None:
+        return math.fsum(cost(call).bytes * count for call, count in self._ledger.counts.items())
+
+
+class _Plain:
+    """The plain solver by sine transforms, on arrays of its own."""
+
+    def __init__(self, place: _Place) -> None:
+        self._place = place
+        xp = place.backend.array_module
+        self._solver = SineTransforms(xp, place.grid, place.threads)
+        self._f = xp.asarray(place.backend.to_host(place.f))
+        self._u: Any = None
+
+    def solve(self) -> int | None:
+        self._u = None
+        self._u = self._solver.solve(self._f)
+        return None
+
+    def solution(self) -> Array:
+        values = self._u if isinstance(self._u, np.ndarray) else self._u.get()
+        return self._place.backend.from_host(np.pad(values, 1))
+
+    def bytes(self) -> float | None:
+        return None
+
+
+def operator_on(backend: Backend, grid: Grid, jump: float) -> Operator:
+    """−∇·(a∇u) with Dirichlet faces, where a is 1, and `jump` in the block."""
+    plain = laplacian_on(grid)
+    if jump == 1.0:
+        return plain
+    nodes = backend.assemble(grid.array_shape, lambda xp, *slab: _block(grid, jump, xp, *slab))
+    edges = tuple(backend.empty(grid.array_shape) for _ in grid.shape)
+    for axis, out in enumerate(edges):
+        backend.edges(plain, axis, nodes, True, out)
+    extremes = (min(1.0, jump), max(1.0, jump))
+    return replace(plain, coefficients=Coefficients(edges, None, extremes, (0.0, 0.0)))
+
+
+def _coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]:
+    """The part of each array axis that the nodes of a slab lie at, from 0 to 1, ready to be broadcast."""
+    found = []
+    for place, nodes in enumerate(grid.array_shape):
+        index = xp.arange(start, stop) if place == 0 else xp.arange(nodes)
+        found.append((index / (nodes - 1)).reshape(-1, *(1,) * (grid.dimension - 1 - place)))
+    return found
+
+
+def _block(grid: Grid, jump: float, xp: ModuleType, start: int, stop: int) -> Any:
+    inside: Any = True
+    for along in _coordinates(grid, xp, start, stop):
+        inside = inside & (along > BLOCK[0]) & (along < BLOCK[1])
+    return xp.where(inside, jump, 1.0)
+
+
+def source(grid: Grid, xp: ModuleType, start: int, stop: int) -> Any:
+    """A smooth source with a random part, zero on the faces; the same at every call."""
+    values: Any = 1.0
+    inner: Any = True
+    for along in _coordinates(grid, xp, start, stop):
+        values = values * xp.sin(2.0 * math.pi * along) * xp.exp(along)
+        inner = inner & (along > 0.0) & (along < 1.0)
+    rough = xp.random.RandomState(start + 1).uniform(-ROUGHNESS, ROUGHNESS, (stop - start, *grid.array_shape[1:]))
+    return xp.where(inner, values + rough, 0.0)
+
+
+def _taken(backend: Backend) -> int | None:
+    """Bytes of a device's memory that are taken; None on the host, where others take and give back memory, too."""
+    gc.collect()
+    memory = backend.memory()
+    return None if memory is None or backend.array_module is np else memory[1] - memory[0]

@@ -1,0 +1,139 @@
+"""`bench solve`: whole solves by every method, beside a plain solver by sine transforms."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poisson.backends.numpy import NumpyBackend
+from poisson.cli import main
+from poisson.perf.benchmark import solve
+from poisson.perf.benchmark.sine import SineTransforms
+from poisson.perf.benchmark.solve import COLUMNS, METHODS, Problem, bench
+from poisson.perf.workload import box
+
+pytestmark = pytest.mark.usefixtures("short_measurements")
+
+
+@pytest.mark.usefixtures("backends_by_name")
+@pytest.mark.parametrize("name", ["numpy", "openmp", "gpu"])
+def test_every_method_solves_to_the_tolerance(name: str) -> None:
+    report = bench((Problem((33, 35)), Problem((33, 34), 1e3)), name=name, repeats=2)
+    assert all(list(row) == [column.key for column in COLUMNS] for row in report.rows)
+    found = [(row["size"], row["jump"], row["method"]) for row in report.rows]
+    constant = [("33x35", 1.0, method) for method in ("multigrid", "mixed", "fft", "fmg", "sine")]
+    assert found == [*constant, ("33x34", 1e3, "cg"), ("33x34", 1e3, "cg-mixed")]
+    for row in report.rows:
+        nodes = [int(part) - 2 for part in row["size"].split("x")]
+        assert math.isclose(row["unknowns_per_second"] * row["seconds"], math.prod(nodes), rel_tol=1e-12)
+        assert 0.0 < row["lowest"] <= row["seconds"] <= row["highest"]
+        assert row["with_setup"] > 0.0 < row["first"]
+        # Full multigrid ends at the discretisation error, far above.
+        assert 1e-8 < row["residual"] < 0.1 if row["method"] == "fmg" else row["residual"] <= 1.001e-8
+    iterations = {row["method"]: row["iterations"] for row in report.rows}
+    assert (iterations["fft"], iterations["sine"]) == (1, None)
+    assert iterations["fmg"] <= 2 < iterations["multigrid"] < iterations["cg"]
+
+
+def test_the_plain_solver_is_right_on_the_host_and_with_fourier_transforms() -> None:
+    """What CuPy gets is checked with NumPy in its place."""
+
+    class Device:
+        def synchronize(self) -> None:
+            pass
+
+    stand_in: Any = SimpleNamespace(asarray=np.asarray, pad=np.pad, fft=np.fft, cuda=SimpleNamespace(Device=Device))
+    for shape in ((17, 12), (9, 8, 12)):
+        grid = box(shape)
+        operator = solve.operator_on(NumpyBackend(np.float64), grid, 1.0)
+        f = solve.source(grid, np, 0, grid.array_shape[0])
+        for xp in (np, stand_in):
+            u = np.pad(SineTransforms(xp, grid, 1).solve(f), 1)
+            r = np.empty_like(u)
+            NumpyBackend(np.float64).residual(operator, u, f, r)
+            assert np.abs(r).max() < 1e-12 * np.abs(f).max()
+
+
+def test_the_source_is_the_same_again_and_has_both_parts() -> None:
+    grid = box((65, 33))
+    f = solve.source(grid, np, 0, 33)
+    np.testing.assert_array_equal(f, solve.source(grid, np, 0, 33))
+    edge = np.concatenate([f[0], f[-1], f[:, 0], f[:, -1]])
+    assert not edge.any()
+    differences = np.abs(np.diff(f[1:-1, 1:-1], axis=1)).mean()
+    assert 0.02 < differences < 0.5
+    assert np.abs(f).max() > 2.0
+
+
+def test_a_jump_lies_in_the_block() -> None:
+    operator = solve.operator_on(NumpyBackend(np.float64), box((33, 33)), 1e3)
+    assert operator.edges is not None
+    along = operator.edges[0][16]
+    # From 0.3 to 0.62 are the nodes 10 to 19; the links at both ends have the harmonic mean.
+    np.testing.assert_allclose(along[8:21], [1.0, 2000 / 1001, *(1e3,) * 9, 2000 / 1001, 1.0])
+
+
+def test_the_command_writes_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "solves.csv"
+    words = ["--n=33x33,33x33x33", "--method=fft,sine", "--backend=numpy", "--repeats=1", "--json", f"--csv={path}"]
+    assert main(["bench", "solve", *words]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["size"], row["method"]) for row in rows] == [
+        (size, method) for size in ("33x33", "33x33x33") for method in ("fft", "sine")
+    ]
+    with path.open() as file:
+        assert [row["method"] for row in csv.DictReader(file)] == ["fft", "sine"] * 2
+
+
+def test_the_study_and_the_lists(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(solve, "STUDY", (Problem((33, 33), methods=("multigrid",)),))
+    assert main(["bench", "solve", "--study", "--backend=numpy", "--repeats=1", "--json"]) == 0
+    assert [row["method"] for row in json.loads(capsys.readouterr().out)] == ["multigrid"]
+    monkeypatch.setattr(solve, "ON_CPU", (Problem((33, 33), methods=("fft",)),))
+    assert [row["method"] for row in bench(name="numpy", repeats=1).rows] == ["fft"]
+
+
+def test_few_solves_where_they_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solve, "ENOUGH_SECONDS", 0.0)
+    calls = []
+
+    class Counting(SineTransforms):
+        def solve(self, f: Any) -> Any:
+            calls.append(f)
+            return super().solve(f)
+
+    monkeypatch.setattr(solve, "SineTransforms", Counting)
+    bench((Problem((33, 33)),), ("sine",), name="numpy", repeats=7)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--n=33"], "--n 33: a size is NXxNY or NXxNYxNZ"),
+        (["--n=33x32"], "--n 32: a whole number is needed, at least 33"),
+        (["--n=33x33", "--study"], "--n and --study both say which sizes: give one of them"),
+        (["--jump=3"], "--jump goes with --n, which says on which grids"),
+        (["--n=33x33", "--jump=-1"], "--jump -1: a number above 0 is needed"),
+        (["--n=33x33", "--jump=much"], "--jump much: a number above 0 is needed"),
+        (["--method=jacobi"], f"--method jacobi: it is one of {', '.join(METHODS)}"),
+        (["--backend=cpu"], "--backend cpu: it is one of auto, gpu, openmp, numpy"),
+        (["--repeats=0"], "--repeats 0: a whole number is needed, at least 1"),
+        (
+            ["--n=33x33", "--jump=9", "--method=fft", "--backend=numpy"],
+            "--method fft: transforms need a constant a; leave out --jump, or measure cg",
+        ),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "solve", *words]) == 2
+    assert capsys.readouterr().err.endswith(f"poisson: error: {message}\n")
