@@ -464,7 +464,7 @@ def test_a_library_is_built_once_for_a_source_and_its_options(tmp_path: Path) ->
     source = 'extern "C" __global__ void k(int* x) { *x = N; }'
     for options in (("-DN=1",), ("-DN=1", "-O3"), ("-DN=2",), ("-DN=1",)):
         runtime.compile(source, options)
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.glob("*.so"))) == 2
 
 
 def test_memory_is_aligned_guarded_and_released(runtime: EmulatedRuntime) -> None:

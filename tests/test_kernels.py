@@ -264,12 +264,12 @@ CASES = [
     for dtype, dimension in itertools.product(("float32", "float64"), (2, 3))
     for rules, architecture in (
         (RULES[dimension][-1], "sm_90"),
-        *(((RULES[dimension][1], "sm_90"),) if (dtype, dimension) in SAMPLE else ((RULES[dimension][0], "sm_90"),)),
-        *(((RULES[dimension][-1], "sm_80"),) if (dtype, dimension) in SAMPLE else ()),
+        *(((RULES[dimension][dimension - 2], "sm_90"),) if (dtype, dimension) in SAMPLE else ()),
+        *(((RULES[dimension][-1], "sm_80"),) if (dtype, dimension) == SAMPLE[-1] else ()),
     )
 ]
 """Each takes seconds. Faces of every kind in one grid are compiled for both types; grids with one rule for all faces,
-and sm_80, whose shapes are those of sm_90, for one type each."""
+and sm_80, whose shapes are those of sm_90, for a sample."""
 
 
 @cache

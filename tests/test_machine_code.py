@@ -12,7 +12,7 @@ from poisson.backends.gpu import GpuBackend
 from poisson.differences import ORDERS, Differences
 from tests import nvrtc
 from tests.operators import operator
-from tests.test_kernels import RULES, SIZES, Launch, NotingRuntime, cubin_of, smooth_between_grids_that_halve
+from tests.test_kernels import RULES, SAMPLE, SIZES, Launch, NotingRuntime, cubin_of, smooth_between_grids_that_halve
 
 MAXIMUM_OF_THREE = 0x00F
 """The low nine bits of the instruction VIMNMX3, whatever its operands are."""
@@ -46,8 +46,7 @@ def test_the_instruction_is_recognised() -> None:
         assert has_maximum_of_three(Launch(text % operand, ("-std=c++17",), "k", 1)) is found
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("dtype", "order"), zip(("float32", "float64") * 2, ORDERS, strict=True))
 def test_no_march_counts_its_steps_with_a_maximum_of_three(dtype: str, order: int) -> None:
     """CUDA 13.0 loses a sign when it makes one of max(max(a, -n), -n - 1): a march then ran past its end."""
 
@@ -64,8 +63,7 @@ def test_no_march_counts_its_steps_with_a_maximum_of_three(dtype: str, order: in
     assert found == []
 
 
-@pytest.mark.parametrize("dimension", [2, 3])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("dtype", "dimension"), SAMPLE)
 def test_nor_does_a_march_between_grids(dtype: str, dimension: int) -> None:
     like = operator(SIZES[dimension][1], RULES[dimension][0])
     noted = launches(dtype, lambda backend: smooth_between_grids_that_halve(backend, like))

@@ -165,7 +165,12 @@ def test_arrays_on_the_device_stay_there(monkeypatch: pytest.MonkeyPatch) -> Non
     problem = Problem.on_box((65, 33), f=values)
     solver = Solver(problem, "multigrid", "gpu")
     monkeypatch.setattr(type(backend), "to_host", lambda *_: pytest.fail("copied to the host"))
-    monkeypatch.setattr(cupy.ndarray, "get", lambda *_, **__: pytest.fail("copied to the host"), raising=False)
+    get = cupy.ndarray.get
+
+    def only_numbers(array: Any, *arguments: Any, **named: Any) -> Any:
+        return get(array, *arguments, **named) if array.size == 1 else pytest.fail("copied to the host")
+
+    monkeypatch.setattr(cupy.ndarray, "get", only_numbers)
     first = solver.solve()
     second = solver.solve(f=2.0 * values)
     assert isinstance(first.u, cupy.ndarray)

@@ -53,7 +53,7 @@ def test_agrees_with_the_specification(
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_color_sweep_on_axes_that_wrap(backend: Backend, dimension: int) -> None:
     """Wrapped axes need an even number of nodes, which few of the other shapes have."""
-    for rules in FEW_RULES[dimension]:
+    for rules in rules_for(backend, dimension):
         agree(backend, grid_operator((38, 18, 6)[:dimension], rules), relaxations, "both")
 
 

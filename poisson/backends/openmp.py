@@ -95,7 +95,7 @@ class OpenmpBackend(Backend):
 
     name = "openmp"
     yardstick = "triad"
-    pace = Pace(cycle=9.0, transforms=24.0, call=3e-6)
+    pace = Pace(cycle=6.5, transforms=12.0, call=3e-6)
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> None:
         super().__init__(dtype)

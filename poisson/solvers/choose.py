@@ -32,7 +32,7 @@ CONTRACTION = 0.07
 GAINED_BY_FULL = 3.0
 """Cycles that a start on the coarsest grid saves."""
 CALLS_OF_LEVEL = 6
-LEAST_VALUES, PROBE_VALUES = 1 << 10, 1 << 20
+LEAST_VALUES, PROBE_VALUES = 1 << 10, 1 << 21
 """Values of the arrays that the bandwidth for the expected time is measured with."""
 LEAST_SECONDS = 1e-7
 """No call takes less, whatever a coarse clock says."""
@@ -110,7 +110,7 @@ def choose(backend: Backend, operator: Operator, settings: SolverSettings, preci
             reason = f"a varies by a factor of {jump:.3g}"
             if jump <= STRONG_JUMP:
                 reason += f" and the spacings by {anisotropy:.3g}"
-            return Choice(krylov, mixed, reason, pace.cycles(settings, mixed, harder=1.5))
+            return Choice(krylov, precision, reason, pace.cycles(settings, precision, harder=1.5))
         what = f"a varies by a factor of {jump:.3g} only" if jump > 1.0 else "a is constant and c varies"
         return Choice(cycles, mixed, what, pace.cycles(settings, mixed))
     if settings.stop == "discretisation":
@@ -201,7 +201,7 @@ class _Pace:
             return 2.0 * self.cycle
         tolerance = min(max(settings.rtol, 1e-15), 0.5)
         count = math.log(tolerance) / math.log(CONTRACTION) * harder - (GAINED_BY_FULL if settings.full else 0.0)
-        return max(1.0, count) * self.cycle * (0.6 if precision == "mixed" else 1.0)
+        return max(1.0, count) * self.cycle * (0.8 if precision == "mixed" else 1.0)
 
 
 def _bandwidth(backend: Backend, values: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -19,19 +20,12 @@ _COMMON = ("-std=c++17", "-DPOISSON_EMULATION", "-U_FORTIFY_SOURCE")
 # Fortified longjmp forbids jumps between stacks. No contraction: results are NumPy's, bit for bit, for the same order
 # of operations. A frame fits the stack of a fiber. The handler of -fsanitize=bounds is in the header, so no libubsan.
 # Without weak symbols, the shared arrays of inline functions may lie in one section with those of kernels.
+# To compile takes longer than to run, so the compiler takes its least pains.
 _COMPILE = (
-    *("-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-weak", "-ffp-contract=off"),
-    *(
-        "-fsanitize=bounds",
-        "-Wno-attributes",
-        "-Werror=frame-larger-than=16384",
-        "-Wl,-Bsymbolic",
-        "-nodefaultlibs",
-        "-lm",
-        "-lgcc",
-        "-lc",
-    ),
+    *("-Og", "-fPIC", "-fvisibility=hidden", "-fno-weak", "-ffp-contract=off"),
+    *("-fsanitize=bounds", "-Wno-attributes", "-Werror=frame-larger-than=16384"),
 )
+_LINK = ("-shared", "-Wl,-Bsymbolic", "-nodefaultlibs", "-lm", "-lgcc", "-lc")
 
 # What the marks of emulation.h look like once preprocessed.
 _BOUND = (
@@ -87,21 +81,42 @@ def build(source: str, defines: tuple[str, ...], folder: Path) -> Path:
     """
     compiler, version = _compiler()
     macros = "".join(_macro(option) for option in defines)
-    unit_text = f'#include "{HEADER}"\n{macros}#line 1 "kernels"\n{source}\n'
-    recipe = "\0".join((HEADER.read_text(), unit_text, *_COMMON, *_COMPILE, version, _KERNEL.pattern))
-    library = folder / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
+    unit_text = f'#include "{HEADER.name}"\n{macros}#line 1 "kernels"\n{source}\n'
+    library = folder / f"{_digest(unit_text, *_LINK, version, _KERNEL.pattern)}.so"
     if library.exists():
         return library
     folder.mkdir(parents=True, exist_ok=True)
+    compile_unit = [compiler, *_COMMON, f"-I{_header(folder)}"]
     with tempfile.TemporaryDirectory(dir=folder) as name:
         unit, built = Path(name) / "unit.cpp", Path(name) / "unit.so"
         unit.write_text(unit_text)
-        preprocessed = _run([compiler, *_COMMON, "-E", str(unit)])
+        preprocessed = _run([*compile_unit, "-E", str(unit)])
         kernels = {match["kernel"]: match for match in _KERNEL.finditer(preprocessed)}
         unit.write_text(unit_text + "".join(_entry(match) for match in kernels.values()))
-        _run([compiler, *_COMMON, str(unit), *_COMPILE, "-o", str(built)])
+        _run([*compile_unit, *_COMPILE, str(unit), *_LINK, "-o", str(built)])
         os.replace(built, library)
     return library
+
+
+def _digest(*parts: str) -> str:
+    """Of the header, the options that it is compiled with, and what else there is."""
+    recipe = "\0".join((HEADER.read_text(), *_COMMON, *_COMPILE, *parts))
+    return hashlib.sha256(recipe.encode()).hexdigest()[:32]
+
+
+def _header(folder: Path) -> Path:
+    """A folder with the header and, beside it, what the compiler made of it: to read it takes as long as a kernel."""
+    compiler, version = _compiler()
+    there = folder / _digest(version)
+    if not there.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            made = Path(name) / "header"
+            made.mkdir()
+            header = shutil.copy(HEADER, made)
+            _run([compiler, *_COMMON, *_COMPILE, "-x", "c++-header", header, "-o", f"{header}.gch"])
+            with contextlib.suppress(OSError):  # another process was faster
+                made.rename(there)
+    return there
 
 
 def _macro(option: str) -> str:
