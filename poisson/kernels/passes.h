@@ -168,7 +168,8 @@ struct CoarseColumns {
     __device__ __forceinline__ CoarseColumns(int fine_column, int nx) {
         column = fine_column >> HALVE_X;  // rounds down, for nodes below the lower face too
 #pragma unroll
-        for (int n = 0; n < COARSE_WIDTH; ++n) place[n] = EDGE ? image(column + n, nx, RULE_XL, RULE_XU) : column + n;
+        for (int n = 0; n < COARSE_WIDTH; ++n)  // without a correction there need be no coarse grid
+            place[n] = EDGE && CORRECT ? image(column + n, nx, RULE_XL, RULE_XU) : column + n;
     }
 };
 
