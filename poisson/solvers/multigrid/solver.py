@@ -51,7 +51,7 @@ class Multigrid:
         self,
         backend: Backend,
         operator: Operator,
-        settings: MultigridSettings = MultigridSettings(),  # noqa: B008
+        settings: MultigridSettings = MultigridSettings(),  # noqa: B008 (frozen)
     ) -> None:
         self._backend = backend
         self._operator = operator
