@@ -10,8 +10,6 @@
 // fixed face it holds nothing. So the rules matter where rows are read from memory, and not in the sweeps.
 //
 // On a GPU the sweeps are launches of their own, between the result and an array that the library keeps.
-#include <omp.h>
-
 #include <algorithm>
 
 #include "kept.h"
@@ -22,8 +20,6 @@
 #endif
 
 namespace {
-
-KeptMemory kept;
 
 poisson_status sweep(const poisson_operator* a, const float* u, const float* f, float* out, double omega,
                      double* result) {
@@ -48,8 +44,8 @@ template <class T>
 poisson_status repeat(const poisson_operator* a, const T* u, const T* f, T* out, const double* weights, int32_t count,
                       double* result) {
     const int64_t values = a->pitch * a->shape[1] * a->shape[2];
-    T* between = count > 1 ? static_cast<T*>(kept.reserve(1, values * int64_t(sizeof(T)))) : out;
-    if (!between) return POISSON_OUT_OF_MEMORY;
+    if (count > 1 && !working_memory.reserve(1, values * int64_t(sizeof(T)))) return POISSON_OUT_OF_MEMORY;
+    T* const between = count > 1 ? working_memory.row<T>(0) : out;
     const T* from = u;
     for (int32_t left = count; left > 0; --left) {
         T* to = left % 2 ? out : between;
@@ -272,21 +268,19 @@ private:
 template <int DIMENSION, bool NORM, bool STREAM, class T>
 poisson_status pass(const poisson_operator* operator_, const T* u, const T* f, T* out, const double* weights,
                     int32_t count, double* result) {
-    POISSON_OPERATOR(T, operator_, a);
+    const Local<T> a = local<T>(operator_);
     T scales[Limits<DIMENSION, T>::DEPTH];
     for (int32_t sweep = 0; sweep < count; ++sweep) scales[sweep] = T(weights[sweep] / operator_->diagonal);
-    const Local<T> local = POISSON_LOCAL(T, a);
-    const Blocks<DIMENSION, T> blocks(local);
-    const Pass<DIMENSION, NORM, STREAM, T> any(local, u, f, out, scales, count, blocks);
-    const int64_t tiles = blocks.count(), bytes = round_up(any.workspace() * int64_t(sizeof(T)), 64);
-    char* memory = static_cast<char*>(kept.reserve(omp_get_max_threads(), bytes));
+    const Blocks<DIMENSION, T> blocks(a);
+    const Pass<DIMENSION, NORM, STREAM, T> any(a, u, f, out, scales, count, blocks);
+    const int64_t tiles = blocks.count();
     double* partial = NORM ? partial_results(tiles) : nullptr;
-    if (!memory || (NORM && !partial)) return POISSON_OUT_OF_MEMORY;
-    POISSON_THREADS(number, tiles, count * local.nx * local.ny * local.nz, (), ()) {
+    if (NORM && !partial) return POISSON_OUT_OF_MEMORY;
+    if (!working_memory.reserve(tiles, any.workspace() * int64_t(sizeof(T)))) return POISSON_OUT_OF_MEMORY;
+    POISSON_THREADS(number, tiles, count * a.nx * a.ny * a.nz, (), ()) {
         Pass<DIMENSION, NORM, STREAM, T> mine = any;
         double sum = 0, maximum = 0;
-        mine.run(blocks.tile(number), reinterpret_cast<T*>(memory + kept.row_bytes * omp_get_thread_num()), sum,
-                 maximum);
+        mine.run(blocks.tile(number), working_memory.row<T>(number), sum, maximum);
         if (NORM) keep_pair(partial, number, tiles, sum, maximum, result);
         if (STREAM) store_fence();
     }

@@ -1,22 +1,10 @@
-// What the sweeps of a pass work on: the nodes of an axis with their images, the tiles, and one group of rows.
+// What the sweeps of a pass work on: the nodes of an axis with their images, and one group of rows.
 #ifndef POISSON_BLOCKED_H
 #define POISSON_BLOCKED_H
 
-#include <algorithm>
-#include <cstdint>
 #include <type_traits>
 
-#include "regions.h"
-
-constexpr int64_t round_down(int64_t value, int64_t step) { return value - (value % step + step) % step; }
-constexpr int64_t round_up(int64_t value, int64_t step) { return -round_down(-value, step); }
-constexpr int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
-// A cache line of neighbouring nodes.
-template <class T>
-constexpr int64_t WIDE = 64 / sizeof(T);
-template <class T>
-using Line = Pack<T, WIDE<T>>;
+#include "tiles.h"
 
 // The range of indices [start, stop).
 struct Span {
@@ -52,42 +40,6 @@ struct Axis {
     // A range with the `margin` nodes on each side, as far as there are any.
     Span around(Span inner, int64_t margin) const {
         return {std::max(inner.start - margin, low), std::min(inner.stop + margin, high + 1)};
-    }
-};
-
-// The most sweeps of a pass, and the most columns, bytes of a plane and rows or planes to march of a tile. In 2D a
-// group of rows of two levels stays in the core's first cache and the rings in its second one. In 3D the rings take
-// 5 MB of the cache that the cores share: tiles that fit in the second cache would be so small that the nodes computed
-// twice, and the short rows read from memory, cost what the pass saves.
-template <int DIMENSION, class T>
-struct Limits {
-    static constexpr int64_t DEPTH = DIMENSION == 2 ? 16 : 8, COLUMNS = (DIMENSION == 2 ? 2048 : 4096) / sizeof(T);
-    static constexpr int64_t PLANE = 131072, MARCH = DIMENSION == 2 ? 1024 : 256;
-};
-
-// The tiles of a pass, of about equal sizes. They do not depend on the number of threads, so neither do the sums that
-// are made tile by tile.
-template <int DIMENSION, class T>
-struct Blocks {
-    int64_t nx, mid, slowest, width, rows, march, columns, blocks, bands;
-
-    explicit Blocks(const Local<T>& a)
-        : nx(a.nx), mid(DIMENSION == 3 ? a.ny : 1), slowest(DIMENSION == 3 ? a.nz : a.ny) {
-        using Most = Limits<DIMENSION, T>;
-        width = round_up(divide_up(nx, divide_up(nx, Most::COLUMNS)), WIDE<T>);
-        columns = divide_up(nx, width);
-        const int64_t most = std::max<int64_t>(1, Most::PLANE / (width * int64_t(sizeof(T))));
-        rows = divide_up(mid, divide_up(mid, most));
-        blocks = divide_up(mid, rows);
-        march = divide_up(slowest, divide_up(slowest, Most::MARCH));
-        bands = divide_up(slowest, march);
-    }
-    int64_t count() const { return columns * blocks * bands; }
-    Tile tile(int64_t number) const {
-        const int64_t first = number % columns * width, rest = number / columns;
-        const int64_t low = rest % blocks * rows, start = rest / blocks * march;
-        return {first, std::min(first + width, nx),     low, std::min(low + rows, mid),
-                start, std::min(start + march, slowest)};
     }
 };
 

@@ -6,8 +6,6 @@
 #ifndef POISSON_DIRECTION_ROWS_H
 #define POISSON_DIRECTION_ROWS_H
 
-#include <omp.h>
-
 #include "kept.h"
 #include "packs.h"
 #include "rows.h"
@@ -105,21 +103,17 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
 
 template <int DIMENSION, Varies VARIES, bool STREAM, class T>
 inline poisson_status direction_with(const poisson_operator* operator_, const Direction<T>& direction, double* result) {
-    static KeptMemory kept;
-    POISSON_OPERATOR(T, operator_, a);
     POISSON_COEFFICIENTS(T, operator_, a);
-    const Local<T> local = POISSON_LOCAL(T, a);
+    const Local<T> a = local<T>(operator_);
     const Coefficients<T> arrays = POISSON_VARYING(T, a);
-    const Tiling tiling = direction_tiling(local);
+    const Tiling tiling = direction_tiling(a);
     const int64_t tiles = tiling.count(), lines = DIMENSION == 3 ? tiling.block + 2 : 1;
     double* partial = partial_results(tiles);
-    char* rings =
-        static_cast<char*>(kept.reserve(omp_get_max_threads(), RING * lines * ring_stride(local) * sizeof(T)));
-    if (!partial || !rings) return POISSON_OUT_OF_MEMORY;
+    if (!partial || !working_memory.reserve(tiles, RING * lines * ring_stride(a) * int64_t(sizeof(T))))
+        return POISSON_OUT_OF_MEMORY;
     POISSON_THREADS(number, tiles, tiling.nodes(), (), ()) {
-        T* const memory = reinterpret_cast<T*>(rings + kept.row_bytes * omp_get_thread_num());
-        const double sum =
-            direct_tile<DIMENSION, VARIES, STREAM>(local, arrays, tiling.tile(number), direction, memory);
+        const double sum = direct_tile<DIMENSION, VARIES, STREAM>(a, arrays, tiling.tile(number), direction,
+                                                                  working_memory.row<T>(number));
         keep_pair(partial, number, tiles, sum, 0, result);
     }
     join_partials(partial, tiles, result);

@@ -21,6 +21,8 @@ struct Pairing {
           wraps(periodic) {}
 
     bool same() const { return fine == coarse; }
+    // The one coarse node stands for the mean of all.
+    bool collapses() const { return coarse == 1 && fine > 1; }
     bool halves() const { return fine_cells == 2 * coarse_cells; }
     // How many fine nodes beyond a range take part in the restriction to the coarse nodes that lie in it.
     int64_t reach() const { return same() ? 0 : halves() ? 1 : 2; }
@@ -31,21 +33,26 @@ struct Pairing {
     // The fine nodes, images among them, that take part in the restriction to a coarse node.
     Span around(int64_t node) const {
         if (same()) return {node, node + 1};
+        if (collapses()) return {0, fine};
         if (halves()) return {2 * node - 1, 2 * node + 2};
         return {floor_divide((node - 1) * fine_cells, coarse_cells) + 1,
                 -floor_divide(-(node + 1) * fine_cells, coarse_cells)};
     }
     double weight(int64_t fine_node, int64_t node) const {
         if (same()) return 1;
+        if (collapses()) return (!wraps && (fine_node == 0 || fine_node == fine - 1) ? 0.5 : 1.0) / double(fine_cells);
         if (halves()) return fine_node == 2 * node ? 0.5 : 0.25;
         const int64_t distance = fine_node * coarse_cells - node * fine_cells;
         return double((fine_cells - (distance < 0 ? -distance : distance)) * coarse_cells) /
                (double(fine_cells) * double(fine_cells));
     }
     // The coarse node at or below a fine one, and how far the fine one lies above it.
-    int64_t below(int64_t node) const { return same() ? node : halves() ? node / 2 : node * coarse_cells / fine_cells; }
+    int64_t below(int64_t node) const {
+        if (collapses()) return 0;
+        return same() ? node : halves() ? node / 2 : node * coarse_cells / fine_cells;
+    }
     double fraction(int64_t node) const {
-        if (same()) return 0;
+        if (same() || collapses()) return 0;
         return halves() ? double(node % 2) / 2 : double(node * coarse_cells % fine_cells) / double(fine_cells);
     }
     // The coarse node behind one.
@@ -99,6 +106,8 @@ inline void add_up(const Mix<T>& mix, int64_t shift, int64_t width, T* to) {
             return add_up_rows<4>(mix, shift, width, to);
         case 9:
             return add_up_rows<9>(mix, shift, width, to);
+        case 16:
+            return add_up_rows<16>(mix, shift, width, to);
         default:
             break;
     }

@@ -12,6 +12,13 @@
     POISSON_PRAGMA(omp parallel for simd schedule(static) if ((count) >= SMALL_WORK)) \
     for (int64_t number = 0; number < (count); ++number)
 
+// An operator outside of the regions that take it apart.
+template <class T>
+inline Local<T> local(const poisson_operator* operator_) {
+    POISSON_OPERATOR(T, operator_, a);
+    return POISSON_LOCAL(T, a);
+}
+
 // Flat regions work on single values, which the compiler packs.
 template <class T>
 using Unit = T;

@@ -1,10 +1,8 @@
 // From grid to grid by cubics: interpolate, by the tables of poisson/transfer.py.
+#ifdef POISSON_OFFLOAD
 #include "gather.h"
-
-#ifndef POISSON_OFFLOAD
-#include <omp.h>
-
-#include "kept.h"
+#else
+#include "summed_rows.h"
 #endif
 
 namespace {
@@ -13,62 +11,90 @@ constexpr int64_t ENTRIES = 4;
 
 #ifndef POISSON_OFFLOAD
 
-// to = the sum of the rows of `from` that the tables name for this row of the target; only what has a weight is read.
+// The axis x of both grids, with its tables.
+struct CubicsAlongX {
+    Pairing finer, coarser;  // the target as the finer one of the two grids, and as the coarser one
+    const int32_t* index;
+    const double* weight;
+};
+
+// A row of the target from a row of the source.
 template <class T>
-inline void gather_rows(const Local<T>& from, const T* values, const int32_t* index_y, const double* weight_y,
-                        const int32_t* index_z, const double* weight_z, T* to) {
-    bool first = true;
-    for (int64_t n_z = 0; n_z < ENTRIES; ++n_z) {
-        for (int64_t n_y = 0; n_y < ENTRIES; ++n_y) {
-            const T weight = T(weight_y[n_y]) * T(weight_z[n_z]);
-            if (weight == 0) continue;
-            const T* row = values + from.row(index_y[n_y], index_z[n_z]);
-            if (first) {
-                for (int64_t i = 0; i < from.nx; ++i) to[i] = weight * row[i];
-            } else {
-                for (int64_t i = 0; i < from.nx; ++i) to[i] += weight * row[i];
-            }
-            first = false;
+inline void interpolate_along_x(const CubicsAlongX& x, const T* __restrict from, T* __restrict to) {
+    const int64_t few = x.finer.coarse, nodes = x.finer.fine;
+    const auto by_table = [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) {
+            T sum = 0;
+            for (int64_t n = ENTRIES * i; n < ENTRIES * (i + 1); ++n) sum += T(x.weight[n]) * from[x.index[n]];
+            to[i] = sum;
         }
+    };
+    if (x.finer.same()) {
+        std::copy(from, from + nodes, to);
+    } else if (x.coarser.halves()) {
+        for (int64_t i = 0; i < nodes; ++i) to[i] = from[2 * i];
+    } else if (x.finer.halves()) {
+        // Away from the ends every other node lies midway between two on each side.
+        const int64_t last = std::max<int64_t>(1, few - 2);
+        by_table(0, 2);
+#pragma omp simd
+        for (int64_t i = 1; i < last; ++i) {
+            to[2 * i] = from[i];
+            to[2 * i + 1] = T(0.5625) * (from[i] + from[i + 1]) - T(0.0625) * (from[i - 1] + from[i + 2]);
+        }
+        by_table(2 * last, nodes);
+    } else {
+        by_table(0, nodes);
     }
 }
 
-// Row by row: what a row of the target needs is put together along the other axes first, which is done in packs, and
-// along x last.
+// to = row, in whole lines.
+template <class T>
+inline void stream_row(const T* row, int64_t nodes, T* to) {
+    for (int64_t i = 0; i < nodes; i += WIDE<T>) store_streaming(to + i, load<WIDE<T>>(row + i));
+}
+
+// Row by row: what a row of the target needs is put together along the other axes first, and along x last.
 template <class T>
 poisson_status interpolate(const poisson_operator* source_operator, const poisson_operator* target_operator,
                            const poisson_transfer* tables, bool everywhere, const T* values, T* out) {
-    POISSON_OPERATOR(T, source_operator, from);
-    POISSON_OPERATOR(T, target_operator, to);
-    const Local<T> source = POISSON_LOCAL(T, from), target = POISSON_LOCAL(T, to);
-    const bool solid = source.dimension == 3;
+    const Local<T> source = local<T>(source_operator), target = local<T>(target_operator);
+    const bool solid = source.dimension == 3, wraps = source.rule(0) == WRAP;
+    const CubicsAlongX x{Pairing(target.nx, source.nx, wraps), Pairing(source.nx, target.nx, wraps), tables->index[0],
+                         tables->weight[0]};
+    const bool stream = goes_around_cache(target.pitch * target.ny * target.nz * int64_t(sizeof(T)));
     const Tiling all(target);
-    // A 2D grid has one plane.
-    const int32_t plane[ENTRIES] = {};
-    const double whole[ENTRIES] = {1.0};
-    static KeptMemory kept;
-    char* const memory = static_cast<char*>(kept.reserve(omp_get_max_threads(), source.pitch * int64_t(sizeof(T))));
-    if (!memory) return POISSON_OUT_OF_MEMORY;
+    const int64_t read = round_up(source.pitch, WIDE<T>), written = round_up(target.pitch, WIDE<T>);
+    if (!working_memory.reserve(all.count(), (read + written) * int64_t(sizeof(T)))) return POISSON_OUT_OF_MEMORY;
     POISSON_REGION(all.nodes(), (), ())
     for (int64_t number = 0; number < all.count(); ++number) {
-        T* const gathered = reinterpret_cast<T*>(memory + kept.row_bytes * omp_get_thread_num());
+        T* const sums = working_memory.row<T>(number);
         for_each_row(target, all.tile(number), [&](int64_t j, int64_t k) {
             const bool fixed_row = target.fixed(j, target.ny, 1) || (solid && target.fixed(k, target.nz, 2));
             if (fixed_row && !everywhere) return;
-            gather_rows(source, values, tables->index[1] + ENTRIES * j, tables->weight[1] + ENTRIES * j,
-                        solid ? tables->index[2] + ENTRIES * k : plane, solid ? tables->weight[2] + ENTRIES * k : whole,
-                        gathered);
+            Mix<T> mix;
+            for (int64_t n_z = ENTRIES * k; n_z < (solid ? ENTRIES * (k + 1) : 1); ++n_z) {
+                const double by_plane = solid ? tables->weight[2][n_z] : 1;
+                const int64_t plane = solid ? tables->index[2][n_z] : 0;
+                for (int64_t n_y = ENTRIES * j; n_y < ENTRIES * (j + 1); ++n_y) {
+                    const double weight = by_plane * tables->weight[1][n_y];
+                    if (weight != 0) mix.add(values + source.row(tables->index[1][n_y], plane), weight);
+                }
+            }
+            const bool alone = mix.count == 1 && mix.weight[0] == 1;
+            if (!alone) add_up(mix, 0, round_up(source.nx, WIDE<T>), sums);
             T* const row = out + target.row(j, k);
-            const int64_t start = !everywhere && target.rule(0) == FIXED,
-                          stop = target.nx - (!everywhere && target.rule(1) == FIXED);
-            for (int64_t i = start; i < stop; ++i) {
-                const int32_t* index = tables->index[0] + ENTRIES * i;
-                const double* weight = tables->weight[0] + ENTRIES * i;
-                T sum = 0;
-                for (int64_t n = 0; n < ENTRIES; ++n) sum += T(weight[n]) * gathered[index[n]];
-                row[i] = sum;
+            T* const to = stream ? sums + read : row;
+            const T first = row[0], last = row[target.nx - 1];
+            interpolate_along_x(x, alone ? mix.row[0] : sums, to);
+            if (!everywhere && target.rule(0) == FIXED) to[0] = first;
+            if (!everywhere && target.rule(1) == FIXED) to[target.nx - 1] = last;
+            if (stream) {
+                std::fill(to + target.nx, to + round_up(target.nx, WIDE<T>), T(0));
+                stream_row(to, target.nx, row);
             }
         });
+        if (stream) store_fence();
     }
     return POISSON_SUCCESS;
 }

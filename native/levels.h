@@ -134,6 +134,42 @@ inline P relaxed_varying(P centre, P f, const P (&neighbour)[6], const P (&link)
     return stay * centre + omega * sum / diagonal;
 }
 
+// The first sweep from zero of one row, counted from its column 0: omega f / diag(A).
+template <int DIMENSION, Varies VARIES, class T>
+inline void scale_row(const Local<T>& a, [[maybe_unused]] const BundleLinks<1, T>& links, T scale, const Stretch& at,
+                      const T* f, T* row) {
+    constexpr int64_t W = WIDE<T>;
+    const Line<T> factor = spread<W>(scale);
+    if constexpr (VARIES == NOTHING) {
+        for (int64_t i = at.start; i < at.start + at.width; i += W) store(row + i, factor * load<W>(f + i));
+        return;
+    }
+    const T slow_weight = DIMENSION == 3 ? a.weight_z : a.weight_y;
+    const Line<T> weight_x = spread<W>(a.weight_x), weight_y = spread<W>(a.weight_y), slowest = spread<W>(slow_weight),
+                  c = spread<W>(a.c),
+                  uniform = spread<W>(2 * (a.weight_x + slow_weight + (DIMENSION == 3 ? a.weight_y : T(0))));
+    for (int64_t i = at.start; i < at.start + at.width; i += W) {
+        Line<T> diagonal = links.c[0] ? load<W>(links.c[0] + i) : c;
+        if constexpr (VARIES == LINKS) {
+            Line<T> upper = load<W>(links.x[0] + i), lower = load<W>(links.x[0] + i - 1);
+            if (i == 0) lower[0] = links.x[0][link_below(0, a.nx, a.rule(0))];
+            if (i + W >= a.nx && a.rule(1) != WRAP) {
+                const Line<T> last = spread<W>(T(a.nx - 1 - i));
+                upper = lane_numbers<T, W>() == last ? lower : upper;
+            }
+            diagonal += weight_x * (lower + upper);
+            diagonal += slowest * (load<W>(links.slow[0] + i) + load<W>(links.slow[1] + i));
+            if constexpr (DIMENSION == 3)
+                diagonal += weight_y * (load<W>(links.lower[0] + i) + load<W>(links.upper[0] + i));
+        } else {
+            diagonal += uniform;
+        }
+        store(row + i, factor * load<W>(f + i) / diagonal);
+    }
+    // Behind the last node there may be no coefficients to divide by.
+    if (at.ends()) std::fill(row + a.nx, row + at.start + at.width, T(0));
+}
+
 // The rows of memory that will be read soon: of f, u and the coefficients.
 template <int DIMENSION, Varies VARIES>
 constexpr int AHEAD = VARIES == NOTHING    ? 2

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <new>
-#include <vector>
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -27,6 +27,9 @@ namespace {
 
 #ifdef POISSON_OFFLOAD
 constexpr int64_t STAGING_BYTES = int64_t{64} << 20;
+
+// Zeros, because what lies behind a row goes to the device with it; null where there is no memory.
+std::unique_ptr<char[]> zeroed(int64_t bytes) { return std::unique_ptr<char[]>(new (std::nothrow) char[bytes]()); }
 
 int device() { return omp_get_default_device(); }
 
@@ -54,7 +57,11 @@ void wait_by_polling() {
 
 #endif
 #else
-constexpr int64_t HUGE_PAGE = int64_t{2} << 20, CACHE_LINE = 64;
+constexpr int64_t HUGE_PAGE = int64_t{2} << 20, PAGE = 4096, CACHE_LINE = 64;
+// Blocks from this size on are kept when they are released.
+constexpr int64_t KEPT = 16 * PAGE;
+// The end of a row that may be padding, which flat loops work on, too.
+constexpr int64_t ROW_END = 2 * CACHE_LINE;
 
 // What lies in the line ahead of an array: the block that it is in.
 struct Block {
@@ -62,9 +69,9 @@ struct Block {
     int64_t bytes;
 };
 
-// Large blocks that were released, for the next arrays of their size: to get a page from the system and to write it for
-// the first time takes several times as long as to write it again, and many times where a hypervisor has to find it.
-// Until then the system may take them.
+// Blocks that were released, for the next arrays of their size: to get a page from the system and to write it for the
+// first time takes several times as long as to write it again, and many times where a hypervisor has to find it. Until
+// then the system may take them.
 class ReleasedBlocks {
 public:
     // The array in a block of this size; null where there is none.
@@ -82,11 +89,12 @@ public:
     void give(void* array) {
         const Block block = block_of(array);
         const std::lock_guard<std::mutex> guard(mutex);
-        while (count > 0 && (count == MOST || held + block.bytes > MOST_BYTES)) drop_oldest();
         if (block.bytes > MOST_BYTES) return std::free(block.start);
+        while (count > 0 && (count == MOST || held + block.bytes > MOST_BYTES)) drop_oldest();
 #ifdef MADV_FREE
         // The page with the line ahead of the array stays.
-        madvise(static_cast<char*>(block.start) + HUGE_PAGE, block.bytes - HUGE_PAGE, MADV_FREE);
+        const int64_t page = block.bytes > HUGE_PAGE ? HUGE_PAGE : PAGE;
+        madvise(static_cast<char*>(block.start) + page, block.bytes - page, MADV_FREE);
 #endif
         arrays[count++] = array;
         held += block.bytes;
@@ -102,7 +110,7 @@ public:
     }
 
 private:
-    static constexpr int MOST = 64;
+    static constexpr int MOST = 128;
     static constexpr int64_t MOST_BYTES = int64_t{2} << 30;
     std::mutex mutex;
     void* arrays[MOST];
@@ -118,6 +126,14 @@ private:
 };
 
 ReleasedBlocks released;
+
+// Write to every page of a row, and zeros to its end or all of it.
+void first_write(char* row, int64_t bytes, bool all) {
+    if (!all)
+        for (int64_t at = 0; at < bytes; at += PAGE) row[at] = 0;
+    const int64_t zeros = all ? bytes : std::min(bytes, ROW_END);
+    std::memset(row + bytes - zeros, 0, zeros);
+}
 #endif
 
 void copy_rows(char* to, int64_t to_pitch, const char* from, int64_t from_pitch, int64_t row_bytes, int64_t rows) {
@@ -145,7 +161,9 @@ extern "C" int32_t poisson_devices(void) {
 }
 
 extern "C" int32_t poisson_set_threads(int32_t threads) {
-    omp_set_num_threads(threads > 0 ? threads : omp_get_num_procs());
+    // A run time that cannot make so many threads ends the process.
+    constexpr int32_t MOST_THREADS = 4096;
+    omp_set_num_threads(threads > 0 ? std::min(threads, MOST_THREADS) : omp_get_num_procs());
     return omp_get_max_threads();
 }
 
@@ -164,10 +182,9 @@ extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void
     static std::atomic<int64_t> allocations{0};
     constexpr int64_t PLACES = 7, STEP = 9 * CACHE_LINE;
     const int64_t needed = bytes + PLACES * STEP + CACHE_LINE;
-    const bool large = needed > HUGE_PAGE;
-    const int64_t alignment = large ? HUGE_PAGE : CACHE_LINE;
+    const int64_t alignment = needed > HUGE_PAGE ? HUGE_PAGE : needed > KEPT ? PAGE : CACHE_LINE;
     const int64_t reserved = (needed + alignment - 1) / alignment * alignment;
-    char* base = large ? static_cast<char*>(released.take(reserved)) : nullptr;
+    char* base = reserved > KEPT ? static_cast<char*>(released.take(reserved)) : nullptr;
     if (!base) {
         Block block = {std::aligned_alloc(alignment, reserved), reserved};
         if (!block.start) {
@@ -176,14 +193,14 @@ extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void
         }
         if (!block.start) return POISSON_OUT_OF_MEMORY;
 #ifdef MADV_HUGEPAGE
-        if (large) madvise(block.start, reserved, MADV_HUGEPAGE);
+        if (alignment == HUGE_PAGE) madvise(block.start, reserved, MADV_HUGEPAGE);
 #endif
         base = static_cast<char*>(block.start) + CACHE_LINE + allocations++ % PLACES * STEP;
         std::memcpy(base - CACHE_LINE, &block, sizeof block);
     }
     // A page comes to live beside the core that first writes it: the thread that will work on these rows.
 #pragma omp parallel for schedule(static) if (bytes > 65536)
-    for (int64_t row = 0; row < rows; ++row) std::memset(base + row * row_bytes, 0, row_bytes);
+    for (int64_t row = 0; row < rows; ++row) first_write(base + row * row_bytes, row_bytes, bytes <= KEPT);
     *memory = base;
     return POISSON_SUCCESS;
 #endif
@@ -195,7 +212,7 @@ extern "C" void poisson_release(void* memory) {
 #else
     if (!memory) return;
     const Block block = ReleasedBlocks::block_of(memory);
-    if (block.bytes > HUGE_PAGE)
+    if (block.bytes > KEPT)
         released.give(memory);
     else
         std::free(block.start);
@@ -209,11 +226,12 @@ extern "C" poisson_status poisson_upload(void* array, int64_t pitch_bytes, const
 #ifdef POISSON_OFFLOAD
     // One transfer a row would cost more than the data: rows are padded on the host and go together.
     const int64_t chunk = std::max<int64_t>(1, STAGING_BYTES / pitch_bytes);
-    std::vector<char> staging(std::min(chunk, rows) * pitch_bytes);
+    const auto staging = zeroed(std::min(chunk, rows) * pitch_bytes);
+    if (!staging) return POISSON_OUT_OF_MEMORY;
     for (int64_t row = 0; row < rows; row += chunk) {
         const int64_t count = std::min(chunk, rows - row);
-        copy_rows(staging.data(), pitch_bytes, from + row * row_bytes, row_bytes, row_bytes, count);
-        if (omp_target_memcpy(array, staging.data(), count * pitch_bytes, row * pitch_bytes, 0, device(),
+        copy_rows(staging.get(), pitch_bytes, from + row * row_bytes, row_bytes, row_bytes, count);
+        if (omp_target_memcpy(array, staging.get(), count * pitch_bytes, row * pitch_bytes, 0, device(),
                               omp_get_initial_device()))
             return POISSON_COPY_FAILED;
     }
@@ -229,13 +247,14 @@ extern "C" poisson_status poisson_download(void* values, int64_t row_bytes, cons
     char* to = static_cast<char*>(values);
 #ifdef POISSON_OFFLOAD
     const int64_t chunk = std::max<int64_t>(1, STAGING_BYTES / pitch_bytes);
-    std::vector<char> staging(std::min(chunk, rows) * pitch_bytes);
+    const auto staging = zeroed(std::min(chunk, rows) * pitch_bytes);
+    if (!staging) return POISSON_OUT_OF_MEMORY;
     for (int64_t row = 0; row < rows; row += chunk) {
         const int64_t count = std::min(chunk, rows - row);
-        if (omp_target_memcpy(staging.data(), array, count * pitch_bytes, 0, row * pitch_bytes,
-                              omp_get_initial_device(), device()))
+        if (omp_target_memcpy(staging.get(), array, count * pitch_bytes, 0, row * pitch_bytes, omp_get_initial_device(),
+                              device()))
             return POISSON_COPY_FAILED;
-        copy_rows(to + row * row_bytes, row_bytes, staging.data(), pitch_bytes, row_bytes, count);
+        copy_rows(to + row * row_bytes, row_bytes, staging.get(), pitch_bytes, row_bytes, count);
     }
 #else
     copy_rows(to, row_bytes, static_cast<const char*>(array), pitch_bytes, row_bytes, rows);

@@ -2,8 +2,8 @@
  *
  * The operations have the names of poisson/backends/base.py and end in _f32 or _f64. Arrays are what poisson_allocate
  * gives: rows of `pitch` values, a multiple of 16, in the memory of the device that the library was built for. Every
- * function that can fail returns a poisson_status. Reductions share one buffer, so operations are not for several
- * threads at once; each uses all the threads that it may.
+ * function that can fail returns a poisson_status. Operations share the memory that they work in, so they are not for
+ * several threads at once; each uses all the threads that it may.
  */
 #ifndef POISSON_H
 #define POISSON_H
@@ -84,7 +84,7 @@ typedef struct {
 int32_t poisson_abi_version(void);
 const char* poisson_build(void);              /* compiler, options and target, for people */
 int32_t poisson_devices(void);                /* devices for target regions; 1 where they run on the host */
-int32_t poisson_set_threads(int32_t threads); /* 0: as many as the runtime likes; returns how many it will use */
+int32_t poisson_set_threads(int32_t threads); /* 0: one for each core; returns how many it will use, 4096 at most */
 
 /* ---- memory */
 
@@ -132,9 +132,11 @@ poisson_status poisson_tridiagonal_f32(const poisson_operator* operator_, const 
 poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const double* spectrum_x,
                                        const double* spectrum_y, const double* spectrum_z, const double* f, double* u);
 
-/* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero. The weights
- * of `sweeps` lie in the host's memory. Tables of interpolate are those of its cubics; those of coarsen_edges run in
- * series along `axis`. Arrays of dense have rows of `columns` values; its matrix has a row for each of their nodes. */
+/* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero, but not that
+ * of `smooth`. The weights of `sweeps` and `smooth` lie in the host's memory. Tables of interpolate are those of its
+ * cubics; those of coarsen_edges run in series along `axis`. Arrays of dense have rows of `columns` values; its matrix
+ * has a row for each of their nodes. `smooth` begins with zero where `u` is null; `correction` and `restriction` are
+ * null, and their operators and tables not read, where there are none; `u` and `work` lose their values. */
 
 #define POISSON_OPERATIONS(real, suffix)                                                                               \
     poisson_status poisson_laplacian_##suffix(const poisson_operator* operator_, const real* u, real* out);            \

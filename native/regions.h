@@ -19,8 +19,6 @@
 #define POISSON_REGION(work, values, pointers) \
     POISSON_PRAGMA(omp target teams distribute parallel for firstprivate values is_device_ptr pointers)
 #else
-// Starting a team of threads costs microseconds, and far more on a busy machine: a region of fewer nodes runs on one.
-constexpr int64_t SMALL_WORK = 32768;
 #define POISSON_REGION(work, values, pointers) POISSON_PRAGMA(omp parallel for schedule(static) if ((work) >= SMALL_WORK))
 #endif
 

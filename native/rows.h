@@ -153,7 +153,9 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>&
     }
     const int64_t last = a.nx - 1, last_pack = last / LANES * LANES;
     const O at_first = node_value<DIMENSION, M>(a, rows, links, f, out[0], factors, 0, sums);
-    const O at_last = node_value<DIMENSION, M>(a, rows, links, f, out[last], factors, last, sums);
+    // A node that is the only one counts once.
+    const O at_last =
+        last == 0 ? at_first : node_value<DIMENSION, M>(a, rows, links, f, out[last], factors, last, sums);
     const Weights<T> w(a, factors.scale);
     const Pack<T> lane = lane_numbers<T>();
     RowSums<M, T> row_sums;

@@ -1,5 +1,6 @@
 // Half a level of multigrid: smooth. On a GPU it is put together from the operations.
-#include <vector>
+#include <memory>
+#include <new>
 
 #ifdef POISSON_OFFLOAD
 #include "regions.h"
@@ -68,17 +69,12 @@ poisson_status run(const poisson_operator* a, T* u, const T* f, T* out, T* work,
 #else
 
 template <class T>
-Local<T> local(const poisson_operator* operator_) {
-    POISSON_OPERATOR(T, operator_, a);
-    return POISSON_LOCAL(T, a);
-}
-
-template <class T>
 poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, T*, const double* weights,
                    int32_t count, const Partner<const T>& correction, const Partner<T>& restriction, double* result) {
     const Local<T> a = local<T>(operator_);
     const double diagonal = varies(*operator_) ? 1 : operator_->diagonal;
-    std::vector<T> scales(count);
+    const std::unique_ptr<T[]> scales(new (std::nothrow) T[count]);
+    if (!scales) return POISSON_OUT_OF_MEMORY;
     for (int32_t sweep = 0; sweep < count; ++sweep) scales[sweep] = T(weights[sweep] / diagonal);
     const auto between = [&](const poisson_operator* coarse, const poisson_transfer* tables) {
         return Grids<T>(a, local<T>(coarse ? coarse : operator_), tables ? *tables : poisson_transfer{});
@@ -91,7 +87,7 @@ poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, 
                                u,
                                f,
                                out,
-                               scales.data(),
+                               scales.get(),
                                count,
                                correction.coarse ? &from : nullptr,
                                correction.coarse,

@@ -9,10 +9,6 @@
 #ifndef POISSON_SMOOTH_H
 #define POISSON_SMOOTH_H
 
-#include <omp.h>
-
-#include <vector>
-
 #include "grids.h"
 #include "kept.h"
 #include "levels.h"
@@ -38,46 +34,11 @@ struct Smoothing {
     bool keeps_start() const { return correction || count == 0; }
 };
 
-// The tiles of a pass. They do not depend on the number of threads, so neither do the sums that are made tile by tile.
-template <int DIMENSION, Varies VARIES, class T>
-struct Tiles {
-    int64_t nx, mid, slowest, width, rows, march, columns, blocks, bands;
-
-    explicit Tiles(const Local<T>& a)
-        : nx(a.nx), mid(DIMENSION == 3 ? a.ny : 1), slowest(DIMENSION == 3 ? a.nz : a.ny) {
-        constexpr int64_t W = WIDE<T>;
-        // A row that wraps is whole, so that its ends have each other.
-        const int64_t most_columns = a.rule(0) == WRAP ? nx : ROW_BYTES / int64_t(sizeof(T));
-        width = round_up(divide_up(nx, divide_up(nx, most_columns)), W);
-        columns = divide_up(nx, width);
-        const int64_t most_rows = std::max<int64_t>(1, PLANE_BYTES / (width * int64_t(sizeof(T))));
-        rows = divide_up(mid, even(divide_up(mid, most_rows)));
-        blocks = divide_up(mid, rows);
-        const int64_t wanted = divide_up(TILES, columns * blocks);
-        march = divide_up(slowest, even(std::max<int64_t>(1, std::min(wanted, slowest / MARCH))));
-        bands = divide_up(slowest, march);
-    }
-    int64_t count() const { return columns * blocks * bands; }
-    Tile tile(int64_t number) const {
-        const int64_t first = number % columns * width, rest = number / columns;
-        const int64_t low = rest % blocks * rows, start = rest / blocks * march;
-        return {first, std::min(first + width, nx),     low, std::min(low + rows, mid),
-                start, std::min(start + march, slowest)};
-    }
-
-private:
-    // So that two threads have as much to do.
-    static int64_t even(int64_t count) { return count > 1 ? round_up(count, 2) : 1; }
-
-    static constexpr int64_t ROW_BYTES = 12288, PLANE_BYTES = 131072, TILES = DIMENSION == 2 ? 16 : 8,
-                             MARCH = DIMENSION == 2 ? 96 : 48;
-};
-
 // A pass over one tile.
 template <int DIMENSION, Varies VARIES, class T>
 class SmoothingPass {
 public:
-    SmoothingPass(const Local<T>& a, const Smoothing<T>& task, const Tiles<DIMENSION, VARIES, T>& tiles)
+    SmoothingPass(const Local<T>& a, const Smoothing<T>& task, const SmoothingTiles<DIMENSION, T>& tiles)
         : a(a),
           task(task),
           x{a.nx, a.rule(0), a.rule(1)},
@@ -94,15 +55,18 @@ public:
         stride += stride / W % 2 ? 0 : W;
         lines = tiles.rows + (DIMENSION == 3 ? 2 * margin(0, reach_mid) : 0);
         plane = stride * lines;
-        levels.resize(task.count + 2);
     }
 
-    // Values of memory that the pass works in.
-    int64_t workspace() const { return W + plane * (RING * (task.count + 1) + RESIDUAL_RING) + 2 * stride; }
+    // Bytes of memory that the pass works in.
+    int64_t workspace() const {
+        const int64_t values = W + plane * (RING * (task.count + 1) + RESIDUAL_RING) + 2 * stride;
+        return bytes_of_covers() + values * int64_t(sizeof(T));
+    }
 
-    void run(const Tile& at, T* memory, double& sum, double& maximum) {
+    void run(const Tile& at, char* memory, double& sum, double& maximum) {
         tile = at;
-        rings = memory + W;
+        levels = reinterpret_cast<Cover*>(memory);
+        rings = reinterpret_cast<T*>(memory + bytes_of_covers()) + W;
         scratch = rings + plane * (RING * (task.count + 1) + RESIDUAL_RING) + W;
         LineNorms<T> norms;
         const int64_t last = task.count + (task.residual() ? 1 : 0);
@@ -146,7 +110,9 @@ private:
         Span planes, rows;
         Stretch columns;
     };
-    std::vector<Cover> levels;
+    Cover* levels;
+
+    int64_t bytes_of_covers() const { return round_up((task.count + 2) * int64_t(sizeof(Cover)), 64); }
 
     // A plane, from row 0 of the middle axis and column 0 on, in a ring or in memory.
     template <class V>
@@ -383,49 +349,17 @@ private:
             for (int64_t j = across.start; j < across.stop; ++j) {
                 const T* f = source.row(mid.node(j));
                 T* row = kept.row(j);
-                if (fixed(j, p))
+                if (fixed(j, p)) {
                     std::fill(row + at.start, row + at.start + at.width, T(0));
-                else
-                    scale_row(f, row, j, p);
+                } else {
+                    BundleLinks<1, T> links;
+                    if constexpr (VARIES != NOTHING) find_links(p, j, 0, links);
+                    scale_row<DIMENSION, VARIES>(a, links, task.scales[0], at, f, row);
+                }
                 if (at.begins() && x.lower == FIXED) row[0] = 0;
                 if (at.ends() && x.upper == FIXED) row[a.nx - 1] = 0;
                 if (task.count == 1 && owned(j, p)) write_row(row, out.row(j));
             }
-        }
-    }
-
-    void scale_row(const T* f, T* row, int64_t j, int64_t p) const {
-        const Stretch& at = columns(1);
-        const Line<T> scale = spread<W>(task.scales[0]);
-        if constexpr (VARIES == NOTHING) {
-            for (int64_t i = at.start; i < at.start + at.width; i += W) store(row + i, scale * load<W>(f + i));
-        } else {
-            BundleLinks<1, T> links;
-            find_links(p, j, 0, links);
-            const T slow_weight = DIMENSION == 3 ? a.weight_z : a.weight_y;
-            const Line<T> weight_x = spread<W>(a.weight_x), weight_y = spread<W>(a.weight_y),
-                          slowest = spread<W>(slow_weight), c = spread<W>(a.c),
-                          uniform = spread<W>(2 * (a.weight_x + slow_weight + (DIMENSION == 3 ? a.weight_y : T(0))));
-            for (int64_t i = at.start; i < at.start + at.width; i += W) {
-                Line<T> diagonal = links.c[0] ? load<W>(links.c[0] + i) : c;
-                if constexpr (VARIES == LINKS) {
-                    Line<T> upper = load<W>(links.x[0] + i), lower = load<W>(links.x[0] + i - 1);
-                    if (i == 0) lower[0] = links.x[0][link_below(0, a.nx, a.rule(0))];
-                    if (i + W >= a.nx && a.rule(1) != WRAP) {
-                        const Line<T> last = spread<W>(T(a.nx - 1 - i));
-                        upper = lane_numbers<T, W>() == last ? lower : upper;
-                    }
-                    diagonal += weight_x * (lower + upper);
-                    diagonal += slowest * (load<W>(links.slow[0] + i) + load<W>(links.slow[1] + i));
-                    if constexpr (DIMENSION == 3)
-                        diagonal += weight_y * (load<W>(links.lower[0] + i) + load<W>(links.upper[0] + i));
-                } else {
-                    diagonal += uniform;
-                }
-                store(row + i, scale * load<W>(f + i) / diagonal);
-            }
-            // Behind the last node there may be no coefficients to divide by.
-            if (at.ends()) std::fill(row + a.nx, row + at.start + at.width, T(0));
         }
     }
 
@@ -471,22 +405,18 @@ private:
     }
 };
 
-inline KeptMemory smoothing_memory;
-
 template <int DIMENSION, Varies VARIES, class T>
 poisson_status smooth_tiles(const Local<T>& a, const Smoothing<T>& task, double* result) {
-    const Tiles<DIMENSION, VARIES, T> tiles(a);
+    const SmoothingTiles<DIMENSION, T> tiles(a);
     const SmoothingPass<DIMENSION, VARIES, T> any(a, task, tiles);
-    const int64_t count = tiles.count(), bytes = round_up(any.workspace() * int64_t(sizeof(T)), 64);
-    const int64_t nodes = a.nx * a.ny * a.nz;
-    char* memory = static_cast<char*>(smoothing_memory.reserve(nodes >= SMALL_WORK ? omp_get_max_threads() : 1, bytes));
+    const int64_t count = tiles.count();
     double* partial = result ? partial_results(count) : nullptr;
-    if (!memory || (result && !partial)) return POISSON_OUT_OF_MEMORY;
-    POISSON_THREADS(number, count, nodes, (), ()) {
+    if (result && !partial) return POISSON_OUT_OF_MEMORY;
+    if (!working_memory.reserve(count, any.workspace())) return POISSON_OUT_OF_MEMORY;
+    POISSON_THREADS(number, count, a.nx * a.ny * a.nz, (), ()) {
         SmoothingPass<DIMENSION, VARIES, T> mine = any;
         double sum = 0, maximum = 0;
-        mine.run(tiles.tile(number), reinterpret_cast<T*>(memory + smoothing_memory.row_bytes * omp_get_thread_num()),
-                 sum, maximum);
+        mine.run(tiles.tile(number), working_memory.row<char>(number), sum, maximum);
         if (result) keep_pair(partial, number, count, sum, maximum, result);
         if (task.stream) store_fence();
     }

@@ -18,9 +18,11 @@ struct Shell {
           ny(a.ny),
           nz(a.nz),
           plane(a.dimension == 3 ? nx * ny : 0),
-          band(a.dimension == 3 ? nx * (nz - 2) : nx),
-          sides(a.dimension == 3 ? (ny - 2) * (nz - 2) : ny - 2) {}
-    int64_t count() const { return ny == 1 ? nx : 2 * (plane + band + sides); }
+          band(a.dimension == 3 ? nx * inner(nz) : nx),
+          sides(a.dimension == 3 ? inner(ny) * inner(nz) : ny - 2) {}
+    // Nodes of an axis between its ends, which on a coarse grid of multigrid may be the same one.
+    static int64_t inner(int64_t n) { return n > 2 ? n - 2 : 0; }
+    int64_t count() const { return ny == 1 && plane == 0 ? nx : 2 * (plane + band + sides); }
     void node(int64_t n, int64_t& i, int64_t& j, int64_t& k) const {
         const int64_t first_inner = plane ? 1 : 0;
         if (n < 2 * plane) {

@@ -239,7 +239,7 @@ poisson_status transform(const poisson_operator* a, const poisson_line* line, in
     const int64_t rows = y.count() * planes;
     const int64_t groups = line->axis == 0 ? (rows + TOGETHER - 1) / TOGETHER : strips * across;
     bool failed = false;
-#pragma omp parallel if (rows * x.count() > 32768)
+#pragma omp parallel if (rows * x.count() >= SMALL_WORK)
     {
         Work<T> work = {};
         work.line = line;

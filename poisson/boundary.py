@@ -26,6 +26,9 @@ class Rule(IntEnum):
     WRAP = 2
     """The neighbour is the node at the other end (periodic)."""
 
+    # That of an enumeration runs Python code, four times and more for every operator that is looked up.
+    __hash__ = int.__hash__
+
 
 class Kind(Enum):
     """The kind of condition on a face."""

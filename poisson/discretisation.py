@@ -181,7 +181,8 @@ class Discretisation:
 
     def f(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The right-hand side of the equation that is solved: f, less `shift`. As `source` otherwise."""
-        return sampling.nodes(self.problem, xp, "equation.f", self.problem.f, start, stop) - self.shift
+        values = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, start, stop)
+        return values - self.shift if self.shift else values
 
     def initial(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The initial guess, with the boundary values at fixed nodes, in U. As `source` otherwise."""

@@ -35,6 +35,10 @@ class ResourceError(PoissonError):
     """The machine has too little memory or disk for the case."""
 
 
+class PackageMissing(PoissonError):
+    """A package that only this needs is not installed."""
+
+
 class IncompatibleSource(PoissonError):
     """A singular problem has no solution: the source and the boundary data do not balance."""
 

@@ -22,16 +22,6 @@ RESIDUAL_SLAB = 1 << 24
 """Nodes of a slab in which the residual of a float32 run is recomputed."""
 
 
-def remove_mean(backend: Backend, operator: Operator, result: SolveResult, sums: Reduction) -> None:
-    """Subtract the trapezoidal mean from the solution of a singular problem; `sums` is a place for results."""
-    ones = result.work
-    backend.fill(ones, 1.0)
-    backend.dot(operator, result.u, ones, sums)
-    total = backend.read(sums)[0]
-    backend.dot(operator, ones, ones, sums)
-    backend.axpby(-total / backend.read(sums)[0], ones, 1.0, result.u)
-
-
 def true_residual(
     backend: Backend,
     double: Backend,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from poisson.boundary import FACE_NAMES, Face, Kind
 from poisson.errors import CaseError, ExpressionError
@@ -21,6 +23,8 @@ NodeField = Expression | FieldFile | ArrayField | FunctionField
 Coefficient = float | NodeField
 """A number, or a function given at every node."""
 
+Number = TypeVar("Number", int, float)
+
 MEANS = ("harmonic", "arithmetic")
 
 
@@ -36,15 +40,15 @@ class Problem:
         One for each face, in the order of `boundary.FACE_NAMES`.
     f : Expression, FieldFile, ArrayField or FunctionField
         The source, in U/L².
-    c : float, Expression or FieldFile
+    c : float or a field as `f`
         The reaction coefficient, ≥ 0, in 1/L².
-    initial : Expression or FieldFile
+    initial : a field as `f`
         The initial guess, in U. Dirichlet nodes take their boundary values instead.
     exact : Expression, optional
         The exact solution, in U, if it is known.
     title : str
         A name for people.
-    a : float, Expression or FieldFile
+    a : float or a field as `f`
         The coefficient of the gradient, > 0, dimensionless.
     mean : str
         How a between two nodes follows from its values at them, where it varies: ``harmonic`` or ``arithmetic``.
@@ -115,17 +119,17 @@ class Problem:
         CaseError
             With one line that says what is wrong.
         """
-        dimension = len(shape)
+        nodes = _corner("shape", shape, operator.index, "integers")
+        dimension = len(nodes)
         faces = _box_faces(boundary, dimension)
         periodic = tuple(face.kind is Kind.PERIODIC for face in faces[::2])
         solution = None if exact is None else _function(exact, dimension, "exact")
         if isinstance(solution, FunctionField):
             raise CaseError(["exact: a function; allowed: a text, which derivatives can be taken of"])
         try:
-            corners = [
-                tuple(map(float, corner)) for corner in (lower or (0.0,) * dimension, upper or (1.0,) * dimension)
-            ]
-            grid = Grid(corners[0], corners[1], tuple(int(nodes) for nodes in shape), periodic)
+            low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "numbers")
+            high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "numbers")
+            grid = Grid(low, high, nodes, periodic)
             given = {"f": f, "a": a, "c": c, "initial": initial}
             fields = {name: node_field(value, grid, name) for name, value in given.items()}
             coefficients: dict[str, Any] = {
@@ -155,6 +159,26 @@ class Problem:
         if a is not None:
             return f"{EQUATION}, a = {a:.12g}"
         return f"{EQUATION}, a = a({', '.join(AXES[: self.grid.dimension])}), {self.mean} mean between nodes"
+
+
+def require_problem(given: object) -> None:
+    """Refuse what is no `Problem`, such as a case.
+
+    Raises
+    ------
+    CaseError
+        With what to give instead.
+    """
+    if not isinstance(given, Problem):
+        kind = type(given).__name__
+        raise CaseError([f"problem: a {kind}; allowed: a poisson.Problem; that of a case is its attribute problem"])
+
+
+def _corner(name: str, given: Any, convert: Callable[[Any], Number], kind: str) -> tuple[Number, ...]:
+    """One number for each axis from what `Problem.on_box` is given."""
+    with contextlib.suppress(TypeError, ValueError):
+        return tuple(convert(entry) for entry in given)
+    raise CaseError([f"{name}: {given!r}; allowed: 1, 2 or 3 {kind}, in the order x(, y(, z))"])
 
 
 def number(coefficient: Coefficient) -> float | None:
@@ -222,6 +246,8 @@ def _box_faces(boundary: Any, dimension: int) -> tuple[Face, ...]:
             raise CaseError([f'boundary.{name[0]}: {axis!r}; allowed: "periodic"'])
         if axis is None and name not in tables and "all" not in tables:
             raise CaseError([f'boundary.{name}: missing; allowed: a condition here, under "all", or a periodic axis'])
+        if axis is not None and name in tables:
+            raise CaseError([f'boundary.{name}: {tables[name]!r}; allowed: nothing beside {name[0]} = "periodic"'])
         if axis is not None:
             faces.append(Face(Kind.PERIODIC))
         else:

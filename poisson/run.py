@@ -50,7 +50,7 @@ def solve(
     observer : Observer, optional
         Told the target residual at the start and every norm that is read.
     appraise : callable, optional
-        Called at the end to measure the operations of the loop, as `poisson.perf.usage.appraise` does.
+        For a case: called at the end to measure the operations of the loop, as `poisson.perf.usage.appraise` does.
     **options
         For a problem, the arguments of `poisson.Solver`.
 
@@ -66,7 +66,12 @@ def solve(
         problem has no solution.
     """
     if isinstance(case, Problem):
-        return _solve(Solver(case, **options), observer, appraise)
+        if appraise is not None:
+            raise CaseError(["appraise: given beside a problem; allowed: only beside a case"])
+        return _solve(Solver(case, **options), observer, None)
+    if not isinstance(case, Case):
+        kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
+        raise CaseError([f"case: a {type(case).__name__}; allowed: {kinds}"])
     if options:
         raise CaseError(
             [f"{', '.join(options)}: given beside a case, which has its own settings; change those instead"]
@@ -105,7 +110,7 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
     def interrupted() -> bool:
         # Said here and not in the handler, which may have interrupted a write of the log itself.
         if pressed.is_set():
-            log.warning("interrupted: the iterate after the last sweep is kept")
+            log.warning("interrupted: the last complete iterate is kept")
         return pressed.is_set()
 
     if threading.current_thread() is not threading.main_thread():

@@ -5,10 +5,13 @@ A backend's arrays have at least two axes: a 1D problem has one row, of shape ``
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from poisson.boundary import FACE_NAMES, Rule
 from poisson.errors import CaseError
@@ -78,14 +81,15 @@ def nodes(
     Raises
     ------
     CaseError
-        If a value is not finite, or not within the limit; the line names the key and the place.
+        If a value is not finite, or not within the limit, or a Python function returns no such array; the line names
+        the key and the place.
     """
     grid = problem.grid
     slab = xp.empty((stop - start, *array_shape(grid)[1:]), dtype=xp.float64)
     places = coordinates(grid, xp, start, stop)
     # The one row of a 1D problem is the whole of a file or an array.
     first, last = (0, grid.shape[0]) if grid.dimension == 1 else (start, stop)
-    slab[...] = at_nodes(values, xp, places, first, last)
+    slab[...] = _checked(key, values, at_nodes(values, xp, places, first, last), places)
     _require(xp, key, slab, places, limit)
     return slab
 
@@ -140,7 +144,7 @@ def _on_face(
     place = _place(problem, face)
     end = slice(-1, None) if face % 2 else slice(0, 1)
     places[face // 2] = places[face // 2][(slice(None),) * place + (end,)]
-    values = xp.asarray(function(xp, *places), dtype=xp.float64)
+    values = xp.asarray(_checked(key, function, function(xp, *places), places), dtype=xp.float64)
     _require(xp, key, values, places, limit)
     return values.reshape(values.shape[:place] + values.shape[place + 1 :]) if values.ndim else values
 
@@ -148,6 +152,26 @@ def _on_face(
 def _place(problem: Problem, face: int) -> int:
     """The array axis that a face is at an end of."""
     return len(array_shape(problem.grid)) - 1 - face // 2
+
+
+def _checked(key: str, given: NodeField, values: Any, places: Sequence[Any]) -> Any:
+    """`values` as they are, if they can be those of a function at some points; only a Python function's may not be.
+
+    Raises
+    ------
+    CaseError
+        If they are no real numbers, or their shape does not broadcast to that of the points.
+    """
+    if not isinstance(given, FunctionField):
+        return values
+    if values.dtype.kind not in "fiub":
+        raise CaseError([f"{key}: the function returns values of type {values.dtype}; allowed: real numbers"])
+    points = np.broadcast_shapes(*(place.shape for place in places))
+    with contextlib.suppress(ValueError):
+        if np.broadcast_shapes(values.shape, points) == points:
+            return values
+    shapes = f"an array of the shape {values.shape} for points of the shape {points}"
+    raise CaseError([f"{key}: the function returns {shapes}; allowed: a number, or what broadcasts to that shape"])
 
 
 def _require(xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit: Limit | None) -> None:

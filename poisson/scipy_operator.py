@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator as ScipyOperator
 from poisson import backends
 from poisson.backends.base import Array, Backend
 from poisson.discretisation import Discretisation
-from poisson.problem import Problem
+from poisson.problem import Problem, require_problem
 from poisson.reference import fixed_nodes
 from poisson.solvers.methods import MethodSettings, preconditioner_of
 
@@ -50,6 +50,7 @@ class LinearOperator(ScipyOperator):
     """
 
     def __init__(self, problem: Problem, backend: str = "auto", *, threads: int = 0) -> None:
+        require_problem(problem)
         discretisation = Discretisation(problem).balanced(np)
         shape = discretisation.array_shape
         self._backend: Backend = backends.create(backend, np.float64, threads)

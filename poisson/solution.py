@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from poisson.errors import CaseError, OutputError, PackageMissing
 from poisson.grid import AXES
 from poisson.record import FIELD_NOTES, Record
 
@@ -38,8 +39,12 @@ class Solution(Record):
         """
         from poisson.output import hdf5, xdmf
 
-        written = hdf5.write_safely(path, self)
-        xdmf.write(written, self)
+        try:
+            written = hdf5.write_safely(path, self)
+            xdmf.write(written, self)
+        except OutputError as error:
+            # There is no command line here with an option to name.
+            raise OutputError(str(error).replace(" with --output", "")) from error
         return written
 
     def to_xarray(self) -> Dataset:
@@ -53,10 +58,13 @@ class Solution(Record):
 
         Raises
         ------
-        ModuleNotFoundError
+        PackageMissing
             If xarray is not installed.
         """
-        import xarray
+        try:
+            import xarray
+        except ModuleNotFoundError as error:
+            raise PackageMissing("to_xarray needs xarray: pip install xarray") from error
 
         grid = self.problem.grid
         names = AXES[: grid.dimension]
@@ -94,14 +102,18 @@ class Solution(Record):
 
         Raises
         ------
-        ValueError
+        CaseError
             If there is no such field, or it is a vector.
-        ModuleNotFoundError
+        PackageMissing
             If matplotlib is not installed.
         """
-        from poisson.plotting import draw
+        try:
+            from poisson.plotting import draw
+        except ModuleNotFoundError as error:
+            raise PackageMissing("plot needs matplotlib: pip install matplotlib") from error
 
         known = {"u": self.host_u, **self.fields}
         if field not in known or known[field].ndim > self.problem.grid.dimension:
-            raise ValueError(f"there is no scalar field {field!r} in this solution; there is {', '.join(known)}")
+            scalars = ", ".join(name for name, values in known.items() if values.ndim == self.problem.grid.dimension)
+            raise CaseError([f"there is no scalar field {field!r} in this solution; there is {scalars}"])
         return draw(self.problem.grid, known[field], self.problem.title, field)

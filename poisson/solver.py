@@ -22,11 +22,11 @@ from poisson.backends.ledger import Ledger, counted
 from poisson.case import Case
 from poisson.case.combinations import clashes
 from poisson.case.settings import RunSettings, SolverSettings
-from poisson.differences import Differences
+from poisson.differences import ORDERS, Differences
 from poisson.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, ResourceError
 from poisson.fields import ArrayField
-from poisson.problem import Problem, node_field
+from poisson.problem import Problem, node_field, require_problem
 from poisson.solution import Solution
 from poisson.solvers import methods
 from poisson.solvers.choose import Choice, choose, describe
@@ -34,7 +34,9 @@ from poisson.solvers.iteration import Solver as Method
 from poisson.solvers.iteration import never
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.methods import MethodSettings
+from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 if TYPE_CHECKING:
@@ -182,9 +184,10 @@ class Solver:
     ) -> None:
         from poisson.case.build import check_settings
 
+        require_problem(problem)
         run = {"backend": backend, "precision": precision, "threads": threads}
         settings, machine = check_settings({"method": method, **options}, run, problem)
-        self._begin(problem, settings, machine, tuple(fields), order, count=False)
+        self._begin(problem, settings, machine, _checked_fields(fields, order, problem), order, count=False)
 
     @classmethod
     def of(cls, case: Case, *, count: bool = False) -> Solver:
@@ -207,7 +210,7 @@ class Solver:
         self.problem = problem
         self.settings = settings
         self.run = run
-        self._fields = _checked_fields(fields, problem)
+        self._fields = fields
         vectors = any(name in VECTORS for name in fields)
         self._differences = Differences.on(problem.grid, order) if vectors else None
         self._seconds = 0.0
@@ -229,7 +232,7 @@ class Solver:
             settings, precision = choice.settings, choice.precision
             require_memory(backend, self.problem, settings, precision, self._fields, coefficients=False)
         stand_in, ledger = counted(backend) if count else (backend, None)
-        inner = discretisation.operator_on(backend.companion(np.float32)) if precision == "mixed" else None
+        inner = in_float32(backend, operator) if precision == "mixed" else None
         method = methods.solver_of(stand_in, operator, _method_settings(settings), inner)
         shape = discretisation.array_shape
         return Setup(
@@ -334,7 +337,7 @@ class Solver:
         wanted = tuple(name for name in self._fields if name != "error" or problem.exact is not None)
         backend, operator = setup.backend, setup.operator
         if operator.singular:
-            outcome.remove_mean(backend, operator, result, setup.norms)
+            remove_mean(backend, operator, result.u, result.work, setup.norms)
         u = self._u(problem, result)
         residual, norms = outcome.true_residual(
             *(backend, backend.companion(np.float64), discretisation, operator, result, setup.f, setup.norms),
@@ -451,14 +454,17 @@ def _stopping(settings: SolverSettings) -> Stopping:
     )
 
 
-def _checked_fields(fields: tuple[str, ...], problem: Problem) -> tuple[str, ...]:
-    known = ("f", "a", "c", "residual", "error", "gradient", "flux")
-    for name in fields:
-        if name not in known:
-            raise CaseError([f"fields: {name!r}; allowed: {', '.join(known)}"])
+def _checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple[str, ...]:
+    """The fields asked for but u, which a solution has in any case."""
+    known = ("u", "f", "a", "c", "residual", "error", "gradient", "flux")
+    wrong = [fields] if isinstance(fields, str) else [name for name in fields if name not in known]
+    if wrong:
+        raise CaseError([f"fields: {wrong[0]!r}; allowed: a list of {', '.join(known)}"])
+    if order not in ORDERS:
+        raise CaseError([f"order: {order!r}; allowed: {', '.join(map(str, ORDERS))}"])
     if "error" in fields and problem.exact is None:
         raise CaseError(["fields: 'error'; allowed: only where the exact solution is given"])
-    return fields
+    return tuple(name for name in fields if name != "u")
 
 
 @contextlib.contextmanager

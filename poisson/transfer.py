@@ -4,6 +4,9 @@ Interpolation along an axis is linear between two uniform grids, whatever their 
 R = W_c⁻¹ Pᵀ W_f h_f/h_c with the trapezoidal weights W, so that it is the adjoint of interpolation in the inner product
 that makes A symmetric; where intervals halve, it is the full weighting [1/4, 1/2, 1/4].
 
+An axis without fixed nodes may also collapse to one node, that of the functions that are constant along it: then
+restriction is the trapezoidal mean, and the grid has no links along that axis (`poisson.solvers.multigrid.hierarchy.coarser`).
+
 The tables are made once on the host and are the same for every backend.
 """
 
@@ -51,17 +54,25 @@ class AxisTransfer:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Both directions between the nodes of `fine` and of `coarse`, which lie on the same box with the same rules."""
+    """Both directions between the nodes of `fine` and of `coarse`, which lie on the same box with the same rules.
+
+    Along an axis where `coarse` has one node and `fine` has more, it need not have the same rules, but none of `fine`
+    may be fixed.
+    """
 
     fine: Operator
     coarse: Operator
 
     def __post_init__(self) -> None:
-        if self.fine.rules != self.coarse.rules:
-            raise ValueError("the grids differ in the rules of their faces")
+        _require_same_rules(self.fine, self.coarse)
         for fine, coarse in zip(self.fine.shape, self.coarse.shape, strict=True):
-            if not coarse <= fine <= 2 * coarse:
+            if not coarse <= fine <= (GATHERED if coarse == 1 else 2 * coarse):
                 raise ValueError(f"{fine} nodes do not coarsen to {coarse}")
+
+    @cached_property
+    def collapses(self) -> bool:
+        """Whether an axis of more nodes has one on the coarse grid."""
+        return any(coarse == 1 < fine for fine, coarse in zip(self.fine.shape, self.coarse.shape, strict=True))
 
     @cached_property
     def axes(self) -> tuple[AxisTransfer, ...]:
@@ -72,6 +83,8 @@ class Transfer:
 
 @lru_cache(maxsize=KEPT)
 def _tables(fine: int, coarse: int, rules: tuple[Rule, Rule]) -> AxisTransfer:
+    if coarse == 1:
+        return _collapsing(fine, rules)
     wraps = rules[0] is Rule.WRAP
     fine_intervals, coarse_intervals = (fine, coarse) if wraps else (fine - 1, coarse - 1)
     # The fine node i lies at i * coarse_intervals / fine_intervals coarse spacings: integers keep that exact.
@@ -106,6 +119,23 @@ def _tables(fine: int, coarse: int, rules: tuple[Rule, Rule]) -> AxisTransfer:
     )
 
 
+def _collapsing(nodes: int, rules: tuple[Rule, Rule]) -> AxisTransfer:
+    """To one node; its link, which has no weight, takes the coefficient of the first one."""
+    prolong_index = np.zeros((nodes, 2), dtype=np.int32)
+    prolong_weight = np.tile([1.0, 0.0], (nodes, 1))
+    index, mean = _mean(nodes, rules)
+    first = np.array([[1.0, *(0.0,) * (GATHERED - 1)]])
+    return AxisTransfer(prolong_index, prolong_weight, index, mean, mean, np.zeros_like(index), first)
+
+
+def _mean(nodes: int, rules: tuple[Rule, Rule]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Indices and weights of the trapezoidal mean over an axis of at most four nodes, both of shape (1, 4)."""
+    index = np.minimum(np.arange(GATHERED, dtype=np.int32), nodes - 1)
+    weight = np.zeros(GATHERED)
+    weight[:nodes] = _trapezoidal(nodes, rules)
+    return index[None], weight[None] / weight.sum()
+
+
 def _series(fine: int, coarse: int, nodes: int) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """The fine intervals under each coarse one, and the parts of it that they cover.
 
@@ -132,12 +162,13 @@ def _series(fine: int, coarse: int, nodes: int) -> tuple[NDArray[np.int32], NDAr
 class Interpolation:
     """From the nodes of one grid to those of another on the same box, by cubics through the four nearest nodes.
 
-    Near a face that does not wrap the four nodes lie on one side; an axis of three nodes has parabolas.
+    Near a face that does not wrap the four nodes lie on one side; an axis of three nodes has parabolas. An axis that
+    collapses to one node has the mean; from one node all take its value.
 
     Parameters
     ----------
     source, target : Operator
-        The grids, with the same rules; either may be the finer one.
+        The grids, with the same rules except where one of them has a single node; either may be the finer one.
     everywhere : bool
         Whether the fixed nodes of the target are written too; otherwise they keep their values.
     """
@@ -147,21 +178,28 @@ class Interpolation:
     everywhere: bool = False
 
     def __post_init__(self) -> None:
-        if self.source.rules != self.target.rules:
-            raise ValueError("the grids differ in the rules of their faces")
+        _require_same_rules(self.source, self.target)
+        for source, target in zip(self.source.shape, self.target.shape, strict=True):
+            if target == 1 and source > GATHERED:
+                raise ValueError(f"{source} nodes do not collapse to one")
 
     @cached_property
     def axes(self) -> tuple[tuple[NDArray[np.int32], NDArray[np.float64]], ...]:
         """For x, y(, z): indices into the source and weights, both of shape (target nodes, 4)."""
         sizes = zip(self.source.shape, self.target.shape, strict=True)
         return tuple(
-            _cubics(source, target, self.source.axis_rules(axis)[0] is Rule.WRAP)
+            _cubics(source, target, self.source.axis_rules(axis))
             for axis, (source, target) in enumerate(sizes)
         )
 
 
 @lru_cache(maxsize=KEPT)
-def _cubics(source: int, target: int, wraps: bool) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def _cubics(
+    source: int, target: int, rules: tuple[Rule, Rule]
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    if target == 1:
+        return _mean(source, rules)
+    wraps = rules[0] is Rule.WRAP
     intervals, target_intervals = (source, target) if wraps else (source - 1, target - 1)
     index = np.zeros((target, GATHERED), dtype=np.int32)
     weight = np.zeros((target, GATHERED))
@@ -169,9 +207,9 @@ def _cubics(source: int, target: int, wraps: bool) -> tuple[NDArray[np.int32], N
         weight[:, 0] = 1.0
         return index, weight
     points = min(GATHERED, source)
-    cell, rest = np.divmod(np.arange(target, dtype=np.int64) * intervals, max(1, target_intervals))
+    cell, rest = np.divmod(np.arange(target, dtype=np.int64) * intervals, target_intervals)
     first = cell - 1 if wraps else np.clip(cell - 1, 0, source - points)
-    position = cell - first + rest / max(1, target_intervals)
+    position = cell - first + rest / target_intervals
     for n in range(points):
         index[:, n] = (first + n) % source
         weight[:, n] = math.prod((position - m) / (n - m) for m in range(points) if m != n)
@@ -184,3 +222,11 @@ def _trapezoidal(nodes: int, rules: tuple[Rule, Rule]) -> NDArray[np.float64]:
         if rule is Rule.MIRROR:
             weights[end] = 0.5
     return weights
+
+
+def _require_same_rules(one: Operator, other: Operator) -> None:
+    for axis, shape in enumerate(zip(one.shape, other.shape, strict=True)):
+        rules = one.axis_rules(axis), other.axis_rules(axis)
+        collapses = min(shape) == 1 and not any(Rule.FIXED in pair for pair in rules)
+        if rules[0] != rules[1] and not collapses:
+            raise ValueError("the grids differ in the rules of their faces")

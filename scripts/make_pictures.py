@@ -27,12 +27,12 @@ LEVELS = 25
 DOTS_PER_INCH = 80
 
 GALLERY = (
-    ("point_charge", "A smeared charge in 3D, z = 0"),
+    ("point_charge", "A smeared charge, z = 0"),
     ("dipole", "A dipole and its field"),
     ("capacitor", "A capacitor with dielectric"),
     ("pressure_projection", "Pressure and its gradient"),
     ("heated_plate", "A heated plate that air cools"),
-    ("electrolyte", "Charges beside an electrolyte"),
+    ("electrolyte", "Screened charges"),
     ("grounded_box", "A charge in a grounded box"),
     ("anisotropic_channel", "A long channel"),
 )

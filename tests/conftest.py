@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.gpu import GpuBackend
+from poisson.backends.numpy import NumpyBackend
 from poisson.backends.shapes import KINDS, UNTUNED, VECTOR_SHAPE
 from poisson.backends.tuned import FOLDER_VARIABLE, Measured, Setting
 from poisson.errors import BackendUnavailable
@@ -88,6 +91,22 @@ def backends_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
             pytest.skip(str(error))
 
     monkeypatch.setattr(backends, "create", make)
+
+
+@pytest.fixture
+def numpy_arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
+    """The arrays that numpy backends make in a test, in which no garbage is collected."""
+    empty, arrays = NumpyBackend.empty, list[weakref.ref[Any]]()
+
+    def noted(backend: NumpyBackend, array_shape: tuple[int, ...]) -> Any:
+        array = empty(backend, array_shape)
+        arrays.append(weakref.ref(array))
+        return array
+
+    monkeypatch.setattr(NumpyBackend, "empty", noted)
+    gc.disable()
+    yield arrays
+    gc.enable()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from pathlib import Path
 _FLAGS = ("-x", "hip", "-O3", "-std=c++17", "--genco", "-include", "hip/hip_runtime.h")
 _REMARKS = "-Rpass-analysis=kernel-resource-usage"
 _REMARK = re.compile(r"remark: +([\w ]+?)(?: \[[^\]]*\])?: (\w+) \[" + _REMARKS + r"\]")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_DYNAMIC = re.compile(r"\bextern __shared__ \w+ (\w+)\[")
 
 
 class HipError(Exception):
@@ -87,6 +90,44 @@ def compile(source: str, options: tuple[str, ...] = (), arch: str = "gfx90a") ->
         if outcome.returncode != 0:
             raise HipError(outcome.stderr)
         return CodeObject(built.read_bytes(), parse_resources(outcome.stderr))
+
+
+def compile_together(
+    modules: Sequence[tuple[str, tuple[str, ...]]], kernels: Sequence[Collection[str]], arch: str = "gfx90a"
+) -> list[dict[str, Resources]]:
+    """The resources of kernels of many sources, compiled at once: hipcc reads its header longer than most of them.
+
+    Parameters
+    ----------
+    modules : sequence of (str, tuple of str)
+        Sources and options; options that define no macro are the same for all.
+    kernels : sequence of collections of str
+        The names of the kernels of each.
+    arch : str
+        The architecture.
+
+    Returns
+    -------
+    list of dict
+        The resources of the kernels of each module by their names.
+
+    Raises
+    ------
+    HipError
+        As for `compile`; lines are those of all sources, one behind the other.
+    """
+    parts, others = [], set()
+    for number, ((source, options), names) in enumerate(zip(modules, kernels, strict=True)):
+        macros = [option.removeprefix("-D").replace("=", " ", 1) for option in options if option.startswith("-D")]
+        others.add(tuple(option for option in options if not option.startswith("-D")))
+        # What has no namespace is told apart by its name: kernels, and memory whose size a launch gives.
+        macros += [f"{name} {name}_{number}" for name in (*names, *_DYNAMIC.findall(source))]
+        defined = {*(macro.split()[0] for macro in macros), *_MACRO.findall(source)}
+        parts += [f"#define {macro}" for macro in macros]
+        parts += [f"namespace module_{number} {{", source, "}", *(f"#undef {name}" for name in sorted(defined))]
+    (common,) = others
+    found = compile("\n".join((*parts, "")), common, arch).kernels
+    return [{name: found[f"{name}_{number}"] for name in names} for number, names in enumerate(kernels)]
 
 
 def parse_resources(remarks: str) -> dict[str, Resources]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -51,7 +53,7 @@ def refusal(name: str) -> str:
 
 
 def test_a_name_that_is_not_one() -> None:
-    with pytest.raises(ValueError, match="unknown backend 'cuda'; the backends are auto, gpu, openmp, numpy"):
+    with pytest.raises(BackendUnavailable, match="unknown backend 'cuda'; the backends are auto, gpu, openmp, numpy"):
         backends.create("cuda", np.float64)
 
 
@@ -95,6 +97,19 @@ def fake_cupy(count: int | Exception) -> ModuleType:
 def test_without_a_device(count: int | Exception, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(count))
     assert refusal("gpu") == message
+
+
+@pytest.mark.parametrize(("declared", "dynamic", "asked"), [(0, 49152, None), (184, 49152, 49152), (184, 48968, None)])
+def test_a_kernel_asks_for_more_shared_memory_than_there_is_unasked(
+    declared: int, dynamic: int, asked: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(1))
+    monkeypatch.setitem(sys.modules, "poisson.backends.cupy", ModuleType("the real one, for after the test"))
+    del sys.modules["poisson.backends.cupy"]
+    function = SimpleNamespace(num_regs=32, shared_size_bytes=declared, local_size_bytes=0)
+    module = SimpleNamespace(get_function=lambda name: function)
+    import_module("poisson.backends.cupy")._LoadedModule(module, None).get_function("poisson_transform", dynamic)
+    assert getattr(function, "max_dynamic_shared_size_bytes", None) == asked
 
 
 # ---- the library of the openmp backend
@@ -161,6 +176,12 @@ def test_threads_are_those_asked_for() -> None:
     for threads in (1, 3):
         backend = backends.create("openmp", np.float64, threads)
         assert backend.device.startswith((f"CPU, {threads} threads, OpenMP ", "OpenMP offload"))
+
+
+def test_more_threads_than_a_run_time_can_make_are_cut_down() -> None:
+    real("openmp")(np.float64)
+    assert backends.create("openmp", np.float64, threads=65536).threads == 4096
+    assert backends.create("openmp", np.float64, threads=2).threads == 2
 
 
 # ---- auto
@@ -331,3 +352,25 @@ def test_the_memory_of_a_host_that_does_not_tell(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("builtins.open", refuse)
     free, total = host.host_memory()
     assert free == total > 0
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep freed blocks in other ways")
+def test_temporary_arrays_get_the_pages_of_those_before() -> None:
+    """In a new process: 4 MB of them, twenty times."""
+    script = """if True:
+        import resource
+        import numpy as np
+        from poisson.backends.host import keep_freed_blocks
+
+        def faults():
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            for _ in range(20):
+                [np.ones(1 << 17) for _ in range(4)]
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+        keep_freed_blocks()
+        faults()
+        print(faults())
+    """
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(run.stdout) < 20

@@ -114,6 +114,13 @@ def test_few_solves_where_they_take_long(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(calls) == 2
 
 
+def test_a_grid_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["solve", "--n=99999x99999"], ["operations", "--sizes=99999x99999"], ["jacobi", "--n=99997"]):
+        assert main(["bench", *words, "--backend=numpy"]) == 2
+        line = capsys.readouterr().err
+        assert line.startswith("poisson: error: the arrays of ") and " GB are free: choose " in line, line
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

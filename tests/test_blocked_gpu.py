@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import FEW_RULES
 from operators import AXIS_RULES, operator, random_array
 from test_blocked import WEIGHTS, agrees
-from test_operations import FEW_RULES
 
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.shapes import Shape

@@ -208,6 +208,11 @@ def test_the_output_must_not_overwrite_an_input(tmp_path: Path) -> None:
 # ---- overrides
 
 
+def test_one_text_is_no_list_of_overrides() -> None:
+    with pytest.raises(CaseError, match=r"^overrides: 'solver.rtol=1'; allowed: a list of such texts"):
+        case_of(GOOD, overrides="solver.rtol=1")
+
+
 def test_overrides() -> None:
     case = case_of(
         GOOD,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from operators import operator, rules_of
 from poisson import reference
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
+from poisson.operator import Coefficients, Operator
 from poisson.solvers.chebyshev import Chebyshev, _powers
 from poisson.solvers.spectrum import chebyshev_rate, chebyshev_weights, jacobi_bounds, lowest_ritz_value
 from poisson.solvers.status import Status
@@ -35,6 +37,33 @@ def test_bounds_of_constant_coefficients_are_the_extreme_eigenvalues(rules: tupl
 def test_the_lanczos_process_finds_the_lowest_eigenvalue(rules: tuple[Rule, ...]) -> None:
     a = operator((30, 24, 9)[: len(rules) // 2], rules, 0.0)
     assert lowest_ritz_value(BACKEND, a) == pytest.approx(a.eigenvalues()[0] / a.diagonal, rel=5e-3)
+
+
+@pytest.mark.parametrize("rules", [(F,) * 4, (M,) * 4, (F, M, W, W)])
+@pytest.mark.parametrize("kind", ["block", "c"])
+def test_the_lanczos_process_finds_a_lowest_eigenvalue_far_below_the_others(rules: tuple[Rule, ...], kind: str) -> None:
+    """That of a block of large a, or of a small c without fixed nodes: A times a vector has little of its mode."""
+    a = cube((30, 24), rules)
+    values = np.full(a.array_shape, 1e-4)
+    if kind == "block":
+        varying = with_coefficients(BACKEND, a, node_values(a, "block", 1e6))
+    else:
+        coefficients = Coefficients(None, values, (1.0, 1.0), (1e-4, 1e-4))
+        varying = replace(a, coefficients=coefficients)
+    free = ~reference.fixed_nodes(a).ravel()
+    matrix = reference.matrix(varying).toarray()[np.ix_(free, free)]
+    scaled = matrix / np.diag(matrix)[:, None]
+    # Similar to a symmetric matrix, whose entries these are: its eigenvalues are found much faster.
+    exact = np.linalg.eigvalsh(np.sign(scaled) * np.sqrt(scaled * scaled.T))[1 if varying.singular else 0]
+    assert lowest_ritz_value(BACKEND, varying) == pytest.approx(exact, rel=0.05)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 3, 3), (3, 1)])
+def test_a_single_unknown_takes_one_sweep(shape: tuple[int, ...]) -> None:
+    a = cube(shape, (F,) * 2 * len(shape)) if shape[-1] > 1 else Operator(shape, (0.1, math.inf), 0.0, (F, F, W, W))
+    f = source(BACKEND, a)
+    result = Chebyshev(BACKEND, a).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12))
+    assert (result.status, result.iterations) == (Status.CONVERGED, 1)
 
 
 @pytest.mark.parametrize("degree", [1, 2, 8, 64, 1024])

@@ -58,6 +58,11 @@ PERIODIC = ('boundary.x="periodic"',)
             "cycle or two reach",
         ),
         (
+            ("solver.method=multigrid", "solver.stop=discretisation", "solver.full=false"),
+            '--set solver.full: false; allowed: true with solver.stop "discretisation", which compares the levels of '
+            "full multigrid",
+        ),
+        (
             ("solver.method=fft", *VARYING),
             '--set solver.method: "fft"; allowed: only with constant equation.a and equation.c; use "auto", or "cg" '
             'with preconditioner "fft"',

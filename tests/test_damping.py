@@ -99,4 +99,7 @@ def test_a_weight_that_leaves_a_mode_undamped_is_warned_of(caplog: pytest.LogCap
     caplog.clear()
     assert run.solve(make_case(checkerboard, boundary, (4, 4))).status is Status.CONVERGED
     assert run.solve(make_case(SINE, WALLS, (9, 9), overrides=("solver.omega=1.0",))).status is Status.CONVERGED
+    # With a c that is next to nothing no other weight is better.
+    nearly = checkerboard | {"c": 1e-9}
+    run.solve(make_case(nearly, boundary, (4, 4), overrides=("solver.max_iterations=10",)))
     assert not [record for record in caplog.records if record.levelname == "WARNING"]

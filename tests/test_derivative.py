@@ -140,7 +140,7 @@ def test_a_constant_has_no_derivative_at_all() -> None:
 
 SHAPES = [(9, 10), (37, 18), (70, 41), (9, 11, 10), (35, 9, 38), (19, 37, 12)]
 FEW_SHAPES = SHAPES[1::3]
-"""For the kernels of the narrower stencils, as the emulation takes its time."""
+"""For the kernels of the narrower stencils, as the emulation takes its time: in float32 one for each kind of ends."""
 
 
 def agree(backend: Backend, differences: Differences, units: float = 8.0) -> None:
@@ -168,10 +168,11 @@ def agree(backend: Backend, differences: Differences, units: float = 8.0) -> Non
 @EVERY_ORDER
 @pytest.mark.parametrize("periodic", [0, 1, 2], ids=["closures", "wraps", "mixed"])
 def test_agrees_with_the_specification(backend: Backend, order: int, periodic: int) -> None:
-    for shape in SHAPES:
+    shapes = SHAPES
+    if backend.name == "gpu" and order < 8:
+        shapes = FEW_SHAPES if backend.dtype == np.float64 else [FEW_SHAPES[periodic % 2]]
+    for shape in shapes:
         wraps = [(False,) * 3, (True,) * 3, (True, False, True)][periodic][: len(shape)]
-        if backend.name == "gpu" and order < 8 and shape not in FEW_SHAPES:
-            continue
         agree(backend, Differences(shape, SPACING[: len(shape)], wraps, order))
 
 

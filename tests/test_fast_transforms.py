@@ -105,7 +105,9 @@ def check(backend: Backend, a: Operator, seed: int = 1) -> None:
 
 @pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
 def test_every_kind_of_axis_in_one_dimension(any_backend: Backend, rules: tuple[Rule, Rule]) -> None:
-    for nodes, c in ((3, 0.0), (12, 0.7), (13, 0.0)):
+    # Of lengths with small factors, those in two dimensions are enough for the emulation in the second type.
+    few = any_backend.name == "gpu" and any_backend.dtype == np.float32
+    for nodes, c in ((13, 0.0), (3, 0.0), (12, 0.7))[: 1 if few else 3]:
         check(any_backend, line(nodes, rules, c))
 
 
@@ -120,11 +122,15 @@ def test_every_combination_of_faces_in_three_dimensions(any_backend: Backend, ru
     check(any_backend, operator((5, 6, 7), rules, 0.0))
 
 
-@pytest.mark.parametrize("nodes", [9, 16, 41, 49, 65, 301, 321, 1024])
-def test_lines_of_all_lengths(any_backend: Backend, nodes: int) -> None:
-    """Cosines, whose odd coefficients are sums over the threads of a line, next to more lines than a block has."""
+def test_lines_of_all_lengths(any_backend: Backend) -> None:
+    """Cosines, whose odd coefficients are sums over the threads of a line, next to more lines than a block has.
+
+    The emulation has all lengths in float64 and, as the types differ in the number of threads alone, four in float32.
+    """
     rules = (Rule.MIRROR, Rule.MIRROR, Rule.FIXED, Rule.MIRROR)
-    check(any_backend, operator((nodes, 5), rules, 0.0))
+    few = any_backend.name == "gpu" and any_backend.dtype == np.float32
+    for nodes in (9, 16, 41, 49, 65, 301, 321, 1024)[:: 2 if few else 1]:
+        check(any_backend, operator((nodes, 5), rules, 0.0))
 
 
 @pytest.mark.parametrize("last", AXIS_RULES, ids=name_of)

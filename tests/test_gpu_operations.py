@@ -15,7 +15,7 @@ from conftest import emulated
 from operators import random_array
 from test_grid_operations import coarser, interpolations
 from test_krylov_operations import directions
-from test_operations import stencils
+from test_operations import stencils, transfers, vectors
 from test_varying_operations import relaxations
 
 from poisson.backends.gpu import GpuBackend
@@ -25,7 +25,7 @@ from poisson.operator import Operator
 from poisson.transfer import Transfer
 from tests.emulation import EmulatedRuntime, Order
 
-STRIPS = Shape(32, 2, 5, unroll=2, strip=1 << 10)
+STRIPS = Shape(32, 2, 5, unroll=2, rows=2, strip=1 << 10)
 """Strips of a few lines, and marches that the grid cuts short."""
 
 
@@ -44,24 +44,27 @@ def backend_with(shape: Shape, dtype: Any = np.float64) -> GpuBackend:
     return GpuBackend(dtype, EmulatedRuntime(), table)
 
 
-@pytest.mark.parametrize("operations", [stencils, directions, interpolations])
+@pytest.mark.parametrize("operations", [stencils, directions, interpolations, transfers])
 def test_marches_in_strips_agree_with_the_specification(operations: Callable[..., Results]) -> None:
     a = grid_operator((27, 21, 38), FEW_RULES[3][2])
     backend = backend_with(STRIPS)
-    agree(backend, a, operations, "none" if operations is interpolations else "both")
+    agree(backend, a, operations, "none" if operations in (interpolations, transfers) else "both")
     lines = STRIPS.block_y
     assert STRIPS.strip // (a.shape[0] * backend.dtype.itemsize * lines) * lines < a.shape[1]
 
 
-@pytest.mark.parametrize("operations", [relaxations, directions])
-def test_order_of_threads_does_not_matter(operations: Callable[..., Results]) -> None:
-    """Not even where an array changes in place: no thread uses what another one writes."""
+@pytest.mark.parametrize(
+    ("operations", "kind"),
+    [(stencils, "none"), (vectors, "none"), (transfers, "none"), (relaxations, "both"), (directions, "both")],
+)
+def test_order_of_threads_does_not_matter(operations: Callable[..., Results], kind: str) -> None:
+    """A missing barrier or a dependency between blocks would show, also where an array changes in place."""
     a = grid_operator((70, 22), FEW_RULES[2][1])
     first: Results | None = None
     for order in (Order.FORWARD, Order.REVERSED, Order.SHUFFLED):
         backend = emulated(np.float64, order)
         arrays = [backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2)]
-        results = operations(backend, with_coefficients(backend, a, "both"), *arrays)
+        results = operations(backend, with_coefficients(backend, a, kind), *arrays)
         first = first or results
         for expected, got in zip(first, results, strict=True):
             np.testing.assert_array_equal(got, expected)

@@ -67,8 +67,10 @@ def test_agrees_with_the_specification(backend: Backend, dimension: int, operati
     if operations is links and backend.name == "gpu":
         # A module for each axis and mean is compiled; all that these kernels ask of the faces is which axes wrap.
         faces = list({tuple(rule is Rule.WRAP for rule in rules): rules for rules in faces}.values())
-    for rules in faces:
-        for shape in SHAPES[dimension]:
+    for number, rules in enumerate(faces):
+        # Nor does any more than the faces and which axes halve decide what is compiled: half of the shapes with each.
+        half = operations is interpolations and backend.name == "gpu"
+        for shape in SHAPES[dimension][number % 2 :: 2] if half else SHAPES[dimension]:
             agree(backend, grid_operator(shape, rules), operations)
 
 

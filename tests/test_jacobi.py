@@ -336,16 +336,17 @@ def test_all_loops_give_the_same_iterates(backend_name: str, check_every: int, d
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("boundary", [MIXED, MIXED_3D], ids=["2d", "3d"])
 def test_the_history_does_not_depend_on_the_backend(loop: str, boundary: dict[str, Any], dtype: Any) -> None:
+    """Over some hundred iterations: the emulation takes its time, and more of them go the same way."""
     shape = (12, 9) if boundary is MIXED else (8, 7, 6)
     discretisation = discretise(make_case({"f": "exp(x)*y", "c": 0.3}, boundary, shape))
-    stopping = Stopping(rtol=1e-3)
+    stopping = Stopping(rtol=0.1)
     histories = []
     for make in (NumpyBackend, BACKENDS["openmp"], BACKENDS["emulated"]):
         backend = make(dtype)
         result = relax(backend, discretisation, loop=loop, stopping=stopping)
         assert result.status is Status.CONVERGED
         histories.append(np.array(result.history))
-    assert len(histories[0]) > 50
+    assert len(histories[0]) > 100
     for history in histories[1:]:
         np.testing.assert_array_equal(history[:, 0], histories[0][:, 0])
         # The residual has rounding errors of the size of eps ‖A‖ |u|.

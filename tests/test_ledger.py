@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ from poisson.backends.ledger import Call, Ledger, counted
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
 from poisson.solvers.jacobi import Jacobi
+from poisson.solvers.methods import MethodSettings, solver_of
+from poisson.solvers.multigrid import MultigridSettings
 from poisson.solvers.stopping import Stopping
 from tests.emulation import EmulatedRuntime
 from tests.operators import operator, random_array
@@ -143,3 +146,18 @@ def test_a_sample_makes_the_call_again() -> None:
     again()
     assert np.array_equal(x, np.full((2, 3), 4.0))
     assert ledger.counts[call] == 1
+
+
+@pytest.mark.parametrize("inner", [False, True], ids=["float64", "mixed"])
+def test_what_counts_keeps_no_arrays_when_it_is_gone(inner: bool, numpy_arrays: list[weakref.ref[Any]]) -> None:
+    """Not even until garbage is collected: a solver that comes next may need their memory."""
+    grid = operator((65, 65), (Rule.FIXED,) * 4)
+    f, u = np.ones(grid.array_shape), np.zeros(grid.array_shape)
+    backend, ledger = counted(NumpyBackend(np.float64))
+    settings = MethodSettings("multigrid", MultigridSettings(full=True))
+    method = solver_of(backend, grid, settings, grid if inner else None)
+    result = method.solve(u, f, stopping=Stopping(rtol=1e-8))
+    assert ledger.counts
+    del backend, ledger, method, result
+    assert numpy_arrays
+    assert [array for array in numpy_arrays if array() is not None] == []

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from conftest import BACKENDS
 from multigrid import F, M, W, contraction, cube, node_values, relative_residual, source, with_coefficients, zeros
 from operators import AXIS_RULES, operator, rules_of
+from problems import make_case
 
-from poisson import reference
+from poisson import reference, run
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
+from poisson.discretisation import Discretisation
 from poisson.operator import Operator
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.multigrid.coarsest import inverse
 from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE, coarsened_axes, levels_of
+from poisson.solvers.spectrum import chebyshev_roots, stable_order
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
 
@@ -54,6 +58,24 @@ def test_contraction_in_1d(nodes: int) -> None:
     a = Operator((nodes, 1), (1.0 / 16, math.inf), 0.0, (F, F, W, W))
     # In 1D the residual meets its rounding level early: it grows with the square of the nodes.
     assert contraction(a, MultigridSettings(), rtol=1e-7) < (0.1 if nodes % 2 else 0.2)
+
+
+@pytest.mark.parametrize("smoother", LIMITS)
+@pytest.mark.parametrize(("pre", "post"), [(64, 64), (0, 64)])
+def test_many_sweeps_keep_rounding_small(smoother: str, pre: int, post: int) -> None:
+    """In the order of their size the roots of 64 sweeps and more would make a cycle diverge."""
+    assert contraction(cube((65, 65)), MultigridSettings(smoother=smoother, pre=pre, post=post)) < 0.1
+
+
+def test_a_stable_order_has_small_products() -> None:
+    """On [0.5, 2] the polynomial of degree 128 reaches 2 / 3^128, and no product of its first factors more than 3."""
+    roots = chebyshev_roots(0.5, 2.0, [float(number) for number in range(128)], 128)
+    ordered = stable_order(roots)
+    assert sorted(ordered) == sorted(roots)
+    x = np.linspace(0.5, 2.0, 1000)[:, None]
+    products = np.abs(np.cumprod(1.0 - x / np.array(ordered), axis=1))
+    assert products.max() < 3.0
+    assert products[:, -1].max() < 3.0 * 3.0**-128
 
 
 @pytest.mark.parametrize("cycle", ["W", "F"])
@@ -155,7 +177,36 @@ def test_the_coarsest_grid_is_solved_exactly(shape: tuple[int, ...], varying: bo
             assert BACKEND.read(place)[0] == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("c", [0.0, 1e-12])
+def test_the_coarsest_grid_keeps_modes_that_are_next_to_those_of_eigenvalue_zero(c: float) -> None:
+    """Modes along an axis of weak coupling have eigenvalues of 1e-11 of the largest, and so has a small c."""
+    a = Operator((3, 90), (1e-4, 1.0), c, (M,) * 4)
+    exact = np.cos(np.pi * np.arange(90.0) / 89.0)[:, None] * np.ones((1, 3))
+    f, u = np.empty_like(exact), np.empty_like(exact)
+    BACKEND.residual(a, -exact, None, f)
+    BACKEND.dense(inverse(BACKEND, a), f, u)
+    assert np.abs(u - u.mean() - exact).max() < 1e-6
+    if c:
+        constant = np.ones_like(exact)
+        BACKEND.dense(inverse(BACKEND, a), c * constant, u)
+        np.testing.assert_allclose(u, constant, rtol=1e-6)
+
+
 # ---- the solver
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_without_a_source_the_tolerance_is_relative_to_the_residual_of_the_guess(full: bool, mixed: bool) -> None:
+    """Interpolation is exact for this harmonic polynomial: relative to what full multigrid leaves nothing is small."""
+    case = make_case({"f": 0.0}, {"all": {"dirichlet": "x**2 - y**2"}}, (65, 65))
+    settings = replace(case.solver, method="multigrid", full=full)
+    machine = replace(case.run, precision="mixed" if mixed else "float64")
+    solution = run.solve(replace(case, solver=settings, run=machine))
+    assert solution.status is Status.CONVERGED
+    assert solution.target == pytest.approx(run.solve(replace(case, solver=replace(settings, method="fft"))).target)
+    direct = reference.solve(Discretisation(case.problem))
+    np.testing.assert_allclose(solution.u, direct, rtol=0, atol=1e-7)
 
 
 def test_a_solver_is_used_many_times_and_gives_the_same_again() -> None:

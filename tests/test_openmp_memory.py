@@ -1,15 +1,18 @@
-"""Memory of the openmp backend: large arrays that were released make room for the next ones of their size."""
+"""Memory of the openmp backend: arrays that were released make room for the next ones of their size."""
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
+from agreement import grid_operator
 from conftest import BACKENDS
 
 from poisson.backends.openmp import DeviceArray, OpenmpBackend
+from poisson.boundary import Rule
 
 SHAPE = (700, 601)
 """Of rows with padding behind them, and more than two huge pages in all."""
@@ -40,14 +43,24 @@ def test_a_released_array_makes_room_for_one_of_its_size(backend: OpenmpBackend)
     assert len({array.pointer for array in kept}) == 3
 
 
-def test_an_array_in_the_place_of_another_is_empty(backend: OpenmpBackend) -> None:
-    array = backend.empty(SHAPE)
-    place = array.pointer
+@pytest.mark.parametrize("shape", [SHAPE, (96, 97), (9, 3001)])
+def test_padding_in_the_place_of_another_array_is_zero(backend: OpenmpBackend, shape: tuple[int, int]) -> None:
+    array = backend.empty(shape)
+    place, pitch = array.pointer, array.pitch
+    assert pitch > shape[1]
     backend.fill(array, np.nan)
+    ctypes.memset(place, 0xFF, 8 * array.rows * pitch)
+    assert np.isnan(whole(array)).all()
     del array
-    again = backend.empty(SHAPE)
+    again = backend.empty(shape)
     assert again.pointer == place
-    assert not any(whole(again))
+    assert not np.reshape(whole(again), (-1, pitch))[:, shape[1] :].any()
+
+
+def test_small_arrays_are_zero(backend: OpenmpBackend) -> None:
+    """Those of tables and of sums."""
+    arrays = [backend.empty((1, 8192)) for _ in range(4)]
+    assert not any(any(whole(array)) for array in arrays)
 
 
 def test_arrays_of_any_size_do_not_overlap(backend: OpenmpBackend) -> None:
@@ -62,3 +75,28 @@ def test_arrays_of_any_size_do_not_overlap(backend: OpenmpBackend) -> None:
         for value, array in enumerate(arrays):
             np.testing.assert_array_equal(backend.to_host(array), float(value))
         del arrays, array
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        pytest.skip("there is no /proc")
+    line = next(line for line in status.read_text("utf-8").splitlines() if line.startswith("VmRSS"))
+    return 1024 * int(line.split()[1])
+
+
+def test_one_long_row_is_worked_on_in_the_memory_of_one_thread(backend: OpenmpBackend) -> None:
+    """Three rows of the direction of conjugate gradients, whatever the threads."""
+    a = grid_operator((1 << 19,), (Rule.FIXED, Rule.FIXED))
+    z, p, out, q = (backend.from_host(np.ones(a.array_shape)) for _ in range(4))
+    sums, many = backend.reduction(), OpenmpBackend(np.float64, threads=16)
+    backend.residual(a, z, p, out)
+    for array in (out, q):
+        backend.fill(array, 1.0)
+    before = resident()
+    try:
+        many.direction(a, z, 0.5, p, out, q, sums)
+    finally:
+        OpenmpBackend(np.float64, threads=backend.threads)
+    assert resident() - before < 8 * a.shape[0] * 8

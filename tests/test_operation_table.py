@@ -26,6 +26,7 @@ from poisson.backends.openmp_library import (
     STRUCTURED_FUNCTIONS,
     SUFFIXES,
     DifferencesStructure,
+    LineStructure,
     OperatorStructure,
     TransferStructure,
 )
@@ -41,7 +42,7 @@ backends and solvers."""
 
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
-    *("smooth", "smooth_norm"),
+    *("smooth", "smooth_norm", "interpolate_gather"),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary"),
 }
 """Kernels without an operation of their own: passes with a reduction, other variants, half a level, fast transforms."""
@@ -124,17 +125,19 @@ def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 RESULTS = {"poisson_status": c_int32, "int32_t": c_int32, "int64_t": c_int64, "const char*": c_char_p, "void": None}
 SCALARS = {"int32_t": c_int32, "int64_t": c_int64, "double": c_double}
-STRUCTURES = {
-    "const poisson_operator*": POINTER(OperatorStructure),
-    "const poisson_transfer*": POINTER(TransferStructure),
-    "const poisson_differences*": POINTER(DifferencesStructure),
+STRUCTURES: dict[str, type[ctypes.Structure]] = {
+    "poisson_operator": OperatorStructure,
+    "poisson_transfer": TransferStructure,
+    "poisson_differences": DifferencesStructure,
+    "poisson_line": LineStructure,
 }
 
 
 def matches(c_type: str, given: Any) -> bool:
     """Whether a ctypes type passes what C expects."""
-    if c_type in STRUCTURES:
-        return given is STRUCTURES[c_type]
+    structure = STRUCTURES.get(c_type.removeprefix("const ").removesuffix("*"))
+    if structure is not None:
+        return given is POINTER(structure)
     if c_type.endswith("*"):
         return given is c_void_p or issubclass(given, (ctypes._Pointer, ctypes.Array))
     return given is SCALARS[c_type]
@@ -213,9 +216,9 @@ def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
 def test_the_structures_have_the_fields_of_the_header() -> None:
     text = without_comments(HEADER)
     scalars = {**SCALARS, **dict.fromkeys(("const int32_t*", "const double*", "const void*"), c_void_p)}
-    structures = {"operator": OperatorStructure, "transfer": TransferStructure, "differences": DifferencesStructure}
-    for name, structure in structures.items():
-        body = re.search(rf"typedef struct \{{([^{{}}]*)\}} poisson_{name};", text)
+    assert set(re.findall(r"\} (\w+);", text)) == {*STRUCTURES, "poisson_status"}
+    for name, structure in STRUCTURES.items():
+        body = re.search(rf"typedef struct \{{([^{{}}]*)\}} {name};", text)
         assert body is not None
         fields = []
         for c_type, field, count in re.findall(r"([\w ]+?\*?)\s+(\w+)(?:\[(\d+)\])?;", body[1]):

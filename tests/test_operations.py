@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
-from conftest import emulated
+from agreement import FEW_RULES, Results, agree, both_products, rules_for
+from conftest import BACKENDS, emulated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from operators import AXIS_RULES, name_of, operator, random_array, rules_of
 
+from poisson import backends
 from poisson.backends import choice, gpu_launch
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
@@ -21,14 +21,6 @@ from poisson.discretisation import Operator
 from poisson.errors import ResourceError
 from poisson.transfer import Transfer
 
-Results = list[NDArray[Any]]
-
-# Rules that together put every pair of an axis on every axis. The gpu backend compiles for each, which takes its time;
-# the other backends run all combinations.
-FEW_RULES = {
-    2: [(*AXIS_RULES[n], *AXIS_RULES[(n + 2) % 5]) for n in range(5)],
-    3: [(*AXIS_RULES[n], *AXIS_RULES[(n + 1) % 5], *AXIS_RULES[(n + 3) % 5]) for n in range(5)],
-}
 SHAPES = {2: [(3, 3), (7, 5), (37, 18), (70, 41)], 3: [(3, 3, 3), (5, 4, 3), (27, 9, 38), (19, 37, 6)]}
 
 
@@ -100,24 +92,10 @@ def coarser(a: Operator) -> Operator:
     return Operator(tuple(shape), tuple(spacing), a.c, a.rules)
 
 
-def agree(backend: Backend, a: Operator, operations: Callable[..., Results]) -> None:
-    """Both backends give the same to a few units of rounding, relative to the largest value."""
-    both = []
-    for candidate in (NumpyBackend(backend.dtype), backend):
-        arrays = [random_array(a.array_shape, backend.dtype, seed) for seed in (1, 2)]
-        both.append(operations(candidate, a, *(candidate.from_host(values) for values in arrays)))
-    eps = float(np.finfo(backend.dtype).eps)
-    for number, (expected, got) in enumerate(zip(*both, strict=True)):
-        # A field's value is a sum of a few terms, a reduction one of thousands.
-        units = 8 if expected.ndim > 1 else 64
-        tolerance = units * eps * max(1.0, float(np.abs(expected).max()))
-        np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance, err_msg=f"result {number}")
-
-
 @pytest.mark.parametrize("operations", [stencils, vectors, transfers])
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_agrees_with_the_specification(backend: Backend, dimension: int, operations: Callable[..., Results]) -> None:
-    for rules in FEW_RULES[dimension] if backend.name == "gpu" else rules_of(dimension):
+    for rules in rules_for(backend, dimension):
         for shape in SHAPES[dimension]:
             agree(backend, operator(shape, rules), operations)
 
@@ -126,13 +104,13 @@ def test_few_rules_hold_every_pair_on_every_axis() -> None:
     for dimension, combinations in FEW_RULES.items():
         for axis in range(dimension):
             assert {rules[2 * axis : 2 * axis + 2] for rules in combinations} == set(AXIS_RULES)
+            assert {rules[2 * axis : 2 * axis + 2] for rules in rules_of(dimension)[::4]} == set(AXIS_RULES)
+        assert set(combinations[-1]) == {Rule.FIXED, Rule.MIRROR, Rule.WRAP}
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_agrees_on_any_shape_and_faces(data: st.DataObject) -> None:
-    from conftest import BACKENDS
-
     dtype = data.draw(st.sampled_from([np.float64, np.float32]))
     dimension = data.draw(st.sampled_from([2, 3]))
     shape = data.draw(st.tuples(*[st.integers(3, 200 if dimension == 2 else 40)] * dimension))
@@ -168,27 +146,11 @@ def test_restriction_is_the_adjoint_of_prolongation(rules: tuple[Rule, ...]) -> 
 
 @pytest.mark.parametrize("rules", rules_of(2) + rules_of(3), ids=name_of)
 def test_operator_is_symmetric_under_trapezoidal_weights(rules: tuple[Rule, ...]) -> None:
-    numpy = NumpyBackend(np.float64)
-    a = operator((6, 5, 4)[: len(rules) // 2], rules)
-    zero, sums = np.zeros(a.array_shape), numpy.reduction()
-    fields = []
-    for seed in (1, 2):
-        values = random_array(a.array_shape, np.float64, seed)
-        free = np.empty_like(values)
-        numpy.residual(a, zero, values, free)
-        applied = np.empty_like(values)
-        numpy.residual(a, free, zero, applied)
-        fields.append((free, applied))
-    (x, ax), (y, ay) = fields
-    numpy.dot(a, x, ay, sums)
-    left = numpy.read(sums)[0]
-    numpy.dot(a, ax, y, sums)
-    assert left == pytest.approx(numpy.read(sums)[0], rel=1e-12)
+    left, right = both_products(operator((6, 5, 4)[: len(rules) // 2], rules))
+    assert left == pytest.approx(right, rel=1e-12)
 
 
 def test_reduction_has_the_same_bits_for_every_number_of_threads() -> None:
-    from poisson import backends
-
     a = operator((301, 40, 37), rules_of(3)[6])
     results = set()
     for threads in (1, 2, 3, 4):
@@ -226,19 +188,6 @@ def test_a_grid_that_the_device_cannot_cut_up_is_refused(monkeypatch: pytest.Mon
         backend.laplacian(a, u, out)
 
 
-def test_order_of_threads_does_not_matter() -> None:
-    """A missing barrier or a dependency between blocks would show as a difference."""
-    from conftest import emulated
-
-    from tests.emulation import Order
-
-    a = operator((70, 21), FEW_RULES[2][1])
-    first: Results | None = None
-    for order in (Order.FORWARD, Order.REVERSED, Order.SHUFFLED):
-        backend = emulated(np.float64, order)
-        arrays = [backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2)]
-        results = stencils(backend, a, *arrays) + vectors(backend, a, *arrays) + transfers(backend, a, *arrays)
-        if first is None:
-            first = results
-        for expected, got in zip(first, results, strict=True):
-            np.testing.assert_array_equal(got, expected)
+def test_an_axis_with_more_nodes_than_kernels_count_is_refused() -> None:
+    with pytest.raises(ResourceError, match=r"^the gpu backend cannot count 2147483648 nodes along an axis"):
+        emulated(np.float64).empty((1, 1 << 31))

@@ -414,7 +414,7 @@ grid              5 x 4 x 3 nodes
   z               [2, 5], spacing 1.5
 iterations        40
 residual          1.250e-09 (rms), target 1.000e-08
-convergence       a factor of 0.5 each sweep, 3.322 sweeps a decimal digit
+convergence       a factor of 0.5 each iteration, 3.322 iterations a decimal digit
 error             rms 2.500e-01, max 5.000e-01
 backend           numpy
 device memory gb  1.5

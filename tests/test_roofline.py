@@ -135,7 +135,9 @@ def test_a_grid_that_is_too_small_or_too_large_is_refused(monkeypatch: pytest.Mo
     needed = 8 * (8 * 10_000 + 402 * 400)
     monkeypatch.setattr(backend, "memory", lambda: (needed - 1, 1 << 40))
     monkeypatch.setattr("poisson.backends.create", lambda *arguments: backend)
-    with pytest.raises(ResourceError, match=r"--shape 100x100 needs 0\.00179 GiB and 0\.00179 GiB are free"):
+    with pytest.raises(
+        ResourceError, match=r"--shape 100x100 take 0\.00193 GB, and 0\.00193 GB are free: choose fewer"
+    ):
         roofline.roofline("numpy", "float64", (100, 100))
 
 
@@ -178,7 +180,7 @@ def test_the_command_prints_and_writes(
 def test_the_default_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(roofline, "box", lambda shape: asked.append(shape))
-    monkeypatch.setattr(roofline, "bytes_needed", lambda backend, grid: 1 << 80)
+    monkeypatch.setattr(roofline, "values_needed", lambda grid: 1 << 80)
     for name in ("numpy", "gpu"):
         stub = SimpleNamespace(name=name, device="", dtype=np.dtype(np.float64), memory=lambda: (1, 1))
         monkeypatch.setattr("poisson.backends.create", lambda *arguments, stub=stub: stub)

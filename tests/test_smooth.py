@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import KINDS, with_coefficients
+from agreement import FEW_RULES, KINDS, with_coefficients
 from conftest import BACKENDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from operators import AXIS_RULES, name_of, operator, random_array, rules_of
-from test_operations import FEW_RULES
 
 from poisson import backends
 from poisson.backends.base import Array, Backend

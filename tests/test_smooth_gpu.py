@@ -8,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from agreement import with_coefficients
+from agreement import FEW_RULES, with_coefficients
 from numpy.typing import NDArray
 from operators import operator, random_array
 from test_blocked import WEIGHTS
-from test_operations import FEW_RULES
 
 from poisson.backends import gpu_smooth
 from poisson.backends.base import Backend
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.gpu_passes import TIMED, TIMES, VARYING_TIMES, Pass, fastest_passes, passes
-from poisson.backends.gpu_smooth import SmoothOperations, halved
+from poisson.backends.gpu_smooth import halved
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.shapes import (
     MOST_SHARED,
@@ -162,7 +161,10 @@ def test_between_grids_that_halve_along_any_axes(dimension: int, number: int) ->
     dtype = (np.float64, np.float32)[number % 2]
     runtime = EmulatedRuntime()
     backends = (NumpyBackend(dtype), GpuBackend(dtype, runtime))
-    for axes in halvings(dimension)[number % 2 :: 2]:
+    # Each pair of faces on axes that are halved and not: a choice of axes, the others, and at times all.
+    some = halvings(dimension)[1 + number % (2 ** (dimension - 1) - 1)]
+    others = tuple(not along for along in some)
+    for axes in (some, others, (True,) * dimension)[: 2 + (number == dimension)]:
         transfer = transfer_between(SIZES[dimension][-1], FEW_RULES[dimension][number], axes)
         assert halved(transfer) == axes
         results = []
@@ -252,6 +254,12 @@ def test_the_fastest_passes_hold_every_step_once(varies: bool, nodes: int) -> No
             assert [step.residual for step in found] == [*(False,) * (len(found) - 1), residual]
 
 
+def test_more_sweeps_than_calls_can_nest_have_their_passes() -> None:
+    found = fastest_passes(False, True, 1000, True, False, False, TIMED)
+    assert sum(step.sweeps for step in found) == 1000
+    assert (found[0].correct, found[-1].residual) == (True, True)
+
+
 # ---- shapes
 
 
@@ -265,7 +273,6 @@ def test_a_march_is_even_and_leaves_no_part_of_a_device_idle() -> None:
     assert marches[33] < marches[4097] == SMOOTH_SHAPES[2, "correct"][1].march
     assert all(march % 2 == 0 for march in marches.values())
     assert all(shape.march % 2 == 0 for shapes in SMOOTH_SHAPES.values() for shape in shapes)
-    assert issubclass(GpuBackend, SmoothOperations)
 
 
 def test_every_pass_has_a_shape() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
+import tempfile
+import weakref
 from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,9 +21,10 @@ from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Kind
 from poisson.discretisation import Discretisation
-from poisson.errors import CaseError, IncompatibleSource
+from poisson.errors import CaseError, IncompatibleSource, OutputError, PackageMissing
 from poisson.expressions import Expression, parse
 from poisson.fields import ArrayField, FunctionField
+from poisson.grid import Grid
 from poisson.problem import Problem
 from poisson.solver import Solver
 from poisson.solvers.status import Status
@@ -88,6 +92,9 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
         ({"exact": bumps}, "exact: a function; allowed: a text"),
         ({"upper": (0.0, 1.0)}, "x: the interval [0.0, 0.0] is empty or not finite"),
         ({"mean": "geometric"}, "mean = 'geometric'; "),
+        ({"upper": 2.0}, "upper: 2.0; allowed: 1, 2 or 3 numbers, in the order x(, y(, z))"),
+        ({"lower": np.ones(3)}, "lower, upper, shape and periodic differ in length"),
+        ({"boundary": {"x": "periodic", "x_lower": 1.0, "all": 0.0}}, "boundary.x_lower: 1.0; allowed: nothing beside"),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: dict[str, Any], line: str) -> None:
@@ -95,6 +102,67 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], line: str) -> None
         Problem.on_box((5, 4), **arguments)
     [mistake] = caught.value.mistakes
     assert mistake.startswith(line)
+
+
+@pytest.mark.parametrize("shape", [9, (9.5, 9), "ab", None])
+def test_a_shape_that_is_none_is_named(shape: Any) -> None:
+    with pytest.raises(CaseError, match=r"^shape: .*; allowed: 1, 2 or 3 integers, in the order x\(, y\(, z\)\)$"):
+        Problem.on_box(shape)
+
+
+def test_corners_may_be_arrays() -> None:
+    assert Problem.on_box((9, 9), upper=np.array([1.0, 2.0])).grid.upper == (1.0, 2.0)
+    assert Problem.on_box(np.array([9, 8]), lower=[0, -1]).grid == Grid((0.0, -1.0), (1.0, 1.0), (9, 8), (False, False))
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (
+            lambda x, y: np.ones((3, 4)),
+            "the function returns an array of the shape (3, 4) for points of the shape {}; allowed: a number, or what "
+            "broadcasts to that shape",
+        ),
+        (lambda x, y: 1j * x, "the function returns values of type complex128; allowed: real numbers"),
+        (lambda x, y: None, "the function returns values of type object; allowed: real numbers"),
+    ],
+)
+def test_a_function_that_returns_something_else_is_named(function: Any, line: str) -> None:
+    for arguments, key, points in (
+        ({"f": function}, "equation.f", (9, 8)),
+        ({"a": function}, "equation.a", (9, 8)),
+        ({"boundary": {"all": {"robin": 0.0, "alpha": function}}}, "boundary.x_lower.alpha", (9, 1)),
+        ({"boundary": {"all": 0.0, "x_upper": function}}, "boundary.x_upper", (9, 1)),
+    ):
+        with pytest.raises(CaseError) as caught:
+            poisson.solve(Problem.on_box((8, 9), **arguments), backend="numpy")
+        assert str(caught.value) == f"{key}: {line.format(points)}"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"fields": "residual"}, "fields: 'residual'; allowed: a list of u, f, a, c, residual, error, gradient, flux"),
+        ({"fields": ("residul",)}, "fields: 'residul'; allowed: a list of u, f, "),
+        ({"order": 3}, "order: 3; allowed: 2, 4, 6, 8"),
+        ({"max_iterations": np.float64(2.5)}, "solver.max_iterations: 2.5; allowed: an integer >= 1"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, Any], line: str) -> None:
+    with pytest.raises(CaseError) as caught:
+        Solver(Problem.on_box((5, 4)), backend="numpy", **options)
+    assert str(caught.value).startswith(line)
+
+
+def test_numbers_of_numpy_are_numbers_and_u_may_be_asked_for() -> None:
+    solver = Solver(Problem.on_box((5, 4), f=1.0), "jacobi", "numpy", fields=["u", "f"], max_iterations=np.int64(3))
+    assert (solver.solve().iterations, list(solver.solve().fields)) == (3, ["f"])
+
+
+def test_what_is_no_problem_is_named() -> None:
+    for call in (poisson.solve, Solver, poisson.LinearOperator):
+        with pytest.raises(CaseError, match=r"^(case|problem): a str; allowed: a "):
+            call("cases/unit_square.toml")
 
 
 def test_a_function_an_array_and_a_text_give_the_same_solution() -> None:
@@ -228,6 +296,18 @@ def test_the_second_solve_compiles_and_allocates_nothing_on_a_gpu(monkeypatch: p
     np.testing.assert_allclose(second.u, 2.0 * first.u, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("method", "options"), [*((method, {}) for method in METHODS), ("jacobi", {"loop": "staged"})])
+def test_a_solver_that_is_gone_leaves_no_arrays(
+    method: str, options: dict[str, Any], numpy_arrays: list[weakref.ref[Any]]
+) -> None:
+    """Not even until garbage is collected: the next problem may need their memory."""
+    solver = Solver(Problem.on_box((65, 65), f="1 + x", c=1e4), method, "numpy", **options)
+    solver.solve()
+    del solver
+    assert numpy_arrays
+    assert [array for array in numpy_arrays if array() is not None] == []
+
+
 def test_the_time_of_the_set_up_counts_once() -> None:
     solver = Solver(Problem.on_box((129, 129), f=1.0), "multigrid", "numpy")
     first, second = solver.solve(), solver.solve()
@@ -294,7 +374,7 @@ def test_a_solver_reads_its_settings_as_a_case_file_does() -> None:
         Solver(problem, "multgrid")
     with pytest.raises(CaseError, match=r"solver.omega: 1.5; allowed: a number > 0 and <= 1 with method"):
         Solver(problem, "jacobi", omega=1.5)
-    with pytest.raises(CaseError, match=r"fields: 'flow'; allowed: f, "):
+    with pytest.raises(CaseError, match=r"fields: 'flow'; allowed: a list of u, f, "):
         Solver(problem, fields=("flow",))
     with pytest.raises(CaseError, match=r"fields: 'error'; allowed: only where the exact solution is given"):
         Solver(problem, fields=("error",))
@@ -308,6 +388,8 @@ def test_solve_takes_a_case_or_a_problem() -> None:
     assert from_case.case_text == case.text
     with pytest.raises(CaseError, match="rtol: given beside a case, which has its own settings"):
         poisson.solve(case, rtol=1e-3)
+    with pytest.raises(CaseError, match="appraise: given beside a problem; allowed: only beside a case"):
+        poisson.solve(case.problem, appraise=lambda backend, ledger, seconds: None)
 
 
 def test_one_dimension() -> None:
@@ -356,8 +438,27 @@ def test_pictures(solved: poisson.Solution) -> None:
     line = Solver(Problem.on_box((9,), f=1.0), backend="numpy").solve().plot().axes[0]
     [curve] = line.get_lines()
     assert math.isclose(max(curve.get_ydata()), 0.125, rel_tol=1e-12)
-    with pytest.raises(ValueError, match="there is no scalar field 'gradient'"):
+    with pytest.raises(CaseError, match=r"there is no scalar field 'gradient' in this solution; there is u, f$"):
         solved.plot("gradient")
+
+
+@pytest.mark.parametrize(("call", "package"), [("to_xarray", "xarray"), ("plot", "matplotlib")])
+def test_a_package_that_is_missing_is_named(
+    solved: poisson.Solution, call: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == package or name == "poisson.plotting"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(PackageMissing, match=f"^{call} needs {package}: pip install {package}$"):
+        getattr(solved, call)()
+
+
+def test_a_file_that_cannot_be_saved_names_no_option(
+    solved: poisson.Solution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(OutputError, match="the folder does not exist; create it or choose another place; the result"):
+        solved.save(tmp_path / "none" / "a.h5")
 
 
 def test_a_picture_of_a_constant_field() -> None:

@@ -1,12 +1,10 @@
-"""The shapes of kernels: which one is taken, the file that keeps measured ones, and the search for them."""
+"""The shapes of kernels: which one is taken, and the search for them."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import logging
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,14 @@ from poisson.backends.choice import ShapeChoice
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.runtime import Kernel
 from poisson.backends.shapes import DEFAULTS, ENOUGH_BLOCKS, KINDS, MAX_BLOCKS, SHORTEST_MARCH, UNTUNED, Shape, nearest
-from poisson.backends.tuned import Device, Measured, Setting, read, size_class, write
+from poisson.backends.tuned import Device, Measured, Setting, read
 from poisson.boundary import Rule
 from poisson.case import load
 from poisson.cli import main
 from poisson.discretisation import Operator
-from poisson.errors import OutputError, ResourceError
+from poisson.errors import ResourceError
 from poisson.perf import autotune
-from poisson.perf.autotune import Search, Trials, keep, tune_device, tune_operator
+from poisson.perf.autotune import Search, Trials, tune_device, tune_operator
 from poisson.perf.candidates import coordinates, fits, neighbours
 from tests.emulation import EmulatedRuntime
 from tests.operators import operator
@@ -124,105 +122,6 @@ def test_a_shape_on_trial_comes_first_and_only_for_its_kind() -> None:
         assert choice.of("sweep", OPERATOR) == first
         assert choice.of("laplacian", OPERATOR) == CHOSEN["laplacian"]
     assert choice.of("sweep", OPERATOR) == CHOSEN["sweep"]
-
-
-# ---- the file
-
-
-@pytest.mark.parametrize(
-    ("nodes", "name"),
-    [
-        (9, "2^3"),
-        (741_455, "2^18"),
-        (741_456, "2^21"),
-        (4096**2, "2^24"),
-        (4097**2, "2^24"),
-        (512**3, "2^27"),
-        (16384**2, "2^27"),
-        (1024**3, "2^30"),
-    ],
-)
-def test_size_classes(nodes: int, name: str) -> None:
-    assert size_class(nodes) == name
-
-
-def put(text: str) -> None:
-    DEVICE.path.parent.mkdir(parents=True, exist_ok=True)
-    DEVICE.path.write_text(text, "utf-8")
-
-
-def test_what_is_written_is_read() -> None:
-    assert read(DEVICE) == {}
-    put(write(TABLE, DEVICE))
-    assert read(DEVICE) == TABLE
-    for other in ({"name": "b"}, {"driver": "1.3"}, {"kernels": "0124"}):
-        assert read(dataclasses.replace(DEVICE, **other)) == {}
-
-
-def test_the_folder_is_the_users_cache_unless_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(tuned.FOLDER_VARIABLE)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert tuned.folder() == tmp_path / "poisson"
-    monkeypatch.setenv(tuned.FOLDER_VARIABLE, str(tmp_path / "mine"))
-    assert tuned.folder() == tmp_path / "mine"
-
-
-def changed(**changes: Any) -> str:
-    """The text of a file whose first shape is changed."""
-    content = json.loads(write(TABLE, DEVICE))
-    shapes = content["measured"][-1]["shapes"]
-    shapes["sweep"] |= changes
-    return json.dumps(content)
-
-
-def top(**changes: Any) -> str:
-    return json.dumps(json.loads(write(TABLE, DEVICE)) | changes)
-
-
-FOREIGN = "it is of another device, driver or version"
-DAMAGED = [
-    ("", "Expecting value: line 1 column 1 (char 0)"),
-    ("[]", "list indices must be integers or slices, not str"),
-    ("null", "'NoneType' object is not subscriptable"),
-    (write(TABLE, DEVICE)[:-4], "Expecting ',' delimiter"),
-    (top(device="another"), FOREIGN),
-    (top(driver="1.3"), FOREIGN),
-    (top(kernels="0"), FOREIGN),
-    (top(format=2), FOREIGN),
-    (top(measured=[{}]), "'type'"),
-    (top(measured=[7]), "'int' object is not subscriptable"),
-    (changed(march=0), "sweep: march = 0"),
-    (changed(march=2.0), "sweep: march = 2.0"),
-    (changed(march=True), "sweep: march = True"),
-    (changed(march=1 << 40), "sweep: march = 1099511627776"),
-    (changed(more=1), "the shape of sweep is not complete"),
-    (changed(block_y=1024), "sweep: no kernel has the shape"),
-    (changed(block_x=48, block_y=1), "sweep: no kernel has the shape"),
-    (write(TABLE, DEVICE).replace('"laplacian"', '"biharmonic"'), "there is no kernel 'biharmonic'"),
-    (write(TABLE, DEVICE).replace("2026-03-04", "yesterday"), "Invalid isoformat string: 'yesterday'"),
-]
-
-
-@pytest.mark.parametrize(("text", "reason"), DAMAGED)
-def test_a_damaged_or_foreign_file_is_ignored_with_one_line(
-    text: str, reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    put(text)
-    assert read(DEVICE) == {}
-    [record] = caplog.records
-    assert record.levelno == logging.WARNING
-    assert record.getMessage().startswith(f"{DEVICE.path}: ignored ({reason}")
-    assert record.getMessage().endswith("); 'python -m poisson tune' makes a new one")
-    assert "\n" not in record.getMessage()
-
-
-def test_a_file_that_cannot_be_read_is_passed_over_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    DEVICE.path.mkdir(parents=True)
-    assert read(DEVICE) == {}
-    DEVICE.path.rmdir()
-    DEVICE.path.write_bytes(b"\xff\xfe{")
-    assert read(DEVICE) == {}
-    assert [message.partition(" (")[0] for message in caplog.messages] == [f"{DEVICE.path}: cannot be read"] * 2
 
 
 # ---- the search
@@ -355,7 +254,7 @@ def test_passes_of_several_sweeps_are_compared_by_the_sweep(monkeypatch: pytest.
 def test_a_grid_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Scripted(lambda shape: 1.0)
     monkeypatch.setattr(backend, "memory", lambda: (5 * 8 * 20 * 13 - 1, 1 << 40))
-    with pytest.raises(ResourceError, match=r"tuning on 20 x 13 nodes needs 9\.69e-06 GiB .*: give a smaller grid"):
+    with pytest.raises(ResourceError, match=r"5 arrays of 20 x 13 nodes take 1\.04e-05 GB, .*: choose a smaller grid"):
         tune_operator(backend, OPERATOR)
 
 
@@ -403,46 +302,6 @@ def test_a_block_in_3d_owns_lines_and_has_room_for_what_its_threads_show(
     assert fits(Shape(32, threads, 16, depth=depth, rows=rows), "sweeps", 3, 2) is possible
 
 
-# ---- keeping what was found
-
-
-def found(kind: str, best: Shape | None) -> Search:
-    return Search(kind, START, best=best, before=1.0, after=0.5)
-
-
-def test_what_is_found_is_added_to_the_file() -> None:
-    setting, other = Setting("float64", 2, "2^24"), Setting("float64", 2, "2^9")
-    put(write(TABLE, DEVICE))
-    keep(DEVICE, setting, [found("sweep", Shape(128, 1, 4)), found("laplacian", None)])
-    today = datetime.now(UTC).date().isoformat()
-    table = read(DEVICE)
-    assert table[setting] == Measured(today, {"sweep": Shape(128, 1, 4), "laplacian": START})
-    assert table[other] == TABLE[other]
-    keep(DEVICE, other, [found("sweep", None)])
-    assert read(DEVICE)[other].shapes == {"sweep": START}
-    assert [path.name for path in DEVICE.path.parent.iterdir()] == [DEVICE.path.name]
-
-
-def test_a_damaged_file_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
-    put("{")
-    keep(DEVICE, Setting("float64", 2, "2^9"), [found("sweep", START)])
-    assert list(read(DEVICE)) == [Setting("float64", 2, "2^9")]
-    assert len(caplog.records) == 1
-
-
-def test_a_folder_that_cannot_be_made_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv(tuned.FOLDER_VARIABLE, str(tmp_path / "file" / "cache"))
-    with pytest.raises(
-        OutputError, match=rf"^{tmp_path}/file/cache: .* \(Not a directory\); name .* POISSON_CACHE_DIR$"
-    ):
-        keep(DEVICE, Setting("float64", 2, "2^9"), [found("sweep", START)])
-    # And before anything is measured.
-    monkeypatch.setattr(autotune, "copy_bandwidth", lambda backend: pytest.fail("measured"))
-    with pytest.raises(OutputError, match=r"POISSON_CACHE_DIR$"):
-        tune_device(Scripted(lambda shape: 1.0), [OPERATOR])
-
-
 # ---- from the command to the next solve
 
 
@@ -481,13 +340,16 @@ def test_a_cpu_has_nothing_to_tune(words: list[str], capsys: pytest.CaptureFixtu
     assert list(tuned.folder().iterdir()) == []
 
 
-def test_the_command_says_what_to_tune(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_what_to_tune(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mixed = tmp_path / "mixed.toml"
+    mixed.write_text((ROOT / "cases/cube.toml").read_text("utf-8") + '\n[run]\nprecision = "mixed"\n', "utf-8")
     asked: list[tuple[Any, ...]] = []
     monkeypatch.setattr(autotune, "tune", lambda *arguments: asked.append(arguments))
     for words in (
         [],
         ["--shape=20x13", "--precision=float32", "--backend=gpu"],
         [str(ROOT / "cases/cube.toml"), "--backend=numpy"],
+        [str(mixed)],
     ):
         with pytest.raises(AttributeError):
             main(["tune", *words])
@@ -496,6 +358,13 @@ def test_the_command_says_what_to_tune(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.shape for each in asked[1][2]] == [(20, 13)]
     assert asked[2][:2] == ("numpy", "float64")
     assert [each.dimension for each in asked[2][2]] == [3]
+    assert asked[3][:2] == ("auto", "float64")
+
+
+@pytest.mark.parametrize("command", ["tune", "roofline"])
+def test_a_backend_that_is_none_is_one_clear_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--backend=cuda"]) == 2
+    assert capsys.readouterr().err == "poisson: error: --backend cuda: it is one of auto, gpu, openmp, numpy\n"
 
 
 def test_a_shape_and_a_case_are_one_too_many(capsys: pytest.CaptureFixture[str]) -> None:

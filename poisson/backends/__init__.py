@@ -56,7 +56,7 @@ def create(name: str, dtype: np.dtype[Any] | type[np.floating[Any]], threads: in
     Raises
     ------
     BackendUnavailable
-        If it does not run here; the line says why and what to install.
+        If there is none of that name, or it does not run here; the line says why and what to install.
     """
     if name == "auto":
         return _first_available(dtype, threads)
@@ -70,7 +70,7 @@ def create(name: str, dtype: np.dtype[Any] | type[np.floating[Any]], threads: in
         return OpenmpBackend(dtype, threads)
     if name == "gpu":
         return _create_gpu(dtype)
-    raise ValueError(f"unknown backend {name!r}; the backends are auto, {', '.join(NAMES)}")
+    raise BackendUnavailable(f"unknown backend {name!r}; the backends are auto, {', '.join(NAMES)}")
 
 
 def describe() -> list[BackendInfo]:

@@ -9,6 +9,7 @@ Outputs are arguments. Operations may return before they have run; `read`, `to_h
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -75,11 +76,17 @@ class Pace:
         reads an array and writes one.
     call : float
         Seconds from one operation on a small grid to the next.
+    highest : float
+        Bytes a second that the methods reach at best, where arithmetic limits them and not memory.
+    probe : int
+        Values of the arrays that the yardstick is measured on for it, if the grid has as many.
     """
 
     cycle: float
     transforms: float
     call: float
+    highest: float = math.inf
+    probe: int = 1 << 21
 
 
 class FastSolver(Protocol):
@@ -108,6 +115,8 @@ class Backend(ABC):
         The device, for people.
     yardstick : str
         What `stream` does: ``copy`` or ``triad``.
+    structured : bool
+        Whether its library has the regions of `poisson.perf.benchmark.structured`, which map arrays of the host.
     pace : Pace
         What the methods take here, for their choice.
     """
@@ -115,6 +124,7 @@ class Backend(ABC):
     name: str
     device: str
     yardstick: str = "copy"
+    structured: bool = False
     pace: Pace
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
@@ -214,8 +224,8 @@ class Backend(ABC):
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         """A callable that repeats the operations that `function` asks for, on the same arrays, at the least cost.
 
-        Where the runtime has graphs, `function` runs once to be recorded and need not run again. It must not allocate,
-        read or wait.
+        Where the runtime has graphs, `function` runs once or twice to be recorded and need not run again. It must not
+        allocate, read or wait.
         """
         return function
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from poisson.backends.runtime import Event, Kernel, Module, Resources
 
 UNASKED_SHARED_BYTES = 48 * 1024
-"""A kernel with more dynamic shared memory must say so before its first launch."""
+"""A kernel with more shared memory, declared and dynamic together, must say so before its first launch."""
 
 
 class _LoadedModule:
@@ -30,7 +30,7 @@ class _LoadedKernel:
         self._function = function
         self._stream = stream
         self._shared_bytes = shared_bytes
-        if shared_bytes > UNASKED_SHARED_BYTES:
+        if function.shared_size_bytes + shared_bytes > UNASKED_SHARED_BYTES:
             function.max_dynamic_shared_size_bytes = shared_bytes
         # The driver loads a kernel at its first use; reading an attribute is a use that is allowed before a capture.
         self.resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)

@@ -28,7 +28,7 @@ class GpuBackend(KrylovOperations, SmoothOperations, TransferOperations, Transfo
     # ---- stencils
 
     def laplacian(self, operator: Operator, u: Array, out: Array) -> None:
-        arguments = (u, out, *self._geometry(operator, u))
+        arguments = self.stencil_arguments(operator, u, out)
         self._march("stencil", "laplacian", operator, arguments, None, kind="laplacian")
 
     def boundary_conditions(self, operator: Operator, u: Array, out: Array) -> None:
@@ -40,7 +40,7 @@ class GpuBackend(KrylovOperations, SmoothOperations, TransferOperations, Transfo
             between = max(nz - 2, 0)
             nodes = min(nz, 2) * nx * ny + min(ny, 2) * nx * between + 2 * max(ny - 2, 0) * between
         grid = (blocks_for(nodes, shape.block_x * shape.block_y), 1, 1)
-        arguments = (u, out, *self._geometry(operator, u))
+        arguments = self.stencil_arguments(operator, u, out)
         self._launch("stencil", "boundary_conditions", shape, operator, grid, arguments, varying(operator))
 
     def residual(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from poisson.backends.gpu_launch import blocks_for
 from poisson.backends.shapes import Shape
 from poisson.differences import Differences
 
@@ -24,9 +25,9 @@ LEAST_BLOCK_X = 32
 """Threads along x that a block has at least when its rows are short."""
 
 PENCIL_NODES = 64
-"""Nodes of a pencil, as in the seed."""
+"""Nodes of a pencil, as in the tutorial that docs/kernels.md goes through."""
 PENCILS = {"pencil": 4, "wide pencil": 32}
-"""Pencils of a block, as in the seed."""
+"""Pencils of a block, likewise."""
 PENCIL_THREADS = 8
 """Threads of a block of wide pencils along the direction that they march in."""
 PENCIL_LOADS = 8
@@ -80,14 +81,14 @@ def derivative(
     marches = variant == "march"
     if shape is None:
         shape = _march(differences, axis, width) if marches else _pencil(variant, axis, width)
-    tiles = _blocks(nx, width * shape.block_x)
+    tiles = blocks_for(nx, width * shape.block_x)
     pieces = shape.block_y * shape.march
     if axis == 0:
-        blocks = tiles * _blocks(others, pieces)
+        blocks = tiles * blocks_for(others, pieces)
     elif marches:
-        blocks = tiles * _blocks(n, shape.march) * _blocks(others, shape.block_y)
+        blocks = tiles * blocks_for(n, shape.march) * blocks_for(others, shape.block_y)
     else:
-        blocks = tiles * _blocks(n, pieces) * others
+        blocks = tiles * blocks_for(n, pieces) * others
     return Plan(
         "derivative" if marches else "derivative_pencil",
         shape,
@@ -110,11 +111,11 @@ def gradient(differences: Differences, pitch: int, dtype: np.dtype[Any], shape: 
     width = 16 // dtype.itemsize
     slowest = differences.shape[-1]
     shape = _filling(shape, math.prod(differences.shape) // width)
-    tiles = _blocks(nx, width * shape.block_x)
+    tiles = blocks_for(nx, width * shape.block_x)
     if differences.dimension == 3:
-        blocks = tiles * _blocks(ny, shape.block_y) * _blocks(slowest, shape.march)
+        blocks = tiles * blocks_for(ny, shape.block_y) * blocks_for(slowest, shape.march)
     else:
-        blocks = tiles * _blocks(slowest, shape.block_y * shape.march)
+        blocks = tiles * blocks_for(slowest, shape.block_y * shape.march)
     scales = [dtype.type(1.0 / h) for h in differences.spacing]
     wraps = sum(1 << axis for axis, periodic in enumerate(differences.periodic) if periodic)
     return Plan(
@@ -127,7 +128,7 @@ def gradient(differences: Differences, pitch: int, dtype: np.dtype[Any], shape: 
 
 
 def _march(differences: Differences, axis: int, width: int) -> Shape:
-    packs = _blocks(differences.shape[0], width)
+    packs = blocks_for(differences.shape[0], width)
     if axis == 0:
         return _fitting(MARCH_ALONG_X, packs)
     return _filling(_fitting(MARCH, packs), math.prod(differences.shape) // width)
@@ -138,7 +139,7 @@ def _fitting(shape: Shape, packs: int) -> Shape:
     lengths = [shape.block_x]
     while lengths[-1] > LEAST_BLOCK_X:
         lengths.append(lengths[-1] // 2)
-    block_x = min(lengths, key=lambda length: _blocks(packs, length) * length)
+    block_x = min(lengths, key=lambda length: blocks_for(packs, length) * length)
     return replace(shape, block_x=block_x, block_y=shape.block_y * shape.block_x // block_x)
 
 
@@ -161,7 +162,3 @@ def _weights(differences: Differences, dtype: np.dtype[Any]) -> tuple[str, ...]:
     central = ",".join(repr(float(dtype.type(weight))) for weight in differences.central)
     closure = ",".join(repr(float(dtype.type(weight))) for weight in differences.closure.ravel())
     return f"-DREACH={differences.half}", f"-DCENTRAL={central}", f"-DCLOSURE={closure}"
-
-
-def _blocks(items: int, each: int) -> int:
-    return -(-items // each)

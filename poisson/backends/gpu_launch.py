@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -23,6 +24,12 @@ from poisson.grid import slabs
 
 ROW_BYTES = 256
 """Rows start at multiples of this: 16-byte accesses stay aligned for every size, and rows begin with a cache line."""
+
+SLAB_NODES = 1 << 24
+"""Of an array that is filled at a time: enough to fill a device, and little beside its memory."""
+
+MOST_NODES = (1 << 31) - (1 << 16)
+"""Nodes along an axis at most: kernels count them, and those that their last blocks have beyond, in 32 bits."""
 
 CHAINS = 8
 """Chains of multiply-adds in a thread of the yardstick of arithmetic, as in peak.hip."""
@@ -61,6 +68,15 @@ class Shared:
             self._runtime.synchronize()
             self.partial = self._zeros(needed)
         return self.partial
+
+    @contextmanager
+    def without_launches(self) -> Iterator[None]:
+        """Within, kernels are made ready that would be launched."""
+        before, self.launching = self.launching, False
+        try:
+            yield
+        finally:
+            self.launching = before
 
     def _zeros(self, count: int) -> Any:
         array = self._runtime.allocate(count, np.dtype(np.float64))
@@ -116,6 +132,11 @@ class Launcher(Backend):
     # ---- memory
 
     def empty(self, array_shape: tuple[int, ...]) -> Array:
+        if max(array_shape) > MOST_NODES:
+            raise ResourceError(
+                f"the gpu backend cannot count {max(array_shape)} nodes along an axis, at most {MOST_NODES}: use "
+                "run.backend = 'openmp'"
+            )
         padded = (*array_shape[:-1], self.pitch_of(array_shape[-1]))
         flat = self._runtime.allocate(int(np.prod(padded, dtype=np.int64)), self.dtype)
         return flat.reshape(padded)[..., : array_shape[-1]]
@@ -140,7 +161,7 @@ class Launcher(Backend):
     def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: Array | None = None) -> Array:
         array = self.empty(array_shape) if out is None else out
         with self._runtime.in_order():
-            for start, stop in slabs(array_shape, limit=1 << 24):
+            for start, stop in slabs(array_shape, limit=SLAB_NODES):
                 array[start:stop] = slab(self._runtime.xp, start, stop)
         return array
 
@@ -204,11 +225,8 @@ class Launcher(Backend):
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
-        self._shared.launching = False
-        try:
+        with self._shared.without_launches():
             function()
-        finally:
-            self._shared.launching = True
         replay, partial = self._runtime.capture(function), self._shared.partial
 
         def replay_with_buffer() -> None:
@@ -247,12 +265,13 @@ class Launcher(Backend):
 
     def kernels_of(self, call: Callable[[], None]) -> list[tuple[Shape, Kernel]]:
         """The kernels that `call` would launch, with their shapes. Nothing is launched."""
-        before, self._kernels, self._shared.launching = self._kernels, {}, False
+        before, self._kernels = self._kernels, {}
         try:
-            call()
+            with self._shared.without_launches():
+                call()
             return [(key[2], kernel) for key, kernel in self._kernels.items()]
         finally:
-            self._kernels, self._shared.launching = {**self._kernels, **before}, True
+            self._kernels = {**self._kernels, **before}
 
     def options(self, shape: Shape, dimension: int, rules: Sequence[Rule]) -> tuple[str, ...]:
         """The compiler's options for a module: type, dimension, tile and the rules of the faces."""
@@ -302,12 +321,13 @@ class Launcher(Backend):
         operator: Operator | None,
         grid: tuple[int, int, int],
         arguments: tuple[Any, ...],
-        result: Result,
+        result: Result | None,
         defines: tuple[str, ...] = (),
     ) -> None:
-        """Launch a kernel with a reduction, which needs room for a counter and the part of each block."""
-        partial = self._shared.partial_of(grid[0] * grid[1] * grid[2])
-        self._launch(source, name, shape, operator, grid, (*arguments, partial, result.argument), defines)
+        """Launch a kernel; where there is a result, one that reduces, with room for the parts of its blocks."""
+        if result is not None:
+            arguments = (*arguments, self._shared.partial_of(grid[0] * grid[1] * grid[2]), result.argument)
+        self._launch(source, name, shape, operator, grid, arguments, defines)
 
     def _march(
         self,
@@ -322,30 +342,7 @@ class Launcher(Backend):
         """Launch a kernel that marches through the grid of an operator, with the shape of a kind, or of a sweep."""
         shape = self.shapes.of(kind or ("sweep" if result is None else "sweep_norm"), operator)
         grid = self._march_grid(operator, shape)
-        defines = (*defines, *varying(operator))
-        if result is None:
-            self._launch(source, name, shape, operator, grid, arguments, defines)
-        else:
-            self._reduce(source, name, shape, operator, grid, arguments, result, defines)
-
-    def _stencil(
-        self,
-        source: str,
-        name: str,
-        shape: Shape,
-        operator: Operator,
-        grid: tuple[int, int, int],
-        arrays: tuple[Array, Array | None, Array],
-        scalars: tuple[Any, ...],
-        result: Result | None,
-    ) -> None:
-        """Launch a kernel on (u, f, out), the one with a norm if there is a place for its result."""
-        u, f, out = arrays
-        arguments = (u, or_null(f), out, *self._geometry(operator, u), *scalars)
-        if result is None:
-            self._launch(source, name, shape, operator, grid, arguments, given(f))
-        else:
-            self._reduce(source, f"{name}_norm", shape, operator, grid, arguments, result, given(f))
+        self._reduce(source, name, shape, operator, grid, arguments, result, (*defines, *varying(operator)))
 
     def stencil_arguments(self, operator: Operator, u: Array, out: Array) -> tuple[Any, ...]:
         """What a kernel from u to out that applies the operator takes: arrays, nodes, pitch, weights and c."""
@@ -381,8 +378,9 @@ class Launcher(Backend):
         )
         return grid, (np.int32(nx), np.int64(rows), self._pitch(array))
 
-    def _march_grid(self, operator: Operator, shape: Shape) -> tuple[int, int, int]:
-        columns = blocks_for(operator.shape[0], self._width * shape.block_x)
+    def _march_grid(self, operator: Operator, shape: Shape, width: int = 0) -> tuple[int, int, int]:
+        """The blocks of a march in which a thread has `width` nodes along x; 0: those of a pack."""
+        columns = blocks_for(operator.shape[0], (width or self._width) * shape.block_x)
         if operator.dimension == 2:
             return columns, blocks_for(operator.shape[1], shape.block_y * shape.march), 1
         return columns, *strips(operator, shape, shape.block_y, self.dtype.itemsize)
@@ -427,4 +425,5 @@ def strips(operator: Operator, shape: Shape, lines: int, itemsize: int) -> tuple
 
 
 def blocks_for(items: int, each: int) -> int:
+    """How many blocks there are for so many items, where one takes `each`."""
     return -(-items // each)

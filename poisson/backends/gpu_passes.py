@@ -133,17 +133,20 @@ def fastest_passes(
     def seconds(found: tuple[Pass, ...]) -> float:
         return sum(PASS_TIME + times[step][not single] * nodes / TIMED for step in found)
 
-    def rest(step: Pass) -> tuple[Pass, ...]:
-        left = residual and not step.residual
-        if step.sweeps == sweeps and not left:
-            return ()
-        return fastest_passes(False, False, sweeps - step.sweeps, left, varies, single, nodes)
+    # What is the fastest after another pass, by the sweeps that are left then.
+    rest: list[tuple[Pass, ...]] = []
 
-    choices = (
-        (step, *rest(step))
-        for step in times
-        if (step.zero, step.correct) == (zero, correct)
-        and step.sweeps <= sweeps
-        and (not step.residual or (residual and step.sweeps == sweeps))
-    )
-    return min(choices, key=seconds)
+    def fastest(zero: bool, correct: bool, left: int) -> tuple[Pass, ...]:
+        choices = (
+            (step,) if step.residual else (step, *rest[left - step.sweeps])
+            for step in times
+            if (step.zero, step.correct) == (zero, correct)
+            and step.sweeps <= left
+            and (not step.residual or (residual and step.sweeps == left))
+        )
+        return min(choices, key=seconds)
+
+    while len(rest) <= sweeps:
+        left = len(rest)
+        rest.append(fastest(False, False, left) if left or residual else ())
+    return fastest(zero, correct, sweeps)

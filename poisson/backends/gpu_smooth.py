@@ -82,7 +82,9 @@ class SmoothOperations(TransferOperations):
             return
         shape = replace(self.shapes.of("sweeps", operator), depth=len(weights))
         grid = self._lines_grid(operator, shape, len(weights))
-        self._stencil("blocked", "sweeps", shape, operator, grid, (u, f, out), self._scales(operator, weights), result)
+        name = "sweeps" if result is None else "sweeps_norm"
+        arguments = (u, or_null(f), out, *self._geometry(operator, u), *self._scales(operator, weights))
+        self._reduce("blocked", name, shape, operator, grid, arguments, result, given(f))
 
     def smooth(
         self,
@@ -162,10 +164,8 @@ class SmoothOperations(TransferOperations):
             *self._geometry(operator if step.stages else replace(operator, coefficients=None), f if u is None else u),
             *self._scales(operator, weights),
         )
-        if result is None:
-            self._launch("smooth", "smooth", shape, operator, grid, arguments, defines)
-        else:
-            self._reduce("smooth", "smooth_norm", shape, operator, grid, arguments, result, defines)
+        name = "smooth" if result is None else "smooth_norm"
+        self._reduce("smooth", name, shape, operator, grid, arguments, result, defines)
 
     def smooth_shape(self, operator: Operator, step: Pass, restricted: Sequence[bool] | None = None) -> Shape:
         """How a pass is cut up: in marches that are long, but leave no part of the device without work.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array
 from poisson.backends.gpu_launch import Launcher, blocks_for, sizes
-from poisson.backends.shapes import DENSE_SHAPE, VECTOR_SHAPE
+from poisson.backends.shapes import DENSE_SHAPE, GATHER_SHAPE, VECTOR_SHAPE, Shape
+from poisson.boundary import Rule
 from poisson.discretisation import Operator
 from poisson.transfer import Interpolation, Transfer
 
@@ -28,7 +30,9 @@ class TransferOperations(Launcher):
             (transfer.coarse, coarse),
             lambda: tuple((axis.restrict_index, axis.restrict_weight) for axis in transfer.axes),
         )
-        self._over_nodes("transfer", "restrict", transfer.coarse, arguments)
+        shape = self.shapes.of("restrict", transfer.coarse)
+        grid = self._march_grid(transfer.coarse, shape, width=1)
+        self._launch("transfer", "restrict", shape, transfer.coarse, grid, arguments)
 
     def prolong_add(self, transfer: Transfer, coarse: Array, fine: Array) -> None:
         arguments = self._gathering(
@@ -37,16 +41,22 @@ class TransferOperations(Launcher):
             (transfer.fine, fine),
             lambda: tuple((axis.prolong_index, axis.prolong_weight) for axis in transfer.axes),
         )
-        self._over_nodes("transfer", "prolong_add", transfer.fine, arguments)
+        shape = self.shapes.of("prolong_add", transfer.fine)
+        arguments = (*arguments, sizes(transfer.coarse)[0])
+        self._launch("transfer", "prolong_add", shape, transfer.fine, self._march_grid(transfer.fine, shape), arguments)
 
     def interpolate(self, interpolation: Interpolation, source: Array, out: Array) -> None:
-        target = interpolation.target
-        arguments = self._gathering(
-            "interpolate", (interpolation.source, source), (target, out), lambda: interpolation.axes
-        )
+        coarse, target = interpolation.source, interpolation.target
+        arguments = self._gathering("interpolate", (coarse, source), (target, out), lambda: interpolation.axes)
+        defines: tuple[str, ...] = (f"-DEVERYWHERE={interpolation.everywhere:d}",)
+        if any(few > many for few, many in zip(coarse.shape, target.shape, strict=True)):
+            self._over_nodes("grids", "interpolate_gather", target, arguments, defines, GATHER_SHAPE)
+            return
+        defines += tuple(f"-DHALVE_{name}={_halves(interpolation, axis):d}" for axis, name in enumerate("XY"))
         shape = self.shapes.of("interpolate", target)
-        defines = (f"-DEVERYWHERE={interpolation.everywhere:d}",)
-        self._launch("grids", "interpolate", shape, target, self._march_grid(target, shape), arguments, defines)
+        lines = shape.rows if target.dimension == 3 else 1
+        grid = self._march_grid(target, replace(shape, block_y=shape.block_y * lines))
+        self._launch("grids", "interpolate", shape, target, grid, (*arguments, sizes(coarse)[0]), defines)
 
     def edges(self, operator: Operator, axis: int, a: Array, harmonic: bool, out: Array) -> None:
         grid, (_, rows, pitch) = self._row_grid(a)
@@ -84,10 +94,22 @@ class TransferOperations(Launcher):
         return (values, out, *layout, *self._tables[key])
 
     def _over_nodes(
-        self, source: str, name: str, operator: Operator, arguments: tuple[Any, ...], defines: tuple[str, ...] = ()
+        self,
+        source: str,
+        name: str,
+        operator: Operator,
+        arguments: tuple[Any, ...],
+        defines: tuple[str, ...] = (),
+        shape: Shape = VECTOR_SHAPE,
     ) -> None:
         """Launch a kernel with one thread for each node."""
-        shape = VECTOR_SHAPE
         nx, ny, nz = (int(n) for n in sizes(operator))
         grid = (blocks_for(nx, shape.block_x), blocks_for(ny, shape.block_y), nz)
         self._launch(source, name, shape, operator, grid, arguments, defines)
+
+
+def _halves(interpolation: Interpolation, axis: int) -> bool:
+    """Whether the source has half the intervals along an axis."""
+    wraps = interpolation.target.axis_rules(axis)[0] is Rule.WRAP
+    few, many = interpolation.source.shape[axis], interpolation.target.shape[axis]
+    return many == (2 * few if wraps else 2 * few - 1)

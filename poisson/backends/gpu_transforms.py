@@ -91,7 +91,7 @@ def block_of(line: Line, itemsize: int, shared_bytes: int) -> Block | None:
 
 
 def _lanes(length: int, values: int) -> int:
-    """Threads for a pair of lines, with so many values each."""
+    """Threads for a pair of lines, with so many values each: whole warps, or a power of two from 2 on, one a column."""
     wanted = blocks_for(length, values)
     return blocks_for(wanted, LANES) * LANES if wanted > LANES else max(2, 1 << (wanted - 1).bit_length())
 
@@ -181,11 +181,8 @@ class TransformOperations(Launcher):
 
     def prepare(self, call: Callable[[], None]) -> None:
         """Make the kernels ready that `call` would launch."""
-        before, self._shared.launching = self._shared.launching, False
-        try:
+        with self._shared.without_launches():
             call()
-        finally:
-            self._shared.launching = before
 
     def block(self, line: Line) -> Block | None:
         """`block_of` on this device."""

@@ -36,7 +36,7 @@ class Call:
     Parameters
     ----------
     name : str
-        One of `OPERATIONS`.
+        One of `OPERATIONS` or `COMPOSITES`, or ``fast_solve``.
     subject : Operator, Transfer, Interpolation, Differences or None
         Its first argument, if it is no array.
     nodes : int
@@ -114,6 +114,15 @@ class Ledger:
             total.update({call: count * block.replays for call, count in block.calls.items()})
         return total
 
+    def note(self, call: Call, invocation: Invocation) -> None:
+        """Write a call down, and make it or, while a function is recorded, keep it."""
+        self.samples.setdefault(call, invocation)
+        if self._recorded is not None:
+            self._recorded.append((call, invocation))
+        else:
+            self._direct[call] += 1
+            invocation()
+
 
 @dataclass
 class _Block:
@@ -140,8 +149,9 @@ class _Counted:
         self._backend = backend
         self._ledger = ledger
         self._companions: dict[np.dtype[Any], Backend] = {}
+        # Not through `self`, which would then live until the garbage collector came by, with the arrays of all samples.
         for name in ARGUMENTS:
-            setattr(self, name, partial(self._operation, name, getattr(backend, name)))
+            setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, name, getattr(backend, name)))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
@@ -178,36 +188,31 @@ class _Counted:
         return self._companions[other]
 
     def fast_solver(self, operator: Operator) -> FastSolver:
-        return _CountedSolver(self, operator, self._backend.fast_solver(operator))
+        call = Call("fast_solve", operator, math.prod(operator.shape), self._backend.dtype.itemsize)
+        return _CountedSolver(self._ledger, call, self._backend.fast_solver(operator))
 
-    def _operation(self, name: str, operation: Callable[..., None], *arguments: Any, **named: Any) -> None:
-        self._note(self._call(name, arguments, named), partial(operation, *arguments, **named))
 
-    def _note(self, call: Call, invocation: Invocation) -> None:
-        self._ledger.samples.setdefault(call, invocation)
-        if self._ledger._recorded is not None:
-            self._ledger._recorded.append((call, invocation))
-        else:
-            self._ledger._direct[call] += 1
-            invocation()
-
-    def _call(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Call:
-        values = dict(zip(ARGUMENTS[name], arguments, strict=False)) | named
-        subject = next((values[kind] for kind in SUBJECTS if kind in values), None)
-        correction, restriction = (values.get(key) for key in ("correction", "restriction"))
-        return Call(
-            name,
-            subject,
-            math.prod(_shape(subject, values)),
-            self._backend.dtype.itemsize,
-            source="f" not in ARGUMENTS[name] or values["f"] is not None,
-            norm=name in MAY_LEAVE_A_NORM and values.get("result") is not None,
-            count=len(values["weights"]) if "weights" in values else 1,
-            axis=values.get("axis"),
-            start=values.get("u", True) is not None and values.get("beta", 1.0) != 0.0,
-            correction=correction[0] if correction else None,
-            restriction=restriction[0] if restriction else None,
-        )
+def _operate(
+    ledger: Ledger, itemsize: int, name: str, operation: Callable[..., None], *arguments: Any, **named: Any
+) -> None:
+    """Make a call of an operation through a ledger."""
+    values = dict(zip(ARGUMENTS[name], arguments, strict=False)) | named
+    subject = next((values[kind] for kind in SUBJECTS if kind in values), None)
+    correction, restriction = (values.get(key) for key in ("correction", "restriction"))
+    call = Call(
+        name,
+        subject,
+        math.prod(_shape(subject, values)),
+        itemsize,
+        source="f" not in ARGUMENTS[name] or values["f"] is not None,
+        norm=name in MAY_LEAVE_A_NORM and values.get("result") is not None,
+        count=len(values["weights"]) if "weights" in values else 1,
+        axis=values.get("axis"),
+        start=values.get("u", True) is not None and values.get("beta", 1.0) != 0.0,
+        correction=correction[0] if correction else None,
+        restriction=restriction[0] if restriction else None,
+    )
+    ledger.note(call, partial(operation, *arguments, **named))
 
 
 def _shape(subject: Subject | None, values: dict[str, Any]) -> tuple[int, ...]:
@@ -222,11 +227,10 @@ def _shape(subject: Subject | None, values: dict[str, Any]) -> tuple[int, ...]:
 class _CountedSolver:
     """Counts the solves of a fast solver, as calls named ``fast_solve``."""
 
-    def __init__(self, counted: _Counted, operator: Operator, solver: FastSolver) -> None:
-        self._counted = counted
+    def __init__(self, ledger: Ledger, call: Call, solver: FastSolver) -> None:
+        self._ledger = ledger
+        self._call = call
         self._solver = solver
-        itemsize = counted._backend.dtype.itemsize
-        self._call = Call("fast_solve", operator, math.prod(operator.shape), itemsize)
 
     def solve(self, f: Array, u: Array) -> None:
-        self._counted._note(self._call, partial(self._solver.solve, f, u))
+        self._ledger.note(self._call, partial(self._solver.solve, f, u))

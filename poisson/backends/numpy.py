@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, FastSolver, Pace, Reduction, Slab
-from poisson.backends.host import host_memory
+from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.transforms import by_scipy
 from poisson.boundary import Rule
 from poisson.differences import Differences
@@ -45,6 +45,7 @@ class NumpyBackend(Backend):
 
     def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: Array | None = None) -> NDArray[Any]:
         array: NDArray[Any] = self.empty(array_shape) if out is None else out
+        keep_freed_blocks()
         for start, stop in slabs(array_shape):
             array[start:stop] = slab(np, start, stop)
         return array

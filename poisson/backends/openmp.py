@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_double, c_int32, c_int64, c_void_p
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, FastSolver, Pace, Reduction, Slab
-from poisson.backends.host import host_memory
+from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.openmp_library import (
     COMPOSITE_FUNCTIONS,
     OPERATION_FUNCTIONS,
@@ -30,6 +32,12 @@ from poisson.transfer import Interpolation, Transfer
 
 ROUNDS = 512
 """Multiply-adds of a chain in the yardstick of arithmetic."""
+
+HIGHEST_OF_THREAD = 2.1e10
+"""Bytes a second of a thread on the host, for `Pace.highest`: arithmetic is the limit where a cache has the arrays."""
+
+PROBE_OF_THREAD = 1 << 17
+"""Values of a thread for `Pace.probe`: beyond its own caches, and quickly made."""
 
 SMOOTHINGS = 512
 """Kinds of smoothing whose arguments are kept."""
@@ -63,7 +71,7 @@ class DeviceArray:
     def __init__(self, library: ctypes.CDLL, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape = shape
         self.dtype = dtype
-        self.rows = int(np.prod(shape[:-1], dtype=np.int64))
+        self.rows = math.prod(shape[:-1])
         self.pitch = _pitch(shape[-1])
         self.pointer = _allocate(self, library, self.rows, self.pitch * dtype.itemsize)
 
@@ -90,12 +98,13 @@ class OpenmpBackend(Backend):
     dtype : numpy dtype
         float32 or float64.
     threads : int
-        Threads on the host; 0 takes all cores.
+        Threads on the host, at most 4096; 0 takes all cores.
     """
 
     name = "openmp"
     yardstick = "triad"
-    pace = Pace(cycle=6.5, transforms=12.0, call=3e-6)
+    structured = True
+    pace = Pace(cycle=9.0, transforms=9.0, call=4e-6)
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> None:
         super().__init__(dtype)
@@ -103,6 +112,9 @@ class OpenmpBackend(Backend):
         self.threads = int(self._library.poisson_set_threads(threads))
         build = self._library.poisson_build().decode()
         self._offloads = build.startswith("offload")
+        if not self._offloads:
+            highest, probe = HIGHEST_OF_THREAD * self.threads, PROBE_OF_THREAD * self.threads
+            self.pace = replace(self.pace, highest=highest, probe=probe)
         self.device = f"OpenMP {build}" if self._offloads else f"CPU, {self.threads} threads, OpenMP {build}"
         suffix = SUFFIXES[self.dtype]
         names = (*OPERATION_FUNCTIONS, *COMPOSITE_FUNCTIONS)
@@ -126,6 +138,7 @@ class OpenmpBackend(Backend):
 
     def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: DeviceArray | None = None) -> DeviceArray:
         array = DeviceArray(self._library, array_shape, self.dtype) if out is None else out
+        keep_freed_blocks()
         for start, stop in slabs(array_shape):
             self._upload(array, slab(np, start, stop), start)
         return array
@@ -299,6 +312,9 @@ class OpenmpBackend(Backend):
         result: Reduction | None = None,
     ) -> None:
         transfers = [partner[0] if partner else None for partner in (correction, restriction)]
+        if any(transfer and transfer.collapses for transfer in transfers):
+            super().smooth(operator, u, f, out, work, weights, correction, restriction, result)
+            return
         # On a small grid it would take longer to put the arguments together than to compute.
         key = (id(operator), *map(id, transfers), *weights)
         known = self._smoothings.get(key)

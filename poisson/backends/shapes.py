@@ -57,7 +57,7 @@ VARYING = MappingProxyType(
 )
 """The kinds that take the place of others where coefficients vary, and a thread reads more beside u."""
 
-UNTUNED = ("direction", "interpolate", *sorted(set(VARYING.values())))
+UNTUNED = ("direction", "interpolate", "prolong_add", "restrict", *sorted(set(VARYING.values())))
 """The kinds that have built-in shapes alone."""
 
 Shapes = Mapping[tuple[str, int], Shape]
@@ -81,7 +81,11 @@ _HOPPER: Shapes = MappingProxyType(
         ("varying_norm", 2): Shape(256, 1, 64, unroll=2, resident=3),
         ("varying_norm", 3): Shape(32, 8, 64, resident=2),
         ("interpolate", 2): Shape(64, 2, 32),
-        ("interpolate", 3): Shape(32, 4, 32, resident=4, strip=_STRIP),
+        ("interpolate", 3): Shape(32, 4, 32, resident=3, rows=2, strip=_STRIP),
+        ("prolong_add", 2): Shape(64, 2, 16),
+        ("prolong_add", 3): Shape(32, 8, 16, resident=4, strip=_STRIP),
+        ("restrict", 2): Shape(64, 2, 16),
+        ("restrict", 3): Shape(32, 4, 16, resident=6, strip=_STRIP),
         ("direction", 2): Shape(256, 1, 32, resident=3),
         ("direction", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
         ("varying_direction", 2): Shape(256, 1, 32, resident=3),
@@ -147,6 +151,8 @@ LANES = 32
 """Threads of a block come in multiples of this: a warp, or half a wavefront."""
 
 VECTOR_SHAPE = Shape(32, 8, 8)
+GATHER_SHAPE = Shape(32, 8, 1, resident=5)
+"""Of interpolation from a finer grid: many threads wait for what they gather."""
 DENSE_SHAPE = Shape(LANES, 4, 1, 8)
 """Of a product with a dense matrix: a group of lanes for each of its rows."""
 REDUCTION_SHAPE = Shape(32, 8, 64, 4)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from poisson.boundary import FACE_NAMES, Face, Kind
 from poisson.case import toml
 from poisson.case.combinations import clashes
@@ -104,13 +106,19 @@ def check_settings(
         With one line for each mistake.
     """
     mistakes = Mistakes()
-    form = validate({"solver": dict(solver), "run": dict(run)}, mistakes)
+    tables = {"solver": _plain(solver), "run": _plain(run)}
+    form = validate(tables, mistakes)
     settings = SolverSettings(**form.solver.model_dump())
     machine = RunSettings(form.run.backend, form.run.precision, form.run.threads)
     _report(mistakes, settings, machine, problem)
     if mistakes:
         raise CaseError(mistakes.lines(()))
     return settings, machine
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with numbers of Python in the place of NumPy's."""
+    return {name: item.item() if isinstance(item, np.generic) else item for name, item in settings.items()}
 
 
 def _report(mistakes: Mistakes, solver: SolverSettings, run: RunSettings, problem: Problem | None) -> None:

@@ -66,6 +66,9 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
                 yield _clash(name, getattr(solver, name), reason)
     if solver.pre + solver.post == 0:
         yield _clash("post", 0, "at least 1 where solver.pre is 0: a cycle needs a smoothing sweep")
+    if solver.stop == "discretisation" and not solver.full:
+        reason = 'true with solver.stop "discretisation", which compares the levels of full multigrid'
+        yield _clash("full", False, reason)
     if run.precision == "mixed":
         if method not in MIXED_METHODS:
             reason = f'"float64" or "float32" with method "{method}"; "mixed" goes with {", ".join(MIXED_METHODS)}'

@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_ERROR
     except MemoryError as error:
         detail = f" ({error})" if str(error) else ""
-        complain(f'error: not enough memory{detail}; make domain.shape smaller or set run.precision = "float32"')
+        complain(f"error: not enough memory{detail}; take fewer nodes, or float32 instead of float64")
         return EXIT_ERROR
     except KeyboardInterrupt:
         complain("interrupted")

@@ -14,6 +14,9 @@ from poisson.errors import OutputError
 if TYPE_CHECKING:
     from poisson.perf.report import Report
 
+BACKENDS = ("auto", "gpu", "openmp", "numpy")
+PRECISIONS = ("float64", "float32")
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -153,8 +156,8 @@ def bench_laplacian(
         if sizes is None
         else [box("sizes", text, 3) for text in sizes.split(",")]
     )
-    one_of("backend", backend, ("auto", "gpu", "openmp", "numpy"))
-    one_of("precision", precision, ("float64", "float32"))
+    one_of("backend", backend, BACKENDS)
+    one_of("precision", precision, PRECISIONS)
     wanted = tuple(name.strip() for name in variant.split(",")) if variant is not None else ()
 
     def work() -> Report:
@@ -204,8 +207,8 @@ def bench_derivative(
     Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
     nodes = shape("n", n, 3) if "x" in n else (whole_number("n", n, 3),) * 3
     accuracy = int(one_of("order", order, ("2", "4", "6", "8")))
-    one_of("backend", backend, ("auto", "gpu", "openmp", "numpy"))
-    one_of("precision", precision, ("float64", "float32"))
+    one_of("backend", backend, BACKENDS)
+    one_of("precision", precision, PRECISIONS)
 
     def work() -> Report:
         import numpy as np
@@ -266,7 +269,7 @@ def bench_jacobi(
 
     one_of("problem", problem, tuple(PROBLEMS))
     if precision:
-        one_of("precision", precision, ("float64", "float32"))
+        one_of("precision", precision, PRECISIONS)
     options: dict[str, Any] = {
         "n": whole_number("n", n) if n else None,
         "iterations": whole_number("iterations", iterations),
@@ -309,8 +312,8 @@ def bench_operations(
 
     Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
     shapes = [shape("sizes", text.strip(), 9) for text in sizes.split(",")]
-    one_of("backend", backend, ("auto", "gpu", "openmp", "numpy"))
-    one_of("precision", precision, ("float64", "float32"))
+    one_of("backend", backend, BACKENDS)
+    one_of("precision", precision, PRECISIONS)
     count = whole_number("threads", threads, 0)
 
     def work() -> Report:
@@ -370,7 +373,7 @@ def bench_solve(
     ratio = 1.0 if jump is None else _positive("jump", jump)
     sizes = [] if n is None else [shape("n", text.strip(), 33) for text in n.split(",")]
     methods = some_of("method", method, solve.METHODS) if method else ()
-    one_of("backend", backend, ("auto", "gpu", "openmp", "numpy"))
+    one_of("backend", backend, BACKENDS)
     options: dict[str, Any] = {
         "name": backend,
         "threads": whole_number("threads", threads, 0),
@@ -393,7 +396,7 @@ def tune(
 
     Usage: python -m poisson tune [CASE] [--shape SIZE] [--backend NAME] [--precision TYPE] [--json] [--csv FILE]
 
-      CASE              a case file: its grid, faces, backend and precision
+      CASE              a case file: its grid, faces, backend and precision (float64 for mixed)
       --shape SIZE      instead: nodes, NXxNY or NXxNYxNZ; without either, 4096x4096 and 512x512x512
       --backend NAME    auto, gpu, openmp or numpy; only gpu has something to tune
       --precision TYPE  float64 or float32
@@ -413,8 +416,10 @@ def tune(
     if case is not None and shape is not None:
         raise UsageError("--shape goes without a case file, which has its own")
     nodes = None if shape is None else _nodes(shape)
+    if backend is not None:
+        one_of("backend", backend, BACKENDS)
     if precision is not None:
-        one_of("precision", precision, ("float64", "float32"))
+        one_of("precision", precision, PRECISIONS)
 
     def work() -> Report:
         from poisson.perf import autotune
@@ -429,7 +434,7 @@ def tune(
         loaded = load(case, ())
         # The shapes of kernels depend on the grid and the faces, not on the coefficients.
         operator = Discretisation(loaded.problem).laplacian
-        return autotune.tune(backend or loaded.run.backend, precision or loaded.run.precision, [operator])
+        return autotune.tune(backend or loaded.run.backend, precision or loaded.run.dtype, [operator])
 
     return Measurement(work, json, csv, None)
 
@@ -460,7 +465,8 @@ def roofline(
 
     Exit codes: 0 done, 2 bad input, 130 interrupted."""
     nodes = None if shape is None else _nodes(shape)
-    one_of("precision", precision, ("float64", "float32"))
+    one_of("backend", backend, BACKENDS)
+    one_of("precision", precision, PRECISIONS)
 
     def work() -> Report:
         from poisson.perf.roofline import roofline as measure

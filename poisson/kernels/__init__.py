@@ -14,9 +14,10 @@ BENCH_SOURCES = ("variants", "peak")
 
 HEADERS = {
     **dict.fromkeys(("stencil", "krylov"), ("operator.h", "march.h")),
-    **dict.fromkeys(("vectors", "grids"), ("operator.h",)),
+    "vectors": ("operator.h",),
+    **dict.fromkeys(("transfer", "grids"), ("operator.h", "window.h")),
     **dict.fromkeys(("blocked", "smooth"), ("operator.h", "passes.h", "lines.h", "planes.h")),
-    "transform": ("complex.h",),
+    "transform": ("complex.h", "transform_lines.h"),
 }
 """What some sources need besides the prelude and the formulas."""
 

@@ -3,13 +3,18 @@
 // The weights of each axis come in tables (poisson/transfer.py) with four entries for each node that is written:
 // index[4 i + n] and weight[4 i + n]. Entries that are not needed have weight zero and a valid index.
 //
-// Options: EVERYWHERE (whether interpolate writes the fixed nodes too), ALONG (the axis of the links), HARMONIC (which
-// mean edges takes).
+// Options: EVERYWHERE (whether interpolate writes the fixed nodes too), HALVE_X, HALVE_Y (along which axes its source
+// has half the intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean edges
+// takes).
 
 #define ENTRIES 4
 
 #ifndef EVERYWHERE
 #define EVERYWHERE 0
+#endif
+#ifndef HALVE_X
+#define HALVE_X 0
+#define HALVE_Y 0
 #endif
 #ifndef ALONG
 #define ALONG 0
@@ -34,82 +39,44 @@ __device__ __forceinline__ Entries entries_of(const int* __restrict__ index, con
     return entries;
 }
 
-// out = the cubic interpolant of `source`. A thread marches along the slowest axis with the four planes of the source
-// that it needs, interpolated along the others, in registers: on a finer grid most steps need no new one, or one.
+// out = the cubic interpolant of `source`, which has no more nodes than `out` along any axis. A thread has WIDTH nodes
+// of ROWS lines and marches along the slowest axis, with the four planes of the source that it needs, interpolated
+// along the others, in registers: most steps need no new one, or one.
 KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ out, int source_ny, index_t source_pitch,
                            int nx, int ny, int nz, index_t pitch, const int* __restrict__ index_x,
                            const real* __restrict__ weight_x, const int* __restrict__ index_y,
                            const real* __restrict__ weight_y, const int* __restrict__ index_z,
-                           const real* __restrict__ weight_z) {
+                           const real* __restrict__ weight_z, int source_nx) {
     const int i = WIDTH * (blockIdx.x * BLOCK_X + threadIdx.x);
 #if DIMENSION == 2
-    const int j = 0, slowest = ny, first = (blockIdx.y * BLOCK_Y + threadIdx.y) * MARCH;
+    const int j = 0, lines = 1, slowest = ny, first = (blockIdx.y * BLOCK_Y + threadIdx.y) * MARCH;
     const index_t source_stride = source_pitch, stride = pitch;
     const int* __restrict__ const index_s = index_y;
     const real* __restrict__ const weight_s = weight_y;
     if (i >= nx || first >= slowest) return;
 #else
-    const int j = block_along_y(nz) * BLOCK_Y + threadIdx.y, slowest = nz, first = band_along_z(nz) * MARCH;
+    const int lines = ROWS, slowest = nz, first = band_along_z(nz) * MARCH;
+    const int j = (block_along_y(nz) * BLOCK_Y + threadIdx.y) * lines;
     const index_t source_stride = source_pitch * source_ny, stride = pitch * ny;
     const int* __restrict__ const index_s = index_z;
     const real* __restrict__ const weight_s = weight_z;
     if (i >= nx || j >= ny) return;
+    const Window<ENTRIES, lines, HALVE_Y> beside(index_y, weight_y, j, ny, source_ny, RULE_YL == WRAP);
 #endif
     const int last = first + MARCH < slowest ? first + MARCH : slowest;
-    // Where intervals halve, all that the nodes of a thread take from a row lies side by side, and is read once.
-    const auto column = [&](int n) { return i + n < nx ? i + n : nx - 1; };
-    const int nearest = index_x[ENTRIES * i];
-    bool close = true;
-    real weights[WIDTH][ENTRIES];
-#pragma unroll
-    for (int n = 0; n < WIDTH; ++n) {
-        const Entries entries = entries_of(index_x, weight_x, column(n));
-#pragma unroll
-        for (int m = 0; m < ENTRIES; ++m) {
-            weights[n][m] = entries.weight[m];
-            close = close && entries.index[m] == nearest + n / 2 + m;
-        }
-    }
-    const auto along_x = [&](const real* row) {
+    const Window<ENTRIES, WIDTH, HALVE_X> along(index_x, weight_x, i, nx, source_nx, RULE_XL == WRAP);
+    const auto line_of = [&](const real* row) {
         Pack sum = {};
-        if (close) {
-            real taken[ENTRIES + (WIDTH - 1) / 2];
 #pragma unroll
-            for (int m = 0; m < ENTRIES + (WIDTH - 1) / 2; ++m) taken[m] = row[nearest + m];
+        for (int l = 0; l < along.LENGTH; ++l) {
+            const real taken = row[along.place[l]];
 #pragma unroll
-            for (int n = 0; n < WIDTH; ++n) {
-#pragma unroll
-                for (int m = 0; m < ENTRIES; ++m) sum.node[n] += weights[n][m] * taken[n / 2 + m];
-            }
-            return sum;
-        }
-#pragma unroll
-        for (int n = 0; n < WIDTH; ++n) {
-            const int* const from = index_x + ENTRIES * column(n);
-#pragma unroll
-            for (int m = 0; m < ENTRIES; ++m) sum.node[n] += weights[n][m] * row[from[m]];
+            for (int n = 0; n < WIDTH; ++n) sum.node[n] += along.weight[n][l] * taken;
         }
         return sum;
-    };
-    const auto plane_of = [&](int s) {
-        const real* const plane = source + source_stride * s;
-#if DIMENSION == 2
-        return along_x(plane);
-#else
-        Pack sum = {};
-        // A line on one of the source takes from that alone. Not unrolled: the values of one row have many registers.
-#pragma unroll 1
-        for (int m = ENTRIES * j; m < ENTRIES * (j + 1); ++m) {
-            if (weight_y[m] == 0) continue;
-            const Pack row = along_x(plane + source_pitch * index_y[m]);
-#pragma unroll
-            for (int n = 0; n < WIDTH; ++n) sum.node[n] += weight_y[m] * row.node[n];
-        }
-        return sum;
-#endif
     };
 
-    Pack planes[ENTRIES] = {};
+    Pack planes[ENTRIES][lines] = {};
     int held[ENTRIES] = {-1, -1, -1, -1};
     for (int s = first; s < last; ++s) {
         const Entries needed = entries_of(index_s, weight_s, s);
@@ -121,36 +88,95 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
         }
 #pragma unroll 1
         for (int m = same ? ENTRIES : next ? ENTRIES - 1 : 0; m < ENTRIES; ++m) {
+            const real* const plane = source + source_stride * index_s[ENTRIES * s + m];
 #pragma unroll
-            for (int o = 0; o + 1 < ENTRIES; ++o) planes[o] = planes[o + 1];
-            planes[ENTRIES - 1] = plane_of(index_s[ENTRIES * s + m]);
+            for (int l = 0; l < lines; ++l) {
+#pragma unroll
+                for (int o = 0; o + 1 < ENTRIES; ++o) planes[o][l] = planes[o + 1][l];
+                planes[ENTRIES - 1][l] = Pack{};
+            }
+#if DIMENSION == 2
+            planes[ENTRIES - 1][0] = line_of(plane);
+#else
+#pragma unroll
+            for (int b = 0; b < beside.LENGTH; ++b) {
+                const Pack line = line_of(plane + (index_t)beside.place[b] * (int)source_pitch);
+#pragma unroll
+                for (int l = 0; l < lines; ++l) {
+#pragma unroll
+                    for (int n = 0; n < WIDTH; ++n)
+                        planes[ENTRIES - 1][l].node[n] += beside.weight[l][b] * line.node[n];
+                }
+            }
+#endif
         }
 #pragma unroll
         for (int m = 0; m < ENTRIES; ++m) held[m] = needed.index[m];
-        Pack value;
 #pragma unroll
-        for (int n = 0; n < WIDTH; ++n) {
-            value.node[n] = needed.weight[0] * planes[0].node[n];
-#pragma unroll
-            for (int m = 1; m < ENTRIES; ++m) value.node[n] += needed.weight[m] * planes[m].node[n];
-        }
-        bool fixed_line = false;
-#if DIMENSION == 2
-        fixed_line = is_fixed(s, ny, RULE_YL, RULE_YU);
-#else
-        fixed_line = is_fixed(j, ny, RULE_YL, RULE_YU) || is_fixed(s, nz, RULE_ZL, RULE_ZU);
-#endif
-        if (fixed_line && !EVERYWHERE) continue;
-        real* const to = out + i + pitch * j + stride * s;
-        if (EVERYWHERE || (!is_fixed(i, nx, RULE_XL, RULE_XU) && (RULE_XU != FIXED || i + WIDTH < nx))) {
-            store_streaming(to, value);
-        } else {
+        for (int l = 0; l < lines; ++l) {
+            Pack value;
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n) {
-                if (i + n < nx && !is_fixed(i + n, nx, RULE_XL, RULE_XU)) to[n] = value.node[n];
+                value.node[n] = needed.weight[0] * planes[0][l].node[n];
+#pragma unroll
+                for (int m = 1; m < ENTRIES; ++m) value.node[n] += needed.weight[m] * planes[m][l].node[n];
+            }
+#if DIMENSION == 2
+            const bool fixed_line = is_fixed(s, ny, RULE_YL, RULE_YU);
+#else
+            const bool fixed_line = is_fixed(j + l, ny, RULE_YL, RULE_YU) || is_fixed(s, nz, RULE_ZL, RULE_ZU);
+            if (j + l >= ny) continue;
+#endif
+            if (fixed_line && !EVERYWHERE) continue;
+            real* const to = out + i + pitch * (j + l) + stride * s;
+            if (EVERYWHERE || (!is_fixed(i, nx, RULE_XL, RULE_XU) && (RULE_XU != FIXED || i + WIDTH < nx))) {
+                store_streaming(to, value);
+            } else {
+#pragma unroll
+                for (int n = 0; n < WIDTH; ++n) {
+                    if (i + n < nx && !is_fixed(i + n, nx, RULE_XL, RULE_XU)) to[n] = value.node[n];
+                }
             }
         }
     }
+}
+
+// The same from any source: a thread gathers for one node. Nodes that lie on some of the source take from these alone.
+KERNEL poisson_interpolate_gather(const real* __restrict__ source, real* __restrict__ out, int source_ny,
+                                  index_t source_pitch, int nx, int ny, int nz, index_t pitch,
+                                  const int* __restrict__ index_x, const real* __restrict__ weight_x,
+                                  const int* __restrict__ index_y, const real* __restrict__ weight_y,
+                                  const int* __restrict__ index_z, const real* __restrict__ weight_z) {
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x;
+    const int j = blockIdx.y * BLOCK_Y + threadIdx.y;
+    const int k = blockIdx.z;
+    if (i >= nx || j >= ny) return;
+    bool fixed = is_fixed(i, nx, RULE_XL, RULE_XU) || is_fixed(j, ny, RULE_YL, RULE_YU);
+#if DIMENSION == 3
+    fixed = fixed || is_fixed(k, nz, RULE_ZL, RULE_ZU);
+#endif
+    if (fixed && !EVERYWHERE) return;
+    const Entries x = entries_of(index_x, weight_x, i);
+    real sum = 0;
+    // Not unrolled: with few registers many threads wait for their values at a time.
+#pragma unroll 1
+    for (int c = DIMENSION == 3 ? ENTRIES * k : 0; c < (DIMENSION == 3 ? ENTRIES * (k + 1) : 1); ++c) {
+        const real further = DIMENSION == 3 ? weight_z[c] : (real)1;
+        if (further == 0) continue;
+        const index_t plane = DIMENSION == 3 ? (index_t)source_ny * index_z[c] : 0;
+#pragma unroll 1
+        for (int b = ENTRIES * j; b < ENTRIES * (j + 1); ++b) {
+            if (weight_y[b] == 0) continue;
+            const real* const row = source + source_pitch * (plane + index_y[b]);
+            real line = 0;
+#pragma unroll
+            for (int a = 0; a < ENTRIES; ++a) {
+                if (x.weight[a] != 0) line += x.weight[a] * row[x.index[a]];
+            }
+            sum += further * weight_y[b] * line;
+        }
+    }
+    out[i + pitch * (j + (index_t)ny * k)] = sum;
 }
 
 // out = the mean of `a` at the ends of the links along an axis. The last link along it leads back to the first node

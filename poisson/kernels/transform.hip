@@ -12,135 +12,15 @@
 // products of RADICES, poisson_transform_gather and poisson_transform_scatter are the steps before and after a
 // transform by the vendor's library, on complex lines in memory.
 //
-// Options, beside those of the prelude: AXIS (0 is x), LENGTH, KIND (below), REVERSED (1: position p is node LENGTH -
-// p), FORWARD, BACKWARD (from nodes to modes and back; both: with the division by the eigenvalues between them), DIVIDE
-// (of scatter, 1: that division), RADICES (factors of LENGTH). A block has BLOCK_Y pairs of lines with BLOCK_X threads
-// each: a multiple of 32, or a power of two that divides 32; threads of a block fill whole groups of 32.
+// Options, beside those of the prelude: AXIS (0 is x), LENGTH, KIND (transform_lines.h numbers them), REVERSED (1:
+// position p is node LENGTH - p), FORWARD, BACKWARD (from nodes to modes and back; both: with the division by the
+// eigenvalues between them), DIVIDE (of scatter, 1: that division), RADICES (factors of LENGTH). A block has BLOCK_Y
+// pairs of lines with BLOCK_X threads each: a multiple of 32, or a power of two that divides 32; threads of a block fill
+// whole groups of 32.
 
 #ifndef DIVIDE
 #define DIVIDE 0
 #endif
-
-#define SINE 0
-#define COSINE 1
-#define QUARTER 2
-#define FOURIER 3
-
-// The positions of nodes that are not fixed, and of modes: [START, STOP).
-#define START (KIND == SINE ? 1 : 0)
-#define STOP (KIND == COSINE ? LENGTH + 1 : LENGTH)
-
-// The same number, but the compiler does not know that: places in memory that are computed from it are not kept in
-// registers from one part of a kernel to another.
-__device__ __forceinline__ int afresh(int number) {
-#if defined(POISSON_EMULATION)
-#elif defined(__HIP__) || defined(__HIPCC__)
-    asm volatile("" : "+v"(number));
-#else
-    asm volatile("" : "+r"(number));
-#endif
-    return number;
-}
-
-// Values of a line in shared memory: one place in every 128 bytes stays empty, against conflicts of strided accesses.
-#define GROUP (128 / (int)sizeof(Complex))
-__device__ __forceinline__ int spaced(int p) { return p + p / GROUP; }
-// From one line to the next: pairs of lines that neighbouring threads write at the same position lie side by side.
-#define SPREAD (BLOCK_Y < GROUP ? GROUP / BLOCK_Y : 1)
-#define LINE_VALUES ((LENGTH + LENGTH / GROUP + GROUP) / GROUP * GROUP + SPREAD)
-
-// A pair of lines; position LENGTH, where it has one, lies apart.
-template <bool SPACED>
-struct Line {
-    Complex* values;
-    Complex* last;
-
-    __device__ __forceinline__ Complex& operator[](int p) const { return values[SPACED ? spaced(p) : p]; }
-};
-
-// ---- where the lines are
-
-// The array: nodes along each axis, values from one row to the next, and of each axis the nodes [start, stop) that are
-// not fixed.
-struct Layout {
-    int nx, ny, nz;
-    index_t pitch;
-    int start_x, stop_x, start_y, stop_y, start_z, stop_z;
-
-    __device__ __forceinline__ index_t stride() const { return AXIS == 0 ? 1 : AXIS == 1 ? pitch : pitch * ny; }
-};
-
-// One line: its node 0, whether it holds unknowns, and its place on the axes other than AXIS.
-struct Place {
-    index_t origin;
-    bool live;
-    int i, j, k;
-};
-
-// The line `number` among those of a group of blocks: groups of 2 BLOCK_Y rows, or of as many neighbouring columns.
-__device__ __forceinline__ Place place_of(const Layout& a, index_t group, int number) {
-    Place line = {0, false, 0, 0, 0};
-    if (AXIS == 0) {
-        const index_t row = 2 * BLOCK_Y * group + number;
-        line.j = row % a.ny;
-        const index_t k = row / a.ny;
-        line.live = k < a.nz;
-        line.k = line.live ? (int)k : 0;
-    } else {
-        const int groups = (a.nx + 2 * BLOCK_Y - 1) / (2 * BLOCK_Y);
-        line.i = (int)(group % groups) * 2 * BLOCK_Y + number;
-        (AXIS == 1 ? line.k : line.j) = (int)(group / groups);
-        line.live = line.i < a.nx;
-    }
-    if (AXIS != 0) line.live = line.live && line.i >= a.start_x && line.i < a.stop_x;
-    if (AXIS != 1) line.live = line.live && line.j >= a.start_y && line.j < a.stop_y;
-    if (AXIS != 2) line.live = line.live && line.k >= a.start_z && line.k < a.stop_z;
-    line.origin = line.i + a.pitch * (line.j + (index_t)a.ny * line.k);
-    return line;
-}
-
-__device__ __forceinline__ int node_of(int position) { return REVERSED ? LENGTH - position : position; }
-
-// Calls visit(pair, part, p, place) for every position of the lines of a block: threads that run together visit
-// neighbours in memory. The part of a pair is 0 or 1.
-template <class Visit>
-__device__ __forceinline__ void for_each_value(const Layout& a, index_t group, Visit visit) {
-    if (AXIS == 0) {
-        for (int part = 0; part < 2; ++part) {
-            const Place line = place_of(a, group, 2 * threadIdx.y + part);
-            for (int p = START + afresh(threadIdx.x); p < STOP; p += BLOCK_X) visit(threadIdx.y, part, p, line);
-        }
-    } else {
-        const int thread = afresh(threadIdx.x + BLOCK_X * threadIdx.y);
-        const int column = thread % (2 * BLOCK_Y);
-        const Place line = place_of(a, group, column);
-        for (int p = START + thread / (2 * BLOCK_Y); p < STOP; p += BLOCK_X / 2) visit(column / 2, column % 2, p, line);
-    }
-}
-
-__device__ __forceinline__ real& part_of(Complex& value, int part) { return part ? value.im : value.re; }
-
-// From the array to lines; what holds no unknowns is zero. line_of(pair) is the line.
-template <class LineOf>
-__device__ __forceinline__ void load_lines(const Layout& a, index_t group, const real* from, LineOf line_of) {
-    const index_t stride = a.stride();
-    for_each_value(a, group, [&](int pair, int part, int p, const Place& place) {
-        const auto line = line_of(pair);
-        Complex& to = KIND == COSINE && p == LENGTH ? *line.last : line[p];
-        part_of(to, part) = place.live ? from[place.origin + stride * node_of(p)] : (real)0;
-    });
-}
-
-// From lines to the array.
-template <class LineOf>
-__device__ __forceinline__ void store_lines(const Layout& a, index_t group, real* to, LineOf line_of) {
-    const index_t stride = a.stride();
-    for_each_value(a, group, [&](int pair, int part, int p, const Place& place) {
-        const auto line = line_of(pair);
-        Complex& from = KIND == COSINE && p == LENGTH ? *line.last : line[p];
-        if (place.live) to[place.origin + stride * node_of(p)] = part_of(from, part);
-    });
-}
 
 // The eigenvalues by node of each axis, and what divides them: modes are multiplied by scale / eigenvalue, or by zero.
 struct Spectrum {

@@ -210,7 +210,7 @@ def _write_convergence(group: h5py.Group, solution: Record) -> None:
     norms = np.array([norm for _, norm in solution.history], dtype=np.float64)
     iteration = group.create_dataset("iteration", data=sweeps)
     iteration.make_scale("iteration")
-    iteration.attrs["long_name"] = "sweeps done to reach the iterate"
+    iteration.attrs["long_name"] = "iterations (sweeps, cycles) done to reach the iterate"
     residual = group.create_dataset("residual", data=norms)
     residual.dims[0].attach_scale(iteration)
     residual.attrs["long_name"] = f"{solution.norm} norm of the residual f - A u"
@@ -218,8 +218,8 @@ def _write_convergence(group: h5py.Group, solution: Record) -> None:
     group.attrs["norm"] = solution.norm
     group.attrs["target"] = solution.target
     group.attrs["residual"] = (
-        f"{solution.norm} norm over the unknowns of f - A u, with u the iterate after so many sweeps, in the precision "
-        "of the run; the final residual in the provenance is recomputed in float64"
+        f"{solution.norm} norm over the unknowns of f - A u, with u the iterate after so many iterations, in the "
+        "precision of the run; the final residual in the provenance is recomputed in float64"
     )
 
 
@@ -343,7 +343,7 @@ def _rate(sweeps: NDArray[np.int64], norms: NDArray[np.float64]) -> str:
         return "too few reads of the residual to tell"
     if slope >= 0.0:
         return "the residual does not fall"
-    return f"a factor of {math.exp(slope):.8g} each sweep, {math.log(10.0) / -slope:.4g} sweeps a decimal digit"
+    return f"a factor of {math.exp(slope):.8g} each iteration, {math.log(10.0) / -slope:.4g} iterations a decimal digit"
 
 
 def _span(dataset: h5py.Dataset) -> str:

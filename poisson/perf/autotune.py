@@ -27,13 +27,13 @@ from poisson.backends.gpu import GpuBackend
 from poisson.backends.shapes import KINDS, Shape
 from poisson.backends.tuned import FOLDER_VARIABLE, Device, Measured, Setting, read, write
 from poisson.discretisation import Operator
-from poisson.errors import OutputError, ResourceError
+from poisson.errors import OutputError
 from poisson.output.files import check_space, error_number, replacing
 from poisson.perf.candidates import coordinates, neighbours
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import copy_bandwidth, measure, stopwatch
 from poisson.perf.traffic import operation_bytes
-from poisson.perf.workload import box, laplacian_on, random
+from poisson.perf.workload import box, laplacian_on, random, require_room
 
 SHAPES = ((4096, 4096), (512, 512, 512))
 """Nodes of the grids that are tuned for by default."""
@@ -152,12 +152,8 @@ def tune_operator(backend: GpuBackend, operator: Operator) -> list[Search]:
     ResourceError
         If the arrays do not fit.
     """
-    needed = ARRAYS * math.prod(operator.shape) * backend.dtype.itemsize
-    if needed > backend.memory()[0]:
-        raise ResourceError(
-            f"tuning on {' x '.join(map(str, operator.shape))} nodes needs {needed / 2**30:.3g} GiB and "
-            f"{backend.memory()[0] / 2**30:.3g} GiB are free: give a smaller grid with --shape"
-        )
+    what = f"{ARRAYS} arrays of {' x '.join(map(str, operator.shape))} nodes"
+    require_room(backend, ARRAYS * math.prod(operator.shape), what, "a smaller grid with --shape")
     trials = Trials(backend, operator)
     return [trials.search(kind) for kind in KINDS]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from poisson.errors import PoissonError
+from poisson.errors import PackageMissing, PoissonError
 from poisson.output.files import replacing
 
 if TYPE_CHECKING:
@@ -92,8 +92,10 @@ class Report:
 
         Raises
         ------
+        PackageMissing
+            If there is no matplotlib.
         PoissonError
-            If matplotlib is missing, or there is nothing to draw.
+            If there is nothing to draw.
         OutputError
             If the file cannot be written.
         """
@@ -103,7 +105,7 @@ class Report:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
         except ImportError:
-            raise PoissonError("--plot needs matplotlib: pip install matplotlib, or leave out --plot") from None
+            raise PackageMissing("--plot needs matplotlib: pip install matplotlib, or leave out --plot") from None
         figure = Figure(figsize=(7.0, 4.5), layout="constrained")
         FigureCanvasAgg(figure)
         self.draw(figure)

@@ -15,11 +15,11 @@ import numpy as np
 from poisson import backends
 from poisson.backends.base import Backend
 from poisson.differences import ORDERS
-from poisson.errors import GridError, ResourceError
+from poisson.errors import GridError
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import copy_bandwidth, in_a_row, measure
 from poisson.perf.traffic import cost
-from poisson.perf.workload import box, bytes_needed, every_operation
+from poisson.perf.workload import box, every_operation, require_room, values_needed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,12 +83,9 @@ def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = 
     shape = shape or SHAPES.get(backend.name, SHAPE)
     if min(shape) <= ORDERS[-1]:
         raise GridError(f"--shape {'x'.join(map(str, shape))}: at least {ORDERS[-1] + 1} nodes an axis are needed")
-    grid, memory = box(shape), backend.memory()
-    if memory is not None and bytes_needed(backend, grid) > memory[0]:
-        raise ResourceError(
-            f"--shape {'x'.join(map(str, shape))} needs {bytes_needed(backend, grid) / 2**30:.3g} GiB and "
-            f"{memory[0] / 2**30:.3g} GiB are free: give fewer nodes, or --precision=float32"
-        )
+    grid = box(shape)
+    arrays = f"the arrays of --shape {'x'.join(map(str, shape))}"
+    require_room(backend, values_needed(grid), arrays, "fewer nodes, or --precision=float32")
     roof = Roof(copy_bandwidth(backend), peak_flops(backend))
     ledger = every_operation(backend, grid)
     rows = []

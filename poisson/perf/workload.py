@@ -13,6 +13,7 @@ from poisson.backends.ledger import Ledger, counted
 from poisson.boundary import Rule
 from poisson.differences import ORDERS, Differences
 from poisson.discretisation import Operator
+from poisson.errors import ResourceError
 from poisson.grid import Grid
 from poisson.transfer import Interpolation, Transfer
 
@@ -31,6 +32,28 @@ def box(shape: tuple[int, ...]) -> Grid:
 def laplacian_on(grid: Grid, rule: Rule = Rule.FIXED) -> Operator:
     """−∇² with the same rule on all faces."""
     return Operator(grid.shape, grid.spacing, 0.0, (rule,) * (2 * grid.dimension))
+
+
+def require_room(backend: Backend, values: float, what: str, fix: str) -> None:
+    """Refuse a measurement whose arrays do not fit.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where they would be.
+    values : float
+        How many values of its type they hold, together.
+    what, fix : str
+        What they are, and what to choose instead, for the message.
+
+    Raises
+    ------
+    ResourceError
+        If more than the free memory would be needed.
+    """
+    needed, memory = values * backend.dtype.itemsize, backend.memory()
+    if memory is not None and needed > memory[0]:
+        raise ResourceError(f"{what} take {needed / 1e9:.3g} GB, and {memory[0] / 1e9:.3g} GB are free: choose {fix}")
 
 
 def random(backend: Backend, array_shape: tuple[int, ...]) -> Array:
@@ -103,6 +126,6 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
     return ledger
 
 
-def bytes_needed(backend: Backend, grid: Grid) -> int:
-    """Bytes that the arrays of `every_operation` take."""
-    return (ARRAYS * math.prod(grid.shape) + (math.prod(COARSEST) + 2) * math.prod(COARSEST)) * backend.dtype.itemsize
+def values_needed(grid: Grid) -> int:
+    """Values that the arrays of `every_operation` hold."""
+    return ARRAYS * math.prod(grid.shape) + (math.prod(COARSEST) + 2) * math.prod(COARSEST)

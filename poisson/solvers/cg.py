@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
 from poisson.operator import Operator
-from poisson.solvers.iteration import Norms, Preconditioner, Watch, never
+from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, never
+from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
-
-GROWTH = 1e8
-"""Conjugate gradients reduce the energy norm of the error; the residual may grow meanwhile, with the condition of A."""
-
-MOST_INNER = 1000
-"""Iterations for one correction of mixed precision, at most."""
 
 
 class Diagonal:
@@ -24,6 +19,7 @@ class Diagonal:
     def __init__(self, backend: Backend, operator: Operator) -> None:
         self._backend = backend
         self._operator = operator
+        self.spare: list[Array] = []
 
     def apply(self, r: Array, z: Array) -> None:
         """z = D⁻¹ r (`Preconditioner.apply`)."""
@@ -46,17 +42,10 @@ class ConjugateGradients:
     preconditioner : Preconditioner, optional
         An approximate inverse of A.
 
-    Attributes
-    ----------
-    reduction : float
-        What `reduce` is good for at once: with more, what its recursion says of the residual in float32 is not true.
-
     References
     ----------
     Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 9.2.
     """
-
-    reduction = 1e-3
 
     def __init__(self, backend: Backend, operator: Operator, preconditioner: Preconditioner | None = None) -> None:
         self._backend = backend
@@ -65,7 +54,8 @@ class ConjugateGradients:
         shape = operator.array_shape
         self._r = backend.empty(shape)
         # The direction, the one before, A times it, and the preconditioned residual take turns in these.
-        self._spare = [backend.empty(shape) for _ in range(3 if preconditioner is None else 4)]
+        lent = preconditioner.spare if preconditioner else []
+        self._spare = [*lent, *(backend.empty(shape) for _ in range((4 if preconditioner else 3) - len(lent)))]
         self._norms, self._product = backend.reduction(), backend.reduction()
         self._weighted = Rule.MIRROR in operator.rules
 
@@ -80,7 +70,7 @@ class ConjugateGradients:
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`)."""
         backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms, GROWTH)
+        watch = Watch(backend, operator, stopping, observer, norms, KRYLOV_GROWTH)
         source = watch.source(f)
         every = max(1, stopping.check_every)
         residual = self._residual(u, f)
@@ -89,9 +79,9 @@ class ConjugateGradients:
         squares, restart, before = residual[0], True, 0.0
         p, q, *others = self._spare
         while status is None:
-            z, rho = self._precondition(others[0] if self._preconditioner else self._r, squares)
             # After `direction` the old direction is no longer needed, and after `advance` neither are z and q.
             out = others[-1]
+            z, rho = self._precondition(others[0] if self._preconditioner else self._r, (q, out), squares)
             backend.direction(operator, z, 0.0 if restart else rho / before, p, out, q, self._product)
             others[-1], p = p, out
             curvature = backend.read(self._product)[0]
@@ -112,32 +102,22 @@ class ConjugateGradients:
             status = watch.judge(done, reduced) or watch.limit(done, interrupted)
         return watch.result(status, done, u, self._r)
 
-    def reduce(self, r: Array, e: Array, norms: Norms, reduction: float) -> tuple[Array, int]:
-        """Iterations for A e = r from zero (`mixed.Inner.reduce`)."""
-        self._backend.fill(e, 0.0)
-        result = self.solve(e, r, stopping=Stopping(rtol=reduction, max_iterations=MOST_INNER))
-        return result.u, max(1, result.iterations)
-
     def _residual(self, u: Array, f: Array) -> Norms:
         """r = f − A u, without its mean where A is singular; and its norms."""
         backend, operator = self._backend, self._operator
         backend.residual(operator, u, f, self._r, self._norms)
         if operator.singular:
-            ones = self._spare[0]
-            backend.fill(ones, 1.0)
-            backend.dot(operator, self._r, ones, self._norms)
-            total = backend.read(self._norms)[0]
-            backend.dot(operator, ones, ones, self._norms)
-            backend.axpby(-total / backend.read(self._norms)[0], ones, 1.0, self._r)
+            remove_mean(backend, operator, self._r, self._spare[0], self._norms)
             backend.norm(operator, self._r, self._norms)
         return backend.read(self._norms)
 
-    def _precondition(self, z: Array, squares: float) -> tuple[Array, float]:
-        """The preconditioned residual, and its product with the residual."""
+    def _precondition(self, z: Array, free: Sequence[Array], squares: float) -> tuple[Array, float]:
+        """The preconditioned residual, and its product with the residual; `free` are two arrays to work in."""
         backend, operator = self._backend, self._operator
         if isinstance(self._preconditioner, Diagonal):
             backend.diagonal_solve(operator, self._r, z, 1.0, self._product)
         elif self._preconditioner is not None:
+            lend(free, self._preconditioner)
             self._preconditioner.apply(self._r, z)
             backend.dot(operator, self._r, z, self._product)
         elif self._weighted:
@@ -145,3 +125,8 @@ class ConjugateGradients:
         else:
             return self._r, squares
         return z, backend.read(self._product)[0]
+
+
+def lend(free: Sequence[Array], preconditioner: Preconditioner) -> None:
+    """Let the preconditioner work in arrays that are free now, as many as it needs, at most so many."""
+    preconditioner.spare[:] = free[: len(preconditioner.spare)]

@@ -41,8 +41,9 @@ class Chebyshev:
         self._backend = backend
         self._operator = operator
         self.bounds = jacobi_bounds(backend, operator)
-        rate = chebyshev_rate(*self.bounds)
-        self.degree = 1 << max(0, math.ceil(math.log2(E_FOLDS / rate)))
+        # Bounds that coincide, up to rounding, are those of a single eigenvalue: one sweep solves.
+        rate = min(chebyshev_rate(*self.bounds), E_FOLDS)
+        self.degree = 1 << math.ceil(math.log2(E_FOLDS / rate))
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
         self._depth = backend.depth(operator)
@@ -96,8 +97,11 @@ class Chebyshev:
                 pair.reverse()
 
     def _block(self, pair: tuple[Array, ...], weights: tuple[float, ...]) -> Callable[[], None]:
+        # What is recorded holds no reference to the solver, which would keep its arrays until garbage is collected.
+        backend, operator, f, depth = self._backend, self._operator, self._f, self._depth
+
         def block() -> None:
-            sweep_through(self._backend, self._operator, pair[0], self._f, pair[1], weights, self._depth)
+            sweep_through(backend, operator, pair[0], f, pair[1], weights, depth)
 
         return block
 

@@ -22,7 +22,7 @@ STRONG_ANISOTROPY = 2.0
 MIXED_NODES = 1 << 18
 """On fewer nodes float32 cycles inside float64 save no time."""
 MIXED_RTOL = 1e-13
-"""A smaller tolerance is beyond what a defect correction can be sure to reach."""
+"""A smaller tolerance times the range of a is beyond what mixed precision can be sure to reach."""
 LARGEST_FACTOR = 13
 """Transforms are fast where the intervals of every axis have no larger prime factor; else they take …"""
 AWKWARD = 4.0
@@ -31,9 +31,15 @@ CONTRACTION = 0.07
 """Of the residual by a cycle, for the expected time."""
 GAINED_BY_FULL = 3.0
 """Cycles that a start on the coarsest grid saves."""
+HARDER = 1.5
+"""What conjugate gradients take where a jumps, in cycles for constant a."""
+OF_MIXED = 0.8
+"""Of the time of a cycle, in mixed precision."""
 CALLS_OF_LEVEL = 6
-LEAST_VALUES, PROBE_VALUES = 1 << 10, 1 << 21
-"""Values of the arrays that the bandwidth for the expected time is measured with."""
+LEAST_VALUES = 1 << 10
+"""Values at the least of the arrays that the bandwidth for the expected time is measured with."""
+MOST_PROBES, PROBE_SECONDS = 20, 2e-3
+"""After so many calls, or so long, no further one is timed; the fastest counts, as others may be at work, too."""
 LEAST_SECONDS = 1e-7
 """No call takes less, whatever a coarse clock says."""
 SLOW = 1e10
@@ -110,7 +116,7 @@ def choose(backend: Backend, operator: Operator, settings: SolverSettings, preci
             reason = f"a varies by a factor of {jump:.3g}"
             if jump <= STRONG_JUMP:
                 reason += f" and the spacings by {anisotropy:.3g}"
-            return Choice(krylov, precision, reason, pace.cycles(settings, precision, harder=1.5))
+            return Choice(krylov, mixed, reason, pace.cycles(settings, mixed, harder=HARDER))
         what = f"a varies by a factor of {jump:.3g} only" if jump > 1.0 else "a is constant and c varies"
         return Choice(cycles, mixed, what, pace.cycles(settings, mixed))
     if settings.stop == "discretisation":
@@ -131,11 +137,12 @@ def choose(backend: Backend, operator: Operator, settings: SolverSettings, preci
 def _mixed(operator: Operator, settings: SolverSettings, precision: str) -> str:
     """The precision of cycles: mixed instead of float64 where that is faster and safe."""
     small = math.prod(operator.shape) < MIXED_NODES
-    if precision != "float64" or small or settings.rtol < MIXED_RTOL or settings.stop == "discretisation":
+    hardest = MIXED_RTOL * (_jump(operator) if operator.varies else 1.0)
+    if precision != "float64" or small or settings.rtol < hardest or settings.stop == "discretisation":
         return precision
     limits = np.finfo(np.float32)
     largest, least = operator.norm, min(weight for weight in operator.weights if weight > 0.0)
-    if operator.coefficients:
+    if operator.coefficients and operator.edges:
         least *= operator.coefficients.a_range[0]
     return "mixed" if largest < 1e-3 * limits.max and least > 1e3 * limits.tiny else "float64"
 
@@ -201,15 +208,18 @@ class _Pace:
             return 2.0 * self.cycle
         tolerance = min(max(settings.rtol, 1e-15), 0.5)
         count = math.log(tolerance) / math.log(CONTRACTION) * harder - (GAINED_BY_FULL if settings.full else 0.0)
-        return max(1.0, count) * self.cycle * (0.8 if precision == "mixed" else 1.0)
+        return max(1.0, count) * self.cycle * (OF_MIXED if precision == "mixed" else 1.0)
 
 
 def _bandwidth(backend: Backend, values: int) -> float:
-    """Bytes a second that the backend streams, on arrays of up to so many float64 values."""
+    """Bytes a second that the backend's methods stream, on arrays of up to so many float64 values."""
     try:
-        call, moved = backend.stream(max(LEAST_VALUES, min(values, PROBE_VALUES)))
+        call, moved = backend.stream(max(LEAST_VALUES, min(values, backend.pace.probe)))
         call()
-        return moved / max(min(backend.seconds(call) for _ in range(3)), LEAST_SECONDS)
+        times: list[float] = []
+        while len(times) < 3 or (len(times) < MOST_PROBES and sum(times) < PROBE_SECONDS):
+            times.append(backend.seconds(call))
+        return min(moved / max(min(times), LEAST_SECONDS), backend.pace.highest)
     except (PoissonError, MemoryError):
         return SLOW
 

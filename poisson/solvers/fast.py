@@ -122,7 +122,7 @@ class FastPreconditioner:
 
     def __init__(self, backend: Backend, operator: Operator) -> None:
         self._backend = backend
-        self._work = backend.empty(operator.array_shape)
+        self.spare = [backend.empty(operator.array_shape)]
         self._solver = backend.fast_solver(self._mean(operator))
 
     def _mean(self, operator: Operator) -> Operator:
@@ -130,18 +130,20 @@ class FastPreconditioner:
         if coefficients is None:
             return operator
         plain = replace(operator, coefficients=None)
-        backend, ones, a, c = self._backend, self._work, operator.a, operator.c
+        backend, ones, a, c = self._backend, self.spare[0], operator.a, operator.c
+        place = backend.reduction()
         backend.fill(ones, 1.0)
         if coefficients.a is not None:
             # Of the entries that belong to no link each repeats its neighbour, which hardly matters to a mean.
-            means = [weighted_mean(backend, plain, edges, ones) for edges in coefficients.a]
+            means = [weighted_mean(backend, plain, edges, ones, place) for edges in coefficients.a]
             a = sum(means) / len(means)
         if coefficients.c is not None:
-            c = weighted_mean(backend, plain, coefficients.c, ones)
+            c = weighted_mean(backend, plain, coefficients.c, ones, place)
         return replace(plain, a=a, c=c)
 
     def apply(self, r: Array, z: Array) -> None:
         """z = Ā⁻¹ r (`Preconditioner.apply`)."""
-        self._backend.axpby(1.0, r, 0.0, self._work)
+        [work] = self.spare
+        self._backend.axpby(1.0, r, 0.0, work)
         self._backend.fill(z, 0.0)
-        self._solver.solve(self._work, z)
+        self._solver.solve(work, z)

@@ -15,6 +15,9 @@ from poisson.solvers.stopping import GROWTH, ROUNDING_FACTOR, Monitor, Observer,
 Norms = tuple[float, float]
 """(Σ r², max |r|) as `Backend.read` gives them."""
 
+KRYLOV_GROWTH = 1e8
+"""Conjugate gradients reduce the energy norm of the error; the residual may grow meanwhile, with the condition of A."""
+
 
 def never() -> bool:
     """Nobody interrupts."""
@@ -58,6 +61,9 @@ class Solver(Protocol):
 
 class Preconditioner(Protocol):
     """An approximate inverse of A, self-adjoint in the inner product of the trapezoidal weights."""
+
+    spare: list[Array]
+    """Arrays of the grid that hold nothing between two calls of `apply`. Others may be put in their places."""
 
     def apply(self, r: Array, z: Array) -> None:
         """z ≈ A⁻¹ r, zero at fixed nodes; r keeps its values and is zero at fixed nodes."""
@@ -104,23 +110,28 @@ class Watch:
         self._backend.norm(self._operator, f, self._result)
         return self._backend.read(self._result)
 
-    def begin(self, source: Norms, first: Norms | None, iterate: Callable[[], Array]) -> Status | None:
+    def begin(
+        self, source: Norms, first: Norms | None, iterate: Callable[[], Array], guess: Norms | None = None
+    ) -> Status | None:
         """Set the target from the norms of the source and of the first residual; a status if nothing is to be done.
 
         Without a first residual, which only a source of zero needs, the history begins after the first iteration.
         `iterate` gives the array of the current iterate, whose size says how small rounding lets the residual be.
+        `guess` has the norms of the residual of the initial guess, where `first` is that of a later iterate, such as a
+        start that a method finds for itself: that may be exact but for rounding, and nothing is small beside rounding.
         """
-        stopping = self._stopping
-        reference, norm = (stopping.measure(self._operator, norms) for norms in (source, first or source))
+        stopping, backend, operator, place = self._stopping, self._backend, self._operator, self._result
+        reference, norm, before = (stopping.measure(operator, it) for it in (source, first or source, guess or source))
         relative_to = "f with its face terms" if reference > 0.0 else "the first residual"
 
+        # Not through `self`, which keeps this: the iterate would live until the garbage collector came by.
         def rounding_level() -> float:
-            self._backend.norm(self._operator, iterate(), self._result)
-            largest = self._backend.read(self._result)[1]
-            return ROUNDING_FACTOR * float(np.finfo(self._backend.dtype).eps) * self._operator.norm * largest
+            backend.norm(operator, iterate(), place)
+            largest = backend.read(place)[1]
+            return ROUNDING_FACTOR * float(np.finfo(backend.dtype).eps) * operator.norm * largest
 
-        target = stopping.target(reference or norm)
-        self._monitor = Monitor(target, max(norm, reference), rounding_level, growth=self._growth)
+        target = stopping.target(reference or before or norm)
+        self._monitor = Monitor(target, max(norm, reference, before), rounding_level, growth=self._growth)
         if self._observer:
             self._observer.start(target, relative_to, stopping.max_iterations)
         return None if first is None else self._monitor.judge(0, norm)

@@ -73,14 +73,15 @@ class Jacobi:
     def __init__(self, backend: Backend, operator: Operator, omega: float | None = None, loop: str = "blocked") -> None:
         if loop not in LOOPS:
             raise ValueError(f"loop = {loop!r}; it must be one of {tuple(LOOPS)}")
-        omega = damping(backend, operator) if omega is None else omega
-        if not 0.0 < omega <= 1.0:
+        if omega is None:
+            omega = damping(backend, operator)
+        elif not 0.0 < omega <= 1.0:
             raise ValueError(f"omega = {omega}; it must be in (0, 1]")
-        if not operator.varies and omega * operator.eigenvalues()[1] > (2.0 - 1e-9) * operator.diagonal:
+        elif operator.singular and omega == 1.0 and (better := damping(backend, operator)) < omega:
             log.warning(
-                "solver.omega = %g leaves the mode that alternates from node to node undamped on this grid without "
+                "solver.omega = 1 leaves the mode that alternates from node to node undamped on this grid without "
                 "Dirichlet faces; %.6g damps every mode",
-                *(omega, damping(backend, operator)),
+                better,
             )
         self.omega = omega
         self._backend = backend

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 from poisson.backends.base import Array, Backend, Reduction
@@ -102,9 +103,12 @@ class Sweeping:
             self.u, self.work = self.work, self.u
 
     def _block(self, count: int, u: Array, work: Array, norms: Array) -> Callable[[], None]:
+        # What is recorded holds no reference to the loop, which would keep its arrays until garbage is collected.
+        backend, operator, f, depth = self._backend, self._operator, self._f, self._depth
+        weights = (self._omega,) * count
+
         def block() -> None:
-            weights = (self._omega,) * count
-            sweep_through(self._backend, self._operator, u, self._f, work, weights, self._depth, norms)
+            sweep_through(backend, operator, u, f, work, weights, depth, norms)
 
         return block
 
@@ -127,7 +131,7 @@ class Staged:
         self._omega = omega
         self._norms = backend.reduction()
         self._recorded: dict[int, Callable[[], None]] = {}
-        self._apply = backend.capture(self._apply_operator)
+        self._apply = backend.capture(partial(_apply_operator, backend, operator, u, self._au))
         self._count = 0
 
     def begin(self, count: int) -> None:
@@ -149,19 +153,23 @@ class Staged:
         """Wait for the norms that the last sweep before the end of `finish` left."""
         return self._backend.read(self._norms)
 
-    def _apply_operator(self) -> None:
-        self._backend.laplacian(self._operator, self.u, self._au)
-        self._backend.boundary_conditions(self._operator, self.u, self._au)
-
     def _rest(self, count: int) -> Callable[[], None]:
+        backend, operator, f, omega, norms = self._backend, self._operator, self._f, self._omega, self._norms
+        u, au, r = self.u, self._au, self.work
+
         def rest() -> None:
             for sweep in range(count):
                 if sweep:
-                    self._apply_operator()
-                self._backend.update(self._operator, self._f, self._au, self.work, self.u, self._omega)
-            self._backend.norm(self._operator, self.work, self._norms)
+                    _apply_operator(backend, operator, u, au)
+                backend.update(operator, f, au, r, u, omega)
+            backend.norm(operator, r, norms)
 
         return rest
+
+
+def _apply_operator(backend: Backend, operator: Operator, u: Array, au: Array) -> None:
+    backend.laplacian(operator, u, au)
+    backend.boundary_conditions(operator, u, au)
 
 
 Loop = Sweeping | Staged

@@ -12,13 +12,14 @@ ARRAYS: Mapping[str, float] = MappingProxyType(
 )
 """Arrays of the grid's size that a method takes with u and the source, the coarse grids of multigrid apart."""
 
-OF_CYCLE = 2.0
-"""Arrays of the grid's size that a cycle takes as a preconditioner …"""
 COARSE_ARRAYS = 4.25
-"""… and those of every coarser grid: four, on grids with a little more than 2^−dimension of the nodes."""
+"""Arrays of every coarser grid: four, on grids with a little more than 2^−dimension of the nodes."""
 
 OF_CORRECTION = 3.0
 """Arrays in float64 of mixed precision: u, the source, and one that is needed after the solve."""
+
+OF_FLOAT32: Mapping[str, float] = MappingProxyType({"multigrid": 4.0, "cg": 5.0})
+"""Its arrays in float32, the coarse grids apart."""
 
 
 def arrays_of(settings: SolverSettings, precision: str, dimension: int, *, varies: bool = False) -> float:
@@ -29,7 +30,7 @@ def arrays_of(settings: SolverSettings, precision: str, dimension: int, *, varie
     settings : SolverSettings
         Of ``method = "auto"`` it is what the method that takes least would take.
     precision : str
-        Mixed precision has the cycles, with a source and a correction, in float32.
+        Mixed precision has the cycles, with a source and a correction, and the directions of ``cg`` in float32.
     dimension : int
         Of the grid: each coarser one has 2^−dimension of its nodes.
     varies : bool
@@ -45,8 +46,8 @@ def arrays_of(settings: SolverSettings, precision: str, dimension: int, *, varie
         return ARRAYS["staged"] + coefficients
     if not cycles:
         return ARRAYS[method] + coefficients
-    of_levels = (COARSE_ARRAYS + coefficients) * coarse + (OF_CYCLE if method == "cg" else 0.0)
+    of_levels = (COARSE_ARRAYS + coefficients) * coarse
     if precision != "mixed":
         return ARRAYS[method] + coefficients + of_levels
     start = 2.0**-dimension if method == "multigrid" and settings.full else 0.0
-    return OF_CORRECTION + start + coefficients + 0.5 * (ARRAYS[method] + coefficients + of_levels)
+    return OF_CORRECTION + start + coefficients + 0.5 * (OF_FLOAT32[method] + coefficients + of_levels)

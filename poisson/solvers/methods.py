@@ -7,20 +7,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from poisson.backends.base import Backend
+from poisson.case.settings import METHODS
 from poisson.operator import Operator
 from poisson.solvers.cg import ConjugateGradients, Diagonal
 from poisson.solvers.chebyshev import Chebyshev
 from poisson.solvers.fast import FastPreconditioner, FastTransform
 from poisson.solvers.iteration import Preconditioner, Solver
 from poisson.solvers.jacobi import Jacobi
-from poisson.solvers.mixed import DefectCorrection
+from poisson.solvers.mixed import DefectCorrection, MixedConjugateGradients
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.sor import Sor
 
-METHODS = ("multigrid", "cg", "fft", "jacobi", "chebyshev", "sor")
 PRECONDITIONERS = ("none", "jacobi", "multigrid", "fft")
-MIXED = ("multigrid", "cg")
-"""The methods that ``precision = "mixed"`` is for."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class MethodSettings:
     Parameters
     ----------
     method : str
-        One of `METHODS`.
+        One of `poisson.case.settings.METHODS`.
     multigrid : MultigridSettings
         The cycle of ``multigrid``, and of the preconditioner of that name.
     preconditioner : str
@@ -66,7 +64,8 @@ def solver_of(backend: Backend, operator: Operator, settings: MethodSettings, in
     settings : MethodSettings
         The method and its settings.
     inner : Operator, optional
-        A with coefficients on ``backend.companion(float32)``: with it the cycles run there (mixed precision).
+        A with coefficients on ``backend.companion(float32)``: with it the cycles, or the directions of ``cg`` and their
+        preconditioner, are made there (mixed precision).
 
     Raises
     ------
@@ -75,10 +74,12 @@ def solver_of(backend: Backend, operator: Operator, settings: MethodSettings, in
     """
     if inner is not None:
         companion = backend.companion(np.float32)
-        within = solver_of(companion, inner, settings)
-        if not isinstance(within, Multigrid | ConjugateGradients):
-            raise ValueError(f"method = {settings.method!r} has no mixed precision; these have: {MIXED}")
-        return DefectCorrection(backend, operator, companion, within)
+        if settings.method == "multigrid":
+            return DefectCorrection(backend, operator, companion, Multigrid(companion, inner, settings.multigrid))
+        preconditioner = preconditioner_of(companion, inner, settings) if settings.method == "cg" else None
+        if preconditioner is None:
+            raise ValueError(f"method = {settings.method!r} with these settings has no mixed precision")
+        return MixedConjugateGradients(backend, operator, companion, inner, preconditioner)
     match settings.method:
         case "multigrid":
             return Multigrid(backend, operator, settings.multigrid)

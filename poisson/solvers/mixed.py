@@ -1,17 +1,21 @@
-"""Defect correction: cycles in float32 inside a correction in float64, to the residual that float64 can reach."""
+"""Mixed precision: work in float32 inside corrections in float64, to the residual that float64 can reach."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import replace
+
+import numpy as np
 
 from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
 from poisson.operator import Operator
-from poisson.solvers.iteration import Norms, Watch, never
+from poisson.solvers.cg import lend
+from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, never
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
+from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 from poisson.transfer import Interpolation
 
@@ -20,32 +24,6 @@ ENOUGH = 0.8
 
 EXPONENTS = 40
 """A residual whose largest value has a binary exponent within these bounds needs no factor."""
-
-
-class Inner(Protocol):
-    """A solver in float32 that starts from zero."""
-
-    reduction: float
-    """The factor by which it reduces a residual at once, if rounding lets it: float32 has 7 digits."""
-
-    def reduce(self, r: Array, e: Array, norms: Norms, reduction: float) -> tuple[Array, int]:
-        """Solve A e = r until the residual is below `reduction` times r, or falls no longer.
-
-        Parameters
-        ----------
-        r : Array
-            The source, zero at fixed nodes.
-        e : Array
-            A place for the result.
-        norms : tuple of float
-            Those of r.
-        reduction : float
-            The factor to reach.
-
-        Returns
-        -------
-        The array with the result, and the iterations made, at least one.
-        """
 
 
 class DefectCorrection:
@@ -62,22 +40,22 @@ class DefectCorrection:
         A, with coefficients on `backend`.
     companion : Backend
         Its companion of float32.
-    inner : Inner
-        A solver for the same operator on `companion`.
+    inner : Multigrid
+        Cycles for the same operator on `companion`.
 
     References
     ----------
     N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, chapter 12.
     """
 
-    def __init__(self, backend: Backend, operator: Operator, companion: Backend, inner: Inner) -> None:
+    def __init__(self, backend: Backend, operator: Operator, companion: Backend, inner: Multigrid) -> None:
         self._backend = backend
         self._operator = operator
         self._inner = inner
         self._r, self._e = companion.empty(operator.array_shape), companion.empty(operator.array_shape)
         self._norms = backend.reduction()
         self._start: _Start | None = None
-        if isinstance(inner, Multigrid) and inner.settings.full and inner.cycle.grids:
+        if inner.settings.full and inner.cycle.grids:
             self._start = _Start(backend, operator, companion, inner)
 
     def solve(
@@ -89,7 +67,7 @@ class DefectCorrection:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`); the iterations are those of the inner solver.
+        """Solve A u = f (`Solver.solve`); the iterations are cycles.
 
         Raises
         ------
@@ -100,22 +78,24 @@ class DefectCorrection:
             raise ValueError("stop = 'discretisation' is not for mixed precision")
         backend, operator, norms = self._backend, self._operator, self._norms
         watch = Watch(backend, operator, stopping, observer, norms)
-        source = watch.source(f)
-        if isinstance(self._inner, Multigrid):
-            self._inner.begin()
+        source, guess = watch.source(f), None
+        self._inner.begin()
         if self._start:
+            if source == (0.0, 0.0):
+                guess = self._defect(u, f, 1.0)
             self._start.run(u, f, source[1], norms)
-        factor = self._factor(source[1])
+        factor = factor_for(source[1])
         now = self._defect(u, f, factor)
-        status = watch.begin(source, now, lambda: u)
+        status = watch.begin(source, now, lambda: u, guess)
         done = 0
         while status is None:
-            if self._factor(now[1] * factor) != 1.0:
-                factor = self._factor(now[1])
+            if factor_for(now[1] * factor) != 1.0:
+                factor = factor_for(now[1])
                 self._defect(u, f, factor)
             scaled = (now[0] * factor * factor, now[1] * factor)
             wanted = ENOUGH * watch.target / watch.norm(now)
-            e, made = self._inner.reduce(self._r, self._e, scaled, max(self._inner.reduction, wanted))
+            aim = max(self._inner.reduction, wanted)
+            e, made = self._inner.reduce(self._r, self._e, scaled, aim, watch.most - done)
             backend.correct(1.0 / factor, e, u)
             done += made
             now = self._defect(u, f, factor)
@@ -126,13 +106,134 @@ class DefectCorrection:
         self._backend.defect(self._operator, u, f, factor, self._r, self._norms)
         return self._backend.read(self._norms)
 
-    @staticmethod
-    def _factor(largest: float) -> float:
-        """The power of two that brings a largest value near 1, if it is far from it."""
-        if not 0.0 < largest < math.inf:
-            return 1.0
-        exponent = math.frexp(largest)[1]
-        return 1.0 if abs(exponent) <= EXPONENTS else math.ldexp(1.0, -exponent)
+
+class MixedConjugateGradients:
+    """Preconditioned conjugate gradients in float32 whose iterate and residual are in float64.
+
+    An iteration makes the preconditioned residual, the direction and the step along it in float32. The step is added to
+    u in float64, and the residual computed from that u, in float64 with the operator of float64, is rounded to float32,
+    by a power of two in its range. So nothing that float32 loses stays in the residual: its rounding only disturbs the
+    direction a little, as a preconditioner would that is not quite the same from step to step, and the iterations are
+    as many as in float64.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where u and f are, in float64.
+    operator : Operator
+        A, with coefficients on `backend`.
+    companion : Backend
+        Its companion of float32.
+    inner : Operator
+        A, with coefficients on `companion`.
+    preconditioner : Preconditioner
+        An approximate inverse of it there.
+
+    References
+    ----------
+    G. H. Golub, Q. Ye, Inexact preconditioned conjugate gradient method with inner-outer iteration, SIAM Journal on
+    Scientific Computing 21, 1999.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        operator: Operator,
+        companion: Backend,
+        inner: Operator,
+        preconditioner: Preconditioner,
+    ) -> None:
+        self._backend, self._operator = backend, operator
+        self._companion, self._inner = companion, inner
+        self._preconditioner = preconditioner
+        shape, lent = operator.array_shape, preconditioner.spare
+        self._r = companion.empty(shape)
+        # The preconditioned residual, the direction, the one before, and A times it take turns in these.
+        self._spare = [*lent, *(companion.empty(shape) for _ in range(4 - len(lent)))]
+        self._norms, self._product = backend.reduction(), companion.reduction()
+
+    def solve(
+        self,
+        u: Array,
+        f: Array,
+        *,
+        stopping: Stopping,
+        observer: Observer | None = None,
+        interrupted: Callable[[], bool] = never,
+    ) -> SolveResult:
+        """Solve A u = f (`Solver.solve`)."""
+        backend, companion, inner = self._backend, self._companion, self._inner
+        watch = Watch(backend, self._operator, stopping, observer, self._norms, KRYLOV_GROWTH)
+        source = watch.source(f)
+        factor = factor_for(source[1])
+        now = self._defect(u, f, factor)
+        status = watch.begin(source, now, lambda: u)
+        done = 0
+        # In the units of u; the direction in float32 is `scale` times that of u.
+        before, scale = math.inf, 1.0
+        z, p, out, q = self._spare
+        while status is None:
+            if factor_for(now[1] * factor) != 1.0:
+                factor = factor_for(now[1])
+                self._defect(u, f, factor)
+            lend((q, out), self._preconditioner)
+            self._preconditioner.apply(self._r, z)
+            companion.dot(inner, self._r, z, self._product)
+            rho = companion.read(self._product)[0] / factor / factor
+            companion.direction(inner, z, rho / before * (factor / scale), p, out, q, self._product)
+            p, out, scale = out, p, factor
+            curvature = companion.read(self._product)[0] / scale / scale
+            if not curvature > 0.0:
+                # Nothing is left in the range of A but rounding, or something is not finite.
+                status = watch.judge(done, now) or Status.STAGNATED
+                break
+            backend.correct(rho / curvature / scale, p, u)
+            before = rho
+            done += 1
+            now = self._defect(u, f, factor)
+            status = watch.judge(done, now) or watch.limit(done, interrupted)
+        return watch.result(status, done, u, None)
+
+    def _defect(self, u: Array, f: Array, factor: float) -> Norms:
+        self._backend.defect(self._operator, u, f, factor, self._r, self._norms)
+        return self._backend.read(self._norms)
+
+
+def factor_for(largest: float) -> float:
+    """The power of two that brings a largest value near 1, if it is far from it."""
+    if not 0.0 < largest < math.inf:
+        return 1.0
+    exponent = math.frexp(largest)[1]
+    return 1.0 if abs(exponent) <= EXPONENTS else math.ldexp(1.0, -exponent)
+
+
+def in_float32(backend: Backend, operator: Operator) -> Operator:
+    """The operator with its coefficients, where they vary, rounded to arrays of the companion of float32.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the coefficients are.
+    operator : Operator
+        A.
+    """
+    coefficients, companion, nothing = operator.coefficients, backend.companion(np.float32), _nothing(operator)
+    if coefficients is None:
+        return operator
+
+    def rounded(array: Array) -> Array:
+        single = companion.empty(operator.array_shape)
+        backend.defect(nothing, array, array, 1.0, single)
+        return single
+
+    a = None if coefficients.a is None else tuple(rounded(edges) for edges in coefficients.a)
+    c = None if coefficients.c is None else rounded(coefficients.c)
+    return replace(operator, coefficients=replace(coefficients, a=a, c=c))
+
+
+def _nothing(operator: Operator) -> Operator:
+    """The operator that is zero on the same grid: its defect is the source itself, in another type."""
+    return Operator(operator.shape, (math.inf,) * operator.dimension, 0.0, (Rule.WRAP,) * len(operator.rules))
 
 
 class _Start:
@@ -149,16 +250,14 @@ class _Start:
         self._sampled = Interpolation(operator, coarse, everywhere=True)
         self._refined = Interpolation(coarse, operator)
         self._coarse = backend.empty(coarse.array_shape)
-        # Of this operator the defect is the source itself: a change of type.
-        endless = (math.inf,) * operator.dimension
-        self._nothing = Operator(coarse.shape, endless, 0.0, (Rule.WRAP,) * len(operator.rules))
+        self._nothing = _nothing(coarse)
 
     def run(self, u: Array, f: Array, largest: float, norms: Array) -> None:
         """Overwrite u, but for its fixed nodes; `largest` is that of f."""
         backend, coarse = self._backend, self._coarse
         backend.interpolate(self._sampled, u, coarse)
         backend.norm(self._nothing, coarse, norms)
-        factor = DefectCorrection._factor(max(largest, backend.read(norms)[1]))
+        factor = factor_for(max(largest, backend.read(norms)[1]))
         self._convert(factor, self._grid.spare[0])
         backend.restrict(self._transfer, f, coarse)
         self._convert(factor / self._scale, self._grid.f)

@@ -108,11 +108,14 @@ class Sor:
         return watch.result(status, done, u, self._work)
 
     def _advance(self, u: Array, f: Array | None, every: int) -> Callable[[int], None]:
+        # What is recorded holds no reference to the solver, which would keep its arrays until garbage is collected.
+        backend, operator, omega = self._backend, self._operator, self.omega
+
         def sweeps(count: int) -> Callable[[], None]:
             def block() -> None:
                 for _ in range(count):
                     for color in (0, 1):
-                        self._backend.color_sweep(self._operator, u, f, color, self.omega)
+                        backend.color_sweep(operator, u, f, color, omega)
 
             return block
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array, Backend, Reduction
 from poisson.boundary import Rule
 from poisson.operator import Operator
 
@@ -23,7 +22,12 @@ LANCZOS_STEPS = 500
 LANCZOS_CHECK = 10
 """… which ends when the lowest Ritz value has changed by less than this part of it …"""
 LANCZOS_CHANGE = 1e-3
-"""… in so many steps."""
+"""… in so many steps, as often in succession as …"""
+LANCZOS_STEADY = 3
+"""… this: with jumps the value may rest for a while before the mode of the lowest eigenvalue comes through."""
+
+LEAST_GAP = 1e-300
+"""Between two roots, so that it has a logarithm."""
 
 log = logging.getLogger(__name__)
 
@@ -56,15 +60,17 @@ def lowest_ritz_value(backend: Backend, operator: Operator) -> float:
     Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 6.7.3.
     """
     shape, places = operator.array_shape, (backend.reduction(), backend.reduction())
-    r, z, p, q, spare, u = (backend.empty(shape) for _ in range(6))
-    backend.diagonal_solve(operator, backend.assemble(shape, lambda *slab: _rough(shape, *slab)), p, 1.0)
+    z, p, q, spare, u = (backend.empty(shape) for _ in range(5))
+    # Not A times something, which would have next to nothing of the mode of the lowest eigenvalue.
+    r = backend.assemble(shape, lambda *slab: _rough(shape, *slab))
+    if operator.singular:
+        # A start in the range of A has no part in its null space.
+        remove_mean(backend, operator, r, z, places[0])
     backend.fill(u, 0.0)
-    # A start in the range of A has no part in its null space.
-    backend.direction(operator, p, 0.0, p, spare, r, places[0])
     diagonal: list[float] = []
     off: list[float] = []
     lowest = before = math.inf
-    alpha, beta, rho, first = 1.0, 0.0, 0.0, 0.0
+    alpha, beta, rho, first, steady = 1.0, 0.0, 0.0, 0.0, 0
     for step in range(min(LANCZOS_STEPS, operator.unknowns - operator.singular)):
         backend.diagonal_solve(operator, r, z, 1.0, places[0])
         rho, last = backend.read(places[0])[0], rho
@@ -80,14 +86,16 @@ def lowest_ritz_value(backend: Backend, operator: Operator) -> float:
         backend.advance(operator, alpha, p, q, u, r, places[1])
         if step % LANCZOS_CHECK == LANCZOS_CHECK - 1:
             lowest, before = _lowest(diagonal, off), lowest
-            if before - lowest < LANCZOS_CHANGE * lowest:
+            steady = steady + 1 if before - lowest < LANCZOS_CHANGE * lowest else 0
+            if steady == LANCZOS_STEADY:
                 break
     return _lowest(diagonal, off) if diagonal else 1.0
 
 
 def _lowest(diagonal: list[float], off: list[float]) -> float:
-    matrix = np.diag(diagonal) + np.diag(off[1:], 1) + np.diag(off[1:], -1)
-    return float(np.linalg.eigvalsh(matrix)[0])
+    from scipy.linalg import eigvalsh_tridiagonal
+
+    return float(eigvalsh_tridiagonal(diagonal, off[1:], select="i", select_range=(0, 0))[0])
 
 
 def _rough(shape: tuple[int, ...], xp: ModuleType, start: int, stop: int) -> Any:
@@ -137,14 +145,44 @@ def chebyshev_roots(lowest: float, highest: float, numbers: list[float], degree:
     return [centre - half * math.cos(math.pi * (number + 0.5) / degree) for number in numbers]
 
 
+def stable_order(roots: Sequence[float]) -> list[float]:
+    """Roots in an order in which the products of the first factors stay small on the interval that they lie in.
+
+    Each next one is that at which the polynomial of those before it is largest. From one end of the interval to the
+    other some 64 sweeps amplify rounding errors without bound.
+
+    References
+    ----------
+    L. Reichel, Newton interpolation at Leja points, BIT 30, 1990.
+    """
+    left = sorted(roots, reverse=True)
+    ordered, size = left[:1], [0.0] * len(left)
+    del left[:1], size[:1]
+    while left:
+        gaps = (max(abs(root - ordered[-1]), LEAST_GAP) for root in left)
+        size = [before + math.log(gap) for before, gap in zip(size, gaps, strict=True)]
+        at = max(range(len(left)), key=size.__getitem__)
+        ordered.append(left.pop(at))
+        del size[at]
+    return ordered
+
+
 def chebyshev_rate(lowest: float, highest: float) -> float:
     """ln of the factor by which a sweep of a long Chebyshev iteration reduces the error."""
     return math.acosh((highest + lowest) / (highest - lowest)) if lowest < highest else math.inf
 
 
-def weighted_mean(backend: Backend, operator: Operator, x: Array, ones: Array) -> float:
-    """The mean of x under the trapezoidal weights; `ones` is an array of ones."""
-    place = backend.reduction()
+def remove_mean(backend: Backend, operator: Operator, x: Array, work: Array, place: Reduction) -> None:
+    """Subtract from x its mean under the trapezoidal weights: what it has of the null space of a singular operator.
+
+    `work` loses its values, and so does `place`, which is one for results.
+    """
+    backend.fill(work, 1.0)
+    backend.axpby(-weighted_mean(backend, operator, x, work, place), work, 1.0, x)
+
+
+def weighted_mean(backend: Backend, operator: Operator, x: Array, ones: Array, place: Reduction) -> float:
+    """The mean of x under the trapezoidal weights; `ones` is an array of ones, `place` one for results."""
     backend.dot(operator, x, ones, place)
     total = backend.read(place)[0]
     backend.dot(operator, ones, ones, place)

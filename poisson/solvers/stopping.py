@@ -144,12 +144,12 @@ class SolveResult:
         Sweeps done to reach `u`.
     u : Array
         The last iterate.
-    work : Array
-        An array of the same shape that the solver no longer needs.
+    work : Array or None
+        An array of the same shape that the solver no longer needs, if it has one.
     target : float
         The residual norm that counts as converged, in U/L².
     history : tuple of (int, float)
-        The residual norm, in U/L², of the iterate after so many sweeps, at each read; an iterate stands there once.
+        The residual norm, in U/L², of the iterate after so many iterations, at each read; an iterate stands there once.
     error : float, optional
         With ``stop = "discretisation"``, the estimate of the largest error of u against the exact solution, in U.
     """

@@ -1,10 +1,10 @@
 // Runs the GPU kernels on the CPU: what a kernel source needs of CUDA and HIP, for the system compiler on Linux.
 //
 // A library is one translation unit that Python writes: this header, the macros of the -D options, the kernel source,
-// and one EMULATION_ENTRY for each kernel. Each GPU thread of a block is a fiber, which runs until it waits or ends;
-// blocks run one after another. The order of threads and of blocks is the caller's choice, so that a missing barrier,
-// or a block that depends on another, gives different results in different orders, and the same result each time in the
-// same order.
+// and what Python calls for each kernel (build.py). Each GPU thread of a block is a fiber, which runs until it waits or
+// ends; blocks run one after another. The order of threads and of blocks is the caller's choice, so that a missing
+// barrier, or a block that depends on another, gives different results in different orders, and the same result each
+// time in the same order.
 //
 // At the start of a block every byte of __shared__ memory is 0xff, which is NaN, but for that of function templates:
 // GCC does not put it where it belongs.
@@ -30,7 +30,7 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __forceinline__ inline __attribute__((always_inline))
+#define __forceinline__ inline
 #define __align__(bytes) __attribute__((aligned(bytes)))
 // A section of their own lets the start of a block poison all shared arrays; `used` keeps the optimiser from assuming
 // that it sees every write to them.
@@ -450,17 +450,6 @@ private:
 };
 
 }  // namespace emulation
-
-// What Python calls for a kernel: its signature, its launch bound (0: none), and a launch with one slot an argument.
-#define EMULATION_ENTRY(name, bound)                                                                                 \
-    extern "C" __attribute__((visibility("default"))) const char* emulation_signature_##name() {                     \
-        return emulation::Entry<name>::signature();                                                                  \
-    }                                                                                                                \
-    extern "C" __attribute__((visibility("default"))) unsigned emulation_bound_##name() { return bound; }            \
-    extern "C" __attribute__((visibility("default"))) int emulation_launch_##name(const emulation::Launch* geometry, \
-                                                                                  const uint64_t* arguments) {       \
-        return emulation::launch(*geometry, #name, emulation::Entry<name>::body, arguments);                         \
-    }
 
 extern "C" __attribute__((visibility("default"))) const char* emulation_error() { return emulation::engine.error; }
 

@@ -6,11 +6,11 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.emulation.build import Unit
 from tests.emulation.errors import ArgumentError, LaunchError
 from tests.emulation.memory import Allocation, Memory
 
@@ -58,24 +58,27 @@ class Parameter:
 class EmulatedModule:
     """The kernels of one source; `schedule` tells the order and its seed at each launch."""
 
-    def __init__(self, library: Path, memory: Memory, schedule: Callable[[], tuple[Order, int]]) -> None:
-        self._library = ctypes.CDLL(str(library))
+    def __init__(self, unit: Unit, memory: Memory, schedule: Callable[[], tuple[Order, int]]) -> None:
+        self._unit = unit
         self._memory = memory
         self._schedule = schedule
 
     def get_function(self, name: str, shared_bytes: int = 0) -> EmulatedKernel:
-        """The kernel `name`. Shared memory of a size given at launch is an array of that size here.
+        """The kernel `name`, compiled. Shared memory of a size given at launch is an array of that size here.
 
         Raises
         ------
         ArgumentError
             If the module has no kernel of this name with C linkage.
+        CompilationError
+            With the compiler's text, if it refuses the source.
         """
-        if not hasattr(self._library, f"emulation_launch_{name}"):
+        library = ctypes.CDLL(str(self._unit.library(name)))
+        if not hasattr(library, f"emulation_launch_{name}"):
             raise ArgumentError(f"the module has no kernel {name}")
-        if not hasattr(self._library, name):
+        if not hasattr(library, name):
             raise ArgumentError(f'{name} is not declared extern "C", so a GPU module would not find it')
-        return EmulatedKernel(self._library, name, self._memory, self._schedule)
+        return EmulatedKernel(library, name, self._memory, self._schedule)
 
 
 class EmulatedKernel:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tests.emulation.build import build
+from tests.emulation.build import Unit
 from tests.emulation.errors import ArgumentError
 from tests.emulation.kernels import EmulatedModule, Order
 from tests.emulation.memory import Memory
@@ -69,15 +69,15 @@ class EmulatedRuntime:
         self._memory = Memory()
 
     def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
-        """Compile a kernel source; of the options, those that define a macro (``-DNAME=VALUE``) count.
+        """A kernel source; of the options, those that define a macro (``-DNAME=VALUE``) count.
 
         Raises
         ------
         CompilationError
-            With the compiler's text, if it refuses the source.
+            With the compiler's text, if it refuses a line for the preprocessor.
         """
-        library = build(source, tuple(option for option in options if option.startswith("-D")), self._cache)
-        return EmulatedModule(library, self._memory, lambda: (self.order, self.seed))
+        unit = Unit(source, tuple(option for option in options if option.startswith("-D")), self._cache)
+        return EmulatedModule(unit, self._memory, lambda: (self.order, self.seed))
 
     def allocate(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """Shape ``(count,)``, aligned to 256 bytes, full of NaN (integers: all bits set), with guards on both sides."""

@@ -19,11 +19,11 @@ from poisson.backends.base import Array, Backend
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.ledger import Call
 from poisson.differences import Differences
-from poisson.errors import ResourceError
 from poisson.grid import AXES, slabs
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import copy_bandwidth, in_a_row, measure
 from poisson.perf.traffic import cost
+from poisson.perf.workload import require_room
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +70,9 @@ def bench(backend: Backend, shape: Sequence[int], order: int = 8) -> Report:
     """
     spacing = tuple(1.0 / n for n in shape)
     differences = Differences(tuple(shape), spacing, (True,) * len(shape), order)
-    _require_memory(backend, differences)
+    arrays = 1 + len(shape)
+    what = f"{arrays} arrays of {' x '.join(map(str, shape))} nodes"
+    require_room(backend, arrays * math.prod(shape), what, "a smaller --n, or --precision=float32")
     copy = copy_bandwidth(backend)
     rows = []
     outs = [backend.empty(differences.array_shape) for _ in shape]
@@ -90,16 +92,6 @@ def bench(backend: Backend, shape: Sequence[int], order: int = 8) -> Report:
     title = f"First derivatives of order {order} on {size} nodes, {backend.dtype}, on {backend.name}: {backend.device}"
     notes = (f"{backend.yardstick} in the same run: {copy / 1e9:.0f} GB/s",)
     return Report(title, COLUMNS, tuple(rows), notes, partial(_draw, rows, copy))
-
-
-def _require_memory(backend: Backend, differences: Differences) -> None:
-    arrays = 1 + differences.dimension
-    needed, memory = arrays * math.prod(differences.shape) * backend.dtype.itemsize, backend.memory()
-    if memory is not None and needed > memory[0]:
-        raise ResourceError(
-            f"{arrays} arrays of {' x '.join(map(str, differences.shape))} nodes take {needed / 1e9:.3g} GB, and "
-            f"{memory[0] / 1e9:.3g} GB are free: choose a smaller --n, or --precision=float32"
-        )
 
 
 def _row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from poisson.perf.benchmark.structured import StructuredMapping
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth, in_a_row, measure
 from poisson.perf.traffic import cost
+from poisson.perf.workload import require_room
 from poisson.solvers.jacobi import Jacobi
+from poisson.solvers.memory import ARRAYS
 from poisson.solvers.stopping import SolveResult, Stopping
 
 if TYPE_CHECKING:
@@ -205,6 +208,8 @@ def bench(
         If a backend asked for does not run here.
     GridError
         If `n` is too small for the problem.
+    ResourceError
+        If the arrays do not fit.
     PoissonError
         If no backend runs any of the loops.
     """
@@ -217,11 +222,12 @@ def bench(
     runs: list[Run] = []
     devices = []
     for backend in _backends(names, dtype, threads, operator.unknowns * iterations):
+        require_room(backend, ARRAYS["staged"] * math.prod(operator.shape), f"the arrays of n = {n}", "a smaller --n")
         bandwidth = copy_bandwidth(backend)
         devices.append(f"{backend.name}: {backend.device}; {backend.yardstick} {bandwidth / 1e9:.1f} GB/s")
         for loop in loops:
             if loop == STRUCTURED:
-                if backend.name == "openmp":
+                if backend.structured:
                     runs.append(_structured(backend, published, operator, iterations, bandwidth))
             else:
                 every = check_every or (backend.depth(operator) if loop == "blocked" else 1)

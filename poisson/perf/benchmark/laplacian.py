@@ -20,11 +20,12 @@ from poisson.backends.runtime import Resources
 from poisson.backends.shapes import Shape
 from poisson.boundary import Rule
 from poisson.discretisation import Operator
-from poisson.errors import PoissonError, ResourceError
+from poisson.errors import PoissonError
 from poisson.perf.benchmark.variants import VARIANTS, Variant
 from poisson.perf.profiler import ProfilerError, profile
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import copy_bandwidth, measure
+from poisson.perf.workload import require_room
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -185,12 +186,8 @@ def _identity(candidate: Candidate, nodes: Nodes) -> dict[str, Any]:
 def _candidates(backend: Backend, nodes: Nodes, chosen: Sequence[str]) -> list[Candidate]:
     """The variants on arrays of random data."""
     operator = Operator(nodes, tuple(1.0 / (n - 1) for n in nodes), 0.0, (Rule.FIXED,) * 6)
-    needed, memory = 2 * math.prod(nodes) * backend.dtype.itemsize, backend.memory()
-    if memory is not None and needed > memory[0]:
-        raise ResourceError(
-            f"two arrays of {' x '.join(map(str, nodes))} nodes take {needed / 1e9:.3g} GB, and "
-            f"{memory[0] / 1e9:.3g} GB are free: choose a smaller --n, or --precision=float32"
-        )
+    what = f"two arrays of {' x '.join(map(str, nodes))} nodes"
+    require_room(backend, 2 * math.prod(nodes), what, "a smaller --n, or --precision=float32")
     u = backend.assemble(operator.array_shape, partial(_random, operator.array_shape))
     out = backend.empty(operator.array_shape)
     candidates = []

@@ -13,7 +13,7 @@ from poisson.backends.base import Backend
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import REPEATS, Timing, in_a_row, stopwatch, stream_values
 from poisson.perf.traffic import cost
-from poisson.perf.workload import box, every_operation
+from poisson.perf.workload import box, every_operation, require_room, values_needed
 
 COLUMNS = (
     Column("size", "size"),
@@ -52,6 +52,8 @@ def bench(
         If the backend does not run here.
     GridError
         If a grid has too few nodes.
+    ResourceError
+        If its arrays do not fit.
     """
     backend = backends.create(name, np.dtype(precision), threads)
     stream, moved = backend.stream(stream_values(backend))
@@ -62,6 +64,9 @@ def bench(
         bandwidths.append(moved / watch())
         return bandwidths[-1]
 
+    for shape in sizes:
+        arrays = f"the arrays of --sizes {'x'.join(map(str, shape))}"
+        require_room(backend, values_needed(box(shape)), arrays, "fewer nodes, or --precision=float32")
     rows = [row for shape in sizes for row in _rows(backend, shape, yardstick)]
     return Report(
         f"operations of {backend.name}, {precision}: {backend.device}",

@@ -17,6 +17,7 @@ from poisson import backends
 from poisson.backends.base import Array, Backend
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.ledger import counted
+from poisson.case.settings import SolverSettings
 from poisson.discretisation import Operator
 from poisson.errors import PoissonError
 from poisson.grid import Grid
@@ -25,8 +26,10 @@ from poisson.perf.benchmark.sine import SineTransforms
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth
 from poisson.perf.traffic import cost
-from poisson.perf.workload import box, laplacian_on
+from poisson.perf.workload import box, laplacian_on, require_room
+from poisson.solvers.memory import arrays_of
 from poisson.solvers.methods import MethodSettings, solver_of
+from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import MultigridSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult, Stopping
@@ -61,6 +64,8 @@ COLUMNS = (
 FULL = MultigridSettings(full=True)
 SINE = "sine"
 """The plain solver by sine transforms that stands beside ours."""
+SINE_ARRAYS = 5
+"""u and f, its copy of f, its eigenvalues and its spectrum, on the host; on a device transforms take more."""
 
 
 @dataclass(frozen=True)
@@ -148,13 +153,15 @@ def bench(
 
     Raises
     ------
+    ResourceError
+        If the arrays of a problem do not fit.
     PoissonError
         If a method cannot solve a problem, or the backend does not run here.
     """
     backend = backends.create(name, np.float64, threads)
     problems = problems or (ON_GPU if isinstance(backend, GpuBackend) else ON_CPU)
     bandwidth = copy_bandwidth(backend)
-    rows = [row for problem in problems for row in _Place(backend, problem, threads).rows(methods, repeats, bandwidth)]
+    rows = [row for problem in problems for row in _rows(backend, problem, methods, threads, repeats, bandwidth)]
     return Report(
         f"solves on {backend.name}, float64, to a relative residual of {RTOL:g}: {backend.device}",
         COLUMNS,
@@ -167,6 +174,31 @@ def bench(
             f"move, by a {backend.yardstick} at {bandwidth / 1e9:.0f} GB/s",
         ),
     )
+
+
+def _rows(
+    backend: Backend, problem: Problem, methods: Sequence[str], threads: int, repeats: int, bandwidth: float
+) -> list[Mapping[str, Any]]:
+    """The measurements of all methods on a problem."""
+    varies = problem.jump != 1.0
+    chosen = methods or problem.methods or (VARYING_METHODS if varies else CONSTANT_METHODS)
+    direct = [method for method in chosen if method in ("fft", SINE)]
+    if varies and direct:
+        raise PoissonError(f"--method {direct[0]}: transforms need a constant a; leave out --jump, or measure cg")
+    arrays = max(_arrays(method, len(problem.shape), varies) for method in chosen)
+    what = f"the arrays of {' x '.join(map(str, problem.shape))} nodes"
+    require_room(backend, arrays * math.prod(problem.shape), what, "fewer nodes with --n")
+    place = _Place(backend, problem, threads)
+    return [place.row(method, repeats, bandwidth) for method in chosen]
+
+
+def _arrays(method: str, dimension: int, varies: bool) -> float:
+    """Arrays of the grid's size that a method takes at once."""
+    if method == SINE:
+        return SINE_ARRAYS
+    way = WAYS[method]
+    settings = SolverSettings(method=way.settings.method)
+    return arrays_of(settings, "mixed" if way.mixed else "float64", dimension, varies=varies)
 
 
 class _Measured(Protocol):
@@ -193,16 +225,8 @@ class _Place:
         self.u = backend.empty(self.grid.array_shape)
         self.f = backend.assemble(self.grid.array_shape, lambda xp, *slab: source(self.grid, xp, *slab))
 
-    def rows(self, methods: Sequence[str], repeats: int, bandwidth: float) -> list[Mapping[str, Any]]:
-        """The measurements of all methods."""
-        chosen = methods or self.problem.methods
-        chosen = chosen or (VARYING_METHODS if self.operator.varies else CONSTANT_METHODS)
-        direct = [method for method in chosen if method in ("fft", SINE)]
-        if self.operator.varies and direct:
-            raise PoissonError(f"--method {direct[0]}: transforms need a constant a; leave out --jump, or measure cg")
-        return [self._row(method, repeats, bandwidth) for method in chosen]
-
-    def _row(self, method: str, repeats: int, bandwidth: float) -> Mapping[str, Any]:
+    def row(self, method: str, repeats: int, bandwidth: float) -> Mapping[str, Any]:
+        """The measurement of a method."""
         whole: list[float] = []
         run: _Measured | None = None
         while run is None or (len(whole) < 1 + WITH_SETUP and sum(whole[1:]) < ENOUGH_SECONDS):
@@ -250,9 +274,7 @@ class _Ours:
         self._place = place
         self._stopping = Stopping(rtol=RTOL, stop=way.stop)
         stand_in, self._ledger = counted(place.backend)
-        inner = None
-        if way.mixed:
-            inner = operator_on(place.backend.companion(np.float32), place.grid, place.problem.jump)
+        inner = in_float32(place.backend, place.operator) if way.mixed else None
         self._method = solver_of(stand_in, place.operator, way.settings, inner)
         self._result: SolveResult | None = None
 

@@ -68,9 +68,7 @@ def _separated(operator: Operator) -> Matrix:
         values = np.add.outer(eigenvalues, values).ravel()
         vectors = np.asarray(np.kron(columns, vectors), dtype=np.float64)
         inverses.append(rows)
-    # The zero of a singular operator is the only eigenvalue that rounding could take for another.
-    kept = values > (1e-10 * operator.norm if operator.singular else 0.0)
-    product = vectors * np.divide(1.0, values, out=np.zeros_like(values), where=kept)
+    product = vectors * np.divide(1.0, values, out=np.zeros_like(values), where=values != 0.0)
     # V diag(1/λ) times V⁻¹, which is again a Kronecker product: one axis after the other, the slowest first.
     product = product.reshape(len(product), *(len(rows) for rows in reversed(inverses)))
     for rows in reversed(inverses):
@@ -91,6 +89,9 @@ def _eigenvectors(operator: Operator, axis: int) -> tuple[Matrix, Matrix, Matrix
     root = np.sqrt(weights[free])
     symmetric = root[:, None] * matrix[np.ix_(free, free)] / root
     eigenvalues, vectors = np.linalg.eigh((symmetric + symmetric.T) / 2.0)
+    if free.size == nodes:
+        # Of the constants, with no fixed node. Rounding would hide a small c, or the weakly coupled modes of others.
+        eigenvalues[0] = 0.0
     columns, rows = np.zeros((nodes, free.size)), np.zeros((free.size, nodes))
     columns[free], rows[:, free] = vectors / root[:, None], vectors.T * root
     return eigenvalues, columns, rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -126,9 +127,11 @@ class Cycle:
         number = cycle % self.period
         if number not in self._recorded:
             place: list[Array] = []
+            # Through a reference to itself a cycle would keep its arrays until the garbage collector came by.
+            owner = weakref.proxy(self)
 
             def descend() -> None:
-                place[:] = [self._descend(0, self.settings.cycle, number)]
+                place[:] = [owner._descend(0, owner.settings.cycle, number)]
 
             self._recorded[number] = (self._backend.capture(descend), place)
         replay, place = self._recorded[number]

@@ -29,8 +29,8 @@ class ErrorEstimate:
     least ratio of their spacings and p the order that the next pair of grids shows (L. F. Richardson).
 
     Full multigrid restricts the source, which smooths it: the coarse solution then has an error more, of second order
-    as well. Another cycle on the coarse grid, for the difference between the restricted and the sampled source, takes
-    it away, unless the source is so rough that samples say nothing about it.
+    as well. A cycle on the next coarser grid, for the difference between the restricted and the sampled source, finds
+    it, unless the source is so rough that samples say nothing about it.
 
     Parameters
     ----------
@@ -64,9 +64,13 @@ class ErrorEstimate:
         walls = tuple(Rule.WRAP if rule is Rule.WRAP else Rule.FIXED for rule in self._operator.rules)
         inner = replace(self._operator, rules=walls)
         self._inner = Interpolation(inner, inner)
-        # The coarse solution without the effect of smoothing, the last iterate, and scratch; the last two sampled here.
-        self._coarse, self._last, self._now = (backend.empty(self._operator.array_shape) for _ in range(3))
-        self._place, self._smoothing = backend.reduction(), backend.reduction()
+        below = operators[first + 1] if first + 1 < len(operators) else self._operator
+        self._effect = Interpolation(below, self._operator, everywhere=True)
+        # The coarse solution and the sampled source, whose arrays the iterates take later; and what an iterate differs
+        # by from that solution without the effect of smoothing.
+        self._solution, self._source, self._apart = (backend.empty(self._operator.array_shape) for _ in range(3))
+        self._places = backend.reduction(), backend.reduction()
+        self._smoothing, self._size = backend.reduction(), backend.reduction()
         self._next: tuple[Operator, Array, Array, Interpolation] | None = None
         if self._second is not None:
             operator = operators[self._second]
@@ -78,42 +82,39 @@ class ErrorEstimate:
 
     def sample(self, f: Array) -> None:
         """Take the source of the finest grid, before the coarse grids are solved."""
-        self._backend.interpolate(self._sampled, f, self._now)
+        self._backend.interpolate(self._sampled, f, self._source)
 
-    def keep(self, index: int, u: Array) -> Array:
-        """Remember the solution on the grid with this index among those below the finest, if it is needed.
-
-        Returns
-        -------
-        The array with the solution, which may be another one of that grid.
-        """
+    def keep(self, index: int, u: Array) -> None:
+        """Remember the solution u on the grid with this index among those below the finest, if it is needed."""
         backend = self._backend
         if index + 1 == self._second and self._next:
             backend.axpby(1.0, u, 0.0, self._next[1])
         if index + 1 != self._first:
-            return u
+            return
         if self._next:
             operator, kept, sampled, between = self._next
             backend.interpolate(between, u, sampled)
             backend.axpby(-1.0, kept, 1.0, sampled)
             backend.norm(operator, sampled, self._next_place)
-        backend.axpby(1.0, u, 0.0, self._last)
-        smoothed = self._cycle.grids[index].f
-        scale = 1.0 / self._cycle.scale
-        backend.axpby(scale, self._now, 0.0, self._coarse)
-        backend.axpby(1.0, smoothed, 0.0, self._now)
-        backend.interpolate(self._inner, self._coarse, self._now)
-        backend.axpby(-1.0, self._now, 1.0, smoothed)
-        effect = self._cycle.solve(index, 0)
-        backend.norm(self._operator, effect, self._smoothing)
-        backend.axpby(1.0, self._last, 0.0, self._coarse)
-        backend.axpby(-1.0, effect, 1.0, self._coarse)
-        solution: Array = self._cycle.grids[index].spare[0]
-        backend.axpby(1.0, self._last, 0.0, solution)
-        return solution
+        backend.axpby(1.0, u, 0.0, self._solution)
+        backend.norm(self._operator, u, self._size)
+        grid, smoothed = self._cycle.grids[index], self._cycle.grids[index].f
+        backend.axpby(-1.0 / self._cycle.scale, self._source, 1.0, smoothed)
+        if Rule.MIRROR in self._operator.rules:
+            backend.axpby(1.0, smoothed, 0.0, self._source)
+            backend.fill(smoothed, 0.0)
+            backend.interpolate(self._inner, self._source, smoothed)
+        if grid.level.transfer is None:
+            backend.axpby(1.0, self._cycle.solve(index, 0), 0.0, self._apart)
+            backend.axpby(1.0, self._solution, 0.0, u)
+        else:
+            backend.restrict(grid.level.transfer, smoothed, self._cycle.grids[index + 1].f)
+            backend.interpolate(self._effect, self._cycle.solve(index + 1, 0), self._apart)
+        backend.norm(self._operator, self._apart, self._smoothing)
 
     def begin(self) -> None:
-        """A solve begins."""
+        """The iterate is the interpolated coarse solution; cycles on the finest grid begin."""
+        self._last, self._now = self._solution, self._source
         self._cycles, self._contraction, self._change = 0, LEAST_CONTRACTION, math.inf
         self._difference, self._rough = 0.0, False
 
@@ -121,31 +122,23 @@ class ErrorEstimate:
         """After a cycle on the finest grid: the largest errors of its discretisation and of its solution, estimated."""
         backend = self._backend
         backend.interpolate(self._sampled, u, self._now)
-        # Before the first cycle the iterate was the interpolated coarse solution, which is `_last`.
-        change = self._distance(self._last)
+        for array, other, place in zip((self._last, self._apart), (self._now, self._last), self._places, strict=True):
+            backend.axpby(-1.0, other, 1.0, array)
+            backend.norm(self._operator, array, place)
+        self._last, self._now = self._now, self._last
+        change, apart = (backend.read(place)[1] for place in self._places)
         if self._cycles == 0:
             self._difference = change
-            backend.norm(self._operator, self._last, self._place)
-            self._rough = backend.read(self._smoothing)[1] > ROUGH * backend.read(self._place)[1]
+            self._rough = backend.read(self._smoothing)[1] > ROUGH * backend.read(self._size)[1]
         elif self._change > 0.0:
             self._contraction = min(0.9, change / self._change)
         self._cycles, self._change = self._cycles + 1, change
-        difference = self._difference if self._rough else self._distance(self._coarse)
-        backend.axpby(1.0, self._now, 0.0, self._last)
+        difference = self._difference if self._rough else apart
         order = ORDERS[1]
         if self._next and self._difference > 0.0:
             ratio = max(backend.read(self._next_place)[1], 1e-300) / self._difference
             order = min(max(math.log(ratio) / math.log(self._next_ratio), ORDERS[0]), ORDERS[1])
         return difference / (self._ratio**order - 1.0), self._contraction / (1.0 - self._contraction) * change
-
-    def _distance(self, other: Array) -> float:
-        """max |now − other|; `now` comes back to its values up to rounding."""
-        backend = self._backend
-        backend.axpby(-1.0, other, 1.0, self._now)
-        backend.norm(self._operator, self._now, self._place)
-        largest = backend.read(self._place)[1]
-        backend.axpby(1.0, other, 1.0, self._now)
-        return largest
 
 
 def _coarser_everywhere(operators: list[Operator], index: int) -> int | None:

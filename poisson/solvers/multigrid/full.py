@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Callable
 
 from poisson.backends.base import Array, Backend
@@ -65,9 +66,10 @@ class FullMultigrid:
         """Solve on the first coarser grid, whose source and boundary values are in place; returns the array."""
         if keep not in self._recorded:
             place: list[Array] = []
+            owner = weakref.proxy(self)
 
             def ascend() -> None:
-                place[:] = [self._ascend(self.estimate if keep else None)]
+                place[:] = [owner._ascend(owner.estimate if keep else None)]
 
             self._recorded[keep] = (self._backend.capture(ascend), place)
         replay, place = self._recorded[keep]
@@ -87,7 +89,7 @@ class FullMultigrid:
         backend.dense(self._cycle.matrix, r, error)
         backend.axpby(1.0, error, 1.0, u)
         if estimate:
-            u = estimate.keep(len(grids) - 1, u)
+            estimate.keep(len(grids) - 1, u)
         for index in reversed(range(len(grids) - 1)):
             start = grids[index].spare[0]
             backend.interpolate(self._refined[index + 1], u, start)
@@ -95,7 +97,7 @@ class FullMultigrid:
             for number in range(self._cycles[index]):
                 u = self._cycle.improve(index, u, number)
             if estimate:
-                u = estimate.keep(index, u)
+                estimate.keep(index, u)
         return u
 
 

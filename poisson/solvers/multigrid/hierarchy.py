@@ -16,7 +16,7 @@ MOST_NODES_DENSE = 300
 """A grid of so many nodes is solved directly."""
 
 FEWEST_NODES = 3
-"""No axis is coarsened to fewer nodes."""
+"""No axis is coarsened to fewer nodes, but one without fixed nodes may collapse to a single one: see `collapses`."""
 
 LARGEST = 2.0
 """A bound on the eigenvalues of D⁻¹A."""
@@ -57,7 +57,8 @@ def levels_of(backend: Backend, operator: Operator, over_correction: bool) -> tu
     """
     levels: list[Level] = []
     while math.prod(operator.shape) > MOST_NODES_DENSE and (axes := coarsened_axes(operator)):
-        factor = OVER_CORRECTION[len(axes)] if over_correction and not levels else 1.0
+        halved = sum(not collapses(operator, axis) for axis in axes)
+        factor = OVER_CORRECTION[max(1, halved)] if over_correction and not levels else 1.0
         transfer = Transfer(operator, coarser(backend, operator, axes, factor))
         levels.append(Level(operator, transfer, lowest_rough(operator, axes)))
         operator = transfer.coarse
@@ -68,8 +69,33 @@ def levels_of(backend: Backend, operator: Operator, over_correction: bool) -> tu
 def coarse_nodes(operator: Operator, axis: int) -> int:
     """Nodes of the next coarser grid along an axis; those of this one where it cannot be coarsened."""
     nodes = operator.shape[axis]
-    coarse = -(-nodes // 2) if operator.axis_rules(axis)[0] is Rule.WRAP else nodes // 2 + 1
-    return coarse if coarse >= FEWEST_NODES else nodes
+    coarse = _half(operator, axis)
+    if coarse >= FEWEST_NODES:
+        return coarse
+    return 1 if collapses(operator, axis) else nodes
+
+
+def collapses(operator: Operator, axis: int) -> bool:
+    """Whether an axis collapses to one node if it is coarsened.
+
+    It does so where it cannot be coarsened otherwise, has no fixed node, and has a stronger coupling than another axis.
+    The modes that are constant along it have eigenvalues next to nothing beside those of D, so that no point smoother
+    reduces them, however rough they are along the others; on the grid without that axis they are like any others.
+    """
+    weight, nodes = operator.weights[axis], operator.shape[axis]
+    if nodes == 1 or Rule.FIXED in operator.axis_rules(axis) or _half(operator, axis) >= FEWEST_NODES:
+        return False
+    return any(
+        operator.shape[other] > 1 and operator.weights[other] < weight
+        for other in range(operator.dimension)
+        if other != axis
+    )
+
+
+def _half(operator: Operator, axis: int) -> int:
+    """About half the nodes of an axis."""
+    nodes = operator.shape[axis]
+    return -(-nodes // 2) if operator.axis_rules(axis)[0] is Rule.WRAP else nodes // 2 + 1
 
 
 def coarsened_axes(operator: Operator) -> tuple[int, ...]:
@@ -116,15 +142,21 @@ def _smoothest(operator: Operator, axis: int) -> float:
 
 
 def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: float = 1.0) -> Operator:
-    """The operator, divided by `factor`, on the grid with every axis in `axes` coarsened, on the same box."""
-    shape, spacing = list(operator.shape), list(operator.spacing)
+    """The operator, divided by `factor`, on the grid with every axis in `axes` coarsened, on the same box.
+
+    An axis that has collapsed has an infinite spacing, so no weight, and its node is its own neighbour.
+    """
+    shape, spacing, rules = list(operator.shape), list(operator.spacing), list(operator.rules)
     for axis in axes:
         shape[axis] = coarse_nodes(operator, axis)
+        if shape[axis] == 1:
+            spacing[axis], rules[2 * axis : 2 * axis + 2] = math.inf, (Rule.WRAP, Rule.WRAP)
+            continue
         wraps = operator.axis_rules(axis)[0] is Rule.WRAP
         intervals = (operator.shape[axis], shape[axis]) if wraps else (operator.shape[axis] - 1, shape[axis] - 1)
         spacing[axis] *= intervals[0] / intervals[1]
     a, c = operator.a / factor, operator.c / factor
-    plain = replace(operator, shape=tuple(shape), spacing=tuple(spacing), a=a, c=c, coefficients=None)
+    plain = Operator(tuple(shape), tuple(spacing), c, tuple(rules), a)
     if operator.coefficients is None:
         return plain
     return replace(plain, coefficients=_coarsened(backend, Transfer(operator, plain), operator.coefficients, factor))

@@ -8,7 +8,7 @@ from typing import Protocol
 from poisson.backends.base import Array, Backend, Reduction
 from poisson.solvers.multigrid.hierarchy import LARGEST, Level
 from poisson.solvers.multigrid.settings import MultigridSettings
-from poisson.solvers.spectrum import chebyshev_roots, red_black
+from poisson.solvers.spectrum import chebyshev_roots, red_black, stable_order
 from poisson.transfer import Transfer
 
 PERIOD = 4
@@ -28,6 +28,9 @@ BELOW_WITH_JUMPS = 0.5
 MORE_IN_SYMMETRIC_CYCLES = 2
 """Sweeps that the polynomial smoothers of coarser grids make in addition in the cycles that precondition, before the
 restriction and after the correction: with a jump of 10³ at 129³ they save one iteration in five."""
+
+MOST_IN_ORDER = 16
+"""The roots of so many sweeps may be taken from one end of the interval to the other."""
 
 OVER_RELAXATION = {1: 1.0, 2: 1.05, 3: 1.15}
 """The weight of red–black sweeps for each number of axes; above 1 it smooths better in 3D (I. Yavneh, On red-black SOR
@@ -114,7 +117,7 @@ class Polynomial:
             # The same polynomial before and after makes the cycle self-adjoint.
             lowest *= BELOW_WITH_JUMPS if level.operator.edges else 1.0
             pre += 0 if finest else MORE_IN_SYMMETRIC_CYCLES
-            half = tuple(1.0 / root for root in chebyshev_roots(lowest, LARGEST, [float(n) for n in range(pre)], pre))
+            half = _weights(chebyshev_roots(lowest, LARGEST, [float(n) for n in range(pre)], pre))
             self._factors = [(half[::-1], half)]
             return
         if not finest:
@@ -125,7 +128,7 @@ class Polynomial:
             # Every cycle gets one root from each part of the interval, so that it smooths on its own, too.
             numbers = [float(part * period + cycle) for part in reversed(range(degree))]
             roots = chebyshev_roots(lowest, LARGEST, numbers, degree * period)
-            weights = tuple(1.0 / root for root in roots)
+            weights = _weights(roots)
             self._factors.append((weights[:post], weights[post:]))
 
     def weights(self, phase: Phase) -> Sequence[float]:
@@ -147,6 +150,11 @@ class Polynomial:
         weights = self.weights(phase)
         self._backend.smooth(self._operator, u, f, out, work, weights, correction, restriction, result)
         return out
+
+
+def _weights(roots: Sequence[float]) -> tuple[float, ...]:
+    """The weights of the sweeps for the roots of a polynomial, in the same order unless there are many."""
+    return tuple(1.0 / root for root in (roots if len(roots) <= MOST_IN_ORDER else stable_order(roots)))
 
 
 class RedBlack:

@@ -58,7 +58,7 @@ class Multigrid:
         self.cycle = Cycle(backend, operator, settings)
         self.settings = settings
         shape = operator.array_shape
-        self._spare = [backend.empty(shape), backend.empty(shape)]
+        self.spare = [backend.empty(shape), backend.empty(shape)]
         self._norms = backend.reduction()
         self._full: FullMultigrid | None = None
         self._made = 0
@@ -79,17 +79,20 @@ class Multigrid:
         """
         backend, operator, norms = self._backend, self._operator, self._norms
         if self.cycle.finest.transfer is None:
-            return self._directly(u, f, stopping, observer)
+            return self._directly(u, f, stopping, observer, interrupted)
         watch = Watch(backend, operator, stopping, observer, norms)
-        at = _At(u, *self._spare)
+        at = _At(u, *self.spare)
         by_error = stopping.stop == "discretisation"
-        source = watch.source(f)
+        source, guess = watch.source(f), None
+        if source == (0.0, 0.0):
+            backend.residual(operator, u, None, at.work, norms)
+            guess = backend.read(norms)
         if self.settings.full or by_error:
             if self._full is None:
                 self._full = FullMultigrid(backend, self.cycle)
             self._full.start(at.u, f, keep=by_error)
         at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
-        status = watch.begin(source, backend.read(norms), lambda: at.u)
+        status = watch.begin(source, backend.read(norms), lambda: at.u, guess)
         if by_error and self._full is not None:
             return self._to_discretisation_error(self._full, watch, at, f, status, interrupted)
         done = 0
@@ -105,7 +108,7 @@ class Multigrid:
         if self.cycle.finest.transfer is None:
             self._backend.dense(self.cycle.matrix, r, z)
             return
-        first, second = self._spare
+        first, second = self.spare
         # A smoother that works in place leaves the result where it began; any other moves it once.
         begin, out, work = (z, first, second) if self.cycle.smoother.in_place else (first, z, second)
         u = self.cycle.down(None, r, begin, work, 0)
@@ -115,17 +118,34 @@ class Multigrid:
         """The next call of `reduce` has a source that does not come from the call before."""
         self._made = 0
 
-    def reduce(self, r: Array, e: Array, norms: Norms, reduction: float) -> tuple[Array, int]:
-        """Cycles for A e = r from zero (`mixed.Inner.reduce`).
+    def reduce(self, r: Array, e: Array, norms: Norms, reduction: float, most: int) -> tuple[Array, int]:
+        """Cycles for A e = r from zero, until the residual is small enough or falls no longer.
 
         A call ends with the sweeps before a restriction. The next one, whose source is what this one left, begins with
         that restriction: the cycles go on as if there had been one call.
+
+        Parameters
+        ----------
+        r : Array
+            The source, zero at fixed nodes.
+        e : Array
+            A place for the result.
+        norms : tuple of float
+            Those of r.
+        reduction : float
+            The part of the norm of r to reach.
+        most : int
+            Limit on cycles, at least 1.
+
+        Returns
+        -------
+        The array with the result, which is `e` or one of the solver's own, and the cycles made, at least one.
         """
         transfer = self.cycle.finest.transfer
         if transfer is None:
             self.apply(r, e)
             return e, 1
-        at = _At(e, *self._spare)
+        at = _At(e, *self.spare)
         if self._made == 0:
             at.move(self.cycle.down(None, r, at.out, at.work, 0))
         else:
@@ -137,8 +157,9 @@ class Multigrid:
             self._made += 1
             at.move(self.cycle.turn(at.u, r, at.out, at.work, self._made, error, self._norms))
             left = math.sqrt(self._backend.read(self._norms)[0])
-            if left <= goal or not left < STALLED * before:
-                return at.u, self._made - begun
+            done = self._made - begun
+            if left <= goal or not left < STALLED * before or done == most:
+                return at.u, done
             before = left
 
     def _to_discretisation_error(
@@ -170,12 +191,14 @@ class Multigrid:
             at.move(self.cycle.down(at.u, f, at.out, at.work, done))
         return replace(watch.result(stands, done, at.u, at.work), error=error)
 
-    def _directly(self, u: Array, f: Array, stopping: Stopping, observer: Observer | None) -> SolveResult:
+    def _directly(
+        self, u: Array, f: Array, stopping: Stopping, observer: Observer | None, interrupted: Callable[[], bool]
+    ) -> SolveResult:
         """A grid that is its own coarsest: the inverse, and again for what rounding has left."""
         backend, operator, norms = self._backend, self._operator, self._norms
         if stopping.stop == "discretisation":
             ErrorEstimate(backend, self.cycle)  # which refuses
-        r, error = self._spare
+        r, error = self.spare
         watch = Watch(backend, operator, stopping, observer, norms)
         source = watch.source(f)
 
@@ -189,7 +212,7 @@ class Multigrid:
                 backend.axpby(1.0, error, 1.0, u)
 
         status = watch.begin(source, residual(), lambda: u)
-        status, done = relax(watch, status, advance, residual, 1, never)
+        status, done = relax(watch, status, advance, residual, 1, interrupted)
         return watch.result(status, done, u, r)
 
 
