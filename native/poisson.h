@@ -136,7 +136,8 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
  * of `smooth`. The weights of `sweeps` and `smooth` lie in the host's memory. Tables of interpolate are those of its
  * cubics; those of coarsen_edges run in series along `axis`. Arrays of dense have rows of `columns` values; its matrix
  * has a row for each of their nodes. `smooth` begins with zero where `u` is null; `correction` and `restriction` are
- * null, and their operators and tables not read, where there are none; `u` and `work` lose their values. */
+ * null, and their operators and tables not read, where there are none; `u` and `work` lose their values. Of `smooth`
+ * the coarse grid has no axis of one node where the fine one has more. */
 
 #define POISSON_OPERATIONS(real, suffix)                                                                               \
     poisson_status poisson_laplacian_##suffix(const poisson_operator* operator_, const real* u, real* out);            \

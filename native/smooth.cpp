@@ -18,6 +18,13 @@ struct Partner {
     T* coarse;
 
     bool complete() const { return !coarse || (operator_ && tables); }
+    // Whether an axis has one node on the coarse grid only: tiles would need all of it.
+    bool collapses(const poisson_operator& fine) const {
+        if (!coarse) return false;
+        for (int axis = 0; axis < 3; ++axis)
+            if (operator_->shape[axis] == 1 && fine.shape[axis] > 1) return true;
+        return false;
+    }
 };
 
 #ifdef POISSON_OFFLOAD
@@ -106,6 +113,7 @@ poisson_status smooth(const poisson_operator* a, T* u, const T* f, T* out, T* wo
                       double* result) {
     if (!a || !f || !out || !work || count < 0 || (count > 0 && !weights)) return POISSON_BAD_ARGUMENT;
     if (!correction.complete() || !restriction.complete() || u == out) return POISSON_BAD_ARGUMENT;
+    if (correction.collapses(*a) || restriction.collapses(*a)) return POISSON_BAD_ARGUMENT;
     return run(a, u, f, out, work, weights, count, correction, restriction, result);
 }
 

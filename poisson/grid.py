@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 AXES = ("x", "y", "z")
 MIN_NODES = 3
 
+MIN_SPACING, MAX_SPACING = 1e-150, 1e150
+"""The squares of these and their inverses are still finite."""
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -33,7 +36,8 @@ class Grid:
     Raises
     ------
     ValueError
-        If the lengths of the tuples differ, the box is empty or not finite, or an axis has fewer than 3 nodes.
+        If the lengths of the tuples differ, the box is empty or not finite, or an axis has fewer than 3 nodes, or nodes
+        too close or too far apart for float64.
     """
 
     lower: tuple[float, ...]
@@ -51,6 +55,8 @@ class Grid:
                 raise ValueError(f"{name}: the interval [{low}, {high}] is empty or not finite")
             if nodes < MIN_NODES:
                 raise ValueError(f"{name}: {nodes} nodes; at least {MIN_NODES} are needed")
+            if wanted := wanted_spacing(low, high, nodes):
+                raise ValueError(f"{name}: {nodes} nodes on [{low}, {high}]; allowed: {wanted}")
 
     @property
     def dimension(self) -> int:
@@ -106,6 +112,16 @@ class Grid:
             coarse = -(-nodes // 2) if wraps else -(-(nodes + 1) // 2)
             shape.append(coarse if wanted and coarse >= MIN_NODES else nodes)
         return Grid(self.lower, self.upper, tuple(shape), self.periodic)
+
+
+def wanted_spacing(low: float, high: float, nodes: int) -> str | None:
+    """What the spacing of so many nodes on an interval should be instead, for a message; None if it is fine."""
+    spacing = (high - low) / nodes
+    if not MIN_SPACING < spacing < MAX_SPACING:
+        return f"a spacing of the nodes of more than {MIN_SPACING} and less than {MAX_SPACING}"
+    if low + spacing == low or high - spacing == high:
+        return "nodes far enough apart to differ in float64"
+    return None
 
 
 def slabs(array_shape: tuple[int, ...], limit: int = 1 << 18) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ R = W_c⁻¹ Pᵀ W_f h_f/h_c with the trapezoidal weights W, so that it is the 
 that makes A symmetric; where intervals halve, it is the full weighting [1/4, 1/2, 1/4].
 
 An axis without fixed nodes may also collapse to one node, that of the functions that are constant along it: then
-restriction is the trapezoidal mean, and the grid has no links along that axis (`poisson.solvers.multigrid.hierarchy.coarser`).
+restriction is the trapezoidal mean, and the coarse grid has no weight along that axis.
 
 The tables are made once on the host and are the same for every backend.
 """
@@ -188,15 +188,12 @@ class Interpolation:
         """For x, y(, z): indices into the source and weights, both of shape (target nodes, 4)."""
         sizes = zip(self.source.shape, self.target.shape, strict=True)
         return tuple(
-            _cubics(source, target, self.source.axis_rules(axis))
-            for axis, (source, target) in enumerate(sizes)
+            _cubics(source, target, self.source.axis_rules(axis)) for axis, (source, target) in enumerate(sizes)
         )
 
 
 @lru_cache(maxsize=KEPT)
-def _cubics(
-    source: int, target: int, rules: tuple[Rule, Rule]
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def _cubics(source: int, target: int, rules: tuple[Rule, Rule]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     if target == 1:
         return _mean(source, rules)
     wraps = rules[0] is Rule.WRAP

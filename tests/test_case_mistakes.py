@@ -264,8 +264,8 @@ WRONG: list[tuple[str, str | None, str]] = [
         'run.backend: "OpenMP"; allowed: "auto", "gpu", "openmp" or "numpy"; did you mean \'openmp\'?',
     ),
     ("run.precision", "32", 'run.precision: 32; allowed: "float64", "float32" or "mixed"'),
-    ("run.threads", "-2", "run.threads: -2; allowed: an integer >= 0 and <= 65536; 0 takes them all"),
-    ("run.threads", "false", "run.threads: false; allowed: an integer >= 0 and <= 65536; 0 takes them all"),
+    ("run.threads", "-2", "run.threads: -2; allowed: an integer >= 0 and <= 4096; 0 takes them all"),
+    ("run.threads", "false", "run.threads: false; allowed: an integer >= 0 and <= 4096; 0 takes them all"),
     ("run.initial", '"exp(x"', 'run.initial: "exp(x"; the bracket at column 4 is not closed'),
     ("run.initial", "[]", 'run.initial: []; allowed: a number, a text or a table such as { file = "u.npy" }'),
     (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from conftest import BACKENDS
@@ -99,6 +101,29 @@ def test_a_tolerance_that_cannot_be_reached_is_not_claimed() -> None:
             zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(rtol=1e-17, max_iterations=2000)
         )
         assert result.status is Status.STAGNATED
+
+
+@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("exponent", [-1060, -900, -700, 45, 700, 1000])
+def test_the_size_of_the_source_does_not_matter(preconditioner: str, exponent: int) -> None:
+    """Its squares leave the range of float64: the iterates are those of a source of size 1, times a power of two."""
+    a = cube((33, 20), (F, M, W, W))
+    settings, size = MethodSettings("cg", preconditioner=preconditioner), math.ldexp(1.0, exponent)
+    results = []
+    for f in (source(BACKEND, a), size * source(BACKEND, a)):
+        kept = f.copy()
+        solver = solver_of(BACKEND, a, settings)
+        results.append(solver.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-9, norm="max")))
+        np.testing.assert_array_equal(f, kept)
+    expected, got = results
+    assert got.status is Status.CONVERGED
+    if exponent < -1000:  # where the values of f have few digits
+        return
+    assert got.iterations == expected.iterations
+    np.testing.assert_array_equal(got.u, size * expected.u)
+    assert got.target == size * expected.target
+    assert got.history == tuple((iteration, size * norm) for iteration, norm in expected.history)
 
 
 def test_the_norm_is_read_as_asked_and_limits_hold() -> None:

@@ -146,6 +146,22 @@ def test_an_estimate_needs_two_grids() -> None:
         Multigrid(BACKEND, a).solve(zeros(BACKEND, a), source(BACKEND, a), stopping=BY_ERROR)
 
 
+def test_an_estimate_takes_no_grid_on_which_an_axis_has_collapsed() -> None:
+    """It would show how much u varies along that axis."""
+    exact = {"f": "exact", "exact": "cos(20*x) * sin(3*y)"}
+    faces = {"x_lower": {"neumann": "exact"}, "x_upper": {"neumann": "exact"}, "all": {"dirichlet": "exact"}}
+    for width, refused in ((0.05, False), (0.001, True)):
+        problem = Discretisation(make_case(exact, faces, (129, 129), (width, 1.0)).problem).balanced(np)
+        if refused:
+            with pytest.raises(GridError, match=r"domain.shape = \[129, 129\] with its spacing there is none"):
+                solve(problem, MultigridSettings(), BY_ERROR)
+            continue
+        result, error = solve(problem, MultigridSettings(), BY_ERROR)
+        assert result.status is Status.CONVERGED
+        assert result.error is not None
+        assert 0.7 * error < result.error
+
+
 def test_a_rough_source_is_not_taken_for_a_smooth_one() -> None:
     """Where u is not smooth the observed order is low, and the bar is wide: no smaller than a third of the error."""
     fine, coarse = cube((129, 129), spacing=(1 / 128,) * 2), cube((65, 65), spacing=(1 / 64,) * 2)

@@ -55,6 +55,15 @@ def test_the_ends_are_exact() -> None:
         ((-1e308, 0.0), (1e308, 1.0), (3, 3), (False, False), "x: the interval [-1e+308, 1e+308] is empty or not"),
         ((0.0, 0.0), (1.0, 1.0), (3, 2), (False, False), "y: 2 nodes; at least 3 are needed"),
         ((0.0, 0.0), (1.0, 1.0), (2, 3), (True, False), "x: 2 nodes; at least 3 are needed"),
+        (
+            *((0.0, 0.0), (1.0, 1e160), (9, 9), (False, False)),
+            "y: 9 nodes on [0.0, 1e+160]; allowed: a spacing of the nodes of more than 1e-150 and less than 1e+150",
+        ),
+        ((0.0,), (1e-160,), (9,), (True,), "x: 9 nodes on [0.0, 1e-160]; allowed: a spacing of the nodes of more"),
+        (
+            *((1.0,), (1.0000000000000004,), (9,), (False,)),
+            "x: 9 nodes on [1.0, 1.0000000000000004]; allowed: nodes far enough apart to differ in float64",
+        ),
     ],
 )
 def test_wrong_grids(lower: Any, upper: Any, shape: Any, periodic: Any, message: str) -> None:

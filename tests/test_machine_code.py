@@ -51,7 +51,7 @@ def test_the_instruction_is_recognised() -> None:
         assert has_maximum_of_three(text % operand, ("-std=c++17",)) is found
 
 
-@pytest.mark.parametrize(("dtype", "order"), zip(("float32", "float64") * 2, ORDERS, strict=True))
+@pytest.mark.parametrize(("dtype", "order"), list(zip(("float32", "float64") * 2, ORDERS, strict=True)))
 def test_no_march_counts_its_steps_with_a_maximum_of_three(dtype: str, order: int) -> None:
     """CUDA 13.0 loses a sign when it makes one of max(max(a, -n), -n - 1): a march then ran past its end."""
 

@@ -9,7 +9,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import BACKENDS
-from multigrid import F, M, W, contraction, cube, node_values, relative_residual, source, with_coefficients, zeros
+from multigrid import (
+    F,
+    M,
+    W,
+    contraction,
+    cube,
+    error_contraction,
+    node_values,
+    relative_residual,
+    source,
+    with_coefficients,
+    zeros,
+)
+from numpy.typing import NDArray
 from operators import AXIS_RULES, operator, rules_of
 from problems import make_case
 
@@ -18,6 +31,7 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
 from poisson.discretisation import Discretisation
 from poisson.operator import Operator
+from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.multigrid.coarsest import inverse
 from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE, coarsened_axes, levels_of
@@ -108,6 +122,19 @@ def test_contraction_with_anisotropic_spacing(ratio: float, smoother: str) -> No
         assert contraction(cube(shape, spacing=spacing), MultigridSettings(smoother=smoother)) < 0.2
 
 
+@pytest.mark.parametrize("ratio", [1.5, 10.0, 30.0, 1000.0])
+@pytest.mark.parametrize("smoother", ["chebyshev", "red-black"])
+def test_contraction_with_anisotropic_spacing_and_every_mix_of_faces(ratio: float, smoother: str) -> None:
+    """Where no node is fixed along the strongly coupled axis, too, and for the modes that are constant along it."""
+    backend, settings = BACKENDS["openmp"](np.float64), MultigridSettings(smoother=smoother)
+    for rules in rules_of(2):
+        for shape, spacing in (((33, 129), (1.0, ratio)), ((110, 36), (ratio, 1.0))):
+            assert error_contraction(cube(shape, rules, spacing), settings, backend) < 0.2
+    for rules in rules_of(3)[::9]:
+        for shape, spacing in (((24, 31, 20), (1.0, ratio, 1000.0)), ((17, 33, 28), (ratio, 1.0, 1.0))):
+            assert error_contraction(cube(shape, rules, spacing), settings, backend) < 0.2
+
+
 @pytest.mark.parametrize("c", [1e-3, 10.0, 1e5])
 def test_contraction_with_a_reaction_term(c: float) -> None:
     for rules in ((F,) * 4, (M,) * 4):
@@ -132,6 +159,74 @@ def test_strongly_coupled_axes_are_coarsened_first(axes: tuple[int, ...]) -> Non
         spacing[axis] = 0.01
     assert coarsened_axes(cube((65, 65, 65), spacing=tuple(spacing))) == axes
     assert coarsened_axes(cube((65, 65, 65))) == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("shape", "rules", "spacing", "expected"),
+    [
+        ((9, 301), (M, M, F, F), (1.0, 1e3), [(9, 301), (5, 301), (3, 301), (1, 301), (1, 151)]),
+        ((301, 8), (F, M, W, W), (1e3, 1.0), [(301, 8), (301, 4), (301, 1), (151, 1)]),
+        ((7, 301), (W, W, F, M), (1.0, 1e3), [(7, 301), (4, 301), (1, 301), (1, 151)]),
+        ((9, 301), (F, F, F, F), (1.0, 1e3), [(9, 301), (5, 301), (3, 301), (3, 151), (3, 76)]),
+        (
+            (5, 80, 7),
+            (M, M, F, F, W, W),
+            (1.0, 1e3, 30.0),
+            [(5, 80, 7), (3, 80, 7), (1, 80, 7), (1, 80, 4), (1, 80, 1)],
+        ),
+        ((3, 301), (M, M, F, F), (1e3, 1.0), [(3, 301), (3, 151), (3, 76)]),
+    ],
+)
+def test_a_strongly_coupled_axis_without_fixed_nodes_collapses(
+    shape: tuple[int, ...], rules: tuple[Rule, ...], spacing: tuple[float, ...], expected: list[tuple[int, ...]]
+) -> None:
+    levels = levels_of(BACKEND, cube(shape, rules, spacing), over_correction=True)
+    assert [level.operator.shape for level in levels] == expected
+    for axis, nodes in enumerate(levels[-1].operator.shape):
+        assert (levels[-1].operator.weights[axis] == 0.0) == (nodes == 1)
+
+
+@pytest.mark.parametrize("smoother", ["chebyshev", "red-black"])
+@pytest.mark.parametrize("ratio", [30.0, 1000.0])
+def test_full_multigrid_and_conjugate_gradients_where_an_axis_collapses(ratio: float, smoother: str) -> None:
+    """A smooth source: the start leaves little of it, and CG takes as few iterations as with other spacings."""
+    backend = BACKENDS["openmp"](np.float64)
+    for rules in itertools.product((F, M, W), repeat=2):
+        a = cube((65, 129), tuple(rule for rule in rules for _ in range(2)), (1.0, ratio))
+        along = [np.linspace(0.0, 1.0, n, endpoint=rule is not W) for n, rule in zip(a.shape, rules, strict=True)]
+        values = np.outer(*(_mode(rule, place) for rule, place in zip(rules[::-1], along[::-1], strict=True)))
+        f = backend.from_host(values)
+        full = MultigridSettings(smoother=smoother, full=True)
+        result = Multigrid(backend, a, full).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-6))
+        assert result.status is Status.CONVERGED
+        assert result.iterations <= 4
+        assert result.history[0][1] < 3e-3
+        settings = MethodSettings("cg", MultigridSettings(smoother=smoother), "multigrid")
+        result = solver_of(backend, a, settings).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-8))
+        assert result.status is Status.CONVERGED
+        assert result.iterations <= 8
+
+
+@pytest.mark.parametrize("name", ["openmp", "emulated"])
+def test_other_backends_do_the_same_where_an_axis_collapses(name: str) -> None:
+    other = BACKENDS[name](np.float64)
+    a = cube((9, 101), (M, M, F, F), (1.0, 1e3))
+    settings = MultigridSettings(smoother="red-black", full=True)
+    results = []
+    for backend in (BACKEND, other):
+        varying = with_coefficients(backend, a, node_values(a, "smooth", 2.0), np.full(a.array_shape, 1e-8))
+        f = backend.from_host(source(BACKEND, a))
+        result = Multigrid(backend, varying, settings).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-7))
+        assert result.status is Status.CONVERGED
+        results.append((result.iterations, backend.to_host(result.u)))
+    assert results[0][0] == results[1][0]
+    np.testing.assert_allclose(results[1][1], results[0][1], rtol=0, atol=1e-6 * np.abs(results[0][1]).max())
+
+
+def _mode(rule: Rule, place: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A smooth function of zero mean, or zero at both ends."""
+    angle = {F: np.pi, M: np.pi, W: 2.0 * np.pi}[rule] * place
+    return np.sin(angle) if rule is F else np.cos(angle)
 
 
 def test_levels_end_where_a_grid_is_solved_directly() -> None:

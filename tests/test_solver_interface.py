@@ -91,6 +91,7 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
         ({"boundary": {"all": {"robin": 1.0}}}, "boundary.all: {'robin': 1.0}; allowed: one of dirichlet, neumann and"),
         ({"exact": bumps}, "exact: a function; allowed: a text"),
         ({"upper": (0.0, 1.0)}, "x: the interval [0.0, 0.0] is empty or not finite"),
+        ({"upper": (1e160, 1.0)}, "x: 5 nodes on [0.0, 1e+160]; allowed: a spacing of the nodes of more than 1e-150"),
         ({"mean": "geometric"}, "mean = 'geometric'; "),
         ({"upper": 2.0}, "upper: 2.0; allowed: 1, 2 or 3 numbers, in the order x(, y(, z))"),
         ({"lower": np.ones(3)}, "lower, upper, shape and periodic differ in length"),

@@ -21,14 +21,11 @@ from poisson.differences import ORDERS
 from poisson.errors import CaseError, ExpressionError
 from poisson.expressions import Expression, parameter_mistake, parse
 from poisson.fields import FieldFile
-from poisson.grid import AXES, Grid
+from poisson.grid import AXES, Grid, wanted_spacing
 from poisson.problem import Coefficient, NodeField, Problem, manufactured_source, manufactured_value
 
 MAX_NODES = 2**60
 """Arrays of more nodes have more bytes than a 64-bit integer counts."""
-
-MIN_SPACING, MAX_SPACING = 1e-150, 1e150
-"""The squares of these and their inverses are still finite."""
 
 ALPHA = "alpha"
 EXACT = "exact"
@@ -211,15 +208,10 @@ class _Checker:
         if not low < high:
             self.mistakes.wrong(path, high, f"more than domain.lower, which is {low} along {axis}")
             return False
-        spacing = (high - low) / nodes
-        if not MIN_SPACING < spacing < MAX_SPACING:
-            limits = f"more than {MIN_SPACING} and less than {MAX_SPACING}"
-            self.mistakes.wrong(path, high, f"a spacing of the nodes of {limits} along {axis}")
-        elif low + spacing == low or high - spacing == high:
-            self.mistakes.wrong(path, high, f"nodes far enough apart to differ in float64 along {axis}")
-        else:
-            return True
-        return False
+        if wanted := wanted_spacing(low, high, nodes):
+            self.mistakes.wrong(path, high, f"{wanted} along {axis}")
+            return False
+        return True
 
     def exact(self) -> Expression | None:
         item = self.form.equation.exact

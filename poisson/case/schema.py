@@ -170,8 +170,8 @@ class Run(Table):
     precision: Literal["float64", "float32", "mixed"] = Field(
         default="float64", description='"float64", "float32" or "mixed"'
     )
-    threads: Annotated[int, Field(strict=True, ge=0, le=65536)] = Field(
-        default=0, description="an integer >= 0 and <= 65536; 0 takes them all"
+    threads: Annotated[int, Field(strict=True, ge=0, le=4096)] = Field(
+        default=0, description="an integer >= 0 and <= 4096; 0 takes them all"
     )
     initial: Data = Field(default=0.0, description='a number, a text or a table such as { file = "u.npy" }')
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
 from poisson.operator import Operator
-from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, never
+from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
@@ -68,12 +68,23 @@ class ConjugateGradients:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`)."""
+        """Solve A u = f (`Solver.solve`).
+
+        Values of f that are smaller than the largest by all of the range of float64 may be lost.
+        """
         backend, operator, norms = self._backend, self._operator, self._norms
         watch = Watch(backend, operator, stopping, observer, norms, KRYLOV_GROWTH)
         source = watch.source(f)
         every = max(1, stopping.check_every)
         residual = self._residual(u, f)
+        factor = factor_for(max(source[1], residual[1]))
+        if factor != 1.0:
+            # Products of such residuals may leave the range of float64, those of a multiple by a power of two do not;
+            # and the iterates are the same.
+            watch.factor = factor
+            self._scale(u, factor)
+            self._scale(f, factor)
+            source, residual = watch.source(f), self._residual(u, f)
         status = watch.begin(source, residual, lambda: u)
         done = 0
         squares, restart, before = residual[0], True, 0.0
@@ -100,7 +111,14 @@ class ConjugateGradients:
                 reduced = self._residual(u, f)
                 squares, restart = reduced[0], True
             status = watch.judge(done, reduced) or watch.limit(done, interrupted)
+        if factor != 1.0:
+            self._scale(u, 1.0 / factor)
+            self._scale(f, 1.0 / factor)
         return watch.result(status, done, u, self._r)
+
+    def _scale(self, array: Array, factor: float) -> None:
+        self._backend.axpby(factor, array, 0.0, self._r)
+        self._backend.axpby(1.0, self._r, 0.0, array)
 
     def _residual(self, u: Array, f: Array) -> Norms:
         """r = f − A u, without its mean where A is singular; and its norms."""

@@ -14,6 +14,7 @@ from poisson.case.settings import SolverSettings
 from poisson.errors import PoissonError
 from poisson.operator import Operator
 from poisson.solvers.memory import ARRAYS
+from poisson.solvers.spectrum import weighted_mean
 
 STRONG_JUMP = 10.0
 """Where a varies by more than this factor, cycles alone may converge slowly: CG makes up for it."""
@@ -23,6 +24,9 @@ MIXED_NODES = 1 << 18
 """On fewer nodes float32 cycles inside float64 save no time."""
 MIXED_RTOL = 1e-13
 """A smaller tolerance times the range of a is beyond what mixed precision can be sure to reach."""
+MIXED_ROUNDING = 0.1
+"""Where rounding in float32 leaves more than this part of a random residual, mixed precision takes more cycles, or does
+not arrive. Found by experiments: from three times as much on, with jumps of a and with next to singular problems."""
 LARGEST_FACTOR = 13
 """Transforms are fast where the intervals of every axis have no larger prime factor; else they take …"""
 AWKWARD = 4.0
@@ -102,7 +106,7 @@ def choose(backend: Backend, operator: Operator, settings: SolverSettings, preci
     precision : str
         What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
     """
-    mixed = _mixed(operator, settings, precision)
+    mixed = _mixed(backend, operator, settings, precision)
     anisotropy = _anisotropy(operator)
     pace = _Pace.of(backend, operator)
     cycles = replace(settings, method="multigrid")
@@ -134,7 +138,7 @@ def choose(backend: Backend, operator: Operator, settings: SolverSettings, preci
     return Choice(direct, plain, f"a and c are constant, and cycles would take {_time(by_cycles)}", by_transforms)
 
 
-def _mixed(operator: Operator, settings: SolverSettings, precision: str) -> str:
+def _mixed(backend: Backend, operator: Operator, settings: SolverSettings, precision: str) -> str:
     """The precision of cycles: mixed instead of float64 where that is faster and safe."""
     small = math.prod(operator.shape) < MIXED_NODES
     hardest = MIXED_RTOL * (_jump(operator) if operator.varies else 1.0)
@@ -144,7 +148,24 @@ def _mixed(operator: Operator, settings: SolverSettings, precision: str) -> str:
     largest, least = operator.norm, min(weight for weight in operator.weights if weight > 0.0)
     if operator.coefficients and operator.edges:
         least *= operator.coefficients.a_range[0]
-    return "mixed" if largest < 1e-3 * limits.max and least > 1e3 * limits.tiny else "float64"
+    if not (largest < 1e-3 * limits.max and least > 1e3 * limits.tiny):
+        return "float64"
+    # Rounding e = A⁻¹ r changes A e by eps ‖A‖ |e|, and of a random r the mode of the lowest eigenvalue has 1/√nodes.
+    left = float(limits.eps) * operator.norm / math.sqrt(math.prod(operator.shape))
+    return "mixed" if left <= MIXED_ROUNDING * _lowest(backend, operator) else "float64"
+
+
+def _lowest(backend: Backend, operator: Operator) -> float:
+    """The size of the smallest non-zero eigenvalue of A."""
+    bound = operator.eigenvalues()[0]
+    if operator.coefficients is None or operator.reaction is None or operator.singular or Rule.FIXED in operator.rules:
+        return bound
+    # c may be zero somewhere, as it is inside with Robin faces: for the constants its mean counts.
+    ones = backend.empty(operator.array_shape)
+    backend.fill(ones, 1.0)
+    mean = weighted_mean(backend, operator, operator.reaction, ones, backend.reduction())
+    without = replace(operator.coefficients, c=None, c_range=(0.0, 0.0))
+    return max(bound, min(mean, replace(operator, coefficients=without).eigenvalues()[0]))
 
 
 def _anisotropy(operator: Operator) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -17,6 +18,11 @@ Norms = tuple[float, float]
 
 KRYLOV_GROWTH = 1e8
 """Conjugate gradients reduce the energy norm of the error; the residual may grow meanwhile, with the condition of A."""
+
+EXPONENTS = 40
+"""A residual whose largest value has a binary exponent within these bounds needs no factor."""
+MOST_EXPONENT = 1000
+"""With these bounds on the binary exponent of a factor, it and its inverse are numbers of full precision."""
 
 
 def never() -> bool:
@@ -86,6 +92,11 @@ class Watch:
         A place for the norms that the watch asks for itself.
     growth : float
         A residual that has grown by this factor diverges.
+
+    Attributes
+    ----------
+    factor : float
+        What the iterate, the source and all norms that the watch gets are multiplied by; what it tells is not.
     """
 
     def __init__(
@@ -104,6 +115,7 @@ class Watch:
         self._result = result
         self._growth = growth
         self._monitor: Monitor | None = None
+        self.factor = 1.0
 
     def source(self, f: Array) -> Norms:
         """The norms of the source."""
@@ -121,14 +133,15 @@ class Watch:
         start that a method finds for itself: that may be exact but for rounding, and nothing is small beside rounding.
         """
         stopping, backend, operator, place = self._stopping, self._backend, self._operator, self._result
-        reference, norm, before = (stopping.measure(operator, it) for it in (source, first or source, guess or source))
+        reference, norm, before = (self.norm(it) for it in (source, first or source, guess or source))
+        eps = float(np.finfo(backend.dtype).eps) / self.factor
         relative_to = "f with its face terms" if reference > 0.0 else "the first residual"
 
         # Not through `self`, which keeps this: the iterate would live until the garbage collector came by.
         def rounding_level() -> float:
             backend.norm(operator, iterate(), place)
             largest = backend.read(place)[1]
-            return ROUNDING_FACTOR * float(np.finfo(backend.dtype).eps) * operator.norm * largest
+            return ROUNDING_FACTOR * eps * operator.norm * largest
 
         target = stopping.target(reference or before or norm)
         self._monitor = Monitor(target, max(norm, reference, before), rounding_level, growth=self._growth)
@@ -138,7 +151,7 @@ class Watch:
 
     def judge(self, iterate: int, norms: Norms) -> Status | None:
         """Note the norms of the residual after so many iterations; a status if the solve must end."""
-        norm = self._stopping.measure(self._operator, norms)
+        norm = self.norm(norms)
         if self._observer:
             self._observer(iterate, norm)
         return self.monitor.judge(iterate, norm)
@@ -149,7 +162,8 @@ class Watch:
 
     def norm(self, norms: Norms) -> float:
         """The norm that is tested, in U/L²."""
-        return self._stopping.measure(self._operator, norms)
+        squares, largest = norms
+        return self._stopping.measure(self._operator, (squares / self.factor / self.factor, largest / self.factor))
 
     def limit(self, done: int, interrupted: Callable[[], bool]) -> Status | None:
         """A status if the solve must end although nothing is wrong."""
@@ -175,6 +189,16 @@ class Watch:
     def target(self) -> float:
         """The residual norm to reach, in U/L²."""
         return self.monitor.target
+
+
+def factor_for(largest: float) -> float:
+    """The power of two that brings a largest value near 1, if it is far from it."""
+    if not 0.0 < largest < math.inf:
+        return 1.0
+    exponent = math.frexp(largest)[1]
+    if abs(exponent) <= EXPONENTS:
+        return 1.0
+    return math.ldexp(1.0, min(max(-exponent, -MOST_EXPONENT), MOST_EXPONENT))
 
 
 def given_source(source: Norms, f: Array) -> Array | None:

@@ -12,7 +12,7 @@ from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
 from poisson.operator import Operator
 from poisson.solvers.cg import lend
-from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, never
+from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.status import Status
@@ -21,9 +21,6 @@ from poisson.transfer import Interpolation
 
 ENOUGH = 0.8
 """The last inner solve aims at this part of the target: in float32 its residual is known to a few digits."""
-
-EXPONENTS = 40
-"""A residual whose largest value has a binary exponent within these bounds needs no factor."""
 
 
 class DefectCorrection:
@@ -197,14 +194,6 @@ class MixedConjugateGradients:
     def _defect(self, u: Array, f: Array, factor: float) -> Norms:
         self._backend.defect(self._operator, u, f, factor, self._r, self._norms)
         return self._backend.read(self._norms)
-
-
-def factor_for(largest: float) -> float:
-    """The power of two that brings a largest value near 1, if it is far from it."""
-    if not 0.0 < largest < math.inf:
-        return 1.0
-    exponent = math.frexp(largest)[1]
-    return 1.0 if abs(exponent) <= EXPONENTS else math.ldexp(1.0, -exponent)
 
 
 def in_float32(backend: Backend, operator: Operator) -> Operator:

@@ -142,10 +142,13 @@ class ErrorEstimate:
 
 
 def _coarser_everywhere(operators: list[Operator], index: int) -> int | None:
-    """The first operator behind `index` that is coarser along every axis that has more than one node."""
+    """The first operator behind `index` that is coarser along every axis that has more than one node.
+
+    Where an axis has collapsed, the difference says how much u varies along it, and nothing of the error.
+    """
     fine = operators[index].shape
     for other in range(index + 1, len(operators)):
-        if all(coarse < nodes or nodes == 1 for coarse, nodes in zip(operators[other].shape, fine, strict=True)):
+        if all(1 < coarse < nodes or nodes == 1 for coarse, nodes in zip(operators[other].shape, fine, strict=True)):
             return other
     return None
 

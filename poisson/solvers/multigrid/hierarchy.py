@@ -18,6 +18,9 @@ MOST_NODES_DENSE = 300
 FEWEST_NODES = 3
 """No axis is coarsened to fewer nodes, but one without fixed nodes may collapse to a single one: see `collapses`."""
 
+LEAST_RATE = 0.77
+"""ln of the factor by which a sweep reduces the modes that the coarser grid cannot represent, if there is a choice."""
+
 LARGEST = 2.0
 """A bound on the eigenvalues of D⁻¹A."""
 
@@ -108,13 +111,16 @@ def coarsened_axes(operator: Operator) -> tuple[int, ...]:
     able = [axis for axis in range(operator.dimension) if coarse_nodes(operator, axis) < operator.shape[axis]]
     able.sort(key=lambda axis: -weights[axis])
 
+    def rate(count: int) -> float:
+        return chebyshev_rate(lowest_rough(operator, able[:count]), LARGEST)
+
     def gain(count: int) -> float:
         left = math.prod(coarse_nodes(operator, axis) / operator.shape[axis] for axis in able[:count])
-        return chebyshev_rate(lowest_rough(operator, able[:count]), LARGEST) * (1.0 - left)
+        return rate(count) * (1.0 - left)
 
     if not able:
         return ()
-    best = max(range(1, len(able) + 1), key=lambda count: (gain(count), count))
+    best = max(range(1, len(able) + 1), key=lambda count: (rate(count) >= LEAST_RATE, gain(count), count))
     return tuple(sorted(able[:best]))
 
 
