@@ -15,8 +15,8 @@
 // Options, beside those of the prelude: AXIS (0 is x), LENGTH, KIND (transform_lines.h numbers them), REVERSED (1:
 // position p is node LENGTH - p), FORWARD, BACKWARD (from nodes to modes and back; both: with the division by the
 // eigenvalues between them), DIVIDE (of scatter, 1: that division), RADICES (factors of LENGTH). A block has BLOCK_Y
-// pairs of lines with BLOCK_X threads each: a multiple of 32, or a power of two that divides 32; threads of a block fill
-// whole groups of 32.
+// pairs of lines with BLOCK_X threads each: a multiple of 32, or a power of two that divides 32; threads of a block
+// fill whole groups of 32.
 
 #ifndef DIVIDE
 #define DIVIDE 0
