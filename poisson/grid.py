@@ -91,28 +91,6 @@ class Grid:
         nodes = np.arange(self.shape[axis], dtype=np.float64) / self.intervals[axis]
         return self.lower[axis] * (1.0 - nodes) + self.upper[axis] * nodes
 
-    def coarsen(self, axes: tuple[bool, ...] | None = None) -> Grid:
-        """The next coarser grid on the same box.
-
-        Parameters
-        ----------
-        axes : tuple of bool, optional
-            Which axes to coarsen; all of them by default. An axis that cannot be coarsened (its coarse form would have
-            fewer than 3 nodes) stays as it is.
-
-        Returns
-        -------
-        Grid
-            With ceil((n+1)/2) nodes on a coarsened axis, ceil(n/2) on a periodic one. Where the intervals do not
-            halve, the coarse nodes are not a subset of the fine ones; `poisson.transfer` interpolates between the two.
-        """
-        chosen = axes or (True,) * self.dimension
-        shape = []
-        for nodes, wraps, wanted in zip(self.shape, self.periodic, chosen, strict=True):
-            coarse = -(-nodes // 2) if wraps else -(-(nodes + 1) // 2)
-            shape.append(coarse if wanted and coarse >= MIN_NODES else nodes)
-        return Grid(self.lower, self.upper, tuple(shape), self.periodic)
-
 
 def wanted_spacing(low: float, high: float, nodes: int) -> str | None:
     """What the spacing of so many nodes on an interval should be instead, for a message; None if it is fine."""

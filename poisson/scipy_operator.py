@@ -62,7 +62,7 @@ class LinearOperator(ScipyOperator):
         self._given[self._free] = 0.0
         self._x, self._y = self._backend.empty(shape), self._backend.empty(shape)
         self._nodes = np.zeros(shape)
-        super().__init__(np.dtype(np.float64), (self._roots.size, self._roots.size))  # type: ignore[call-arg]
+        super().__init__(np.dtype(np.float64), (self._roots.size,) * 2)  # type: ignore[call-arg]  # SciPy has no annotations
         f = self._backend.assemble(shape, discretisation.source)
         self._backend.residual(self._operator, self._backend.from_host(self._given), f, self._y)
         self.rhs: Vector = self._take(self._y)
@@ -103,7 +103,7 @@ class _Cycle(ScipyOperator):
     def __init__(self, of: LinearOperator) -> None:
         self._of = of
         self._cycle = preconditioner_of(of._backend, of._operator, MethodSettings("cg"))
-        super().__init__(np.dtype(np.float64), of.shape)  # type: ignore[call-arg]
+        super().__init__(np.dtype(np.float64), of.shape)  # type: ignore[call-arg]  # SciPy has no annotations
 
     def _matvec(self, x: NDArray[Any]) -> Vector:
         assert self._cycle is not None

@@ -1,4 +1,4 @@
-"""Grids: where the nodes are, and how a grid is cut and coarsened."""
+"""Grids: where the nodes are, and how a grid is cut."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poisson.grid import MIN_NODES, Grid, slabs
+from poisson.grid import Grid, slabs
 
 
 def grid(*shape: int, periodic: tuple[bool, ...] | None = None) -> Grid:
@@ -30,7 +30,6 @@ def test_nodes_of_a_line() -> None:
     line = grid(5)
     assert (line.dimension, line.nodes, line.array_shape, line.spacing) == (1, 5, (5,), (0.75,))
     np.testing.assert_array_equal(line.coordinates(0), [-1.0, -0.25, 0.5, 1.25, 2.0])
-    assert line.coarsen() == grid(3)
 
 
 def test_the_ends_are_exact() -> None:
@@ -70,30 +69,6 @@ def test_wrong_grids(lower: Any, upper: Any, shape: Any, periodic: Any, message:
     with pytest.raises(ValueError) as caught:
         Grid(lower, upper, shape, periodic)
     assert str(caught.value).startswith(message)
-
-
-def test_coarsen() -> None:
-    assert grid(9, 17).coarsen() == grid(5, 9)
-    assert grid(10, 8).coarsen() == grid(6, 5)
-    wraps = (True, False)
-    assert grid(9, 9, periodic=wraps).coarsen() == grid(5, 5, periodic=wraps)
-    assert grid(8, 4, periodic=wraps).coarsen() == grid(4, 3, periodic=wraps)
-    # An axis that would get fewer than 3 nodes stays.
-    assert grid(4, 3, periodic=wraps).coarsen() == grid(4, 3, periodic=wraps)
-    assert grid(5, 33).coarsen() == grid(3, 17)
-    assert grid(9, 17, 5).coarsen((False, True, False)) == grid(9, 9, 5)
-    with pytest.raises(ValueError, match="zip"):
-        grid(9, 17).coarsen((True,))
-
-
-def test_coarsening_ends() -> None:
-    for shape in ((1025, 999), (64, 3), (100, 7)):
-        for periodic in ((False, False), (True, False), (True, True)):
-            a = grid(*shape, periodic=periodic)
-            for _ in range(20):
-                a = a.coarsen()
-            assert max(a.shape) <= 4
-            assert min(a.shape) >= MIN_NODES
 
 
 @pytest.mark.parametrize("shape", [(10, 7), (1, 3), (6, 5, 4)])

@@ -25,8 +25,8 @@ from poisson.backends.runtime import Event, Kernel
 from poisson.backends.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
 from poisson.boundary import Rule
 from poisson.differences import Differences
-from poisson.grid import Grid
 from poisson.operator import Coefficients, Operator
+from poisson.solvers.multigrid.hierarchy import coarse_nodes
 from poisson.transfer import Interpolation, Transfer
 from tests import hip, nvrtc
 from tests.operators import name_of, operator
@@ -155,9 +155,10 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     backend.fill(u, 0.0)
     backend.axpby(1.0, u, 1.0, f)
     backend.dot(fine, u, f, result)
-    wraps = tuple(fine.axis_rules(axis)[0] is Rule.WRAP for axis in range(fine.dimension))
-    box = Grid((0.0,) * fine.dimension, (1.0,) * fine.dimension, fine.shape, wraps)
-    transfer = Transfer(fine, operator(box.coarsen().shape, fine.rules))
+    axes = range(fine.dimension)
+    wraps = tuple(fine.axis_rules(axis)[0] is Rule.WRAP for axis in axes)
+    shape = tuple(coarse_nodes(fine, axis) for axis in axes)
+    transfer = Transfer(fine, operator(shape, fine.rules))
     coarse = backend.empty(transfer.coarse.array_shape)
     backend.restrict(transfer, u, coarse)
     backend.prolong_add(transfer, coarse, u)

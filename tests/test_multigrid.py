@@ -34,7 +34,7 @@ from poisson.operator import Operator
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.multigrid.coarsest import inverse
-from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE, coarsened_axes, levels_of
+from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE, coarse_nodes, coarsened_axes, levels_of
 from poisson.solvers.spectrum import chebyshev_roots, stable_order
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
@@ -227,6 +227,13 @@ def _mode(rule: Rule, place: NDArray[np.float64]) -> NDArray[np.float64]:
     """A smooth function of zero mean, or zero at both ends."""
     angle = {F: np.pi, M: np.pi, W: 2.0 * np.pi}[rule] * place
     return np.sin(angle) if rule is F else np.cos(angle)
+
+
+def test_an_axis_has_about_half_the_nodes_on_the_next_grid() -> None:
+    cases = {(F, M): {9: 5, 10: 6, 5: 3, 4: 3, 3: 3}, (W, W): {9: 5, 8: 4, 5: 3, 4: 4}}
+    for rules, pairs in cases.items():
+        for nodes, coarse in pairs.items():
+            assert coarse_nodes(Operator((nodes, 9), (1.0, 1.0), 0.0, (*rules, F, F)), 0) == coarse
 
 
 def test_levels_end_where_a_grid_is_solved_directly() -> None:

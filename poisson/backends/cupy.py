@@ -117,7 +117,7 @@ class CupyRuntime:
         if current.ptr != self._stream.ptr:
             # What fills an array may read arrays of the caller's, which its own stream may still be writing.
             self._stream.wait_event(current.record())
-        return self._stream  # type: ignore[no-any-return]
+        return self._stream  # type: ignore[no-any-return]  # CuPy has no annotations
 
     def fourier(self, lines: Any) -> Callable[[], None]:
         from cupy.cuda import cufft

@@ -15,6 +15,7 @@ from poisson.differences import ORDERS, Differences
 from poisson.discretisation import Operator
 from poisson.errors import ResourceError
 from poisson.grid import Grid
+from poisson.solvers.multigrid.hierarchy import coarser
 from poisson.transfer import Interpolation, Transfer
 
 ARRAYS = 8
@@ -80,7 +81,7 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
     """
     stand_in, ledger = counted(backend)
     operator = laplacian_on(grid)
-    transfer = Transfer(operator, laplacian_on(grid.coarsen()))
+    transfer = Transfer(operator, coarser(backend, operator, range(grid.dimension)))
     differences = Differences.on(grid, ORDERS[-1])
     shape = grid.array_shape
     u, f, r = (random(backend, shape) for _ in range(3))
