@@ -137,6 +137,23 @@ def test_the_norm_is_read_as_asked_and_limits_hold() -> None:
     assert (result.status, result.iterations) == (Status.INTERRUPTED, 1)
 
 
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_the_source_keeps_its_values_even_if_a_solve_is_broken_off(size: float) -> None:
+    def broken() -> bool:
+        raise RuntimeError("broken off")
+
+    a = cube((33, 33))
+    f = size * source(BACKEND, a)
+    before = f.copy()
+    solver = ConjugateGradients(BACKEND, a)
+    with np.errstate(all="ignore"):
+        with pytest.raises(RuntimeError, match="broken off"):
+            solver.solve(zeros(BACKEND, a), f, stopping=Stopping(), interrupted=broken)
+        np.testing.assert_array_equal(f, before)
+        assert solver.solve(zeros(BACKEND, a), f, stopping=Stopping()).status is Status.CONVERGED
+    np.testing.assert_array_equal(f, before)
+
+
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
 def test_other_backends_make_the_same_iterates(name: str) -> None:
     other = BACKENDS[name](np.float64)

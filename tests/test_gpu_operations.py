@@ -40,7 +40,7 @@ class OneShape:
 
 
 def backend_with(shape: Shape, dtype: Any = np.float64) -> GpuBackend:
-    table: Mapping[Setting, Measured] = OneShape(shape)  # type: ignore[assignment]
+    table: Mapping[Setting, Measured] = OneShape(shape)  # type: ignore[assignment]  # has the one method that is called
     return GpuBackend(dtype, EmulatedRuntime(), table)
 
 

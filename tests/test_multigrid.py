@@ -333,6 +333,15 @@ def test_a_small_grid_is_solved_at_once() -> None:
     assert (result.status, result.iterations) == (Status.CONVERGED, 1)
 
 
+def test_a_direct_solution_is_interrupted_too() -> None:
+    a = cube((9, 8), (F, M, F, F))
+    unreachable = Stopping(rtol=1e-30)
+    result = Multigrid(BACKEND, a).solve(
+        zeros(BACKEND, a), source(BACKEND, a), stopping=unreachable, interrupted=lambda: True
+    )
+    assert (result.status, result.iterations) == (Status.INTERRUPTED, 1)
+
+
 def test_limits_and_interrupts() -> None:
     a = cube((65, 65))
     f = source(BACKEND, a)
@@ -375,4 +384,4 @@ def test_a_symmetric_cycle_is_self_adjoint(smoother: str) -> None:
 )
 def test_wrong_settings(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MultigridSettings(**options)  # type: ignore[arg-type]
+        MultigridSettings(**options)  # type: ignore[arg-type]  # wrong ones

@@ -289,7 +289,7 @@ def test_the_second_solve_compiles_and_allocates_nothing_on_a_gpu(monkeypatch: p
     monkeypatch.setattr(backends, "create", create)
     solver = Solver(Problem.on_box((17, 13), f="1 + x"), "multigrid", "gpu")
     first = solver.solve()
-    runtime: Any = made[0]._runtime  # type: ignore[attr-defined]
+    runtime: Any = made[0]._runtime  # type: ignore[attr-defined]  # a gpu backend
     monkeypatch.setattr(runtime, "compile", lambda *_: pytest.fail("compiled"))
     monkeypatch.setattr(runtime, "allocate", lambda *_: pytest.fail("allocated"))
     second = solver.solve(f="2 + 2*x")
@@ -370,7 +370,7 @@ def test_a_singular_problem_is_balanced_for_each_source() -> None:
 def test_a_solver_reads_its_settings_as_a_case_file_does() -> None:
     problem = Problem.on_box((9, 9), f=1.0)
     with pytest.raises(CaseError, match=r"solver.rtoll: unknown key; .* did you mean 'rtol'"):
-        Solver(problem, rtoll=1e-3)  # type: ignore[call-arg]
+        Solver(problem, rtoll=1e-3)  # type: ignore[call-arg]  # the mistake
     with pytest.raises(CaseError, match=r'solver.method: "multgrid"; .* did you mean .multigrid.'):
         Solver(problem, "multgrid")
     with pytest.raises(CaseError, match=r"solver.omega: 1.5; allowed: a number > 0 and <= 1 with method"):

@@ -72,19 +72,38 @@ class ConjugateGradients:
 
         Values of f that are smaller than the largest by all of the range of float64 may be lost.
         """
-        backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms, KRYLOV_GROWTH)
-        source = watch.source(f)
-        every = max(1, stopping.check_every)
-        residual = self._residual(u, f)
+        watch = Watch(self._backend, self._operator, stopping, observer, self._norms, KRYLOV_GROWTH)
+        source, residual = watch.source(f), self._residual(u, f)
         factor = factor_for(max(source[1], residual[1]))
-        if factor != 1.0:
-            # Products of such residuals may leave the range of float64, those of a multiple by a power of two do not;
-            # and the iterates are the same.
-            watch.factor = factor
-            self._scale(u, factor)
-            self._scale(f, factor)
+        if factor == 1.0:
+            status, done = self._iterate(u, f, watch, source, residual, stopping, interrupted)
+            return watch.result(status, done, u, self._r)
+        # Products of such residuals may leave the range of float64, those of a multiple by a power of two do not; and
+        # the iterates are the same.
+        watch.factor = factor
+        self._scale(u, factor)
+        self._scale(f, factor)
+        try:
             source, residual = watch.source(f), self._residual(u, f)
+            status, done = self._iterate(u, f, watch, source, residual, stopping, interrupted)
+        finally:
+            self._scale(u, 1.0 / factor)
+            self._scale(f, 1.0 / factor)
+        return watch.result(status, done, u, self._r)
+
+    def _iterate(
+        self,
+        u: Array,
+        f: Array,
+        watch: Watch,
+        source: Norms,
+        residual: Norms,
+        stopping: Stopping,
+        interrupted: Callable[[], bool],
+    ) -> tuple[Status, int]:
+        """How it ended, and the iterations; `source` and `residual` are the norms of f and of the first residual."""
+        backend, operator, norms = self._backend, self._operator, self._norms
+        every = max(1, stopping.check_every)
         status = watch.begin(source, residual, lambda: u)
         done = 0
         squares, restart, before = residual[0], True, 0.0
@@ -111,10 +130,7 @@ class ConjugateGradients:
                 reduced = self._residual(u, f)
                 squares, restart = reduced[0], True
             status = watch.judge(done, reduced) or watch.limit(done, interrupted)
-        if factor != 1.0:
-            self._scale(u, 1.0 / factor)
-            self._scale(f, 1.0 / factor)
-        return watch.result(status, done, u, self._r)
+        return status, done
 
     def _scale(self, array: Array, factor: float) -> None:
         self._backend.axpby(factor, array, 0.0, self._r)
