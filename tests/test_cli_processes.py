@@ -91,8 +91,10 @@ def test_a_terminal_that_lacks_a_letter() -> None:
 
 
 def test_ctrl_c_outside_the_solver_is_one_line() -> None:
+    # Where the tests run in the background of a shell script, the signal would be ignored from the start.
     script = (
-        "import sys, time\nfrom poisson import cli\n"
+        "import signal, sys, time\nfrom poisson import cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def wait(self):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
         "cli.Solve.execute = wait\nsys.exit(cli.main(['solve', 'a.toml']))\n"
     )
