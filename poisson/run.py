@@ -34,6 +34,10 @@ log = logging.getLogger(__name__)
 
 def solve(
     case: Case | Problem,
+    method: str | None = None,
+    backend: str | None = None,
+    precision: str | None = None,
+    *,
     observer: Observer | None = None,
     appraise: Appraise | None = None,
     **options: Any,
@@ -47,12 +51,14 @@ def solve(
     ----------
     case : Case or Problem
         What to solve; a case says how, too.
+    method, backend, precision : str, optional
+        For a problem, as `poisson.Solver` takes them, with its defaults.
     observer : Observer, optional
         Told the target residual at the start and every norm that is read.
     appraise : callable, optional
         For a case: called at the end to measure the operations of the loop, as `poisson.perf.usage.appraise` does.
     **options
-        For a problem, the arguments of `poisson.Solver`.
+        For a problem, the further arguments of `poisson.Solver`.
 
     Returns
     -------
@@ -65,6 +71,8 @@ def solve(
         If a setting does not fit, the backend is not available, memory is short, the data are not finite, or a singular
         problem has no solution.
     """
+    named = {"method": method, "backend": backend, "precision": precision}
+    options |= {name: value for name, value in named.items() if value is not None}
     if isinstance(case, Problem):
         if appraise is not None:
             raise CaseError(["appraise: given beside a problem; allowed: only beside a case"])

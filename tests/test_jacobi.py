@@ -167,7 +167,7 @@ class Interrupts:
 def test_the_first_interrupt_ends_the_solve_and_the_second_the_run() -> None:
     case = make_case(SINE, WALLS, (17, 17), overrides=("solver.rtol=0.0", "solver.check_every=5"))
     before = signal.getsignal(signal.SIGINT)
-    solution = run.solve(case, Interrupts(3))
+    solution = run.solve(case, observer=Interrupts(3))
     assert (solution.status, solution.iterations) == (Status.INTERRUPTED, 15)
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -177,7 +177,7 @@ def test_the_first_interrupt_ends_the_solve_and_the_second_the_run() -> None:
             super().__call__(iteration, norm)
 
     with pytest.raises(KeyboardInterrupt):
-        run.solve(case, Twice(5, 6))
+        run.solve(case, observer=Twice(5, 6))
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 import tempfile
@@ -389,8 +390,21 @@ def test_solve_takes_a_case_or_a_problem() -> None:
     assert from_case.case_text == case.text
     with pytest.raises(CaseError, match="rtol: given beside a case, which has its own settings"):
         poisson.solve(case, rtol=1e-3)
+    with pytest.raises(CaseError, match=r"^method, backend: given beside a case, which has its own settings; change"):
+        poisson.solve(case, "fft", "numpy")
     with pytest.raises(CaseError, match="appraise: given beside a problem; allowed: only beside a case"):
         poisson.solve(case.problem, appraise=lambda backend, ledger, seconds: None)
+
+
+def test_solve_takes_its_arguments_in_the_order_of_a_solver() -> None:
+    problem = Problem.on_box((9, 9), f=1.0)
+    solution = poisson.solve(problem, "fft", "numpy", "float32", rtol=1e-3)
+    given = (solution.provenance["method"], solution.provenance["backend"], solution.provenance["precision"])
+    assert given == (Solver(problem, "fft", "numpy", "float32", rtol=1e-3).method, "numpy", "float32")
+    order = [list(inspect.signature(call).parameters)[:4] for call in (poisson.solve, Solver)]
+    assert order[0][1:] == order[1][1:] == ["method", "backend", "precision"]
+    with pytest.raises(CaseError, match=r"^solver\.method: <"):
+        poisson.solve(problem, object())  # type: ignore[arg-type]  # an observer, where the method stands
 
 
 def test_one_dimension() -> None:
