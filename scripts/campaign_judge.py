@@ -1,0 +1,344 @@
+"""Solves a random problem with the package, and judges what comes out against the independent reference."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from campaign_problems import Solve, Trial
+from campaign_reference import LONG, Array, Reference
+from numpy.typing import NDArray
+
+import poisson
+
+DEFECTS = {
+    "wrong": "converged or reported what the reference contradicts",
+    "false-stagnated": "ended as stagnated far from a target that a textbook method reaches",
+    "false-diverged": "ended as diverged although a textbook method reaches the target",
+    "destroyed": "the result is worse than the guess, and far above rounding",
+    "slow": "took many times the iterations of a textbook method, or too long",
+    "crash": "an exception, or the refusal of a legal problem",
+    "reuse": "another solve of the same solver differs from that of a new one",
+    "nullspace": "the solution of a singular problem has no zero mean",
+    "nan": "a warning of a floating-point operation",
+}
+"""What is counted as a defect of the package."""
+
+OUTCOMES = {
+    "converged": "as asked for",
+    "at-rounding": "the target is not attainable, the residual is at its rounding level, and the status says so",
+    "limited": "the limit on iterations of a slow method, as asked for",
+    "refused": "a problem without a solution was refused",
+    "hard": "ended unsuccessfully, and says so; the textbook method does not reach the target either",
+    "stalled": "a method that was asked for and does not suit the problem gave up, and says so",
+    "out-of-range": "the numbers leave the range of the precision",
+    "unjudged": "the reference is not accurate enough",
+}
+"""What is not."""
+
+SECONDS = 10.0
+"""No solve of these sizes needs so long."""
+ROOM = 10.0
+"""A target so many times above the rounding of the exact solution is attainable."""
+ROUNDING = 30.0
+"""A residual is at rounding up to so many times that of the exact solution."""
+TEXTBOOK = 20
+"""A method that takes so many times the iterations of textbook conjugate gradients, and 1000 at least, is slow."""
+SLOW_METHODS = ("jacobi", "chebyshev", "sor")
+TINY = {np.float32: 1e-30, np.float64: 1e-280}
+HUGE = {np.float32: 1e30, np.float64: 1e280}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one solve: a key of `DEFECTS` or `OUTCOMES`, and the numbers."""
+
+    name: str
+    detail: str
+
+    @property
+    def bad(self) -> bool:
+        return self.name in DEFECTS
+
+
+logging.getLogger("poisson").setLevel(logging.ERROR)
+
+
+class Judgement:
+    """The solves of one trial on one backend.
+
+    Parameters
+    ----------
+    trial : Trial
+        What to solve.
+    backend : str
+        Where.
+    """
+
+    def __init__(self, trial: Trial, backend: str = "auto") -> None:
+        self.trial, self.backend = trial, backend
+        self.options = dict(trial.options)
+        self.reference = Reference(trial.box)
+        self.precision = self.options.get("precision", "float64")
+        self.dtype: Any = np.float32 if self.precision == "float32" else np.float64
+        self.norm = self.options.get("norm", "rms")
+        self.rng = np.random.default_rng([trial.seed, 1])
+        self.verdicts: list[Verdict] = []
+        self.solutions: list[Any] = []
+
+    def run(self) -> list[Verdict]:
+        """All verdicts, at least one."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                self._run()
+            except poisson.PoissonError as error:
+                self._refusal(error)
+            except Exception as error:
+                self._say("crash", f"{type(error).__name__}: {error}")
+        for warning in caught:
+            if "poisson" in str(warning.filename) or "numpy" in str(warning.filename):
+                self._say(
+                    "nan", f"{warning.category.__name__}: {warning.message} ({warning.filename}:{warning.lineno})"
+                )
+        return self.verdicts
+
+    def _say(self, name: str, detail: str = "") -> None:
+        self.verdicts.append(Verdict(name, detail))
+
+    def _refusal(self, error: poisson.PoissonError) -> None:
+        line = str(error)
+        if self.trial.kind == "refused" and type(error).__name__ == "IncompatibleSource":
+            self._say("refused", line)
+        elif "do not fit into float" in line or self._out_of_range():
+            self._say("out-of-range", line)
+        else:
+            self._say("crash", f"{type(error).__name__}: {line}")
+
+    def _out_of_range(self) -> bool:
+        box = self.trial.box
+        a = box.values(box.a)
+        numbers = [*(k.astype(np.float64) for k in self.reference.links), a]
+        numbers += [box.values(solve.f) for solve in self.trial.solves]
+        return not all(self._fits(values) for values in numbers)
+
+    def _fits(self, values: Array) -> bool:
+        sizes = abs(values[values != 0]) if values.size else values
+        return bool(sizes.size == 0 or (sizes.max() < HUGE[self.dtype] and sizes.max() > TINY[self.dtype]))
+
+    def _run(self) -> None:
+        trial, reference = self.trial, self.reference
+        exact = []
+        for solve in trial.solves:
+            f = trial.box.values(solve.f)
+            shift = reference.defect(f)[0] if reference.singular else 0.0
+            b = reference.source(f, shift=shift)
+            exact.append((b, None if trial.kind == "refused" else reference.solve(b)))
+        guesses = [self._guess(solve, u) for solve, (_, u) in zip(trial.solves, exact, strict=True)]
+        problem = poisson.Problem.on_box(**trial.arguments(trial.solves[0].f, guesses[0]))
+        solver = poisson.Solver(problem, backend=self.backend, **self.options)
+        for number, (solve, guess, (b, u)) in enumerate(zip(trial.solves, guesses, exact, strict=True)):
+            given = {} if number == 0 else {"f": solve.f, "initial": 0.0 if guess is None else guess}
+            begun = time.process_time()
+            late = lambda begun=begun: time.process_time() - begun > SECONDS  # noqa: E731
+            solution = solver.solve(**given, interrupted=late)
+            if trial.kind == "refused":
+                self._say("wrong", "a problem without a solution was solved")
+                return
+            assert u is not None
+            self.solutions.append(solution)
+            before = len(self.verdicts)
+            self._judge(solution, b, u, guess)
+            for place in range(before, len(self.verdicts)):
+                said = self.verdicts[place]
+                self.verdicts[place] = Verdict(said.name, f"solve {number}: {said.detail}")
+            if number > 0:
+                self._compare(number, solve, guess, solution)
+
+    def _guess(self, solve: Solve, u: Array | None) -> NDArray[np.float64] | None:
+        if u is None or solve.guess == "none":
+            return None
+        size = float(abs(u).max()) or self.trial.size
+        noise = self.rng.standard_normal(u.shape)
+        match solve.guess:
+            case "random":
+                return size * noise
+            case "huge":
+                return size * 1e6 * noise
+            case "near":
+                return (u + 1e-10 * size * noise).astype(np.float64)
+        return u.astype(np.float64)
+
+    def _judge(self, solution: Any, b: Array, u: Array, guess: Array | None) -> None:
+        reference, norm, eps = self.reference, self.norm, float(np.finfo(self.dtype).eps)
+        accuracy = reference.norm(reference.residual(u, b), norm)
+        level64 = reference.norm(reference.rounding(u, b), norm) * np.finfo(np.float64).eps
+        if not accuracy <= level64 + TINY[np.float64]:
+            self._say("unjudged", f"the reference leaves {accuracy:.3g}, its rounding is {level64:.3g}")
+            return
+        level = eps * reference.norm(reference.rounding(u, b), norm)
+        if not (self._fits(u) and self._fits(reference.rounding(u, b))):
+            self._say("out-of-range", f"u to {float(abs(u).max()):.3g}")
+            return
+        found = np.asarray(solution.u)
+        status = solution.status.value
+        about = f"{status} after {solution.iterations} by {solution.provenance['method']}"
+        if found.dtype != self.dtype or found.shape != u.shape:
+            self._say("wrong", f"u is {found.dtype} {found.shape}")
+            return
+        if not np.isfinite(found).all():
+            if status == "diverged" and not self._attainable(solution.target, level, b, u, guess):
+                self._say("hard", f"{about}, u is not finite")
+            else:
+                self._say("destroyed" if status != "converged" else "wrong", f"{about}, u is not finite")
+            return
+        if not np.array_equal(found[~reference.free], reference.fixed[~reference.free].astype(self.dtype)):
+            self._say("wrong", "the values on the Dirichlet faces are not those given")
+        r = reference.residual(found, b)
+        size = float(reference.norm(r, norm))
+        allowed = 4.0 * np.finfo(np.float64).eps * float(reference.norm(reference.rounding(found, b), norm))
+        self._check_report(solution, b, size, allowed)
+        self._check_mean(found)
+        about += f", residual {size:.3g}, target {solution.target:.3g}, rounding {float(level):.3g}"
+        if status == "converged":
+            if size > solution.target * (1 + 1e-6) + allowed:
+                self._say("wrong", about)
+            else:
+                self._say("converged", about)
+        else:
+            self._unsuccessful(solution, b, u, guess, size, float(level), about)
+        self._check_effort(solution, b, u, guess, float(level), about)
+        self._check_fields(solution, r, found)
+
+    def _unsuccessful(
+        self, solution: Any, b: Array, u: Array, guess: Array | None, size: float, level: float, about: str
+    ) -> None:
+        reference, status = self.reference, solution.status.value
+        if status == "interrupted":
+            self._say("slow", f"{about}; more than {SECONDS:g} s")
+            return
+        start = np.where(reference.free, 0.0 if guess is None else guess, reference.fixed)
+        before = float(reference.norm(reference.residual(start, b), self.norm))
+        errors = [
+            float(abs(values - u).max()) for values in (np.asarray(solution.u), reference.full(reference.inside(start)))
+        ]
+        if size > 10 * max(before, ROUNDING * level) and errors[1] * 10 < errors[0]:
+            self._say(
+                "destroyed", f"{about}; residual of the guess {before:.3g}, errors {errors[1]:.3g} -> {errors[0]:.3g}"
+            )
+            return
+        if status == "max_iterations" and "max_iterations" in self.options:
+            self._say("limited", about)
+            return
+        if size <= max(ROUNDING * level, solution.target):
+            # The package takes the maximum where squares leave the range of float64.
+            largest = float(reference.norm(reference.residual(np.asarray(solution.u), b), "max"))
+            told = status == "stagnated" and (size if size > 1e-140 else largest) > solution.target
+            self._say("at-rounding" if told else "slow" if status == "max_iterations" else f"false-{status}", about)
+            return
+        goal = max(solution.target, ROOM * level)
+        if not self._attainable(goal, level, b, u, guess):
+            self._say("hard", about)
+        elif status == "max_iterations":
+            self._say("slow", f"{about}; attainable {goal:.3g}")
+        elif self._unsuitable(solution):
+            self._say("stalled", about)
+        else:
+            self._say(f"false-{status}", f"{about}; attainable {goal:.3g}")
+
+    def _attainable(self, goal: Any, level: Any, b: Array, u: Array, guess: Array | None) -> bool:
+        """Whether a textbook method in the same precision gets there."""
+        reference = self.reference
+        if goal < ROOM * level:
+            return False
+        direct = reference.rounded_solution(b, self.dtype)
+        if reference.norm(reference.residual(direct, b), self.norm) > goal:
+            return False
+        return self._textbook(goal, b, guess) is not None
+
+    def _textbook(self, goal: Any, b: Array, guess: Array | None) -> int | None:
+        reference = self.reference
+        start = reference.full(reference.inside(np.zeros(b.shape) if guess is None else guess).astype(LONG))
+        limit = 20 * int(reference.free.sum()) + 1000
+        return reference.conjugate_gradients(b, start, goal, self.norm, self.dtype, limit)
+
+    def _unsuitable(self, solution: Any) -> bool:
+        """Whether cycles were asked for where they do not suit: a varies strongly, and no conjugate gradients help."""
+        if self.options.get("method") != "multigrid":
+            return False
+        a = self.trial.box.values(self.trial.box.a)
+        history = [norm for _, norm in solution.history][-20:]
+        return bool(a.max() > 10 * a.min() and min(history) > 0.5 * max(history))
+
+    def _check_report(self, solution: Any, b: Array, size: float, allowed: float) -> None:
+        """The residual and the target that the solution reports."""
+        if not abs(solution.residual - size) <= 1e-6 * size + allowed:
+            largest = float(self.reference.norm(self.reference.residual(np.asarray(solution.u), b), "max"))
+            if not abs(solution.residual - largest) <= 1e-6 * largest + allowed * math.sqrt(b.size):
+                self._say("wrong", f"the residual is reported as {solution.residual:.6g} and is {size:.6g}")
+
+    def _check_mean(self, found: Array) -> None:
+        reference = self.reference
+        if not reference.singular:
+            return
+        mean = float(abs((reference.weights * found.astype(LONG)).sum() / reference.weights.sum()))
+        largest = float(abs(found).max())
+        if mean > 8 * float(np.finfo(self.dtype).eps) * largest:
+            self._say("nullspace", f"mean {mean:.3g} of u up to {largest:.3g}")
+
+    def _check_effort(self, solution: Any, b: Array, u: Array, guess: Array | None, level: float, about: str) -> None:
+        method = self.options.get("method", "auto")
+        if solution.iterations <= 1000 or method in SLOW_METHODS or self.verdicts[-1].bad:
+            return
+        limit = self._textbook(max(solution.target, ROOM * level), b, guess)
+        if limit is not None and solution.iterations > TEXTBOOK * limit:
+            self._say("slow", f"{about}; textbook conjugate gradients take {limit}")
+
+    def _check_fields(self, solution: Any, r: Array, found: Array) -> None:
+        fields, reference, box = solution.fields, self.reference, self.trial.box
+        if not fields:
+            return
+        eps = float(np.finfo(np.float64).eps)
+        f = box.values(solution.problem.f.values if hasattr(solution.problem.f, "values") else self.trial.solves[0].f)
+        shift = float(reference.defect(f)[0]) if reference.singular else 0.0
+        b = reference.source(f, shift=shift)
+        own = {"residual": r, "f": f - shift, "a": box.values(box.a), "c": box.values(box.c)}
+        room = {"residual": 8 * eps * reference.rounding(found, b), "f": 8 * eps * (abs(f).max() + abs(shift))}
+        for name, values in own.items():
+            away = abs(fields[name] - values) - room.get(name, 8 * eps * abs(values))
+            if fields[name].shape != values.shape or (away > TINY[np.float64]).any():
+                self._say("wrong", f"field {name} is off by {float(away.max()):.3g}")
+        eps = float(np.finfo(self.dtype).eps)
+        for axis in range(len(box.shape)):
+            place = len(box.shape) - 1 - axis
+            h, along = box.spacing[axis], np.moveaxis(found.astype(LONG), place, 0)
+            inner = slice(None) if box.periodic[axis] else slice(1, -1)
+            slope = ((np.roll(along, -1, 0) - np.roll(along, 1, 0)) / (2 * h))[inner]
+            given = np.moveaxis(fields["gradient"][..., axis], place, 0)[inner]
+            if (abs(given - slope) > 16 * eps * (abs(slope) + abs(along).max() / h)).any():
+                self._say("wrong", f"field gradient is off along axis {axis}")
+
+    def _compare(self, number: int, solve: Solve, guess: Array | None, solution: Any) -> None:
+        """The solve of a solver that has solved before beside that of a new one."""
+        problem = poisson.Problem.on_box(**self.trial.arguments(solve.f, guess))
+        fresh = poisson.Solver(problem, backend=self.backend, **self.options).solve()
+        if fresh.provenance["method"] != solution.provenance["method"] or solution.status.value == "interrupted":
+            return
+        if fresh.status is not solution.status or fresh.iterations != solution.iterations:
+            ends = [f"{it.status.value} after {it.iterations}" for it in (solution, fresh)]
+            self._say("reuse", f"solve {number}: {ends[0]}, a new solver {ends[1]}")
+        elif not np.array_equal(np.asarray(fresh.u), np.asarray(solution.u), equal_nan=True):
+            away = float(abs(np.asarray(fresh.u) - np.asarray(solution.u)).max())
+            self._say(
+                "reuse", f"solve {number}: u differs by {away:.3g} of {float(abs(np.asarray(fresh.u)).max()):.3g}"
+            )
+
+
+def judge(trial: Trial, backend: str = "auto") -> list[Verdict]:
+    """Solve the problem of a trial on a backend, and say what became of it."""
+    return Judgement(trial, backend).run()
