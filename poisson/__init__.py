@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from poisson.problem import Problem as Problem
     from poisson.run import solve as solve
     from poisson.scipy_operator import LinearOperator as LinearOperator
+    from poisson.solution import Interrupted as Interrupted
     from poisson.solution import Solution as Solution
     from poisson.solver import Solver as Solver
     from poisson.solvers.status import Status as Status
@@ -27,6 +28,7 @@ _PLACES = {
     "Case": ("poisson.case", "Case"),
     "load_case": ("poisson.case", "load"),
     "PoissonError": ("poisson.errors", "PoissonError"),
+    "Interrupted": ("poisson.solution", "Interrupted"),
     "LinearOperator": ("poisson.scipy_operator", "LinearOperator"),
     "Problem": ("poisson.problem", "Problem"),
     "solve": ("poisson.run", "solve"),
@@ -37,6 +39,7 @@ _PLACES = {
 
 __all__ = [
     "Case",
+    "Interrupted",
     "LinearOperator",
     "PoissonError",
     "Problem",

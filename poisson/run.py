@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import signal
 import subprocess
@@ -22,12 +23,15 @@ from poisson.case import Case
 from poisson.errors import CaseError, PoissonError
 from poisson.problem import Problem
 from poisson.record import Performance
-from poisson.solution import Solution
+from poisson.solution import Interrupted, Solution
 from poisson.solver import Solver
 from poisson.solvers.stopping import Observer
 
 Appraise = Callable[[Backend, Ledger, float], Performance | None]
 """Measures what operations reached, from where they ran, how often each did, and the seconds of the loop."""
+
+Keep = Callable[[Solution], None]
+"""Puts a solution where nothing that follows can lose it."""
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +44,14 @@ def solve(
     *,
     observer: Observer | None = None,
     appraise: Appraise | None = None,
+    keep: Keep | None = None,
     **options: Any,
 ) -> Solution:
     """Solve a case or a problem.
 
     The residual that is reported is recomputed in float64 from the final u, and so is the verdict whether it converged.
-    While the solver loop runs, the first interrupt from the keyboard ends it after the current iteration.
+    While the solver loop runs, the first interrupt from the keyboard ends it after the current iteration; what there is
+    by then comes with the exception. A second one interrupts at once. A handler that the caller has set stays in place.
 
     Parameters
     ----------
@@ -57,6 +63,9 @@ def solve(
         Told the target residual at the start and every norm that is read.
     appraise : callable, optional
         For a case: called at the end to measure the operations of the loop, as `poisson.perf.usage.appraise` does.
+    keep : callable, optional
+        For a case: given the solution when it is complete, before operations are measured. Meanwhile the first
+        interrupt is only noted.
     **options
         For a problem, the further arguments of `poisson.Solver`.
 
@@ -70,13 +79,17 @@ def solve(
     PoissonError
         If a setting does not fit, the backend is not available, memory is short, the data are not finite, or a singular
         problem has no solution.
+    Interrupted
+        If Ctrl-C was pressed once the loop had begun. It is a KeyboardInterrupt, and its ``solution`` is the last
+        complete iterate.
     """
     named = {"method": method, "backend": backend, "precision": precision}
     options |= {name: value for name, value in named.items() if value is not None}
     if isinstance(case, Problem):
-        if appraise is not None:
-            raise CaseError(["appraise: given beside a problem; allowed: only beside a case"])
-        return _solve(Solver(case, **options), observer, None)
+        for name, given in {"appraise": appraise, "keep": keep}.items():
+            if given is not None:
+                raise CaseError([f"{name}: given beside a problem; allowed: only beside a case"])
+        return _solve(Solver(case, **options), observer, None, None, "")
     if not isinstance(case, Case):
         kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
         raise CaseError([f"case: a {type(case).__name__}; allowed: {kinds}"])
@@ -84,21 +97,39 @@ def solve(
         raise CaseError(
             [f"{', '.join(options)}: given beside a case, which has its own settings; change those instead"]
         )
-    solution = _solve(Solver.of(case, count=appraise is not None), observer, appraise)
-    return replace(solution, case_text=case.text)
+    return _solve(Solver.of(case, count=appraise is not None), observer, appraise, keep, case.text)
 
 
-def _solve(solver: Solver, observer: Observer | None, appraise: Appraise | None) -> Solution:
-    with _interrupts() as interrupted:
-        solution = solver.solve(observer=observer, interrupted=interrupted)
-    times, performance = dict(solution.times), None
-    if appraise is not None and solver.ledger is not None:
-        start = time.perf_counter()
-        with np.errstate(all="ignore"):
-            performance = _appraised(appraise, solver.backend, solver.ledger, times["solve"])
-        times["appraise"] = time.perf_counter() - start
-    provenance = dict(solution.provenance) | {"commit": _commit()}
-    return replace(solution, times=times, performance=performance, provenance=provenance)
+def _solve(
+    solver: Solver, observer: Observer | None, appraise: Appraise | None, keep: Keep | None, case_text: str
+) -> Solution:
+    # Asked of git before there is a result, which an interrupt could lose.
+    commit = {"commit": _commit()}
+    solution: Solution | None = None
+    try:
+        with _interrupts() as (interrupted, pressed):
+            bare = solver.solve(observer=observer, interrupted=interrupted)
+            solution = replace(bare, provenance=dict(bare.provenance) | commit, case_text=case_text)
+            if keep is not None:
+                keep(solution)
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        return _measured(solver, solution, appraise)
+    except KeyboardInterrupt:
+        if solution is None:
+            raise
+        raise Interrupted(solution) from None
+
+
+def _measured(solver: Solver, solution: Solution, appraise: Appraise | None) -> Solution:
+    """The solution with what its operations reached."""
+    if appraise is None or solver.ledger is None:
+        return solution
+    times, start = dict(solution.times), time.perf_counter()
+    with np.errstate(all="ignore"):
+        performance = _appraised(appraise, solver.backend, solver.ledger, times["solve"])
+    times["appraise"] = time.perf_counter() - start
+    return replace(solution, times=times, performance=performance)
 
 
 def _appraised(appraise: Appraise, backend: Backend, ledger: Ledger, seconds: float) -> Performance | None:
@@ -111,8 +142,8 @@ def _appraised(appraise: Appraise, backend: Backend, ledger: Ledger, seconds: fl
 
 
 @contextlib.contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Within, the first interrupt only makes the callable true; a second one interrupts as usual."""
+def _interrupts() -> Iterator[tuple[Callable[[], bool], threading.Event]]:
+    """Within, the first interrupt only sets the event, which the callable reads; a second one interrupts as usual."""
     pressed = threading.Event()
 
     def interrupted() -> bool:
@@ -121,22 +152,24 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
             log.warning("interrupted: the last complete iterate is kept")
         return pressed.is_set()
 
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-
     def note(number: int, frame: FrameType | None) -> None:
         if pressed.is_set():
             raise KeyboardInterrupt
         pressed.set()
 
-    before = signal.signal(signal.SIGINT, note)
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
+        # Someone else decides what an interrupt does; a shell has it ignored for a command in the background.
+        yield interrupted, pressed
+        return
+    signal.signal(signal.SIGINT, note)
     try:
-        yield interrupted
+        yield interrupted, pressed
     finally:
         signal.signal(signal.SIGINT, before)
 
 
+@functools.cache
 def _commit() -> str:
     """The commit of the checkout that this package is imported from; empty where it is not in one."""
     folder = Path(__file__).resolve().parent.parent

@@ -117,3 +117,17 @@ class Solution(Record):
             scalars = ", ".join(name for name, values in known.items() if values.ndim == self.problem.grid.dimension)
             raise CaseError([f"there is no scalar field {field!r} in this solution; there is {scalars}"])
         return draw(self.problem.grid, known[field], self.problem.title, field)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a solve.
+
+    Parameters
+    ----------
+    solution : Solution
+        The last complete iterate, with the status ``interrupted``; where the loop had ended before, its result.
+    """
+
+    def __init__(self, solution: Solution) -> None:
+        super().__init__("the solve was interrupted; the last complete iterate is the solution of this exception")
+        self.solution = solution

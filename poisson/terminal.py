@@ -65,10 +65,14 @@ class Progress:
     ) -> None:
         self._sweep_bytes = sweep_bytes
         self._unit = "iteration" if sweep_bytes is None else "sweep"
-        self._stream = sys.stderr if stream is None else stream
+        chosen = sys.stderr if stream is None else stream
         self._clock = clock
-        self._shown = not quiet
-        self._live_wanted = self._stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+        # There is no standard error where the caller has closed it.
+        self._shown = not quiet and chosen is not None
+        self._stream = chosen
+        self._live_wanted = (
+            self._shown and self._stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+        )
         self._live: Live | None = None
         self._samples: deque[tuple[float, int, float]] = deque(maxlen=_WINDOW)
         self._target = 0.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,39 +145,6 @@ def test_what_has_converged_is_not_interrupted() -> None:
     stopping = Stopping(rtol=0.5, check_every=100)
     result = relax(NumpyBackend(np.float64), discretisation, stopping=stopping, interrupted=lambda: True)
     assert (result.status, result.iterations) == (Status.CONVERGED, 100)
-
-
-class Interrupts:
-    """An observer that interrupts like a keyboard, at chosen reads of the norm."""
-
-    def __init__(self, *reads: int) -> None:
-        self._reads = reads
-        self._read = 0
-
-    def start(self, target: float, reference: str, max_iterations: int) -> None:
-        assert (target, reference, max_iterations) == (0.0, "f with its face terms", 200_000)
-
-    def __call__(self, iteration: int, norm: float) -> None:
-        self._read += 1
-        if self._read in self._reads:
-            signal.raise_signal(signal.SIGINT)
-
-
-def test_the_first_interrupt_ends_the_solve_and_the_second_the_run() -> None:
-    case = make_case(SINE, WALLS, (17, 17), overrides=("solver.rtol=0.0", "solver.check_every=5"))
-    before = signal.getsignal(signal.SIGINT)
-    solution = run.solve(case, observer=Interrupts(3))
-    assert (solution.status, solution.iterations) == (Status.INTERRUPTED, 15)
-    assert signal.getsignal(signal.SIGINT) is before
-
-    class Twice(Interrupts):
-        def __call__(self, iteration: int, norm: float) -> None:
-            super().__call__(iteration, norm)
-            super().__call__(iteration, norm)
-
-    with pytest.raises(KeyboardInterrupt):
-        run.solve(case, observer=Twice(5, 6))
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def never() -> float:

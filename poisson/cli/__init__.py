@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import io
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -24,7 +23,17 @@ from poisson.cli.measuring import (
     tune,
 )
 from poisson.cli.solving import Info, Solve, Verify, info, solve, verify
-from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, Request, UsageError, complain, messages, say
+from poisson.cli.terms import (
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    Request,
+    UsageError,
+    complain,
+    messages,
+    say,
+    streams,
+)
 from poisson.errors import PoissonError
 
 __all__ = ["COMMANDS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
@@ -61,7 +70,7 @@ Exit codes:
   0    converged; verified
   1    not converged (the result is still written, marked so); a comparison is off
   2    bad input, or a file that cannot be read or written
-  130  interrupted by Ctrl-C (solve still writes the last complete iterate)
+  130  interrupted by Ctrl-C (solve still writes the last complete iterate; a second one aborts)
 
 Messages and progress go to standard error, results to standard output."""
 
@@ -95,12 +104,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 converged or verified, 1 not, 2 for what a user can mend, 130 interrupted. An exception that
         leaves this function is a defect of the package.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A title that the terminal's encoding lacks must not end a run.
-            stream.reconfigure(errors="backslashreplace")
+    with streams():
+        return _main(list(sys.argv[1:] if argv is None else argv))
+
+
+def _main(argv: list[str]) -> int:
     try:
-        return _dispatch(list(sys.argv[1:] if argv is None else argv))
+        return _dispatch(argv)
     except PoissonError as error:
         for line in str(error).splitlines():
             complain(f"error: {line}")

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from poisson.cli.terms import EXIT_OFF, EXIT_OK, UsageError, complain, say
+from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OFF, EXIT_OK, UsageError, complain, say
+from poisson.errors import OutputError
+
+MOST_WRITTEN_TWICE = 1 << 30
+"""A result of more bytes is not written again for the times of its operations."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,15 @@ class Solve:
     quiet: bool
 
     def execute(self) -> int:
+        written: list[Path] = []
+        try:
+            return self._execute(written)
+        except KeyboardInterrupt:
+            complain(f"interrupted; {f'the result is in {written[0]}' if written else 'nothing was written'}")
+            return EXIT_INTERRUPTED
+
+    def _execute(self, written: list[Path]) -> int:
+        """Solve, write and report; `written` receives the files as soon as they are there."""
         import numpy as np
 
         from poisson import run, solver
@@ -23,24 +37,45 @@ class Solve:
         from poisson.output import hdf5, xdmf
         from poisson.perf.traffic import sweep_bytes
         from poisson.perf.usage import appraise
+        from poisson.solution import Interrupted, Solution
         from poisson.terminal import Progress, summary
 
         case = load(self.case, self.overrides)
-        hdf5.check_writable(case.output.file, solver.result_bytes(case.problem, case.run.dtype, case.output.fields))
+        size = solver.result_bytes(case.problem, case.run.dtype, case.output.fields)
+        hdf5.check_writable(case.output.file, size)
         traffic = None
         if case.solver.method == "jacobi":
             traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, case.solver.loop)
-        with Progress(traffic, quiet=self.quiet) as progress:
-            solution = run.solve(case, observer=progress, appraise=None if self.quiet else appraise)
+
+        def keep(solution: Solution) -> None:
+            path = hdf5.write_safely(case.output.file, solution)
+            written.extend((path, xdmf.write(path, solution)))
+
+        try:
+            with Progress(traffic, quiet=self.quiet) as progress:
+                solution = run.solve(case, observer=progress, appraise=None if self.quiet else appraise, keep=keep)
+            code = solution.status.exit_code
+        except Interrupted as interrupted:
+            if not written:
+                raise
+            solution, code = interrupted.solution, EXIT_INTERRUPTED
+        if solution.performance is not None and size <= MOST_WRITTEN_TWICE:
+            try:
+                hdf5.write(case.output.file, solution)
+            except OutputError as error:
+                complain(f"warning: the times of the operations are not in the result: {error}")
+        if code == EXIT_INTERRUPTED and solution.status.exit_code != code:
+            complain("warning: interrupted after the solve had ended; its result is complete")
         if not self.quiet:
-            say(summary(solution, traffic))
+            path, beside = written
+            try:
+                say(f"{summary(solution, traffic)}\noutput      {path} (ParaView: {beside})")
+            except OutputError as error:
+                complain(f"error: {error}; the result is in {path}")
+                return code or EXIT_ERROR
         elif solution.status.exit_code != EXIT_OK:
             complain(f"warning: {solution.status.value}: {solution.advice}")
-        path = hdf5.write_safely(case.output.file, solution)
-        beside = xdmf.write(path, solution)
-        if not self.quiet:
-            say(f"output      {path} (ParaView: {beside})")
-        return solution.status.exit_code
+        return code
 
 
 @dataclass(frozen=True)
@@ -97,7 +132,7 @@ def solve(
       --quiet          show nothing but warnings and errors
 
     Beside the result, FILE.h5, stands FILE.xmf, which ParaView opens. Ctrl-C stops the solve after the current sweep or
-    cycle and writes the result so far.
+    cycle and writes the result so far; a second one aborts.
 
     Examples:
       python -m poisson solve cases/unit_square.toml

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import sys
 from collections.abc import Iterator
 from typing import Protocol, TextIO
 
-from poisson.errors import PoissonError
+from poisson.errors import OutputError, PoissonError
 
 EXIT_OK = 0
 EXIT_OFF = 1
@@ -52,22 +53,83 @@ class _Messages(logging.Handler):
         # A message from a signal handler can meet a write that is under way; the stream then refuses it.
         with contextlib.suppress(RuntimeError):
             if record.levelno < logging.WARNING:
-                _print(text, sys.stderr)
+                _murmur(text)
             else:
                 complain(f"{record.levelname.lower()}: {text}")
 
 
 def say(text: str) -> None:
-    _print(text, sys.stdout)
+    """Print to standard output what the command was called for.
+
+    Raises
+    ------
+    OutputError
+        If that cannot be written. A reader that has gone away, as `head` does, waits for nothing: that is no error.
+    """
+    if sys.stdout is None:
+        raise OutputError("standard output is closed; send it to a file or a terminal")
+    try:
+        print(printable(text), file=sys.stdout, flush=True)
+    except BrokenPipeError:
+        discard(sys.stdout)
+    except (OSError, ValueError) as error:
+        discard(sys.stdout)
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OutputError(f"standard output cannot be written: {reason}") from error
 
 
 def complain(text: str) -> None:
-    _print(f"poisson: {text}", sys.stderr)
+    """Print a message to standard error; where nobody can read it, it is dropped."""
+    _murmur(f"poisson: {text}")
 
 
-def _print(text: str, stream: TextIO) -> None:
+def _murmur(text: str) -> None:
     try:
-        print(text, file=stream, flush=True)
-    except BrokenPipeError:
-        # The reader has gone, as `head` does: nobody waits for the rest, and the exit code stays what it is.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        print(printable(text), file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        discard(sys.stderr)
+
+
+def printable(text: str) -> str:
+    """`text` in lines, with whatever could steer a terminal written as an escape sequence of Python."""
+    return "".join(
+        character if character.isprintable() or character == "\n" else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def discard(stream: TextIO) -> None:
+    """Let what still waits to be written to a stream, and all that follows, go nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+@contextlib.contextmanager
+def streams() -> Iterator[None]:
+    """Make the standard streams fit to be used, whatever the caller has left of them, while the block runs.
+
+    A file opened in the place of one that is closed would receive what is printed; so those places are taken.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it stays open as long as the process lives
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A title that the terminal's encoding lacks must not end a run.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            # What is left at the end of the process would be complained about by the interpreter.
+            try:
+                if stream is not None:
+                    stream.flush()
+            except (OSError, ValueError):
+                discard(stream)
