@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from poisson.expressions import Expression
-from poisson.fields import FunctionField
+from poisson.fields import ArrayField, FunctionField
+
+FaceData = Expression | FunctionField | ArrayField
+"""A function on a face. An array has one value for each of its nodes, in the order of the grid's arrays: ``(ny,)`` on
+an x face in 2D, ``(nz, nx)`` on a y face in 3D."""
 
 FACE_NAMES = ("x_lower", "x_upper", "y_lower", "y_upper", "z_lower", "z_upper")
 
@@ -60,15 +64,15 @@ class Face:
     kind : Kind
         ``u = g`` (Dirichlet, g in U), ``a ∂u/∂n = g`` with the outward normal (Neumann, g in U/L), ``a ∂u/∂n + αu = g``
         (Robin, g in U/L) or periodic.
-    value : Expression or FunctionField, optional
-        g as a function of the coordinates; needed unless the face is periodic.
-    alpha : Expression or FunctionField, optional
-        α ≥ 0 in 1/L as a function of the coordinates; needed on a Robin face, and only there.
+    value : Expression, FunctionField or ArrayField, optional
+        g on the face; needed unless the face is periodic.
+    alpha : as `value`, optional
+        α ≥ 0 in 1/L on the face; needed on a Robin face, and only there.
     """
 
     kind: Kind
-    value: Expression | FunctionField | None = None
-    alpha: Expression | FunctionField | None = None
+    value: FaceData | None = None
+    alpha: FaceData | None = None
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.kind is Kind.PERIODIC):

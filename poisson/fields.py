@@ -1,7 +1,7 @@
 """Fields that are not formulas: in a file, in an array, or a Python function; one real value for each node.
 
-Files are read by rows, so that one may be larger than memory. Arrays may be NumPy's, or on a device: any object with
-``__cuda_array_interface__`` or DLPack is used where it is.
+Files are read by rows, so that one may be larger than memory. Arrays may be of any library, and are used where they
+are.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson import arrays
 from poisson.errors import CaseError
 
 HDF5_SUFFIXES = (".h5", ".hdf5")
@@ -120,47 +121,77 @@ class FieldFile:
 
 @dataclass(frozen=True, eq=False)
 class ArrayField:
-    """A field in an array of the grid's ``array_shape``, which is not copied. Compared by identity.
+    """A field in an array of the grid's ``array_shape``, or the data of a face in one of the face's shape.
+
+    Compared by identity.
 
     Parameters
     ----------
     values : array
-        Of NumPy, or of any library whose arrays have ``__cuda_array_interface__`` or DLPack.
+        Of any library, see `poisson.arrays`. What is on the host is kept as an array of NumPy, as a rule not a copy.
+
+    Raises
+    ------
+    CaseError
+        If values are masked, or the array cannot be read.
     """
 
     values: Any
 
+    def __post_init__(self) -> None:
+        if not self.on_device:
+            object.__setattr__(self, "values", arrays.host(self.values))
+
     @property
     def on_device(self) -> bool:
         """Whether the values are where NumPy cannot read them."""
-        return _on_device(self.values)
+        return arrays.on_device(self.values)
 
-    def check(self, array_shape: tuple[int, ...]) -> None:
-        """Make sure that the array can be used as a field on a grid.
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return arrays.shape_of(self.values)
+
+    def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "x is the last axis") -> None:
+        """Make sure that the array can be used as a field on a grid, or on a face of one.
+
+        Parameters
+        ----------
+        array_shape : tuple of int
+            What its shape must be.
+        place, axes : str
+            What needs that shape, and why, for the message.
 
         Raises
         ------
         CaseError
             With one line that says what is wrong with its shape or type.
         """
-        shape = tuple(self.values.shape)
-        if shape != array_shape:
-            raise CaseError([f"an array of the shape {shape}; the grid needs {array_shape}, as x is the last axis"])
-        interface = getattr(self.values, "__cuda_array_interface__", None) if self.on_device else None
-        if self.on_device and interface is None:
-            return
-        kind = np.dtype(interface["typestr"]).kind if interface else _host(self.values).dtype.kind
-        if kind not in "fiu":
-            raise CaseError(["an array that holds no real numbers; float, integer or unsigned values are needed"])
+        arrays.require_unmasked(self.values)
+        if self.shape != array_shape:
+            raise CaseError([f"an array of the shape {self.shape}; {place} needs {array_shape}, as {axes}"])
+        interface = getattr(self.values, arrays.CUDA, None) if self.on_device else None
+        if interface is not None:
+            arrays.require_real(np.empty(0, interface["typestr"]))
+        elif not self.on_device:
+            arrays.require_real(self.values)
 
     def read(self, xp: ModuleType, start: int, stop: int) -> Any:
-        """Rows (planes in 3D) `start` to `stop`, without `stop`, as an array of the module xp; a view if it can be."""
-        part = self.values[start:stop]
-        if xp is np:
-            return _host(part)
-        if hasattr(part, "__cuda_array_interface__") or not self.on_device:
-            return xp.asarray(part if self.on_device else _host(part))
-        return xp.from_dlpack(part)
+        """Rows (planes in 3D) `start` to `stop`, without `stop`, as an array of the module xp; a view if it can be.
+
+        Raises
+        ------
+        CaseError
+            If the values are on a device, and cannot be read from there or are not real.
+        """
+        if xp is np and self.on_device and hasattr(self.values, "__getitem__"):
+            part = arrays.host(self.values[start:stop])
+        elif self.on_device:
+            part = arrays.brought(self.values, xp)[start:stop]
+        else:
+            part = arrays.brought(self.values[start:stop], xp)
+        arrays.require_real(part)
+        return part
 
 
 @dataclass(frozen=True)
@@ -170,15 +201,27 @@ class FunctionField:
     Parameters
     ----------
     function : callable
-        Called with arrays x, y(, z) that broadcast against each other, of NumPy or of CuPy; its result must broadcast
-        to the shape of them all.
+        Called with arrays x, y(, z) that broadcast against each other, of NumPy or of CuPy; its result, a number or an
+        array of any library, must broadcast to the shape of them all.
     """
 
     function: Callable[..., Any]
 
     def __call__(self, xp: ModuleType, *coordinates: Any) -> Any:
-        """The values at points, as an array of the module xp."""
-        return xp.asarray(self.function(*coordinates))
+        """The values at points, as an array of the module xp.
+
+        Raises
+        ------
+        CaseError
+            If the function returns an array with masked values, or one that cannot be read.
+        """
+        values = self.function(*coordinates)
+        if not arrays.is_array(values):
+            return xp.asarray(values)
+        try:
+            return arrays.brought(values, xp)
+        except CaseError as error:
+            raise CaseError([f"the function returns {error}"]) from error
 
 
 def at_nodes(field: Any, xp: ModuleType, coordinates: Sequence[Any], start: int, stop: int) -> Any:
@@ -200,26 +243,6 @@ def at_nodes(field: Any, xp: ModuleType, coordinates: Sequence[Any], start: int,
     if isinstance(field, FieldFile):
         return xp.asarray(field.read(start, stop))
     return field(xp, *coordinates)
-
-
-def _on_device(values: Any) -> bool:
-    if isinstance(values, np.ndarray):
-        return False
-    if hasattr(values, "__cuda_array_interface__"):
-        return True
-    # 1 is memory of the host in DLPack, 3 memory of the host that a device reaches too.
-    return hasattr(values, "__dlpack_device__") and int(values.__dlpack_device__()[0]) not in (1, 3)
-
-
-def _host(values: Any) -> NDArray[Any]:
-    """An array that NumPy can use; a copy only of what is on a device."""
-    if isinstance(values, np.ndarray):
-        return values
-    if not _on_device(values):
-        return np.from_dlpack(values) if hasattr(values, "__dlpack__") else np.asarray(values)
-    if hasattr(values, "get"):
-        return np.asarray(values.get())
-    return np.from_dlpack(values, device="cpu")
 
 
 def _one_line(error: Exception) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from poisson.boundary import FACE_NAMES, Face, Kind
+import numpy as np
+
+from poisson.arrays import host, is_array
+from poisson.boundary import FACE_NAMES, Face, FaceData, Kind
 from poisson.errors import CaseError, ExpressionError
 from poisson.expressions import Expression, parse
 from poisson.fields import ArrayField, FieldFile, FunctionField
@@ -26,6 +29,9 @@ Coefficient = float | NodeField
 Number = TypeVar("Number", int, float)
 
 MEANS = ("harmonic", "arithmetic")
+
+PERIODIC = Kind.PERIODIC.value
+NO_FACE_LEFT = "allowed: nothing, as every face has a condition of its own"
 
 
 @dataclass(frozen=True)
@@ -102,11 +108,14 @@ class Problem:
             Nodes along x(, y, z), those on the boundary included; on a periodic axis the last node is not counted.
         f, a, c, initial : number, text, function, array or field
             The source, the coefficients and the initial guess. A function takes arrays x(, y, z) that broadcast against
-            each other. An array has the shape `shape` reversed, as x is its last axis; one on a device stays there.
-        boundary : mapping, number, text or function
-            As the table ``[boundary]`` of a case file, with functions beside numbers and texts, such as
+            each other. An array, of any library, has the shape `shape` reversed, as x is its last axis; one on a device
+            stays there.
+        boundary : mapping, number, text, function or array
+            As the table ``[boundary]`` of a case file, with functions and arrays beside numbers and texts, such as
             ``{"x": "periodic", "y_lower": {"neumann": 0.0}, "y_upper": {"dirichlet": lambda x, y: x}}``. What is no
-            mapping is the Dirichlet value on every face.
+            mapping is the Dirichlet value on every face; ``"periodic"``, also under ``"all"``, makes every axis
+            periodic. An array has one value for each node of its face, in the order of the other arrays: ``(ny,)`` on
+            an x face in 2D, ``(nz, nx)`` on a y face in 3D; in 1D a face takes a number.
         lower, upper : sequence of float, optional
             The corners of the box, in L; by default the unit box.
         exact : text or Expression, optional
@@ -121,11 +130,9 @@ class Problem:
         """
         nodes = _corner("shape", shape, operator.index, "integers")
         dimension = len(nodes)
-        faces = _box_faces(boundary, dimension)
+        faces = _box_faces(boundary, nodes)
         periodic = tuple(face.kind is Kind.PERIODIC for face in faces[::2])
-        solution = None if exact is None else _function(exact, dimension, "exact")
-        if isinstance(solution, FunctionField):
-            raise CaseError(["exact: a function; allowed: a text, which derivatives can be taken of"])
+        solution = None if exact is None else _exact(exact, dimension)
         try:
             low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "numbers")
             high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "numbers")
@@ -205,34 +212,58 @@ def node_field(given: Any, grid: Grid, name: str) -> NodeField:
     CaseError
         With one line that says what is wrong.
     """
-    if hasattr(given, "shape") and given.shape != ():
-        given = ArrayField(given)
-    if isinstance(given, (FieldFile, ArrayField)):
-        try:
-            given.check(grid.array_shape)
-        except CaseError as error:
-            raise CaseError([f"{name}: {error}"]) from None
-        return given
-    return _function(given, grid.dimension, name)
+    field = _field(given, grid.dimension, name)
+    if isinstance(field, (FieldFile, ArrayField)):
+        with _named(name):
+            field.check(grid.array_shape)
+    return field
 
 
-def _function(given: Any, dimension: int, name: str) -> Expression | FunctionField:
-    """A function of the coordinates from a number, a text or a Python function."""
-    if isinstance(given, (Expression, FunctionField)):
+def _field(given: Any, dimension: int, name: str) -> NodeField:
+    """A field of any kind, not yet checked against the grid."""
+    if isinstance(given, (Expression, FieldFile, FunctionField, ArrayField)):
         return given
-    if callable(given):
+    if callable(given) and not getattr(given, "shape", ()):
         return FunctionField(given)
+    if is_array(given):
+        with _named(name):
+            array = ArrayField(given)
+            if array.shape != ():
+                return array
+            given = host(given)[()]
     try:
+        # NumPy makes a number of a complex one by leaving a part of it out.
+        if isinstance(given, np.complexfloating):
+            raise TypeError
         return parse(given, dimension, {}) if isinstance(given, str) else Expression.constant(float(given))
     except ExpressionError as error:
         raise CaseError([f"{name}: {given!r}; {error}"]) from None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         kind = type(given).__name__
         raise CaseError([f"{name}: a {kind}; allowed: a number, a text, a function of x(, y, z) or an array"]) from None
 
 
-def _box_faces(boundary: Any, dimension: int) -> tuple[Face, ...]:
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Within, an error about a value says where that stands."""
+    try:
+        yield
+    except CaseError as error:
+        raise CaseError([f"{name}: {error}"]) from error
+
+
+def _exact(given: Any, dimension: int) -> Expression:
+    """The exact solution, which derivatives are taken of."""
+    field = _field(given, dimension, "exact")
+    if isinstance(field, Expression):
+        return field
+    kind = {FunctionField: "a function", ArrayField: "an array"}.get(type(field), "a file")
+    raise CaseError([f"exact: {kind}; allowed: a number or a text, which derivatives can be taken of"])
+
+
+def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
     """The faces from what `Problem.on_box` is given."""
+    dimension = len(nodes)
     tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
     names = FACE_NAMES[: 2 * dimension]
     known = ("all", *AXES[:dimension], *names)
@@ -240,34 +271,84 @@ def _box_faces(boundary: Any, dimension: int) -> tuple[Face, ...]:
         if name not in known:
             raise CaseError([f"boundary.{name}: unknown key; allowed: {', '.join(known)}"])
     faces = []
-    for name in names:
+    wraps_all = _is_text(tables.get("all"), PERIODIC)
+    for face, name in enumerate(names):
         axis = tables.get(name[0])
-        if axis not in (None, "periodic"):
-            raise CaseError([f'boundary.{name[0]}: {axis!r}; allowed: "periodic"'])
+        if axis is not None and not _is_text(axis, PERIODIC):
+            raise CaseError([f'boundary.{name[0]}: {_shown(axis)}; allowed: "periodic"'])
         if axis is None and name not in tables and "all" not in tables:
             raise CaseError([f'boundary.{name}: missing; allowed: a condition here, under "all", or a periodic axis'])
         if axis is not None and name in tables:
-            raise CaseError([f'boundary.{name}: {tables[name]!r}; allowed: nothing beside {name[0]} = "periodic"'])
-        if axis is not None:
+            raise CaseError(
+                [f'boundary.{name}: {_shown(tables[name])}; allowed: nothing beside {name[0]} = "periodic"']
+            )
+        if axis is not None or (wraps_all and name not in tables):
             faces.append(Face(Kind.PERIODIC))
         else:
             key = name if name in tables else "all"
-            faces.append(_box_face(tables[key], dimension, f"boundary.{key}"))
+            faces.append(_box_face(tables[key], nodes, face, f"boundary.{key}"))
+    for face, name in enumerate(names):
+        if faces[face].kind is Kind.PERIODIC and faces[face ^ 1].kind is not Kind.PERIODIC:
+            reason = f"as {names[face ^ 1]} has one; {AXES[face // 2]} = 'periodic' makes both faces periodic"
+            raise CaseError([f"boundary.{name}: 'periodic'; allowed: a condition, {reason}"])
+    if names and "all" in tables and all(name in tables or name[0] in tables for name in names):
+        raise CaseError([f"boundary.all: {_shown(tables['all'])}; {NO_FACE_LEFT}"])
     return tuple(faces)
 
 
-def _box_face(given: Any, dimension: int, name: str) -> Face:
+def _shown(given: Any) -> str:
+    """A value on one line of a message."""
+    text = " ".join(repr(given).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_text(given: Any, text: str) -> bool:
+    """Whether it is that text, and no array, which compares with texts value by value."""
+    return isinstance(given, str) and given == text
+
+
+def _box_face(given: Any, nodes: tuple[int, ...], face: int, name: str) -> Face:
+    if _is_text(given, PERIODIC):
+        axis = AXES[face // 2]
+        raise CaseError(
+            [f'{name}: {_shown(given)}; allowed: a condition; for both {axis} faces at once {axis} = "periodic"']
+        )
     if isinstance(given, Face):
+        parts = {"value": given.value, "alpha": given.alpha}
+        for part, data in parts.items():
+            _require_face_shape(data, nodes, face, f"{name}.{part}")
         return given
     table = dict(given) if isinstance(given, Mapping) else {"dirichlet": given}
     alpha = table.pop("alpha", None)
     kinds = {kind.value: kind for kind in Kind if kind is not Kind.PERIODIC}
     if len(table) != 1 or not set(table) <= set(kinds) or ("robin" in table) != (alpha is not None):
         allowed = "one of dirichlet, neumann and robin, and alpha beside robin"
-        raise CaseError([f"{name}: {given!r}; allowed: {allowed}"])
+        raise CaseError([f"{name}: {_shown(given)}; allowed: {allowed}"])
     [(kind, value)] = table.items()
-    robin = None if alpha is None else _function(alpha, dimension, f"{name}.alpha")
-    return Face(kinds[kind], _function(value, dimension, f"{name}.{kind}"), robin)
+    robin = None if alpha is None else _face_data(alpha, nodes, face, f"{name}.alpha")
+    return Face(kinds[kind], _face_data(value, nodes, face, f"{name}.{kind}"), robin)
+
+
+def _face_data(given: Any, nodes: tuple[int, ...], face: int, name: str) -> FaceData:
+    field = _field(given, len(nodes), name)
+    if isinstance(field, FieldFile):
+        raise CaseError([f"{name}: a file; allowed: a number, a text, a function of x(, y, z) or an array"])
+    _require_face_shape(field, nodes, face, name)
+    return field
+
+
+def _require_face_shape(field: FaceData | None, nodes: tuple[int, ...], face: int, name: str) -> None:
+    """Refuse an array that has not one value for each node of a face."""
+    if not isinstance(field, ArrayField):
+        return
+    across = [axis for axis in reversed(range(len(nodes))) if axis != face // 2]
+    if not across:
+        raise CaseError([f"{name}: an array of the shape {field.shape}; allowed: a number, as the face is one node"])
+    order = ", ".join(f"n{AXES[axis]}" for axis in across)
+    order = f"({order},)" if len(across) == 1 else f"({order})"
+    with _named(name):
+        shape = tuple(nodes[axis] for axis in across)
+        field.check(shape, f"the face {FACE_NAMES[face]}", f"arrays on it are {order}")
 
 
 def manufactured_source(exact: Expression, a: Expression | float, c: Expression | float, dimension: int) -> Expression:

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from poisson.boundary import FACE_NAMES, Rule
+from poisson.boundary import FACE_NAMES, FaceData, Rule
 from poisson.errors import CaseError
-from poisson.expressions import Expression
-from poisson.fields import FunctionField, at_nodes
+from poisson.fields import ArrayField, FieldFile, FunctionField, at_nodes
 from poisson.grid import AXES, Grid
 from poisson.problem import NodeField, Problem
 
@@ -89,7 +88,7 @@ def nodes(
     places = coordinates(grid, xp, start, stop)
     # The one row of a 1D problem is the whole of a file or an array.
     first, last = (0, grid.shape[0]) if grid.dimension == 1 else (start, stop)
-    slab[...] = _checked(key, values, at_nodes(values, xp, places, first, last), places)
+    slab[...] = _evaluated(key, values, xp, places, first, last)
     _require(xp, key, slab, places, limit)
     return slab
 
@@ -134,7 +133,7 @@ def _on_face(
     xp: ModuleType,
     key: str,
     face: int,
-    function: Expression | FunctionField,
+    function: FaceData,
     start: int,
     stop: int,
     limit: Limit | None = None,
@@ -144,7 +143,11 @@ def _on_face(
     place = _place(problem, face)
     end = slice(-1, None) if face % 2 else slice(0, 1)
     places[face // 2] = places[face // 2][(slice(None),) * place + (end,)]
-    values = xp.asarray(_checked(key, function, function(xp, *places), places), dtype=xp.float64)
+    # A face at an end of the first array axis lies in one slab as a whole.
+    first, last = (0, function.shape[0]) if isinstance(function, ArrayField) and place == 0 else (start, stop)
+    values = xp.asarray(_evaluated(key, function, xp, places, first, last), dtype=xp.float64)
+    if isinstance(function, ArrayField):
+        values = xp.expand_dims(values, place)
     _require(xp, key, values, places, limit)
     return values.reshape(values.shape[:place] + values.shape[place + 1 :]) if values.ndim else values
 
@@ -154,14 +157,21 @@ def _place(problem: Problem, face: int) -> int:
     return len(array_shape(problem.grid)) - 1 - face // 2
 
 
-def _checked(key: str, given: NodeField, values: Any, places: Sequence[Any]) -> Any:
-    """`values` as they are, if they can be those of a function at some points; only a Python function's may not be.
+def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], start: int, stop: int) -> Any:
+    """The values at some points, or those of the rows that an array or a file has for them.
 
     Raises
     ------
     CaseError
-        If they are no real numbers, or their shape does not broadcast to that of the points.
+        If they cannot be read, or a Python function returns no real numbers, or an array whose shape does not broadcast
+        to that of the points.
     """
+    try:
+        values = at_nodes(given, xp, places, start, stop)
+    except CaseError as error:
+        if isinstance(given, FieldFile):
+            raise
+        raise CaseError([f"{key}: {error}"]) from error
     if not isinstance(given, FunctionField):
         return values
     if values.dtype.kind not in "fiub":

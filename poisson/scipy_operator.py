@@ -9,22 +9,54 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator as ScipyOperator
 
 from poisson import backends
+from poisson.arrays import host, is_array
 from poisson.backends.base import Array, Backend
 from poisson.discretisation import Discretisation
+from poisson.errors import CaseError
 from poisson.problem import Problem, require_problem
 from poisson.reference import fixed_nodes
 from poisson.solvers.methods import MethodSettings, preconditioner_of
 
 Vector = NDArray[np.float64]
+AnyVector = NDArray[np.float64] | NDArray[np.complex128]
 
 
-class LinearOperator(ScipyOperator):
+class _RealMap(ScipyOperator):
+    """A symmetric real map of vectors, applied to the real and to the imaginary part of what is complex."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]  # SciPy has no annotations
+
+    def dot(self, x: Any) -> Any:
+        """As SciPy's, for vectors and columns in arrays of any library; SciPy would drop the mask of one."""
+        return super().dot(host(x) if is_array(x) and not np.isscalar(x) else x)
+
+    def _matvec(self, x: Any) -> AnyVector:
+        vector = _numbers(x).ravel()
+        if vector.dtype != np.complex128:
+            return self._apply(vector)
+        image = np.empty_like(vector)
+        image.real, image.imag = self._apply(vector.real), self._apply(vector.imag)
+        return image
+
+    def _apply(self, x: Vector) -> Vector:
+        """The image of a real vector."""
+        raise NotImplementedError
+
+    def _adjoint(self) -> ScipyOperator:
+        return self
+
+
+class LinearOperator(_RealMap):
     """A u = −∇·(a∇u) + c u on the unknowns of a problem: the nodes that no Dirichlet face holds.
 
     Vectors have the unknowns in the order of the arrays (C order), each times the root of its trapezoidal weight: one
     half for each Neumann or Robin face that its node lies on. In these coordinates A is symmetric, with the same
     eigenvalues, and positive definite unless the problem is singular; `gather` and `scatter` go from arrays to vectors
     and back. The boundary data are in `rhs`.
+
+    A is real: it, its cycle, `gather` and `scatter` take the real and the imaginary part of what is complex one by one,
+    and give complex128 then; all else gives float64.
 
     Parameters
     ----------
@@ -62,33 +94,48 @@ class LinearOperator(ScipyOperator):
         self._given[self._free] = 0.0
         self._x, self._y = self._backend.empty(shape), self._backend.empty(shape)
         self._nodes = np.zeros(shape)
-        super().__init__(np.dtype(np.float64), (self._roots.size,) * 2)  # type: ignore[call-arg]  # SciPy has no annotations
+        super().__init__(self._roots.size)
         f = self._backend.assemble(shape, discretisation.source)
         self._backend.residual(self._operator, self._backend.from_host(self._given), f, self._y)
         self.rhs: Vector = self._take(self._y)
         self.preconditioner: ScipyOperator = _Cycle(self)
 
-    def gather(self, values: NDArray[Any]) -> Vector:
-        """The vector of an array of the grid's shape; what is at Dirichlet nodes does not count."""
-        vector: Vector = self._roots * np.asarray(values, dtype=np.float64).reshape(self._nodes.shape)[self._free]
+    def gather(self, values: Any) -> AnyVector:
+        """The vector of an array of the grid's shape; what is at Dirichlet nodes does not count.
+
+        Raises
+        ------
+        CaseError
+            If it has another shape, masked values, or no numbers.
+        """
+        found = _numbers(values)
+        if found.shape != self._grid_shape:
+            raise CaseError([f"an array of the shape {found.shape}; the grid needs {self._grid_shape}"])
+        vector: AnyVector = self._roots * found.reshape(self._nodes.shape)[self._free]
         return vector
 
-    def scatter(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """The array of the grid's shape that belongs to a vector, with the boundary values at Dirichlet nodes."""
-        values = self._given.copy()
-        values[self._free] = np.ravel(x) / self._roots
+    def scatter(self, x: Any) -> NDArray[Any]:
+        """The array of the grid's shape that belongs to a vector, with the boundary values at Dirichlet nodes.
+
+        Raises
+        ------
+        CaseError
+            If it has not one number for each unknown.
+        """
+        found = _numbers(x)
+        if found.size != self._roots.size:
+            raise CaseError([f"a vector of {found.size} values; the problem has {self._roots.size} unknowns"])
+        values = self._given.astype(found.dtype)
+        values[self._free] = found.ravel() / self._roots
         return values.reshape(self._grid_shape)
 
-    def _matvec(self, x: NDArray[Any]) -> Vector:
+    def _apply(self, x: Vector) -> Vector:
         self._backend.residual(self._operator, self._put(x), None, self._y)
         return -self._take(self._y)
 
-    def _adjoint(self) -> ScipyOperator:
-        return self
-
-    def _put(self, x: NDArray[Any]) -> Array:
+    def _put(self, x: Vector) -> Array:
         """The array on the backend that belongs to a vector, zero at Dirichlet nodes."""
-        self._nodes[self._free] = np.ravel(x) / self._roots
+        self._nodes[self._free] = x / self._roots
         self._backend.axpby(1.0, self._backend.from_host(self._nodes), 0.0, self._x)
         return self._x
 
@@ -97,18 +144,23 @@ class LinearOperator(ScipyOperator):
         return values
 
 
-class _Cycle(ScipyOperator):
+class _Cycle(_RealMap):
     """A multigrid cycle for a linear operator, in the same coordinates."""
 
     def __init__(self, of: LinearOperator) -> None:
         self._of = of
         self._cycle = preconditioner_of(of._backend, of._operator, MethodSettings("cg"))
-        super().__init__(np.dtype(np.float64), of.shape)  # type: ignore[call-arg]  # SciPy has no annotations
+        super().__init__(of.shape[0])
 
-    def _matvec(self, x: NDArray[Any]) -> Vector:
+    def _apply(self, x: Vector) -> Vector:
         assert self._cycle is not None
         self._cycle.apply(self._of._put(x), self._of._y)
         return self._of._take(self._of._y)
 
-    def _adjoint(self) -> ScipyOperator:
-        return self
+
+def _numbers(given: Any) -> NDArray[Any]:
+    """An array of any library, or a list, in float64, or in complex128 where it is complex."""
+    values = host(given) if is_array(given) else np.asarray(given)
+    if values.dtype.kind not in "fiubc":
+        raise CaseError([f"values of type {values.dtype}; allowed: real or complex numbers"])
+    return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64, copy=False)

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import cg, eigsh, gmres
 import poisson
 from poisson import reference
 from poisson.discretisation import Discretisation
+from poisson.errors import PoissonError
 from poisson.problem import Problem
 
 FACES: dict[str, Any] = {
@@ -73,6 +74,64 @@ def test_scipys_krylov_solvers_take_both(method: Any) -> None:
         np.testing.assert_allclose(operator.scatter(x), direct(problem), rtol=0, atol=1e-6)
     assert counts["cycle"] <= 10
     assert counts["none"] > 10 * counts["cycle"]
+
+
+@pytest.mark.parametrize("of", ["operator", "cycle"])
+def test_complex_vectors_by_their_parts(of: str) -> None:
+    operator: Any = poisson.LinearOperator(MIXED, "numpy")
+    given = operator if of == "operator" else operator.preconditioner
+    matrix = columns(given)
+    rng = np.random.default_rng(6)
+    real, imaginary = rng.normal(size=(2, operator.shape[0], 3))
+    block = real + 1j * imaginary
+    near = {"rtol": 0, "atol": 1e-12 * np.abs(matrix).max()}
+    for applied in (given @ block, given.matmat(block), given.H @ block, given.T @ block):
+        assert applied.dtype == np.complex128
+        np.testing.assert_allclose(applied, matrix @ block, **near)
+    for x in (block[:, 0], block[:, :1]):
+        for applied in (given @ x, given.dot(x), given.matvec(x), given.rmatvec(x)):
+            assert (applied.dtype, applied.shape) == (np.complex128, x.shape)
+            np.testing.assert_allclose(applied, matrix @ x, **near)
+    np.testing.assert_allclose(2j * given @ real[:, 0], 2j * (matrix @ real[:, 0]), **near)
+    single = block[:, 0].astype(np.complex64)
+    np.testing.assert_allclose(given @ single, matrix @ single.astype(np.complex128), **near)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u1", "?", "f8"])
+def test_real_vectors_of_every_type(dtype: str) -> None:
+    operator: Any = poisson.LinearOperator(MIXED, "numpy")
+    x = np.arange(operator.shape[0]).astype(dtype)
+    for given in (operator, operator.preconditioner):
+        applied = given @ x
+        assert applied.dtype == np.float64
+        np.testing.assert_array_equal(applied, given @ x.astype(np.float64))
+
+
+def test_arrays_of_complex_values_and_back() -> None:
+    operator = poisson.LinearOperator(MIXED, "numpy")
+    array = np.random.default_rng(7).normal(size=(12, 15)) * (1 + 2j)
+    vector = operator.gather(array)
+    np.testing.assert_array_equal(vector, operator.gather(array.real) + 1j * operator.gather(array.imag))
+    back = operator.scatter(vector)
+    free = operator.scatter(np.ones(operator.shape[0])) != operator.scatter(np.zeros(operator.shape[0]))
+    np.testing.assert_allclose(back[free], array[free], rtol=1e-15)
+    np.testing.assert_array_equal(back[~free], operator.scatter(np.zeros(operator.shape[0]))[~free])
+
+
+def test_what_is_no_vector_is_named() -> None:
+    operator: Any = poisson.LinearOperator(MIXED, "numpy")
+    size = operator.shape[0]
+    masked = np.ma.masked_array(np.ones(size), [True] + [False] * (size - 1))
+    calls = (operator.dot, operator.matvec, operator.preconditioner.dot, operator.scatter)
+    for call in calls:
+        with pytest.raises(PoissonError, match=r"^an array with masked values; every value is needed: fill them, as"):
+            call(masked)
+        with pytest.raises(PoissonError, match=r"^values of type object; allowed: real or complex numbers$"):
+            call(np.ones(size).astype(object))
+    with pytest.raises(PoissonError, match=r"^an array of the shape \(15, 12\); the grid needs \(12, 15\)$"):
+        operator.gather(np.ones((15, 12)))
+    with pytest.raises(PoissonError, match=rf"^a vector of 1 values; the problem has {size} unknowns$"):
+        operator.scatter(1.0)
 
 
 def test_eigenvalues() -> None:

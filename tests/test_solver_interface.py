@@ -90,7 +90,7 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
         ({"boundary": {"x": "periodic"}}, "boundary.y_lower: missing; "),
         ({"boundary": {"x": "open", "all": 0.0}}, "boundary.x: 'open'; allowed: \"periodic\""),
         ({"boundary": {"all": {"robin": 1.0}}}, "boundary.all: {'robin': 1.0}; allowed: one of dirichlet, neumann and"),
-        ({"exact": bumps}, "exact: a function; allowed: a text"),
+        ({"exact": bumps}, "exact: a function; allowed: a number or a text, which derivatives"),
         ({"upper": (0.0, 1.0)}, "x: the interval [0.0, 0.0] is empty or not finite"),
         ({"upper": (1e160, 1.0)}, "x: 5 nodes on [0.0, 1e+160]; allowed: a spacing of the nodes of more than 1e-150"),
         ({"mean": "geometric"}, "mean = 'geometric'; "),

@@ -22,7 +22,8 @@ PACKAGE = ROOT / "poisson"
 
 LAYERS = (
     ("errors", "grid", "kernels"),
-    ("expressions", "fields", "differences", "plotting"),
+    ("arrays", "expressions"),
+    ("fields", "differences", "plotting"),
     ("boundary",),
     ("operator", "problem"),
     ("case", "sampling"),

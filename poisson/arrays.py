@@ -1,0 +1,120 @@
+"""Arrays of any library: what is one, where it is, and how it is read.
+
+An array is what has one of the `PROTOCOLS`, or is a buffer of Python's. One in the memory of the host is read by NumPy,
+without a copy as a rule; one on a device stays there until the library of that device, or NumPy, is to read it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.errors import CaseError
+
+CUDA = "__cuda_array_interface__"
+NUMPY = ("__array__", "__array_interface__", "__array_struct__")
+PROTOCOLS = (CUDA, *NUMPY, "__dlpack__")
+
+_HOST = (1, 3, 11)
+"""Of DLPack: memory of the host, and that which a device reaches too (CUDA, ROCm)."""
+
+
+def is_array(given: object) -> bool:
+    """Whether it is an array; a number of NumPy is one, of no axes."""
+    buffer = isinstance(given, (memoryview, array))
+    return buffer or (not isinstance(given, type) and any(_has(given, name) for name in PROTOCOLS))
+
+
+def on_device(given: Any) -> bool:
+    """Whether an array is where NumPy cannot read it."""
+    if isinstance(given, np.ndarray):
+        return False
+    if _has(given, CUDA):
+        return True
+    return _has(given, "__dlpack_device__") and int(given.__dlpack_device__()[0]) not in _HOST
+
+
+def shape_of(given: Any) -> tuple[int, ...]:
+    """The shape of an array; one on a device that does not tell it is copied to the host for that."""
+    if not on_device(given):
+        return host(given).shape
+    if hasattr(given, "shape"):
+        return tuple(given.shape)
+    return tuple(given.__cuda_array_interface__["shape"]) if _has(given, CUDA) else host(given).shape
+
+
+def host(given: Any) -> NDArray[Any]:
+    """An array as one of NumPy itself; a copy only of what is on a device.
+
+    Raises
+    ------
+    CaseError
+        If a value is masked, or the array cannot be read; the line says what was given, and not where.
+    """
+    require_unmasked(given)
+    if isinstance(given, np.ndarray):
+        return np.asarray(given)
+    try:
+        if on_device(given):
+            return np.asarray(given.get()) if hasattr(given, "get") else np.from_dlpack(given, device="cpu")
+        if _has(given, "__dlpack__") and not any(_has(given, name) for name in NUMPY):
+            return np.from_dlpack(given)
+        return np.asarray(given)
+    except MemoryError:
+        raise
+    except Exception as error:  # other libraries raise whatever they like
+        kind, place = type(given).__name__, " on a device" if on_device(given) else ""
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CaseError([f"a {kind}{place} that NumPy cannot read ({reason}); give a copy of it in NumPy"]) from error
+
+
+def brought(given: Any, xp: ModuleType) -> Any:
+    """An array of any library as one of the module xp, numpy or that of a device; a copy only where it must be.
+
+    Raises
+    ------
+    CaseError
+        As `host` does.
+    """
+    if xp is np or not on_device(given):
+        values = host(given)
+        return values if xp is np else xp.asarray(values)
+    require_unmasked(given)
+    return xp.asarray(given) if _has(given, CUDA) else xp.from_dlpack(given)
+
+
+def require_unmasked(given: Any) -> None:
+    """Refuse an array of which values are masked: they are no part of the data, and nothing would leave them out.
+
+    Raises
+    ------
+    CaseError
+        With one line that says what was given, and not where.
+    """
+    interfaces = (getattr(given, name) for name in (CUDA, "__array_interface__") if _has(given, name))
+    masks = any(isinstance(found, dict) and found.get("mask") is not None for found in interfaces)
+    if masks or (isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given)):
+        raise CaseError(["an array with masked values; every value is needed: fill them, as numpy.ma.filled does"])
+
+
+def require_real(values: Any) -> None:
+    """Refuse an array whose values are not float, integer or unsigned.
+
+    Raises
+    ------
+    CaseError
+        With one line that says what was given, and not where.
+    """
+    if values.dtype.kind not in "fiu":
+        raise CaseError(["an array that holds no real numbers; float, integer or unsigned values are needed"])
+
+
+def _has(given: object, name: str) -> bool:
+    try:
+        return hasattr(given, name)
+    except Exception:  # such as that of a tensor which waits for its derivatives
+        return False
