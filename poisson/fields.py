@@ -19,9 +19,15 @@ from numpy.typing import NDArray
 
 from poisson import arrays
 from poisson.errors import CaseError
+from poisson.plain import NotPlain, find, require_file
 
 HDF5_SUFFIXES = (".h5", ".hdf5")
 SUFFIXES = (".npy", *HDF5_SUFFIXES)
+
+MOST_HEADER = 1 << 16
+"""Bytes of the header of a ``.npy`` file."""
+MOST_NAMES = 1000
+"""Data sets of a file among which one of a similar name is looked for."""
 
 
 @dataclass(frozen=True)
@@ -82,21 +88,23 @@ class FieldFile:
         if suffix != ".npy" and self.dataset is None:
             raise CaseError([f'{name!r} is an HDF5 file; say which dataset, as in dataset = "f"'])
         try:
-            with self.path.open("rb"):
-                pass
+            require_file(self.path)
             if suffix == ".npy":
+                _require_short_header(self.path)
                 yield np.lib.format.open_memmap(self.path, mode="r")
             else:
                 with self._open_dataset() as dataset:
                     yield dataset
         except (CaseError, MemoryError):
             raise
+        except NotPlain as error:
+            raise CaseError([f"{name!r} {error}"]) from None
         except FileNotFoundError:
             raise CaseError([f"there is no file {name!r}"]) from None
-        except IsADirectoryError:
-            raise CaseError([f"{name!r} is a directory"]) from None
         except PermissionError:
             raise CaseError([f"{name!r} may not be read"]) from None
+        except BlockingIOError:
+            raise CaseError([f"{name!r} is locked by another program that has it open; close it there"]) from None
         except Exception as error:  # the readers of a damaged file let through whatever their parsers raise
             kind = "a .npy" if suffix == ".npy" else "an HDF5"
             raise CaseError([f"{name!r} cannot be read as {kind} file: {_one_line(error)}"]) from error
@@ -106,15 +114,16 @@ class FieldFile:
         import h5py
 
         with h5py.File(self.path, "r") as file:
-            found = file.get(self.dataset)
+            try:
+                found = find(file, str(self.dataset))
+            except NotPlain as error:
+                raise CaseError([f"{self} {error}"]) from None
             if isinstance(found, h5py.Dataset):
                 yield found
                 return
             if isinstance(found, h5py.Group):
                 raise CaseError([f"{self.dataset!r} in {str(self.path)!r} is a group; name a dataset in it"])
-            names: list[str] = []
-            file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-            near = difflib.get_close_matches(str(self.dataset), names, n=1)
+            near = difflib.get_close_matches(str(self.dataset), _datasets(file), n=1)
             suggestion = f"; did you mean {near[0]!r}?" if near else ""
             raise CaseError([f"there is no dataset {self.dataset!r} in {str(self.path)!r}{suggestion}"])
 
@@ -243,6 +252,30 @@ def at_nodes(field: Any, xp: ModuleType, coordinates: Sequence[Any], start: int,
     if isinstance(field, FieldFile):
         return xp.asarray(field.read(start, stop))
     return field(xp, *coordinates)
+
+
+def _require_short_header(path: Path) -> None:
+    """Make sure that reading the header of a ``.npy`` file takes no more memory than a header needs."""
+    with path.open("rb") as stream:
+        major, _ = np.lib.format.read_magic(stream)
+        length = int.from_bytes(stream.read(2 if major == 1 else 4), "little")
+    if length > MOST_HEADER:
+        raise ValueError(f"its header has {length} bytes, more than {MOST_HEADER}")
+
+
+def _datasets(file: Any) -> list[str]:
+    """The names of the first data sets in an HDF5 file."""
+    import h5py
+
+    names: list[str] = []
+
+    def visit(name: str, item: Any) -> bool | None:
+        if isinstance(item, h5py.Dataset):
+            names.append(name)
+        return True if len(names) == MOST_NAMES else None
+
+    file.visititems(visit)
+    return names
 
 
 def _one_line(error: Exception) -> str:

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "poisson"
 
 LAYERS = (
-    ("errors", "grid", "kernels"),
+    ("errors", "grid", "kernels", "plain"),
     ("arrays", "expressions"),
     ("fields", "differences", "plotting"),
     ("boundary",),
