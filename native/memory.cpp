@@ -57,9 +57,17 @@ void wait_by_polling() {
 
 #endif
 #else
-constexpr int64_t HUGE_PAGE = int64_t{2} << 20, PAGE = 4096, CACHE_LINE = 64;
+constexpr int64_t PAGE = 4096, CACHE_LINE = 64;
+#ifdef POISSON_SANITIZE
+// Every array has a block of its own, which ends a line behind it: what lies further away is not to be touched.
+constexpr int64_t HUGE_PAGE = INT64_MAX, KEPT = INT64_MAX, PLACES = 1, STEP = CACHE_LINE;
+#else
+constexpr int64_t HUGE_PAGE = int64_t{2} << 20;
 // Blocks from this size on are kept when they are released.
 constexpr int64_t KEPT = 16 * PAGE;
+// Arrays begin at one of so many places in a page, so far from one another.
+constexpr int64_t PLACES = 7, STEP = 9 * CACHE_LINE;
+#endif
 // The end of a row that may be padding, which flat loops work on, too.
 constexpr int64_t ROW_END = 2 * CACHE_LINE;
 
@@ -180,7 +188,6 @@ extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void
     // in the bits that are compared first): so each begins a few cache lines later than the one before. The line ahead
     // of it keeps the address to release. A stencil may read a line before the first row and one after the last.
     static std::atomic<int64_t> allocations{0};
-    constexpr int64_t PLACES = 7, STEP = 9 * CACHE_LINE;
     const int64_t needed = bytes + PLACES * STEP + CACHE_LINE;
     const int64_t alignment = needed > HUGE_PAGE ? HUGE_PAGE : needed > KEPT ? PAGE : CACHE_LINE;
     const int64_t reserved = (needed + alignment - 1) / alignment * alignment;

@@ -203,6 +203,15 @@ def test_the_output_must_not_overwrite_an_input(tmp_path: Path) -> None:
     assert mistakes_of(GOOD, tmp_path, overrides) == (
         f"--set output.file: {toml.shown(str(path))}; allowed: a file that the case does not read",
     )
+    # Nor may it by another name.
+    (tmp_path / "sub").mkdir()
+    link = tmp_path / "link.h5"
+    link.symlink_to(path)
+    for name in (tmp_path / "sub" / ".." / "f.h5", link):
+        assert mistakes_of(GOOD, tmp_path, (overrides[0], f"output.file={name}")) == (
+            f"--set output.file: {toml.shown(str(name))}; allowed: a file that the case does not read",
+        )
+    assert mistakes_of(GOOD, tmp_path, ("equation.f={ file = 'link.h5', dataset = 'f' }", overrides[1])) != ()
 
 
 # ---- overrides

@@ -122,6 +122,28 @@ def test_a_mean_between_the_largest_and_the_smallest_numbers() -> None:
             np.testing.assert_allclose(operator.edges[0], link, rtol=1e-15)
 
 
+@pytest.mark.parametrize("name", ["numpy", *BACKENDS])
+def test_the_mean_of_every_backend_neither_over_nor_underflows(name: str, dtype: Any) -> None:
+    make: Any = {"numpy": NumpyBackend, **BACKENDS}[name]
+    backend: Backend = make(dtype)
+    largest, smallest = (1e300, 1e-300) if dtype == np.float64 else (1e37, 1e-37)
+    for operator, axis in (
+        (Operator((19, 1), (0.1, math.inf), 0.0, (Rule.FIXED,) * 2 + (Rule.WRAP,) * 2), 0),
+        (Operator((3, 19), (0.1, 0.1), 0.0, (Rule.FIXED,) * 4), 1),
+    ):
+        along = np.tile([largest, largest, smallest, smallest], 5)[:19]
+        # The last entry, of no link, repeats the one before.
+        ends = along[[*range(18), 17]], along[[*range(1, 19), 18]]
+        for harmonic in (True, False):
+            means = [2.0 / (1.0 / a + 1.0 / b) if harmonic else (a + b) / 2.0 for a, b in zip(*ends, strict=True)]
+            shape = operator.array_shape
+            spread = np.broadcast_to(along if axis == 0 else along[:, np.newaxis], shape)
+            out = backend.empty(shape)
+            backend.edges(operator, axis, backend.from_host(spread.astype(dtype)), harmonic, out)
+            expected = np.broadcast_to(means if axis == 0 else np.reshape(means, (-1, 1)), shape)
+            np.testing.assert_allclose(backend.to_host(out), expected, rtol=4 * float(np.finfo(dtype).eps))
+
+
 def test_what_robin_faces_add_in_numbers() -> None:
     boundary = {
         "x_lower": {"robin": 3.0, "alpha": 0.5},

@@ -119,6 +119,13 @@ def test_canonical_text(text: str, canonical: str) -> None:
     assert parse(text, 2).text == canonical
 
 
+def test_powers_of_zero_and_one_keep_their_values() -> None:
+    x = np.array([-1.0, 0.0, 2.0])
+    assert parse("0**x", 2)(np, x).tolist() == [math.inf, 1.0, 0.0]
+    assert np.broadcast_to(parse("1**x", 2)(np, x), 3).tolist() == [1.0] * 3
+    assert np.broadcast_to(parse("x**0", 2)(np, x), 3).tolist() == [1.0] * 3
+
+
 def to_sympy(text: str) -> sympy.Expr:
     x, y, z = sympy.symbols("x y z", real=True)
     names = {

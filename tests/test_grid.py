@@ -63,6 +63,15 @@ def test_the_ends_are_exact() -> None:
             *((1.0,), (1.0000000000000004,), (9,), (False,)),
             "x: 9 nodes on [1.0, 1.0000000000000004]; allowed: nodes far enough apart to differ in float64",
         ),
+        # At the end that is farther from zero nodes must differ too.
+        (
+            *((0.0,), (1.0,), (10**17,), (False,)),
+            "x: 100000000000000000 nodes on [0.0, 1.0]; allowed: nodes far enough apart to differ in float64",
+        ),
+        (
+            *((-1.0,), (0.0,), (10**17,), (False,)),
+            "x: 100000000000000000 nodes on [-1.0, 0.0]; allowed: nodes far enough apart to differ in float64",
+        ),
     ],
 )
 def test_wrong_grids(lower: Any, upper: Any, shape: Any, periodic: Any, message: str) -> None:

@@ -290,6 +290,16 @@ def test_no_verdict_where_the_error_is_infinite() -> None:
     assert [row[-1] for row in report.rows] == ["", ""]
 
 
+def test_an_order_that_is_too_high_does_not_pass() -> None:
+    """The fourth derivatives of the real part of exp(x + wy) with w**4 = -1 cancel, and so do the errors of h**2."""
+    exact = "exp(x + sqrt(0.5)*y)*cos(sqrt(0.5)*y)"
+    overrides = ("solver.method=fft", "solver.rtol=1e-13")
+    report = verify(make_case({"f": "exact", "exact": exact}, EXACT_FACES, (17, 17), overrides=overrides), 2)
+    assert not report.passed
+    assert float(report.rows[-1][-1]) == pytest.approx(4.0, abs=0.2)
+    assert report.notes == (f"observed order on the finest grids: {report.rows[-1][-1]}; expected 2 within 0.1",)
+
+
 @pytest.mark.parametrize("exact", ["x*y", "0*x", "1 + x - y**2"])
 def test_no_verdict_where_the_scheme_is_exact(exact: str) -> None:
     report = verify(make_case({"f": "exact", "exact": exact}, EXACT_FACES, (9, 9)), 2)
