@@ -18,9 +18,9 @@ import poisson
 
 DEFECTS = {
     "wrong": "converged or reported what the reference contradicts",
-    "false-stagnated": "ended as stagnated far from a target that a textbook method reaches",
+    "false-stagnated": "ended as stagnated or at rounding above a target that a textbook method reaches",
     "false-diverged": "ended as diverged although a textbook method reaches the target",
-    "early": "ended far above the rounding level that a textbook method reaches, with a target below that",
+    "early": "ended far above rounding, which a textbook method reaches, with a target below that",
     "destroyed": "the result is worse than the guess, and far above rounding",
     "slow": "took many times the iterations of a textbook method, or too long",
     "crash": "an exception, or the refusal of a legal problem",
@@ -72,14 +72,24 @@ class Verdict:
 logging.getLogger("poisson").setLevel(logging.ERROR)
 
 
-class Late:
-    """True once `SECONDS` have gone since it was made."""
+class Late(Exception):
+    """A solve that took longer than `SECONDS`."""
+
+
+class Limit:
+    """Ends a solve that takes longer than `SECONDS`: as ``interrupted`` of a solver, or as an observer, by `Late`."""
 
     def __init__(self) -> None:
         self.begun = time.process_time()
 
-    def __call__(self) -> bool:
-        return time.process_time() - self.begun > SECONDS
+    def __call__(self, *read: Any) -> bool:
+        late = time.process_time() - self.begun > SECONDS
+        if late and read:
+            raise Late
+        return late
+
+    def start(self, *given: Any) -> None:
+        """The solve begins."""
 
 
 class Judgement:
@@ -100,9 +110,9 @@ class Judgement:
         self.precision = self.options.get("precision", "float64")
         self.dtype: Any = np.float32 if self.precision == "float32" else np.float64
         self.norm = self.options.get("norm", "rms")
+        self.extreme = False
         self.rng = np.random.default_rng([trial.seed, 1])
         self.verdicts: list[Verdict] = []
-        self.solutions: list[Any] = []
 
     def run(self) -> list[Verdict]:
         """All verdicts, at least one."""
@@ -112,6 +122,8 @@ class Judgement:
                 self._run()
             except poisson.PoissonError as error:
                 self._refusal(error)
+            except Late:
+                self._say("slow", f"poisson.solve took more than {SECONDS:g} s")
             except Exception as error:
                 self._say("crash", f"{type(error).__name__}: {error}")
         for warning in caught:
@@ -154,22 +166,29 @@ class Judgement:
             exact.append((b, None if trial.kind == "refused" else reference.solve(b)))
         guesses = [self._guess(solve, u) for solve, (_, u) in zip(trial.solves, exact, strict=True)]
         problem = poisson.Problem.on_box(**trial.arguments(trial.solves[0].f, guesses[0]))
+        if trial.through == "solve":
+            solution = poisson.solve(problem, backend=self.backend, observer=Limit(), **self.options)
+            self._judged(0, solution, *exact[0], guesses[0])
+            return
         solver = poisson.Solver(problem, backend=self.backend, **self.options)
         for number, (solve, guess, (b, u)) in enumerate(zip(trial.solves, guesses, exact, strict=True)):
             given = {} if number == 0 else {"f": solve.f, "initial": 0.0 if guess is None else guess}
-            solution = solver.solve(**given, interrupted=Late())
-            if trial.kind == "refused":
-                self._say("wrong", "a problem without a solution was solved")
-                return
-            assert u is not None
-            self.solutions.append(solution)
-            before = len(self.verdicts)
-            self._judge(solution, b, u, guess)
-            for place in range(before, len(self.verdicts)):
-                said = self.verdicts[place]
-                self.verdicts[place] = Verdict(said.name, f"solve {number}: {said.detail}")
+            solution = solver.solve(**given, interrupted=Limit())
+            self._judged(number, solution, b, u, guess)
             if number > 0:
                 self._compare(number, solve, guess, solution)
+        if trial.kind == "fields":
+            self._check_linear_operator(problem, exact[0][0])
+
+    def _judged(self, number: int, solution: Any, b: Array, u: Array | None, guess: Array | None) -> None:
+        if u is None:
+            self._say("wrong", "a problem without a solution was solved")
+            return
+        before = len(self.verdicts)
+        self._judge(solution, b, u, guess)
+        for place in range(before, len(self.verdicts)):
+            said = self.verdicts[place]
+            self.verdicts[place] = Verdict(said.name, f"solve {number}: {said.detail}")
 
     def _guess(self, solve: Solve, u: Array | None) -> NDArray[np.float64] | None:
         if u is None or solve.guess == "none":
@@ -214,17 +233,16 @@ class Judgement:
         size = float(reference.norm(r, norm))
         if norm == "rms" and size > 0 and not 1e-138 < size * math.sqrt(r.size) < 1e153:
             # The squares leave the range of float64: the package takes the maximum.
-            self.norm = norm = "max"
+            self.norm, self.extreme = "max", True
+            norm = "max"
             size, level = float(reference.norm(r, norm)), eps * reference.norm(reference.rounding(u, b), norm)
         allowed = 4.0 * np.finfo(np.float64).eps * float(reference.norm(reference.rounding(found, b), norm))
-        self._check_report(solution, b, size, allowed)
+        self._check_report(solution, b, size, allowed, guess)
         self._check_mean(found)
         about += f", residual {size:.3g}, target {solution.target:.3g}, rounding {float(level):.3g}"
         if status == "converged":
-            if size > solution.target * (1 + 1e-6) + allowed:
-                self._say("wrong", about)
-            else:
-                self._say("converged", about)
+            met = size <= solution.target * (1 + 1e-6) + allowed
+            self._say("converged" if met else "wrong", about)
         else:
             self._unsuccessful(solution, b, u, guess, size, float(level), about)
         self._check_effort(solution, b, u, guess, float(level), about)
@@ -252,8 +270,12 @@ class Judgement:
             return
         goal = max(solution.target, ROOM * level)
         if size <= max(ROUNDING * level, solution.target) or (solution.target < goal and size <= EARLY * level):
-            told = status == "stagnated" and size > solution.target
-            self._say("at-rounding" if told else "slow" if status == "max_iterations" else f"false-{status}", about)
+            told = status in ("stagnated", "at_rounding") and size > solution.target
+            false = "slow" if status == "max_iterations" else f"false-{status}"
+            self._say("at-rounding" if told else false if false in DEFECTS else "wrong", about)
+            return
+        if solution.target < goal and self._small_correction(solution, b):
+            self._say("at-rounding", about)
             return
         if not self._attainable(goal, level, b, u, guess):
             self._say("hard", about)
@@ -262,8 +284,15 @@ class Judgement:
         elif self._unsuitable(solution):
             self._say("stalled", about)
         else:
-            name = f"false-{status}" if solution.target == goal else "early"
-            self._say(name, f"{about}; attainable {goal:.3g}")
+            false = f"false-{status}" if f"false-{status}" in DEFECTS else "false-stagnated"
+            self._say(false if solution.target == goal else "early", f"{about}; attainable {goal:.3g}")
+
+    def _small_correction(self, solution: Any, b: Array) -> bool:
+        """Whether the residual would change no value of u by more than rounding changes the largest one."""
+        reference, found = self.reference, np.asarray(solution.u)
+        diagonal = reference.matrix.diagonal()
+        correction = abs(reference.inside(reference.residual(found, b) * reference.weights)) / diagonal
+        return bool(correction.max() <= ROUNDING * np.finfo(self.dtype).eps * float(abs(found).max()))
 
     def _attainable(self, goal: Any, level: Any, b: Array, u: Array, guess: Array | None) -> bool:
         """Whether a textbook method in the same precision gets there."""
@@ -289,8 +318,18 @@ class Judgement:
         history = [norm for _, norm in solution.history][-20:]
         return bool(a.max() > 10 * a.min() and min(history) > 0.5 * max(history))
 
-    def _check_report(self, solution: Any, b: Array, size: float, allowed: float) -> None:
+    def _check_report(self, solution: Any, b: Array, size: float, allowed: float, guess: Array | None) -> None:
         """The residual and the target that the solution reports."""
+        reference = self.reference
+        starts = [np.zeros(b.shape), np.zeros(b.shape) if guess is None else guess]
+        scales = [b / reference.weights] + [
+            reference.residual(np.where(reference.free, start, reference.fixed), b) for start in starts
+        ]
+        kinds = (self.norm, "max") if self.extreme or self.trial.kind == "scales" else (self.norm,)
+        largest = max(float(reference.norm(r, kind)) for r in scales for kind in kinds)
+        most = max(self.options.get("atol", 0.0), self.options.get("rtol", 1e-8) * largest)
+        if not solution.target <= most * (1 + 1e-5) + TINY[np.float64]:
+            self._say("wrong", f"the target is {solution.target:.6g}, and by the tolerances at most {most:.6g}")
         if not abs(solution.residual - size) <= 1e-6 * size + allowed:
             largest = float(self.reference.norm(self.reference.residual(np.asarray(solution.u), b), "max"))
             if not abs(solution.residual - largest) <= 1e-6 * largest + allowed * math.sqrt(b.size):
@@ -309,7 +348,8 @@ class Judgement:
         method = self.options.get("method", "auto")
         if solution.iterations <= 1000 or method in SLOW_METHODS or self.verdicts[-1].bad:
             return
-        limit = self._textbook(max(solution.target, ROOM * level), b, guess)
+        # A solve whose target is below rounding ends when it sees that, which takes time.
+        limit = self._textbook(solution.target, b, guess) if solution.target >= ROOM * level else None
         if limit is not None and solution.iterations > TEXTBOOK * limit:
             self._say("slow", f"{about}; textbook conjugate gradients take {limit}")
 
@@ -337,12 +377,31 @@ class Judgement:
             if (abs(given - slope) > 16 * eps * (abs(slope) + abs(along).max() / h)).any():
                 self._say("wrong", f"field gradient is off along axis {axis}")
 
+    def _check_linear_operator(self, problem: Any, b: Array) -> None:
+        """The operator for SciPy's solvers, which works with values times the roots of the weights."""
+        reference = self.reference
+        operator = poisson.LinearOperator(problem, self.backend)
+        roots = np.sqrt(reference.inside(reference.weights))
+        x = self.rng.standard_normal(len(roots))
+        u = np.zeros(b.shape)
+        u[reference.free] = x / roots
+        fixed = np.where(reference.free, 0.0, reference.fixed)
+        pairs = (
+            ("@", operator @ x, reference.apply(u), reference.apply(u, size=True)),
+            ("rhs", operator.rhs, b - reference.apply(fixed), reference.apply(fixed, size=True) + abs(b)),
+        )
+        for name, given, values, size in pairs:
+            away = abs(given - reference.inside(values) / roots)
+            room = 16 * np.finfo(np.float64).eps * reference.inside(size) / roots + TINY[np.float64]
+            if not (away <= room).all():
+                self._say("wrong", f"LinearOperator {name} is off by {float(away.max()):.3g}")
+
     def _compare(self, number: int, solve: Solve, guess: Array | None, solution: Any) -> None:
         """The solve of a solver that has solved before beside that of a new one."""
         if solution.status.value == "interrupted":
             return
         problem = poisson.Problem.on_box(**self.trial.arguments(solve.f, guess))
-        fresh = poisson.Solver(problem, backend=self.backend, **self.options).solve(interrupted=Late())
+        fresh = poisson.Solver(problem, backend=self.backend, **self.options).solve(interrupted=Limit())
         if fresh.provenance["method"] != solution.provenance["method"] or fresh.status.value == "interrupted":
             return
         if fresh.status is not solution.status or fresh.iterations != solution.iterations:
