@@ -15,19 +15,27 @@ from poisson.grid import AXES
 Path = tuple[str, ...]
 """The keys that lead to a value, from the top of the file."""
 
+MOST_SHOWN = 40
+"""So many mistakes are shown, and suggestions looked for."""
+
 
 class Mistakes:
     """The mistakes found so far, each with the path of its key."""
 
     def __init__(self) -> None:
         self._found: list[tuple[Path, str]] = []
+        self._paths: set[Path] = set()
+        self._inside: set[Path] = set()  # the tables and keys with a mistake at them or further inside
         self._meant: list[Path] = []
+        self._suggestions = 0
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def add(self, path: Path, message: str) -> None:
         self._found.append((path, f"{toml.dotted(path)}: {message}"))
+        self._paths.add(path)
+        self._inside.update(path[:depth] for depth in range(len(path) + 1))
 
     def wrong(self, path: Path, item: Any, allowed: str, near: str | None = None) -> None:
         """`item` stands at `path`, where only `allowed` may; `near` is what may have been meant."""
@@ -48,20 +56,29 @@ class Mistakes:
 
     def touch(self, path: Path) -> bool:
         """Whether a mistake is known at this key, inside it, or in a table around it."""
-        return any(known[: len(path)] == path[: len(known)] for known, _ in self._found)
+        return path in self._inside or any(path[:depth] in self._paths for depth in range(len(path)))
 
     def keys_in(self, table: str) -> list[str]:
         """The keys directly in a table that have mistakes."""
         return [path[1] for path, _ in self._found if len(path) == 2 and path[0] == table]
 
+    def suggest(self) -> bool:
+        """Whether to look for what may have been meant; not in a file that is something else altogether."""
+        self._suggestions += 1
+        return self._suggestions <= MOST_SHOWN
+
     def lines(self, overridden: Sequence[Path]) -> list[str]:
-        """One line each, in the order of the tables; those at a key that an override gave say so."""
+        """One line each, in the order of the tables; those at a key that an override gave say so.
+
+        After `MOST_SHOWN` mistakes a line says how many more there are.
+        """
         order = {name: position for position, name in enumerate(CaseFile.model_fields)}
         ordered = sorted(self._found, key=lambda mistake: order.get(mistake[0][0], len(order)))
-        return [
+        lines = [
             f"--set {line}" if any(path[: len(given)] == given for given in overridden) else line
-            for path, line in ordered
+            for path, line in ordered[:MOST_SHOWN]
         ]
+        return lines if len(ordered) <= MOST_SHOWN else [*lines, f"and {len(ordered) - MOST_SHOWN} more"]
 
 
 def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
@@ -128,7 +145,7 @@ def _absent(data: dict[str, Any]) -> tuple[str, ...]:
 def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
     table, name = path[:-1], path[-1]
     keys = _keys(table, data)
-    near = difflib.get_close_matches(name.lower(), keys, n=1)
+    near = difflib.get_close_matches(name.lower(), keys, n=1) if mistakes.suggest() else []
     elsewhere = [place for place, model in _TABLES.items() if len(place) == 1 and name in model.model_fields]
     if near:
         mistakes.unknown(path, keys, (*table, near[0]))

@@ -22,6 +22,22 @@ MAX_DEPTH = 8
 """Tables and lists inside each other; a right case has at most 3."""
 
 
+TOO_DEEP = f"tables or lists are nested more than {MAX_DEPTH} deep"
+
+_TOKENS = re.compile(
+    r"""
+    (?P<comment> \#[^\n]*)
+  | (?P<string> "{3}(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5} | '{3}(?:[^']|'{1,2}(?!'))*'{3,5}
+              | (?!"{3})"(?:[^"\\\n]|\\.)*" | (?!'{3})'[^'\n]*')
+  | (?P<unclosed> ["'])
+  | (?P<word> [^\s"'\[\]{}.,=\#]+)
+  | (?P<space> [^\S\n]+)
+  | (?P<sign> .)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
 def load(path: str | Path, overrides: Sequence[str] = ()) -> Case:
     """Read a case file.
 
@@ -118,7 +134,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise CaseError([f"{str(path)!r} is longer than {MAX_FILE} bytes; a case file is a short text"])
     try:
         # Some editors begin a file with a byte order mark.
-        return tomllib.loads(content.decode("utf-8-sig"))
+        text = content.decode("utf-8-sig")
+        _require_shallow(text)
+        return tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise CaseError([f"{str(path)!r} is not UTF-8 text: byte {error.start} is wrong"]) from error
     except RecursionError as error:
@@ -127,10 +145,32 @@ def _read(path: Path) -> dict[str, Any]:
         raise CaseError([f"{str(path)!r} is not TOML: {' '.join(str(error).split())}"]) from error
 
 
+def _require_shallow(text: str) -> None:
+    """Refuse a text that nests tables or lists too deep before it is parsed: that takes time and memory by the depth.
+
+    What counts are the dots in one key and the brackets that are open. A string that has no end is for the parser.
+
+    Raises
+    ------
+    CaseError
+        With one line that says what is allowed.
+    """
+    brackets = dots = 0
+    for token in _TOKENS.finditer(text):
+        kind, found = token.lastgroup, token.group()
+        if kind == "unclosed":
+            return
+        if kind == "sign":
+            dots = dots + 1 if found == "." else 0
+            brackets = max(0, brackets + (found in "[{") - (found in "]}"))
+        if max(brackets, dots) > MAX_DEPTH:
+            raise CaseError([TOO_DEEP])
+
+
 def _copy(item: Any, depth: int) -> Any:
     """A copy made of dictionaries and lists, that overrides and the checks may change."""
     if depth > MAX_DEPTH:
-        raise CaseError([f"tables or lists are nested more than {MAX_DEPTH} deep"])
+        raise CaseError([TOO_DEEP])
     if isinstance(item, Mapping):
         return {str(name): _copy(entry, depth + 1) for name, entry in item.items()}
     if isinstance(item, (list, tuple)):
@@ -144,6 +184,8 @@ def _override(tables: dict[str, Any], override: str) -> tuple[str, ...]:
     path = tuple(left.strip().split("."))
     if not sign or not all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in path):
         raise CaseError([f"--set {toml.shown(override)}; allowed: KEY=VALUE, as in solver.rtol=1e-6"])
+    if len(path) > MAX_DEPTH:
+        raise CaseError([f"--set {toml.shown(override)}: {TOO_DEEP}"])
     table = tables
     for depth, name in enumerate(path[:-1], start=1):
         inner = table.setdefault(name, {})
@@ -155,6 +197,7 @@ def _override(tables: dict[str, Any], override: str) -> tuple[str, ...]:
 
 
 def _value(text: str) -> Any:
+    _require_shallow(text)
     try:
         read = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
