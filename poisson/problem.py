@@ -29,6 +29,8 @@ Coefficient = float | NodeField
 Number = TypeVar("Number", int, float)
 
 MEANS = ("harmonic", "arithmetic")
+"""The default first."""
+CONSTANT_A = "only its default where a is constant, as between equal values every mean is the same"
 
 PERIODIC = Kind.PERIODIC.value
 NO_FACE_LEFT = "allowed: nothing, as every face has a condition of its own"
@@ -142,6 +144,8 @@ class Problem:
             coefficients: dict[str, Any] = {
                 name: fields[name] if number(fields[name]) is None else number(fields[name]) for name in ("a", "c")
             }
+            if mean in MEANS[1:] and isinstance(coefficients["a"], float):
+                raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
             return Problem(
                 *(grid, faces, fields["f"], coefficients["c"], fields["initial"], solution, title),
                 *(coefficients["a"], mean),

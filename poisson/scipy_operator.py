@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator as ScipyOperator
 from poisson import backends
 from poisson.arrays import host, is_array
 from poisson.backends.base import Array, Backend
+from poisson.case.settings import RunSettings
 from poisson.discretisation import Discretisation
 from poisson.errors import CaseError
 from poisson.problem import Problem, require_problem
@@ -83,6 +84,8 @@ class LinearOperator(_RealMap):
 
     def __init__(self, problem: Problem, backend: str = "auto", *, threads: int = 0) -> None:
         require_problem(problem)
+        if threads and not RunSettings(backend).threaded:
+            raise CaseError([f"threads: {threads}; allowed: 0 with backend {backend!r}, which has no threads to count"])
         discretisation = Discretisation(problem).balanced(np)
         shape = discretisation.array_shape
         self._backend: Backend = backends.create(backend, np.float64, threads)

@@ -21,7 +21,7 @@ from poisson.backends.host import host_memory
 from poisson.backends.ledger import Ledger, counted
 from poisson.case import Case
 from poisson.case.combinations import clashes
-from poisson.case.settings import RunSettings, SolverSettings
+from poisson.case.settings import WITHOUT_VECTORS, RunSettings, SolverSettings
 from poisson.differences import ORDERS, Differences
 from poisson.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, ResourceError
@@ -462,6 +462,8 @@ def _checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tupl
         raise CaseError([f"fields: {wrong[0]!r}; allowed: a list of {', '.join(known)}"])
     if order not in ORDERS:
         raise CaseError([f"order: {order!r}; allowed: {', '.join(map(str, ORDERS))}"])
+    if order != ORDERS[0] and not any(name in VECTORS for name in fields):
+        raise CaseError([f"order: {order!r}; allowed: {WITHOUT_VECTORS.format('fields')}"])
     if "error" in fields and problem.exact is None:
         raise CaseError(["fields: 'error'; allowed: only where the exact solution is given"])
     return tuple(name for name in fields if name != "u")

@@ -66,7 +66,9 @@ def errors_on_two_grids(equation: dict[str, Any], boundary: dict[str, Any], dime
 @pytest.mark.parametrize("name", SMOOTH)
 def test_the_order_is_two_where_the_coefficients_are_smooth(name: str, mean: str) -> None:
     equation, boundary = SMOOTH[name]
-    coarse, fine = errors_on_two_grids({**equation, "mean": mean}, boundary, int(name[0]))
+    if "a" in equation:
+        equation = {**equation, "mean": mean}
+    coarse, fine = errors_on_two_grids(equation, boundary, int(name[0]))
     # From 16 to 32 intervals or fewer the next term of the error still shows in 3D.
     assert math.log2(coarse / fine) == pytest.approx(2.0, abs=0.1)
 
@@ -84,9 +86,10 @@ def jump_case(x: str, k: float, boundary: dict[str, Any], shape: tuple[int, ...]
     return make_case({"f": 0.0, **texts, **equation}, boundary, shape)
 
 
-def along(x: str, lower: Any, upper: Any) -> dict[str, Any]:
+def along(x: str, lower: Any, upper: Any, dimension: int) -> dict[str, Any]:
     """The conditions at the ends of an axis, and no flux through the other faces."""
-    return {"all": {"neumann": 0.0}, f"{x}_lower": lower, f"{x}_upper": upper}
+    others = {"all": {"neumann": 0.0}} if dimension > 1 else {}
+    return {**others, f"{x}_lower": lower, f"{x}_upper": upper}
 
 
 ENDS = {
@@ -103,7 +106,7 @@ ENDS = {
 def test_a_jump_between_two_nodes_is_met_exactly_by_the_harmonic_mean(
     x: str, shape: tuple[int, ...], ends: str, k: float
 ) -> None:
-    discretisation = discretise(jump_case(x, k, along(x, *ENDS[ends]), shape))
+    discretisation = discretise(jump_case(x, k, along(x, *ENDS[ends], len(shape)), shape))
     direct = reference.solve(discretisation)
     exact = discretisation.exact(np, 0, direct.shape[0])
     rounding = 1e-14 * max(1e3, k) * float(np.abs(exact).max())
@@ -113,7 +116,7 @@ def test_a_jump_between_two_nodes_is_met_exactly_by_the_harmonic_mean(
 def test_the_arithmetic_mean_misses_a_jump() -> None:
     errors = []
     for nodes in (10, 20, 40):
-        case = jump_case("x", 10.0, along("x", DIRICHLET, {"neumann": 1.0}), (nodes,), mean="arithmetic")
+        case = jump_case("x", 10.0, along("x", DIRICHLET, {"neumann": 1.0}, 1), (nodes,), mean="arithmetic")
         discretisation = discretise(case)
         errors.append(outcome.error_norms(discretisation, reference.solve(discretisation)).max)
     # The link across the jump conducts 5.5 in the place of 20/11, over one spacing.
@@ -138,7 +141,7 @@ def flux_of(case: Case) -> NDArray[np.float64]:
 @pytest.mark.parametrize("k", JUMPS)
 @pytest.mark.parametrize(("x", "shape"), [("x", (10,)), ("y", (5, 10)), ("z", (4, 3, 10))])
 def test_the_flux_has_no_jump_where_a_has_one(x: str, shape: tuple[int, ...], k: float) -> None:
-    flux = flux_of(jump_case(x, k, along(x, DIRICHLET, {"neumann": 1.0}), shape))
+    flux = flux_of(jump_case(x, k, along(x, DIRICHLET, {"neumann": 1.0}, len(shape)), shape))
     expected = np.zeros_like(flux)
     expected[..., "xyz".index(x)] = -1.0
     np.testing.assert_allclose(flux, expected, rtol=0, atol=1e-9 * max(1.0, k))
@@ -185,7 +188,7 @@ def test_jacobi_reaches_the_direct_solution(problem: str, loop: str, name: str) 
         BACKENDS[name](np.float64)
     equation, boundary = SMOOTH[problem]
     shape = tuple((9, 8, 7)[: int(problem[0])])
-    overrides = (TIGHT, f"solver.loop={loop}", f"run.backend={name}", "run.threads=2")
+    overrides = (TIGHT, f"solver.loop={loop}", f"run.backend={name}", f"run.threads={2 if name == 'openmp' else 0}")
     case = make_case({"f": "exact", **equation}, boundary, shape, UPPER, overrides)
     solution = run.solve(case)
     assert solution.status is Status.CONVERGED
@@ -240,7 +243,7 @@ def test_a_1d_result_has_one_axis_from_end_to_end(tmp_path: Path) -> None:
 def test_the_flux_of_a_case_is_that_through_the_links() -> None:
     overrides = ('output.fields=["flux", "gradient"]', TIGHT)
     texts = {"a": COEFFICIENT.format(x="y").replace("k", "4"), "f": 0.0}
-    boundary = along("y", {"dirichlet": 0.0}, {"neumann": 1.0})
+    boundary = along("y", {"dirichlet": 0.0}, {"neumann": 1.0}, 2)
     solution = run.solve(make_case(texts, boundary, (5, 10), overrides=overrides))
     np.testing.assert_allclose(solution.fields["flux"][..., 1], -1.0, rtol=0, atol=1e-6)
     np.testing.assert_allclose(solution.fields["flux"][..., 0], 0.0, rtol=0, atol=1e-6)

@@ -376,10 +376,15 @@ def test_an_order_needs_one_node_more_along_each_axis(order: int, fields: str, f
     assert caught.value.mistakes == (f"output.order: 8; allowed: at most 6, {reason}",)
 
 
-def test_the_order_matters_only_where_a_derivative_is_written() -> None:
-    tables = edited("output.order", "8")
+def test_the_order_may_be_given_only_where_a_derivative_is_written() -> None:
+    tables = edited("output.order", "2")
     tables["domain"]["shape"] = [3, 3]
     assert from_mapping(tables, name="case", folder=Path()).output.vectors == ()
+    tables["output"]["order"] = 8
+    reason = "only its default without gradient or flux in output.fields, which it is the order of"
+    with pytest.raises(CaseError) as caught:
+        from_mapping(tables, name="case", folder=Path())
+    assert caught.value.mistakes == (f"output.order: 8; allowed: {reason}",)
 
 
 def test_several_mistakes_at_once_in_the_order_of_the_tables() -> None:

@@ -47,7 +47,7 @@ def lines_of(text: str, folder: Path, *overrides: str) -> tuple[str, ...]:
 def test_what_is_nested_too_deep_is_not_parsed(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tomllib.loads(text)
     monkeypatch.setattr(tomllib, "loads", lambda text: pytest.fail("parsed"))
-    assert lines_of(text, tmp_path) == (DEEP,)
+    assert lines_of(text, tmp_path) == (f"'{tmp_path / 'case.toml'}': {DEEP}",)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,8 @@ def test_an_override_that_is_nested_too_deep(tmp_path: Path, monkeypatch: pytest
     parsed: list[str] = []
     loads = tomllib.loads
     monkeypatch.setattr(reading.tomllib, "loads", lambda text: parsed.append(text) or loads(text))
-    assert lines_of(GOOD_3D, tmp_path, "equation.f=" + "[" * 20) == (DEEP,)
+    value = "[" * 20
+    assert lines_of(GOOD_3D, tmp_path, f"equation.f={value}") == (f'--set "equation.f={value}": {DEEP}',)
     assert len(parsed) == 1
 
 

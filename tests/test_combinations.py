@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import fields
 
 import pytest
 from case_texts import GOOD_3D, case_of, mistakes_of
 
+import poisson
 from poisson.case.combinations import COMMON_KEYS, KEYS_OF_METHOD
 from poisson.case.settings import METHODS, SolverSettings
+from poisson.errors import CaseError
+from poisson.problem import Problem
+from poisson.solver import Solver
 
 VARYING = ("equation.a=1 + x",)
 ROBIN = ("boundary.x_lower={ robin = 1, alpha = 1 }",)
@@ -87,6 +93,33 @@ PERIODIC = ('boundary.x="periodic"',)
             '--set solver.stop: "discretisation"; allowed: "residual" with an initial guess (run.initial), which a '
             "start on the coarsest grid would not use",
         ),
+        (
+            ("solver.method=fft", "run.initial=x"),
+            '--set solver.method: "fft"; allowed: only without an initial guess (run.initial), which transforms do '
+            'not use; "auto" takes one',
+        ),
+        (
+            ("run.backend=numpy", "run.threads=2"),
+            '--set run.threads: 2; allowed: only its default with backend "numpy", which has no threads to count',
+        ),
+        (
+            ("run.backend=gpu", "run.threads=1"),
+            '--set run.threads: 1; allowed: only its default with backend "gpu", which has no threads to count',
+        ),
+        (
+            ("equation.mean=arithmetic", "equation.a=1 + 1"),
+            '--set equation.mean: "arithmetic"; allowed: only its default where a is constant, as between equal '
+            "values every mean is the same",
+        ),
+        (
+            ("output.order=4", 'output.fields=["f"]'),
+            "--set output.order: 4; allowed: only its default without gradient or flux in output.fields, which it is "
+            "the order of",
+        ),
+        (
+            ("boundary.x=periodic", "boundary.y=periodic", "boundary.z_lower.neumann=0", "boundary.z_upper.neumann=0"),
+            'boundary.all: { dirichlet = "z" }; allowed: nothing, as every face has a condition of its own',
+        ),
     ],
 )
 def test_a_clash_is_one_line_with_the_fix(overrides: tuple[str, ...], line: str) -> None:
@@ -108,12 +141,46 @@ def test_a_clash_is_one_line_with_the_fix(overrides: tuple[str, ...], line: str)
         ("solver.method=cg", "solver.smoother=red-black"),
         ("solver.method=jacobi", "solver.omega=0.5", "solver.loop=staged", "solver.check_every=5"),
         ("solver.stop=discretisation", *VARYING, *ROBIN),
-        ("solver.method=fft", "equation.c=3", "equation.a=2"),
+        ("solver.method=fft", "equation.c=3", "equation.a=2", "equation.mean=harmonic", "run.initial=0"),
+        ("run.threads=2",),
+        ("run.backend=openmp", "run.threads=2", "run.initial=x"),
+        ("run.backend=numpy", "run.threads=0", "output.order=2"),
+        ("equation.mean=arithmetic", *VARYING),
+        ("boundary.x=periodic", "boundary.z_lower.neumann=0"),
     ],
 )
 def test_what_goes_together(overrides: tuple[str, ...]) -> None:
     case = case_of(GOOD_3D, overrides=overrides)
     assert case_of(case.text) == case
+
+
+def test_python_refuses_what_a_case_file_refuses() -> None:
+    box = {"f": 1.0, "boundary": {"all": 0.0}}
+    problem = Problem.on_box((5, 5), **box)
+    guess = Problem.on_box((5, 5), initial="x", **box)
+    threads = "2; allowed: .* with backend .numpy., which has no threads to count$"
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: Solver(problem, backend="numpy", threads=2), f"^run.threads: {threads}"),
+        (lambda: poisson.LinearOperator(problem, "numpy", threads=2), f"^threads: {threads}"),
+        (lambda: Solver(problem, order=4), "^order: 4; allowed: only its default without gradient or flux in fields, "),
+        (lambda: Solver(guess, "fft"), '^solver.method: "fft"; allowed: only without an initial guess '),
+        (
+            lambda: Solver(problem, "fft", "numpy").solve(initial="x"),
+            "^solver.method: 'fft'; allowed: only without an ",
+        ),
+        (
+            lambda: Problem.on_box((5, 5), mean="arithmetic"),
+            "^mean: 'arithmetic'; allowed: only its default where a is",
+        ),
+        (
+            lambda: Solver(dataclasses.replace(problem, mean="arithmetic")),
+            '^equation.mean: "arithmetic"; allowed: only its default where a is',
+        ),
+    ]
+    for call, line in calls:
+        with pytest.raises(CaseError, match=line):
+            call()
+    assert Solver(problem, backend="numpy").solve(initial="x").provenance["method"] == "fft"
 
 
 def test_a_key_that_is_wrong_by_itself_is_one_mistake() -> None:

@@ -15,8 +15,8 @@ from poisson.case import toml
 from poisson.case.combinations import clashes
 from poisson.case.mistakes import Mistakes, allowed, dimension, validate
 from poisson.case.mistakes import Path as Keys
-from poisson.case.schema import CaseFile, FaceTable, FileTable
-from poisson.case.settings import Case, OutputSettings, RunSettings, SolverSettings
+from poisson.case.schema import CaseFile, FaceTable, FileTable, Output
+from poisson.case.settings import WITHOUT_VECTORS, Case, OutputSettings, RunSettings, SolverSettings
 from poisson.differences import ORDERS
 from poisson.errors import CaseError, ExpressionError
 from poisson.expressions import Expression, parameter_mistake, parse
@@ -140,6 +140,7 @@ class _Checker:
         boundary, mistakes = self.form.boundary, self.mistakes
         conditions: dict[str, Condition] = {}
         general = self._condition("all", boundary.all)
+        self._need_a_face_for_all()
         for axis in AXES[: self.axes or 3]:
             periodic = getattr(boundary, axis) is not None
             for name in (f"{axis}_lower", f"{axis}_upper"):
@@ -156,6 +157,16 @@ class _Checker:
                 elif self.axes and not any(mistakes.touch(("boundary", key)) for key in (axis, "all")):
                     mistakes.missing(path)
         return conditions
+
+    def _need_a_face_for_all(self) -> None:
+        """Report a condition for all faces that none of them takes."""
+        boundary, path = self.form.boundary, ("boundary", "all")
+        if boundary.all is None or self.axes is None or self.mistakes.touch(("boundary",)):
+            return
+        own = [getattr(boundary, name) or getattr(boundary, name[0]) for name in FACE_NAMES[: 2 * self.axes]]
+        if all(own):
+            given = boundary.all.model_dump(exclude_none=True)
+            self.mistakes.wrong(path, given, "nothing, as every face has a condition of its own")
 
     def _condition(self, name: str, table: FaceTable | None) -> Condition | None:
         path = ("boundary", name)
@@ -264,6 +275,8 @@ class _Checker:
         if "error" in output.fields:
             self._need_exact(("output", "fields"), "error")
         settings = OutputSettings(file, tuple(dict.fromkeys(["u", *output.fields])), output.order)
+        if not settings.vectors and output.order != Output.model_fields["order"].default:
+            mistakes.wrong(("output", "order"), output.order, WITHOUT_VECTORS.format("output.fields"))
         if grid is not None and settings.vectors and min(grid.shape) <= output.order:
             largest = max(order for order in ORDERS if order < min(grid.shape))
             reason = f"as order p needs p + 1 nodes along each axis of domain.shape = {list(grid.shape)}"

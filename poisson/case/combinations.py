@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from poisson.boundary import Kind
 from poisson.case.settings import RunSettings, SolverSettings
 from poisson.grid import AXES
-from poisson.problem import Problem
+from poisson.problem import CONSTANT_A, MEANS, Problem, number
 
 _CYCLE = frozenset(("cycle", "smoother", "pre", "post"))
 
@@ -79,6 +79,9 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
         elif solver.stop == "discretisation":
             reason = '"float64" or "float32" with solver.stop "discretisation", which a cycle or two reach'
             yield Clash(("run", "precision"), "mixed", reason)
+    if run.threads and not run.threaded:
+        reason = f'only its default with backend "{run.backend}", which has no threads to count'
+        yield Clash(("run", "threads"), run.threads, reason)
     if problem is not None:
         yield from _of_problem(solver, problem)
 
@@ -87,6 +90,8 @@ def _of_problem(solver: SolverSettings, problem: Problem) -> Iterator[Clash]:
     if solver.stop == "discretisation" and problem.guess:
         reason = '"residual" with an initial guess (run.initial), which a start on the coarsest grid would not use'
         yield _clash("stop", solver.stop, reason)
+    if problem.mean != MEANS[0] and number(problem.a) is not None:
+        yield Clash(("equation", "mean"), problem.mean, CONSTANT_A)
     colored = "method" if solver.method == "sor" else "smoother" if solver.smoother == "red-black" else ""
     odd = [axis for axis, nodes in enumerate(problem.grid.shape) if problem.grid.periodic[axis] and nodes % 2]
     if colored and odd:
@@ -105,6 +110,9 @@ def _of_problem(solver: SolverSettings, problem: Problem) -> Iterator[Clash]:
             yield _clash("method", "fft", reason)
         elif robin:
             yield _clash("method", "fft", 'only without robin faces; use "auto", or "cg" with preconditioner "fft"')
+        elif problem.guess:
+            reason = 'only without an initial guess (run.initial), which transforms do not use; "auto" takes one'
+            yield _clash("method", "fft", reason)
 
 
 def _clash(name: str, item: Any, allowed: str) -> Clash:

@@ -135,36 +135,31 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         # Some editors begin a file with a byte order mark.
         text = content.decode("utf-8-sig")
-        _require_shallow(text)
+        if _too_deep(text):
+            raise CaseError([f"{str(path)!r}: {TOO_DEEP}"])
         return tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise CaseError([f"{str(path)!r} is not UTF-8 text: byte {error.start} is wrong"]) from error
-    except RecursionError as error:
-        raise CaseError([f"{str(path)!r}: tables or lists are nested too deep"]) from error
     except ValueError as error:
         raise CaseError([f"{str(path)!r} is not TOML: {' '.join(str(error).split())}"]) from error
 
 
-def _require_shallow(text: str) -> None:
-    """Refuse a text that nests tables or lists too deep before it is parsed: that takes time and memory by the depth.
+def _too_deep(text: str) -> bool:
+    """Whether a text nests tables or lists too deep to be parsed, which takes time and memory by the depth.
 
     What counts are the dots in one key and the brackets that are open. A string that has no end is for the parser.
-
-    Raises
-    ------
-    CaseError
-        With one line that says what is allowed.
     """
     brackets = dots = 0
     for token in _TOKENS.finditer(text):
         kind, found = token.lastgroup, token.group()
         if kind == "unclosed":
-            return
+            return False
         if kind == "sign":
             dots = dots + 1 if found == "." else 0
             brackets = max(0, brackets + (found in "[{") - (found in "]}"))
         if max(brackets, dots) > MAX_DEPTH:
-            raise CaseError([TOO_DEEP])
+            return True
+    return False
 
 
 def _copy(item: Any, depth: int) -> Any:
@@ -184,7 +179,7 @@ def _override(tables: dict[str, Any], override: str) -> tuple[str, ...]:
     path = tuple(left.strip().split("."))
     if not sign or not all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in path):
         raise CaseError([f"--set {toml.shown(override)}; allowed: KEY=VALUE, as in solver.rtol=1e-6"])
-    if len(path) > MAX_DEPTH:
+    if len(path) > MAX_DEPTH or _too_deep(right):
         raise CaseError([f"--set {toml.shown(override)}: {TOO_DEEP}"])
     table = tables
     for depth, name in enumerate(path[:-1], start=1):
@@ -197,10 +192,9 @@ def _override(tables: dict[str, Any], override: str) -> tuple[str, ...]:
 
 
 def _value(text: str) -> Any:
-    _require_shallow(text)
     try:
         read = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
+    except ValueError:
         return text
     # A line break in the text could begin further keys.
     return read["value"] if len(read) == 1 else text

@@ -11,6 +11,9 @@ METHODS = ("multigrid", "cg", "fft", "jacobi", "chebyshev", "sor")
 """The methods that a case may name beside ``auto``."""
 
 
+WITHOUT_VECTORS = "only its default without gradient or flux in {}, which it is the order of"
+
+
 @dataclass(frozen=True)
 class SolverSettings:
     """The table ``[solver]``.
@@ -82,6 +85,11 @@ class RunSettings:
     backend: str = "auto"
     precision: str = "float64"
     threads: int = 0
+
+    @property
+    def threaded(self) -> bool:
+        """Whether the backend runs on threads of the CPU, or may."""
+        return self.backend in ("auto", "openmp")
 
     @property
     def dtype(self) -> str:
