@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import logging
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +17,7 @@ import numpy as np
 from poisson.boundary import FACE_NAMES, Face, Kind
 from poisson.case import toml
 from poisson.case.combinations import clashes
+from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, validate
 from poisson.case.mistakes import Path as Keys
 from poisson.case.schema import CaseFile, FaceTable, FileTable, Output
@@ -32,6 +37,9 @@ EXACT = "exact"
 """In the place of a formula: derive it from the exact solution."""
 
 
+log = logging.getLogger(__name__)
+
+
 class Condition(NamedTuple):
     """What the case file says about a face: the kind, its keys, g unless it is "exact", and α."""
 
@@ -41,7 +49,9 @@ class Condition(NamedTuple):
     alpha: Expression | None
 
 
-def build(data: dict[str, Any], name: str, folder: Path, overridden: Sequence[Keys]) -> Case:
+def build(
+    data: dict[str, Any], name: str, folder: Path, overridden: Sequence[Keys], changes: Sequence[Keys] = ()
+) -> Case:
     """Validate a case file as a whole.
 
     Parameters
@@ -54,6 +64,8 @@ def build(data: dict[str, Any], name: str, folder: Path, overridden: Sequence[Ke
         Field files are relative to it.
     overridden : sequence of tuple of str
         The keys that overrides gave.
+    changes : sequence of tuple of str
+        Those of them that an exact solution depends on, as far as the file says something else.
 
     Raises
     ------
@@ -71,6 +83,7 @@ def build(data: dict[str, Any], name: str, folder: Path, overridden: Sequence[Ke
     f = checker.source(grid, exact, a, c)
     initial = checker.node_field(("run", "initial"), form.run.initial, grid)
     output = checker.output(name, grid, f, a, c, initial)
+    checker.need_used_parameters(overridden)
     solver = SolverSettings(**form.solver.model_dump())
     run = RunSettings(form.run.backend, form.run.precision, form.run.threads)
     if mistakes or grid is None or f is None or initial is None or a is None or c is None:
@@ -80,9 +93,12 @@ def build(data: dict[str, Any], name: str, folder: Path, overridden: Sequence[Ke
     title = name if form.title is None else form.title
     problem = Problem(grid, faces, f, c, initial, exact, title, a, form.equation.mean)
     _report(mistakes, solver, run, problem)
+    tables = _resolved(form, title, conditions, output)
+    if changes and not _gives_exact(overridden) and exact is not None and not holds(problem):
+        problem, output = _without_exact(mistakes, problem, output, tables, changes, overridden)
     if mistakes:
         raise CaseError(mistakes.lines(overridden))
-    return Case(problem, solver, run, output, _resolved(form, title, conditions, output))
+    return Case(problem, solver, run, output, toml.document(tables))
 
 
 def check_settings(
@@ -134,6 +150,7 @@ class _Checker:
         self.axes = axes
         self.folder = folder
         self.parameters = self._parameters()
+        self._words: set[str] = set()
 
     def conditions(self) -> dict[str, Condition]:
         """The condition on each face that has a right one, by the name of the face."""
@@ -283,9 +300,20 @@ class _Checker:
             mistakes.wrong(("output", "order"), output.order, f"at most {largest}, {reason}")
         return settings
 
+    def need_used_parameters(self, overridden: Sequence[Keys]) -> None:
+        """Report an override of a parameter that no text uses; in a file there may be such a one."""
+        for path in overridden:
+            if path[0] != "parameters" or len(path) != 2 or path[1] in self._words or self.mistakes.touch(path):
+                continue
+            used = sorted(self._words & set(self.form.parameters))
+            near = difflib.get_close_matches(path[1], used, n=1)
+            wanted = f"a name that a text of the case uses{': ' if used else ''}{', '.join(used)}"
+            self.mistakes.wrong(path, self.form.parameters[path[1]], wanted, near[0] if near else None)
+
     def _formula(self, path: Keys, item: float | str) -> Expression | None:
         if not isinstance(item, str):
             return Expression.constant(item)
+        self._words.update(re.findall(r"\w+", item))
         try:
             return parse(item, self.axes or 3, self.parameters)
         except ExpressionError as error:
@@ -339,8 +367,48 @@ def _faces(conditions: dict[str, Condition], exact: Expression | None, a: Coeffi
     return tuple(faces)
 
 
-def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], output: OutputSettings) -> str:
-    """The case as TOML, with every default filled in."""
+def _gives_exact(overridden: Sequence[Keys]) -> bool:
+    """Whether an override gives the exact solution, or the table that it stands in."""
+    return any(path in (("equation",), ("equation", EXACT)) for path in overridden)
+
+
+def _without_exact(
+    mistakes: Mistakes,
+    problem: Problem,
+    output: OutputSettings,
+    tables: dict[str, Any],
+    changes: Sequence[Keys],
+    overridden: Sequence[Keys],
+) -> tuple[Problem, OutputSettings]:
+    """The problem and the output of a case whose exact solution is none any more; `tables` lose it as well.
+
+    What was derived from it stays as it is, written as a formula.
+    """
+    keys = ", ".join(map(toml.dotted, changes))
+    if "error" in output.fields and ("output", "fields") in overridden:
+        reason = f"only where equation.exact solves the case; override it along with {keys}"
+        mistakes.wrong(("output", "fields"), "error", reason)
+    output = replace(output, fields=tuple(name for name in output.fields if name != "error"))
+    tables["output"] = {**tables["output"], "fields": output.fields}
+    equation = {key: item for key, item in tables["equation"].items() if key != EXACT}
+    boundary = dict(tables["boundary"])
+    path: Keys = ("equation", "f")
+    try:
+        if equation["f"] == EXACT and isinstance(problem.f, Expression):
+            equation["f"] = problem.f.text
+        for name, face in zip(FACE_NAMES, problem.faces, strict=False):
+            path = ("boundary", name)
+            if name in boundary and isinstance(face.value, Expression) and EXACT in boundary[name].values():
+                boundary[name] = {**boundary[name], face.kind.value: face.value.text}
+    except ExpressionError as error:
+        mistakes.wrong(path, EXACT, f"a formula, as with {keys} equation.exact does not solve the case, and {error}")
+    tables |= {"equation": equation, "boundary": boundary}
+    log.warning("equation.exact is left out: with %s it does not solve the case; override it, too, for errors", keys)
+    return replace(problem, exact=None), output
+
+
+def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], output: OutputSettings) -> dict[str, Any]:
+    """The tables of the case, with every default filled in."""
     boundary: dict[str, Any] = {}
     for name, condition in conditions.items():
         if condition.kind is Kind.PERIODIC:
@@ -354,4 +422,4 @@ def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], outp
         "output": {"file": str(output.file), "fields": output.fields, "order": output.order},
     }
     order = [name for name in CaseFile.model_fields if name != "parameters" or form.parameters]
-    return toml.document({name: tables[name] for name in order})
+    return {name: tables[name] for name in order}

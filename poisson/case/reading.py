@@ -89,13 +89,15 @@ def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, over
     """
     # Imported on use: building the models takes longer than the rest of the package.
     from poisson.case.build import build
+    from poisson.case.exact import changed
 
     if isinstance(overrides, str):
         raise CaseError([f"overrides: {overrides!r}; allowed: a list of such texts, as [{overrides!r}]"])
     tables = _copy(data, 0)
     overridden = [_override(tables, override) for override in overrides]
     printable = "".join(character if character.isprintable() else "_" for character in name)
-    return build(tables, printable, Path(folder), overridden)
+    changes = changed(_copy(data, 0), tables) if overridden else []
+    return build(tables, printable, Path(folder), overridden, changes)
 
 
 def regrid(case: Case, shape: Sequence[int]) -> Case:
