@@ -8,11 +8,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 
+# Nothing is imported here, not even from Python's library: with `python -m poisson` this module runs first, and until
+# `poisson.__main__` has put that right, a typing.py in the current folder would be taken for Python's.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from poisson.case import Case as Case
     from poisson.case import load as load_case
     from poisson.errors import PoissonError as PoissonError

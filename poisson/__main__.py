@@ -1,16 +1,20 @@
 """``python -m poisson``."""
 
-import signal
+import os
 import sys
 
-if __name__ == "__main__":
-    try:
-        from poisson.cli import main
 
-        code = main()
-    except KeyboardInterrupt:
-        # While modules are loaded, or for the second time: there is nothing to lose.
-        code = 130
-    # The interpreter has nothing to say about an interrupt while it ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.exit(code)
+def main() -> int:
+    """Carry out the command line; returns the exit code."""
+    # `python -m` puts the current folder before all others, so that an h5py.py in it would be run in the place of the
+    # package. This package needs no entry of the path any more: it is loaded, and knows its own folder. The modules
+    # above were loaded before that folder counted.
+    if not sys.flags.safe_path and sys.path[:1] in ([""], [os.getcwd()]):
+        del sys.path[0]
+    from poisson.cli import main as carry_out
+
+    return carry_out()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
