@@ -298,6 +298,10 @@ REFUSED = [
     (["--iterations", "1e3"], "--iterations 1e3: a whole number is needed, at least 1"),
     (["--check-every=-1"], "--check-every -1: a whole number is needed, at least 1"),
     (["--threads=two"], "--threads two: a whole number is needed, at least 0"),
+    (
+        ["--threads=2", "--backend=gpu,numpy"],
+        "--threads 2: without the openmp backend there are no threads to count",
+    ),
     (["--problem=laplacian"], "--problem laplacian: it is one of heated_square, laplace"),
     (["--loop=fused,fuse"], "--loop fuse: it is one of " + ", ".join(ALL_LOOPS)),
     (["--backend=hip"], "--backend hip: it is one of gpu, openmp, numpy"),

@@ -83,6 +83,10 @@ def test_the_command_prints_rows(capsys: pytest.CaptureFixture[str]) -> None:
         (["--backend=cpu"], "--backend cpu: it is one of auto, gpu, openmp, numpy"),
         (["--precision=half"], "--precision half: it is one of float64, float32"),
         (["--threads=-1"], "--threads -1: a whole number is needed, at least 0"),
+        (
+            ["--threads=2", "--backend=numpy"],
+            "--threads 2: without the openmp backend there are no threads to count",
+        ),
     ],
 )
 def test_a_wrong_option_is_refused_in_one_line(

@@ -79,6 +79,16 @@ def some_of(name: str, text: str, words: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
+def _threads(text: str, backends: Sequence[str]) -> int:
+    """The value of ``--threads``, for backends of which one has threads to count, or may have."""
+    from poisson.case.settings import RunSettings
+
+    count = whole_number("threads", text, 0)
+    if count and backends and not any(RunSettings(name).threaded for name in backends):
+        raise UsageError(f"--threads {count}: without the openmp backend there are no threads to count")
+    return count
+
+
 def _positive(name: str, text: str) -> float:
     """The value of an option that takes a positive number."""
     try:
@@ -270,14 +280,15 @@ def bench_jacobi(
     one_of("problem", problem, tuple(PROBLEMS))
     if precision:
         one_of("precision", precision, PRECISIONS)
+    names = some_of("backend", backend, NAMES) if backend else ()
     options: dict[str, Any] = {
         "n": whole_number("n", n) if n else None,
         "iterations": whole_number("iterations", iterations),
         "loops": some_of("loop", loop, jacobi.ALL_LOOPS) if loop else jacobi.ALL_LOOPS,
         "check_every": whole_number("check-every", check_every) if check_every else None,
-        "names": some_of("backend", backend, NAMES) if backend else (),
+        "names": names,
         "precision": precision,
-        "threads": whole_number("threads", threads, 0),
+        "threads": _threads(threads, names),
     }
     return Measurement(lambda: jacobi.bench(problem, **options), json, csv, plot)
 
@@ -314,7 +325,7 @@ def bench_operations(
     shapes = [shape("sizes", text.strip(), 9) for text in sizes.split(",")]
     one_of("backend", backend, BACKENDS)
     one_of("precision", precision, PRECISIONS)
-    count = whole_number("threads", threads, 0)
+    count = _threads(threads, [backend])
 
     def work() -> Report:
         from poisson.perf.benchmark import operations
