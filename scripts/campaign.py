@@ -114,7 +114,7 @@ def describe(trial: Trial, backend: str) -> str:
         "  again, in the folder scripts/:",
         f"    trial = campaign_problems.draw({trial.seed})",
         "    problem = poisson.Problem.on_box(**trial.arguments(trial.solves[0].f))",
-        f"    poisson.Solver(problem, backend={backend!r}, **trial.options).solve()",
+        f"    poisson.Solver(problem, backend={backend!r}, **trial.options_on({backend!r})).solve()",
     ]
     return "\n".join(lines)
 

@@ -105,7 +105,7 @@ class Judgement:
 
     def __init__(self, trial: Trial, backend: str = "auto") -> None:
         self.trial, self.backend = trial, backend
-        self.options = dict(trial.options)
+        self.options = trial.options_on(backend)
         self.reference = Reference(trial.box)
         self.precision = self.options.get("precision", "float64")
         self.dtype: Any = np.float32 if self.precision == "float32" else np.float64
@@ -191,7 +191,7 @@ class Judgement:
             self.verdicts[place] = Verdict(said.name, f"solve {number}: {said.detail}")
 
     def _guess(self, solve: Solve, u: Array | None) -> NDArray[np.float64] | None:
-        if u is None or solve.guess == "none":
+        if u is None or solve.guess == "none" or self.options.get("method") == "fft":
             return None
         size = float(abs(u).max()) or self.trial.size
         noise = self.rng.standard_normal(u.shape)

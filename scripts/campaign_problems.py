@@ -73,8 +73,15 @@ class Trial:
         """The arguments of ``poisson.Problem.on_box``."""
         box = self.box
         given = {"shape": box.shape, "lower": box.lower, "upper": box.upper, "boundary": self.boundary()}
-        given |= {"f": f, "a": box.a, "c": box.c, "mean": box.mean}
+        given |= {"f": f, "a": box.a, "c": box.c}
+        if not isinstance(box.a, float):
+            given["mean"] = box.mean  # refused where it changes nothing
         return given if initial is None else given | {"initial": initial}
+
+    def options_on(self, backend: str) -> dict[str, Any]:
+        """The options for a backend: a number of threads only where it has threads."""
+        has_threads = backend in ("auto", "openmp")
+        return {name: value for name, value in self.options.items() if has_threads or name != "threads"}
 
 
 def draw(seed: int) -> Trial:
