@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 class Solution(Record):
     """The result of a solve: see `poisson.record.Record` for what it holds."""
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the result in HDF5, and beside it the XDMF file by which ParaView opens it.
 
         Parameters
         ----------
         path : str or Path
             The HDF5 file; it appears whole or not at all.
+        overwrite : bool
+            Whether files of these names that are no results may be replaced; older results always are.
 
         Returns
         -------
@@ -37,14 +39,14 @@ class Solution(Record):
         OutputError
             If it cannot be written; the line says where the result was saved instead.
         """
-        from poisson.output import hdf5, xdmf
+        from poisson.output import result
 
         try:
-            written = hdf5.write_safely(path, self)
-            xdmf.write(written, self)
+            written, _ = result.save(path, self, overwrite=overwrite)
         except OutputError as error:
             # There is no command line here with an option to name.
-            raise OutputError(str(error).replace(" with --output", "")) from error
+            text = str(error).replace("with --overwrite", "by overwrite=True").replace(" with --output", "")
+            raise OutputError(text) from error
         return written
 
     def to_xarray(self) -> Dataset:

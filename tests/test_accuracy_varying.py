@@ -212,7 +212,7 @@ def test_the_residual_of_a_float32_run_is_that_of_the_problem() -> None:
 
 
 def test_a_1d_result_has_one_axis_from_end_to_end(tmp_path: Path) -> None:
-    from poisson.output import hdf5, xdmf
+    from poisson.output import description, result, xdmf
 
     fields = 'output.fields=["u", "f", "a", "c", "residual", "error", "gradient", "flux"]'
     equation = {"f": "exact", "a": "1 + x", "c": "x", "exact": "x**2"}
@@ -225,7 +225,7 @@ def test_a_1d_result_has_one_axis_from_end_to_end(tmp_path: Path) -> None:
     # The equations are exact for this u, but for the means between the nodes, which differ from 1 + x a little.
     np.testing.assert_allclose(solution.u, x**2, rtol=0, atol=0.02)
     np.testing.assert_allclose(solution.fields["flux"][:, 0], -(1 + x) * 2 * x, rtol=0, atol=0.4)
-    path = hdf5.write_safely(tmp_path / "line.h5", solution)
+    path, _ = result.save(tmp_path / "line.h5", solution)
     with h5py.File(path) as file:
         assert {name: file[name].shape for name in ("u", "a", "error", "x")} == dict.fromkeys(
             ("u", "a", "error", "x"), (9,)
@@ -234,8 +234,8 @@ def test_a_1d_result_has_one_axis_from_end_to_end(tmp_path: Path) -> None:
         assert "y" not in file
         assert file.attrs["equation"] == "-div(a grad u) + c u = f, a = a(x), harmonic mean between nodes"
         assert file["a"].attrs["long_name"] == "coefficient a"
-    assert "9 nodes" in hdf5.describe(path)
-    text = xdmf.write(path, solution).read_text()
+    assert "9 nodes" in description.describe(path)
+    text = xdmf.content(path, solution).decode()
     assert 'Dimensions="1 1 9"' in text
     assert text.count('AttributeType="Scalar"') == 8
 

@@ -324,7 +324,7 @@ def test_nothing_is_allocated_for_a_case_that_does_not_fit(
         "boundary = { all = { neumann = 0.0 } }\n"
     )
     # The source of this case is incompatible too, but to find that takes a pass over a thousand million nodes.
-    monkeypatch.setattr("poisson.output.hdf5.check_writable", lambda path, size: None)
+    monkeypatch.setattr("poisson.output.result.check", lambda path, size, overwrite: None)
     assert main(["solve", str(path), "--output", str(tmp_path / "case.h5")]) == 2
     assert capsys.readouterr() == (
         "",

@@ -72,15 +72,21 @@ REFUSED = [
     (["solve", "a", "--qiuet"], "unknown option --qiuet for solve; did you mean --quiet?"),
     (["solve", "a", "--noquiet"], "unknown option --noquiet for solve; did you mean --quiet?"),
     (["solve", "a", "--out=b"], "unknown option --out for solve; did you mean --output?"),
-    (["solve", "a", "-q"], "unknown option -q for solve; there is --set, --output, --backend, --quiet and --help"),
+    (
+        ["solve", "a", "-q"],
+        "unknown option -q for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+    ),
     (
         ["solve", "a", "--", "--trace"],
-        "unknown option -- for solve; there is --set, --output, --backend, --quiet and --help",
+        "unknown option -- for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
     ),
-    (["solve", "-"], "unknown option - for solve; there is --set, --output, --backend, --quiet and --help"),
+    (
+        ["solve", "-"],
+        "unknown option - for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+    ),
     (
         ["solve", "a", "--refine=4"],
-        "unknown option --refine for solve; there is --set, --output, --backend, --quiet and --help",
+        "unknown option --refine for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
     ),
     (
         ["verify", "a", "--output=b"],
@@ -129,6 +135,7 @@ UNDERSTOOD = [
         ["verify", "a", "--refine", "4", "--quiet", "--set=b=1", "--backend", "numpy"],
         Verify("a", ("b=1", 'run.backend="numpy"'), 4, quiet=True),
     ),
+    (["solve", "a", "--overwrite"], Solve("a", (), quiet=False, overwrite=True)),
     (["info"], Info(None)),
     (["info", "True"], Info("True")),
 ]

@@ -15,7 +15,7 @@ import poisson
 from poisson.case import from_mapping, load
 from poisson.case.schema import CaseFile, FaceTable, FileTable
 from poisson.cli import COMMANDS
-from poisson.output import hdf5
+from poisson.output import hdf5, result
 from poisson.perf.usage import appraise
 from poisson.solvers.status import Status
 
@@ -126,7 +126,7 @@ def test_every_object_and_attribute_of_a_result_is_documented(tmp_path: Path) ->
     ]
     solution = poisson.solve(load(ROOT / "cases/cube.toml", overrides), appraise=appraise)
     assert solution.performance is not None
-    path = hdf5.write_safely(tmp_path / "cube.h5", solution)
+    path, _ = result.save(tmp_path / "cube.h5", solution)
     names = []
     with h5py.File(path) as file:
         file.visit(names.append)

@@ -38,7 +38,7 @@ def at(owner, name, times=1):
 """
 SOLVE = """
 import poisson.case, poisson.solver, poisson.outcome, poisson.run, poisson.terminal
-import poisson.output.hdf5, poisson.output.xdmf, poisson.perf.usage
+import poisson.output.result, poisson.perf.usage
 from poisson.cli import main
 STAGE
 sys.exit(main(["solve", "cases/unit_square.toml", "--backend=numpy", "--output", sys.argv[1], "--set",
@@ -54,7 +54,7 @@ def interrupted(stage: str, path: Path) -> subprocess.CompletedProcess[str]:
 
 BEFORE = [
     'at(poisson.case, "load")',
-    'at(poisson.output.hdf5, "check_writable")',
+    'at(poisson.output.result, "check")',
     'at(poisson.solver.Solver, "_set_up")',
     'at(poisson.run.subprocess, "run")',
 ]
@@ -74,7 +74,7 @@ AFTER = [
     ('at(poisson.terminal.Progress, "start")', "interrupted"),
     ('at(poisson.solver.Solver, "_finish")', "converged"),
     ('at(poisson.output.hdf5, "_write_field")', "converged"),
-    ('at(poisson.output.xdmf, "write")', "converged"),
+    ('at(poisson.output.xdmf, "content")', "converged"),
     ('at(poisson.perf.usage, "bandwidth_of")', "converged"),
     ('at(poisson.perf.usage, "_seconds")', "converged"),
 ]

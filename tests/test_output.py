@@ -15,7 +15,7 @@ import pytest
 from results import make_solution
 
 from poisson.errors import OutputError
-from poisson.output import files, hdf5, xdmf
+from poisson.output import description, files, hdf5, result, xdmf
 from poisson.output.convergence import log_slope
 from poisson.problem import EQUATION
 from poisson.solvers.status import Status
@@ -41,7 +41,8 @@ def test_round_trip(tmp_path: Path, dimension: int, dtype: str) -> None:
     hdf5.write(path, solution)
     with h5py.File(path) as file:
         assert file["u"].dtype == dtype
-        assert file["u"].chunks is None and file["u"].compression is None
+        assert file["u"].chunks == solution.u.shape and file["u"].compression is None
+        assert all(file[name].fletcher32 for name in ("u", "f", "error", "x", "convergence/residual"))
         np.testing.assert_array_equal(file["u"], solution.u)
         np.testing.assert_array_equal(file["f"], solution.fields["f"])
         np.testing.assert_array_equal(file["error"], solution.fields["error"])
@@ -60,6 +61,7 @@ def test_round_trip(tmp_path: Path, dimension: int, dtype: str) -> None:
             "advice": Status.CONVERGED.advice,
             "converged": 1,
             "format": "poisson result 1",
+            "text_checksum": hdf5.text_checksum(file),
         }
         assert dict(file["provenance"].attrs) == {
             "backend": "numpy",
@@ -132,7 +134,7 @@ def test_an_array_that_is_not_contiguous(tmp_path: Path) -> None:
 
 
 def test_replaces_the_old_file_and_leaves_nothing_beside_it(old: Path) -> None:
-    hdf5.write(old, make_solution())
+    hdf5.write(old, make_solution(), overwrite=True)
     assert os.listdir(old.parent) == ["old.h5"]
     assert h5py.is_hdf5(old)
     umask = os.umask(0o022)
@@ -143,7 +145,7 @@ def test_replaces_the_old_file_and_leaves_nothing_beside_it(old: Path) -> None:
 def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path: Path, old: Path) -> None:
     link = tmp_path / "latest.h5"
     link.symlink_to(old)
-    hdf5.write(link, make_solution())
+    hdf5.write(link, make_solution(), overwrite=True)
     assert link.is_symlink()
     assert h5py.is_hdf5(old)
 
@@ -172,7 +174,7 @@ def test_a_failed_write_leaves_the_old_file(
 
     monkeypatch.setattr(hdf5, "_write_provenance", fail)
     with pytest.raises(OutputError) as caught:
-        hdf5.write(old, make_solution())
+        hdf5.write(old, make_solution(), overwrite=True)
     assert str(caught.value) == f"{old}: {message}"
     assert only_old(old)
 
@@ -188,7 +190,7 @@ def test_what_is_not_the_disks_fault_passes_and_leaves_the_old_file(
 
     monkeypatch.setattr(hdf5, "_write_provenance", fail)
     with pytest.raises(type(failure)) as caught:
-        hdf5.write(old, make_solution())
+        hdf5.write(old, make_solution(), overwrite=True)
     assert caught.value is failure
     assert only_old(old)
 
@@ -200,7 +202,7 @@ def test_a_failure_after_the_write_leaves_the_old_file(old: Path, monkeypatch: p
 
     monkeypatch.setattr(files.os, call, fail)
     with pytest.raises(OutputError, match="the disk is full"):
-        hdf5.write(old, make_solution())
+        hdf5.write(old, make_solution(), overwrite=True)
     monkeypatch.undo()
     assert only_old(old)
 
@@ -219,7 +221,7 @@ def run_python(script: str, *arguments: object) -> subprocess.CompletedProcess[s
 def test_a_crash_in_the_middle_leaves_the_old_file(old: Path) -> None:
     done = run_python(
         "hdf5._write_provenance = lambda *arguments: (arguments[0].file.flush(), os.kill(os.getpid(), 9))\n"
-        "hdf5.write(path, make_solution())\n",
+        "hdf5.write(path, make_solution(), overwrite=True)\n",
         old,
     )
     assert done.returncode == -9, done.stderr
@@ -240,7 +242,9 @@ def test_a_disk_that_really_refuses(old: Path, nodes: int, text: int) -> None:
     """The limit is met in the data, in the text of the case, and when the file is closed."""
     script = LIMITED.replace("NODES", str(nodes)).replace("TEXT", str(text))
     done = run_python(
-        script + "try:\n    hdf5.write(path, solution)\nexcept OutputError as error:\n    print(error)\n", old
+        script
+        + "try:\n    hdf5.write(path, solution, overwrite=True)\nexcept OutputError as error:\n    print(error)\n",
+        old,
     )
     assert done.stdout == (
         f"{old}: the file is larger than the file system or the shell's limit (ulimit -f) allows; "
@@ -251,11 +255,11 @@ def test_a_disk_that_really_refuses(old: Path, nodes: int, text: int) -> None:
 
 
 def test_a_result_that_cannot_be_written_is_saved_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hdf5.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(result.tempfile, "tempdir", str(tmp_path))
     solution = make_solution()
     wanted = tmp_path / "missing" / "result.h5"
     with pytest.raises(OutputError) as caught:
-        hdf5.write_safely(wanted, solution)
+        result.save(wanted, solution)
     message, _, saved = str(caught.value).partition("; the result is saved as ")
     assert message == f"{wanted}: the folder does not exist; create it or choose another place with --output"
     assert Path(saved).parent.parent == tmp_path
@@ -267,34 +271,34 @@ def test_a_result_that_cannot_be_saved_anywhere(tmp_path: Path, monkeypatch: pyt
     def fail(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(hdf5.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(result.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(hdf5, "_write_provenance", fail)
     with pytest.raises(OutputError) as caught:
-        hdf5.write_safely(tmp_path / "result.h5", make_solution())
+        result.save(tmp_path / "result.h5", make_solution())
     assert str(caught.value).startswith(f"{tmp_path / 'result.h5'}: the disk is full; ")
     assert str(caught.value).endswith(", so the result is lost")
     assert os.listdir(tmp_path) == []
-    monkeypatch.setattr(hdf5.tempfile, "tempdir", str(tmp_path / "missing"))
+    monkeypatch.setattr(result.tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(OutputError, match=r"the folder does not exist.*so the result is lost"):
-        hdf5.write_safely(tmp_path / "result.h5", make_solution())
+        result.save(tmp_path / "result.h5", make_solution())
 
 
-def test_write_safely_returns_the_file_written(tmp_path: Path) -> None:
+def test_save_returns_the_files_written(tmp_path: Path) -> None:
     path = tmp_path / "result.h5"
-    assert hdf5.write_safely(str(path), make_solution()) == path
+    assert result.save(str(path), make_solution()) == (path, tmp_path / "result.xmf")
     assert h5py.is_hdf5(path)
 
 
-def test_check_writable_leaves_no_trace(tmp_path: Path, old: Path) -> None:
-    hdf5.check_writable(old, 1000)
-    hdf5.check_writable(tmp_path / "new.h5", 1000)
+def test_check_leaves_no_trace(tmp_path: Path, old: Path) -> None:
+    result.check(old, 1000, overwrite=True)
+    result.check(tmp_path / "new.h5", 1000)
     assert only_old(old)
 
 
-def test_check_writable_names_what_is_wrong(tmp_path: Path, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_names_what_is_wrong(tmp_path: Path, old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def message(path: str | Path, needed: int = 1) -> str:
         with pytest.raises(OutputError) as caught:
-            hdf5.check_writable(path, needed)
+            result.check(path, needed, overwrite=True)
         text = str(caught.value)
         assert text.startswith(f"{path}: ")
         return text.removeprefix(f"{path}: ")
@@ -331,7 +335,7 @@ class Usage:
         self.free = free
 
 
-def test_write_refuses_what_check_writable_refuses(tmp_path: Path) -> None:
+def test_write_refuses_what_check_refuses(tmp_path: Path) -> None:
     for path in (tmp_path, Path(os.devnull)):
         with pytest.raises(OutputError):
             hdf5.write(path, make_solution())
@@ -350,7 +354,7 @@ def test_xdmf_refers_to_the_result(tmp_path: Path, dimension: int, dtype: str) -
     solution = replace(solution, problem=replace(solution.problem, title='<a> & "b" \x01'))
     path = tmp_path / "a result.h5"
     hdf5.write(path, solution)
-    assert xdmf.write(path, solution) == tmp_path / "a result.xmf"
+    assert result.save(path, solution) == (path, tmp_path / "a result.xmf")
     assert sorted(os.listdir(tmp_path)) == ["a result.h5", "a result.xmf"]
     root = ElementTree.parse(tmp_path / "a result.xmf").getroot()
     assert (root.tag, root.attrib) == ("Xdmf", {"Version": "3.0"})
@@ -382,20 +386,7 @@ def test_the_xdmf_file_never_has_the_name_of_the_result() -> None:
     assert xdmf.path_beside("out/a.h5") == Path("out/a.xmf")
     assert xdmf.path_beside("a.xmf") == Path("a.xmf.xmf")
     assert xdmf.path_beside("v1.2") == Path("v1.2.xmf")
-
-
-def test_a_failed_xdmf_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = tmp_path / "old.xmf"
-    old.write_bytes(b"the old file")
-
-    def fail(*arguments: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(files.os, "fsync", fail)
-    with pytest.raises(OutputError) as caught:
-        xdmf.write(tmp_path / "old.h5", make_solution())
-    assert str(caught.value) == f"{old}: {DISK_FULL}"
-    assert only_old(old)
+    assert xdmf.path_beside("out/a.hdf5") == Path("out/a.hdf5.xmf")
 
 
 def test_describe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,9 +416,9 @@ fields
   error           u - exact: -0.5 to -0.5 (float64)
   f               source f: 1 to 1 (float64)
   u               solution u: -7 to 59, 1 not finite (float64)"""
-    assert hdf5.describe(path) == expected
-    monkeypatch.setattr(hdf5, "_SLAB_VALUES", 20)
-    assert hdf5.describe(path) == expected
+    assert description.describe(path) == expected
+    monkeypatch.setattr(description, "_SLAB_VALUES", 20)
+    assert description.describe(path) == expected
 
 
 def test_describe_what_is_not_known(tmp_path: Path) -> None:
@@ -435,7 +426,7 @@ def test_describe_what_is_not_known(tmp_path: Path) -> None:
     solution = replace(solution, problem=replace(solution.problem, title=""))
     path = tmp_path / "result.h5"
     hdf5.write(path, solution)
-    lines = hdf5.describe(path).splitlines()
+    lines = description.describe(path).splitlines()
     assert lines[0] == f"{path}: untitled"
     assert "convergence  too few reads of the residual to tell" in lines
     assert lines[-1] == "  u          solution u: no finite value (float64)"
@@ -445,12 +436,12 @@ def test_describe_what_is_not_known(tmp_path: Path) -> None:
 def test_describe_says_what_is_wrong(tmp_path: Path) -> None:
     def message(path: Path) -> str:
         with pytest.raises(OutputError) as caught:
-            hdf5.describe(path)
+            description.describe(path)
         assert "\n" not in str(caught.value)
         return str(caught.value).removeprefix(f"{path}: ")
 
     assert message(tmp_path / "a.h5") == "no such file; check the name"
-    assert message(tmp_path) == "it is a folder; give the name of a file in it"
+    assert message(tmp_path) == "it is a directory; give the name of a file in it"
     text = tmp_path / "case.toml"
     text.write_text("title = 1")
     assert message(text) == "not an HDF5 file; give a result of 'poisson solve'"
@@ -458,7 +449,7 @@ def test_describe_says_what_is_wrong(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["u"] = np.ones(3)
     assert message(path) == "an HDF5 file, but not a result of 'poisson solve'"
-    hdf5.write(path, make_solution())
+    hdf5.write(path, make_solution(), overwrite=True)
     with h5py.File(path, "a") as file:
         file.attrs["format"] = "poisson result 2"
     assert message(path) == "written by a newer poisson (format 2, this one reads 1); upgrade poisson"

@@ -19,7 +19,7 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
 from poisson.case import load
 from poisson.errors import ResourceError
-from poisson.output import hdf5
+from poisson.output import description, result
 from poisson.perf import usage
 from poisson.perf.usage import appraise, bandwidth_of
 from poisson.record import OperationUse, Performance
@@ -170,7 +170,7 @@ def test_the_operations_are_shown_a_line_each() -> None:
 
 
 def test_the_operations_are_written(tmp_path: Path) -> None:
-    path = hdf5.write_safely(tmp_path / "result.h5", make_solution(2, performance=PERFORMANCE))
+    path, _ = result.save(tmp_path / "result.h5", make_solution(2, performance=PERFORMANCE))
     with h5py.File(path) as file:
         found = {name: np.asarray(value).tolist() for name, value in file["performance"].attrs.items()}
     assert found == {
@@ -184,12 +184,12 @@ def test_the_operations_are_written(tmp_path: Path) -> None:
         "yardstick": "triad",
         "array_bytes": 33_600_000,
     }
-    described = [" ".join(line.split()) for line in hdf5.describe(path).splitlines()]
+    described = [" ".join(line.split()) for line in description.describe(path).splitlines()]
     start = described.index("operations triad 4 GB/s")
     assert described[start + 1 : start + 3] == [
         "sweep 65x33: 20 calls, 2 s, 3 GB/s",
         "norm 3 calls, 0.0125 s, 0.8 GB/s",
     ]
-    hdf5.write_safely(tmp_path / "plain.h5", dataclasses.replace(make_solution(2)))
+    result.save(tmp_path / "plain.h5", dataclasses.replace(make_solution(2)))
     with h5py.File(tmp_path / "plain.h5") as file:
         assert "performance" not in file

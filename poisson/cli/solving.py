@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ class Solve:
     case: str
     overrides: tuple[str, ...]
     quiet: bool
+    overwrite: bool = False
 
     def execute(self) -> int:
         written: list[Path] = []
@@ -34,22 +36,22 @@ class Solve:
 
         from poisson import run, solver
         from poisson.case import load
-        from poisson.output import hdf5, xdmf
+        from poisson.output import hdf5, result
         from poisson.perf.traffic import sweep_bytes
         from poisson.perf.usage import appraise
         from poisson.solution import Interrupted, Solution
         from poisson.terminal import Progress, summary
 
         case = load(self.case, self.overrides)
-        size = solver.result_bytes(case.problem, case.run.dtype, case.output.fields)
-        hdf5.check_writable(case.output.file, size)
+        file, size = case.output.file, solver.result_bytes(case.problem, case.run.dtype, case.output.fields)
+        self._check_output(file)
+        result.check(file, size, overwrite=self.overwrite)
         traffic = None
         if case.solver.method == "jacobi":
             traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, case.solver.loop)
 
         def keep(solution: Solution) -> None:
-            path = hdf5.write_safely(case.output.file, solution)
-            written.extend((path, xdmf.write(path, solution)))
+            written.extend(result.save(file, solution, overwrite=self.overwrite))
 
         try:
             with Progress(traffic, quiet=self.quiet) as progress:
@@ -61,7 +63,7 @@ class Solve:
             solution, code = interrupted.solution, EXIT_INTERRUPTED
         if solution.performance is not None and size <= MOST_WRITTEN_TWICE:
             try:
-                hdf5.write(case.output.file, solution)
+                hdf5.write(file, solution)
             except OutputError as error:
                 complain(f"warning: the times of the operations are not in the result: {error}")
         if code == EXIT_INTERRUPTED and solution.status.exit_code != code:
@@ -76,6 +78,14 @@ class Solve:
         elif solution.status.exit_code != EXIT_OK:
             complain(f"warning: {solution.status.value}: {solution.advice}")
         return code
+
+    def _check_output(self, file: Path) -> None:
+        """Refuse to write over the case itself, whatever its name is."""
+        from poisson.output.xdmf import path_beside
+
+        for path in (file, path_beside(file)):
+            if os.path.realpath(path) == os.path.realpath(self.case):
+                raise OutputError(f"{path}: it is the case file; give another name with --output")
 
 
 @dataclass(frozen=True)
@@ -102,9 +112,9 @@ class Info:
 
     def execute(self) -> int:
         if self.file is not None:
-            from poisson.output import hdf5
+            from poisson.output.description import describe_apart
 
-            say(hdf5.describe(self.file))
+            say(describe_apart(self.file))
             return EXIT_OK
         from poisson import backends
         from poisson.terminal import installation
@@ -118,16 +128,18 @@ def solve(
     *,
     set: Sequence[str] = (),
     output: str | None = None,
+    overwrite: bool = False,
     backend: str | None = None,
     quiet: bool = False,
 ) -> Solve:
     """Solve a case file and write the result.
 
-    Usage: python -m poisson solve CASE [--set KEY=VALUE ...] [--output FILE] [--backend NAME] [--quiet]
+    Usage: python -m poisson solve CASE [--set KEY=VALUE ...] [--output FILE] [--overwrite] [--backend NAME] [--quiet]
 
       CASE             the case file (TOML)
       --set KEY=VALUE  override a key of the case file; may be given several times
       --output FILE    where to write the result; the same as --set output.file=FILE
+      --overwrite      replace files of these names that are no results, too; older results always are replaced
       --backend NAME   auto, gpu, openmp or numpy; the same as --set run.backend=NAME
       --quiet          show nothing but warnings and errors
 
@@ -140,7 +152,7 @@ def solve(
       python -m poisson solve cases/unit_square.toml --output run1.h5 --backend numpy --quiet
 
     Exit codes: 0 converged, 1 not converged (the result is still written), 2 bad input, 130 interrupted."""
-    return Solve(case, _overrides(set, output=output, backend=backend), quiet)
+    return Solve(case, _overrides(set, output=output, backend=backend), quiet, overwrite)
 
 
 def verify(

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
+import platform
 import re
 import secrets
 import shutil
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # a system without such locks: what a killed run leaves then stays
+    fcntl = None  # type: ignore[assignment]
 
 from poisson.errors import OutputError
 
 _ELSEWHERE = "or choose another place with --output"
+
+NOT_OURS = (
+    "it was not written by this package, so it is not replaced; give another name with --output, or replace it with "
+    "--overwrite"
+)
+"""Why a file stays."""
 
 _CAUSES = {
     errno.ENOSPC: "the disk is full; free some space " + _ELSEWHERE,
@@ -103,9 +117,9 @@ def check_space(path: Path, bytes_needed: int) -> None:
         If the folder refuses a new file, or its disk has less room than `bytes_needed`.
     """
     target = check_target(path)
-    probe = _temporary(target)
     try:
-        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        handle, probe = _create(target)
+        os.close(handle)
         probe.unlink()
         free = shutil.disk_usage(target.parent).free
     except OSError as error:
@@ -116,12 +130,35 @@ def check_space(path: Path, bytes_needed: int) -> None:
         )
 
 
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give the block a temporary name in the folder of `path`; rename that file to `path` when the block has ended.
+@dataclass(frozen=True)
+class Draft:
+    """A file that is being written under a temporary name.
 
-    A crash at any moment leaves the old file or the new one. If the block fails, for whatever reason, the temporary
-    file is removed and `path` is as it was.
+    Parameters
+    ----------
+    target : Path
+        The file that it is to replace.
+    temporary : Path
+        Its name until then, in the same folder.
+    """
+
+    target: Path
+    temporary: Path
+
+    def put(self) -> None:
+        """Give it the name of the target: a crash at any moment leaves the old file or this one."""
+        with open(self.temporary, "r+b") as stream:
+            os.fsync(stream.fileno())
+        os.replace(self.temporary, self.target)
+        _sync_folder(self.target.parent)
+
+
+@contextlib.contextmanager
+def drafted(path: Path) -> Iterator[Draft]:
+    """Give the block an empty file under a temporary name, to be filled and put in the place of `path`.
+
+    It has the permissions, and where the system allows it the owner, of the file it is to replace. Whatever the block
+    has not put in its place is removed, and so are such files that killed runs have left in the folder.
 
     Raises
     ------
@@ -129,21 +166,64 @@ def replacing(path: Path) -> Iterator[Path]:
         If the disk refuses: the system's error, or an HDF5 error that carries one.
     """
     target = check_target(path)
-    temporary = _temporary(target)
+    handle = None
     try:
-        yield temporary
-        with open(temporary, "r+b") as stream:
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-        _sync_folder(target.parent)
+        clear_leftovers(target.parent)
+        handle, temporary = _create(target)
+        try:
+            yield Draft(target, temporary)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
     except (OSError, RuntimeError) as error:
         # h5py reports a failed flush or close as a RuntimeError; one without an error number is not the disk's.
         if isinstance(error, RuntimeError) and error_number(error) is None:
             raise
         raise OutputError(f"{path}: {cause(error)}") from error
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        # The lock goes with it, so it is closed last.
+        if handle is not None:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give the block a temporary name in the folder of `path`; rename that file to `path` when the block has ended.
+
+    If the block fails, for whatever reason, the temporary file is removed and `path` is as it was.
+
+    Raises
+    ------
+    OutputError
+        As `drafted`.
+    """
+    with drafted(path) as draft:
+        yield draft.temporary
+        draft.put()
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove the temporary files of this host in a folder whose writers are gone.
+
+    A writer holds a lock on its file as long as it lives. Files of other hosts stay: not every network disk tells one
+    host about the locks of another.
+    """
+    if fcntl is None:
+        return
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _LEFTOVER.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    _remove_if_free(entry.path)
+
+
+def _remove_if_free(path: str) -> None:
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
+    finally:
+        os.close(handle)
 
 
 def size(count: float) -> str:
@@ -155,9 +235,64 @@ def size(count: float) -> str:
     return f"{count:.3g} TB"
 
 
-def _temporary(target: Path) -> Path:
-    """A new name beside `target`; it does not contain the target's, which may have the full length allowed."""
-    return target.with_name(f".poisson-{secrets.token_hex(8)}.tmp")
+_HOST = hashlib.blake2s(platform.node().encode("utf-8", "replace"), digest_size=4).hexdigest()
+_LEFTOVER = re.compile(rf"\.poisson-{_HOST}-[0-9a-f]{{16}}\.tmp")
+
+
+def _create(target: Path) -> tuple[int, Path]:
+    """A new file beside `target`, locked, with its permissions; its handle and its name.
+
+    The name does not contain the target's, which may have the full length allowed.
+    """
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        old = None
+    while True:
+        temporary = target.with_name(f".poisson-{_HOST}-{secrets.token_hex(8)}.tmp")
+        # What replaces a file is never more open than that, not even for a moment.
+        mode = 0o666 if old is None else 0o600
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode)
+        if _lock(handle) and temporary.exists():
+            break
+        # Another run has taken it for a leftover before the lock was there.
+        os.close(handle)
+    if old is not None:
+        _take_over(handle, target, old)
+    return handle, temporary
+
+
+def _lock(handle: int) -> bool:
+    """Lock a file that was just made; false where another run looks at it at this moment."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            # A disk without locks, where nothing is taken for a leftover either.
+            return True
+    return True
+
+
+def _take_over(handle: int, target: Path, old: os.stat_result) -> None:
+    """Give a new file the owner, the permissions and the access list of the one it is to replace."""
+    mode, new = stat.S_IMODE(old.st_mode), os.fstat(handle)
+    if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+        try:
+            os.fchown(handle, old.st_uid, old.st_gid)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.fchown(handle, -1, old.st_gid)
+    if os.fstat(handle).st_gid != old.st_gid:
+        # Another group gets no more than everyone.
+        mode = mode & ~0o070 | (mode & 0o007) << 3
+    os.fchmod(handle, mode & 0o777)
+    with contextlib.suppress(OSError, AttributeError):
+        os.setxattr(handle, _ACCESS_LIST, os.getxattr(target, _ACCESS_LIST))
+
+
+_ACCESS_LIST = "system.posix_acl_access"
 
 
 def _sync_folder(folder: Path) -> None:

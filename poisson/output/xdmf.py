@@ -6,24 +6,27 @@ import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 from numpy.typing import NDArray
 
-from poisson.output.files import replacing
 from poisson.record import Record
 
-_DATA_SUFFIXES = (".h5", ".hdf5", ".nc")
+MARK = " written by poisson "
+"""The comment by which a file of ours is known."""
+
+_MOST_READ = 1 << 16
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def path_beside(path: str | Path) -> Path:
-    """The name of the XDMF file that belongs to the HDF5 file `path`: ``a.xmf`` for ``a.h5``."""
+    """The name of the XDMF file that belongs to the HDF5 file `path`: ``a.xmf`` for ``a.h5``, ``b.xmf`` for ``b``."""
     path = Path(path)
-    return path.with_suffix(".xmf") if path.suffix in _DATA_SUFFIXES else path.with_name(path.name + ".xmf")
+    return path.with_suffix(".xmf") if path.suffix == ".h5" else path.with_name(path.name + ".xmf")
 
 
-def write(path: str | Path, solution: Record) -> Path:
-    """Write the XDMF file that belongs to the result `path`.
+def content(path: str | Path, solution: Record) -> bytes:
+    """The XDMF file that belongs to the result `path`.
 
     Parameters
     ----------
@@ -33,33 +36,29 @@ def write(path: str | Path, solution: Record) -> Path:
     solution : Record
         What is in the HDF5 file.
 
-    Returns
-    -------
-    Path
-        The file written, in the folder of `path`.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written. A file of that name is then as it was before.
-
     References
     ----------
     XDMF Model and Format, version 3, https://www.xdmf.org/index.php/XDMF_Model_and_Format: uniform grid, topology
     ``3DCoRectMesh``. Dimensions, origin and spacing stand in the order of the array, z y x. A 2D result is one plane at
     z = 0, as readers put a ``2DCoRectMesh`` into the plane of y and z, and a 1D result one line at y = z = 0.
     """
-    path = Path(path)
-    target = path_beside(path)
-    with replacing(target) as temporary:
-        ElementTree.ElementTree(_document(path.name, solution)).write(temporary, encoding="utf-8", xml_declaration=True)
-    return target
+    text: bytes = ElementTree.tostring(_document(Path(path).name, solution), encoding="utf-8", xml_declaration=True)
+    return text
+
+
+def is_ours(path: Path, data_name: str) -> bool:
+    """Whether a file may be replaced as one that this package wrote, or that belongs to the result `data_name`."""
+    with path.open("rb") as stream:
+        head = stream.read(_MOST_READ)
+    reference = f">{escape(_xml_text(data_name))}:/u<".encode("utf-8", "replace")
+    return not head or f"<!--{MARK}-->".encode() in head or reference in head
 
 
 def _document(data_name: str, solution: Record) -> ElementTree.Element:
     grid = solution.problem.grid
     shape = _numbers((*(1,) * (3 - grid.dimension), *grid.array_shape))
     root = ElementTree.Element("Xdmf", Version="3.0")
+    root.append(ElementTree.Comment(MARK))
     domain = ElementTree.SubElement(root, "Domain")
     mesh = ElementTree.SubElement(
         domain, "Grid", Name=_xml_text(solution.problem.title) or "result", GridType="Uniform"
