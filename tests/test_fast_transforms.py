@@ -157,6 +157,20 @@ def test_large_sizes_keep_their_digits(any_backend: Backend) -> None:
     assert np.abs(found - shape).max() < 400 * np.finfo(any_backend.dtype).eps
 
 
+@pytest.mark.parametrize("name", ["numpy", "openmp"])
+@pytest.mark.parametrize("rules", AXIS_RULES[:4], ids=name_of)
+def test_systems_of_many_rows_keep_their_digits(name: str, rules: tuple[Rule, Rule]) -> None:
+    """Also where the pivots of the elimination settle slowly: they may only be taken over once they have."""
+    backend, nodes = ALL_BACKENDS[name](np.float64), 3001
+    waves, step = 39.5 if rules[0] is not rules[1] else 40.0, math.pi / (nodes - 1)
+    a = Operator((4, nodes), (0.1, 1.0), 1e-4, (Rule.WRAP, Rule.WRAP, *rules))
+    phase = math.pi / 2 if rules[0] is Rule.FIXED else 0.0
+    wave = np.repeat(np.cos(waves * step * np.arange(nodes) - phase)[:, np.newaxis], 4, axis=1)
+    eigenvalue = a.c + 4.0 * math.sin(waves * step / 2) ** 2
+    found = solve(backend, a, eigenvalue * wave, np.zeros_like(wave))
+    assert np.abs(found - wave).max() < 2e-13
+
+
 def test_a_singular_problem_leaves_out_the_mean(any_backend: Backend) -> None:
     for rules in ((Rule.MIRROR,) * 4, (Rule.WRAP,) * 4, (Rule.MIRROR, Rule.MIRROR, Rule.WRAP, Rule.WRAP)):
         a = operator((5, 6), rules, 0.0)

@@ -33,7 +33,7 @@ def test_nodes_of_a_line() -> None:
 
 
 def test_the_ends_are_exact() -> None:
-    for low, high in ((0.1, 0.7), (-1e-3, 1e9), (1 / 3, 2 / 3)):
+    for low, high in ((0.1, 0.7), (-1e-3, 1e9), (-1e9, 1e-3), (1 / 3, 2 / 3), (-0.3, 0.1)):
         for nodes in (3, 10, 97):
             along = Grid((low, 0.0), (high, 1.0), (nodes, 3), (False, False)).coordinates(0)
             assert (along[0], along[-1]) == (low, high)

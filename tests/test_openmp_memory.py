@@ -63,6 +63,17 @@ def test_small_arrays_are_zero(backend: OpenmpBackend) -> None:
     assert not any(any(whole(array)) for array in arrays)
 
 
+@pytest.mark.parametrize(
+    ("rows", "row_bytes"), [(0, 8), (-1, 8), (8, 0), (8, -8), (-8, -8), (1 << 40, 1 << 40), (3, 1 << 62), (1 << 62, 4)]
+)
+def test_no_memory_is_made_for_what_is_no_size(backend: OpenmpBackend, rows: int, row_bytes: int) -> None:
+    """Nor for one that a 64-bit integer does not hold, which would be one of a few bytes."""
+    memory = ctypes.c_void_p()
+    with pytest.raises(RuntimeError, match=r"^poisson_allocate failed with status 3$"):
+        backend._library.poisson_allocate(rows, row_bytes, ctypes.byref(memory))
+    assert memory.value is None
+
+
 def test_arrays_of_any_size_do_not_overlap(backend: OpenmpBackend) -> None:
     # Around the size of a huge page, with and without what was released.
     sizes = [2**18 - 1024, 2**18 - 520, 2**18 - 512, 2**18 - 8, 2**18, 2**18 + 16]

@@ -162,6 +162,9 @@ def test_a_large_defect_is_refused_in_one_line(tmp_path: Path, capsys: pytest.Ca
         out, err = capsys.readouterr()
         assert (out, err.splitlines()[-1]) == ("", f"poisson: error: {LINE}")
     assert list(tmp_path.iterdir()) == [path]
+    # So is what is too much of the other sign.
+    with pytest.raises(IncompatibleSource, match=r"∫f \+ ∮g = -2 .*subtract -2 from equation\.f"):
+        run.solve(make_case({"f": -1.0}, boundary | {"x_upper": {"neumann": -1.0}}, (17, 17), (1.0, 1.0)))
     # What the line recommends is right.
     assert run.solve(make_case({"f": 1.0}, boundary, (17, 17), BOX)).status is Status.CONVERGED
 
