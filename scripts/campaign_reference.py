@@ -233,7 +233,7 @@ class Reference:
         return values.ravel()[self._columns]
 
     def solve(self, b: Array) -> Array:
-        """The solution in extended precision, by sparse factors and refinement."""
+        """The solution in extended precision, by refinement; not finite without sparse factors."""
         u = self.full(np.zeros(len(self._columns), dtype=LONG))
         for _ in range(1 + REFINEMENTS):
             step = self.correction(b - self.apply(u))
@@ -246,7 +246,10 @@ class Reference:
         if self._factors is None or dtype != np.float64:
             scaled = sp.diags_array(scale) @ self.matrix @ sp.diags_array(scale)
             last = scaled.shape[0] - 1 if self.singular else scaled.shape[0]
-            factors = splu(sp.csc_matrix(scaled[:last, :last], dtype=dtype))
+            try:
+                factors = splu(sp.csc_matrix(scaled[:last, :last], dtype=dtype))
+            except RuntimeError:  # exactly singular in this precision
+                return np.full(len(self._columns), np.nan, dtype=LONG)
             if dtype == np.float64:
                 self._factors = factors
         else:
