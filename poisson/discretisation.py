@@ -142,6 +142,11 @@ class Discretisation:
         rows, operator = self.laplacian.part(start, stop)
         return rows, self._with_coefficients(backend, operator, rows)
 
+    @property
+    def absorbs_nowhere(self) -> bool:
+        """Whether A of a constant is zero at all nodes that are not next to a fixed one: c = 0 and α = 0, as given."""
+        return number(self.problem.c) == 0.0 and not self._absorbs
+
     @cached_property
     def singular(self) -> bool:
         """Whether u is determined only up to a constant: no Dirichlet face anywhere, and c = 0 and α = 0 everywhere."""
@@ -190,6 +195,18 @@ class Discretisation:
         for face, where in reversed(list(sampling.faces(self.problem, Rule.FIXED, start, stop))):
             values[where] = sampling.face_value(self.problem, xp, face, start, stop)
         return values
+
+    def spread(self, xp: ModuleType) -> float:
+        """Half the difference between the largest and the least boundary value, in U; 0 without Dirichlet faces.
+
+        Where c is not 0, and with Robin faces, half of that between 0 and those.
+        """
+        ends = [] if self.absorbs_nowhere else [0.0]
+        for start, stop in slabs(self.array_shape):
+            for face, _ in sampling.faces(self.problem, Rule.FIXED, start, stop):
+                values = sampling.face_value(self.problem, xp, face, start, stop)
+                ends += [float(values.min()), float(values.max())]
+        return max(ends) / 2.0 - min(ends) / 2.0 if ends else 0.0
 
     def exact(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The exact solution, in U. As `source` otherwise."""

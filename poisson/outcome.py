@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ from poisson.discretisation import Discretisation, Operator
 from poisson.flux import link_flux
 from poisson.grid import slabs
 from poisson.record import ErrorNorms
+from poisson.solvers.rounding import largest_correction
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult
 
@@ -67,15 +69,65 @@ def true_residual(
     return (backend.to_host(result.work) if keep else None), found
 
 
+def true_correction(
+    backend: Backend,
+    double: Backend,
+    discretisation: Discretisation,
+    operator: Operator,
+    result: SolveResult,
+    f: Array,
+    norms: Reduction,
+) -> float:
+    """max |D⁻¹ r| in float64 for the residual r of the final u, in U.
+
+    Parameters
+    ----------
+    backend, double, discretisation, operator, result, norms
+        As `true_residual` takes them, right after it.
+    f : Array
+        An array that may be overwritten.
+    """
+    if double is backend:
+        return largest_correction(backend, operator, result.work, f, norms)
+    largest = 0.0
+    for _, part, r in _residuals(double, discretisation, backend.to_host(result.u)):
+        place = double.reduction()
+        largest = max(largest, largest_correction(double, part, r, double.empty(part.array_shape), place))
+    return largest
+
+
 def _residual_by_slabs(
     backend: Backend, discretisation: Discretisation, u: NDArray[Any], values: NDArray[np.float64] | None
 ) -> tuple[float, float]:
-    """Compute the residual slab by slab: whole arrays in float64 may not fit where those of the run do.
+    """Compute the residual slab by slab.
 
     `values`, if given, gets the residual. Returns (Σ r², max |r|).
     """
     norms = backend.reduction()
     total = largest = 0.0
+    for (start, stop, before), part, r in _residuals(backend, discretisation, u):
+        backend.norm(part, r, norms)
+        squares, maximum = backend.read(norms)
+        total, largest = total + squares, max(largest, maximum)
+        if values is not None:
+            values[start:stop] = backend.to_host(r)[before : before + stop - start]
+    return total, largest
+
+
+def _residuals(
+    backend: Backend, discretisation: Discretisation, u: NDArray[Any]
+) -> Iterator[tuple[tuple[int, int, int], Operator, Array]]:
+    """The residual slab by slab: whole arrays in float64 may not fit where those of the run do.
+
+    Yields
+    ------
+    where : tuple of int
+        The slab, as the range of the first array axis, and at which row of `r` it begins.
+    part : Operator
+        A on the slab and the fixed rows beside it.
+    r : Array
+        The residual there, zero on the rows beside the slab.
+    """
     thickness = max(2, RESIDUAL_SLAB // math.prod(u.shape[1:]))
     starts = range(0, max(1, u.shape[0] - 1), thickness)
     for start, stop in zip(starts, (*starts[1:], u.shape[0]), strict=True):
@@ -85,25 +137,30 @@ def _residual_by_slabs(
         for low, high in slabs((stop - start, *u.shape[1:])):
             f[before + low : before + high] = discretisation.source(np, start + low, start + high)
         r = backend.empty(part.array_shape)
-        backend.residual(part, backend.from_host(u[rows]), backend.from_host(f), r, norms)
-        squares, maximum = backend.read(norms)
-        total, largest = total + squares, max(largest, maximum)
-        if values is not None:
-            values[start:stop] = backend.to_host(r)[before : before + stop - start]
-    return total, largest
+        backend.residual(part, backend.from_host(u[rows]), backend.from_host(f), r)
+        yield (start, stop, before), part, r
 
 
-def verdict(result: SolveResult, residual: float) -> Status:
+def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool]) -> Status:
     """How the solve ended, by the recomputed residual: that of the loop has rounding errors of the run's precision.
 
     A solve that estimates its error ends by that, whatever its residual.
+
+    Parameters
+    ----------
+    result : SolveResult
+        How the method ended.
+    residual : float
+        The norm of the recomputed residual, in U/L².
+    rounded : callable
+        Whether that residual is at the rounding of u; asked only where it decides.
     """
-    if result.error is not None:
+    if result.error is not None or result.status is Status.INTERRUPTED:
         return result.status
-    if result.status in (Status.MAX_ITERATIONS, Status.STAGNATED) and residual <= result.target:
+    if residual <= result.target < math.inf:
         return Status.CONVERGED
-    if result.status is Status.CONVERGED and not residual <= result.target:
-        return Status.STAGNATED
+    if result.status in (Status.CONVERGED, Status.AT_ROUNDING):
+        return Status.AT_ROUNDING if rounded() else Status.STAGNATED
     return result.status
 
 

@@ -148,6 +148,10 @@ class Record:
         """What the status means and what to do about it, in one line."""
         if self.status is Status.CONVERGED and self.error_bar is not None:
             return "the algebraic error is estimated to be below the discretisation error"
+        if self.status is Status.AT_ROUNDING:
+            level = f"the residual {self.residual:.1e} is as small as rounding of u in {self.u.dtype} lets it be"
+            smaller = "; run.precision = 'float64' reaches a smaller one" if self.u.dtype == np.float32 else ""
+            return f"{level}, and the target {self.target:.1e} is below that{smaller}"
         return self.status.advice
 
     @property

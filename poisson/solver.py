@@ -30,13 +30,15 @@ from poisson.problem import Problem, node_field, require_problem
 from poisson.solution import Solution
 from poisson.solvers import methods
 from poisson.solvers.choose import Choice, choose, describe
+from poisson.solvers.fallback import ChosenSolver
 from poisson.solvers.iteration import Solver as Method
 from poisson.solvers.iteration import never
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.methods import MethodSettings
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import MultigridSettings
-from poisson.solvers.spectrum import remove_mean
+from poisson.solvers.rounding import at_rounding
+from poisson.solvers.spectrum import remove_mean, smoothest
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 if TYPE_CHECKING:
@@ -93,6 +95,8 @@ class Setup:
         The iterate and the source.
     norms : Reduction
         A place for results.
+    data : float
+        What the boundary values amount to as a source (`Stopping.data`).
     inner : Operator, optional
         A on the float32 companion of the backend, in mixed precision.
     resuming : Method, optional
@@ -112,6 +116,7 @@ class Setup:
     u: Array
     f: Array
     norms: Reduction
+    data: float
     inner: Operator | None = None
     resuming: Method | None = None
     work: Array | None = None
@@ -122,8 +127,18 @@ class Setup:
             return self.method
         if self.resuming is None:
             settings = _method_settings(replace(self.settings, full=False))
-            self.resuming = methods.solver_of(self.stand_in, self.operator, settings, self.inner)
+            self.resuming = self.with_others(methods.solver_of(self.stand_in, self.operator, settings, self.inner))
         return self.resuming
+
+    def with_others(self, method: Method) -> Method:
+        """The method with those that go on where it stalls, if it was not asked for but chosen."""
+        if self.choice is None:
+            return method
+
+        def make(settings: SolverSettings) -> Method:
+            return methods.solver_of(self.stand_in, self.operator, _method_settings(settings))
+
+        return ChosenSolver(self.backend, self.settings, method, make)
 
     def left_over(self, result: SolveResult) -> SolveResult:
         """What a solve left, with an array that may be overwritten in any case."""
@@ -235,10 +250,13 @@ class Solver:
         inner = in_float32(backend, operator) if precision == "mixed" else None
         method = methods.solver_of(stand_in, operator, _method_settings(settings), inner)
         shape = discretisation.array_shape
-        return Setup(
+        setup = Setup(
             *(backend, stand_in, ledger, operator, choice, settings, precision, method),
-            *(backend.empty(shape), backend.empty(shape), backend.reduction(), inner),
+            *(backend.empty(shape), backend.empty(shape), backend.reduction()),
+            *(discretisation.spread(backend.array_module) * smoothest(operator), inner),
         )
+        setup.method = setup.with_others(method)
+        return setup
 
     @property
     def backend(self) -> Backend:
@@ -298,14 +316,14 @@ class Solver:
             discretisation = self._load(problem)
         times["setup"] += self._seconds
         self._seconds = 0.0
-        stopping = _stopping(setup.settings)
+        stopping = _stopping(setup.settings, setup.data)
         with _timed(times, "solve"), np.errstate(all="ignore"):
             method = setup.method_for(guess=problem.guess)
             result = method.solve(setup.u, setup.f, stopping=stopping, observer=observer, interrupted=interrupted)
             setup.backend.synchronize()
         with _timed(times, "finish"), np.errstate(all="ignore"):
             solution = self._finish(problem, discretisation, setup.left_over(result), stopping)
-        return replace(solution, times=times, provenance=self._provenance(started))
+        return replace(solution, times=times, provenance=self._provenance(started, result))
 
     def _with(self, f: Any, initial: Any) -> Problem:
         given = {"f": f, "initial": initial}
@@ -344,6 +362,15 @@ class Solver:
             keep="residual" in wanted,
         )
         norm = stopping.measure(operator, norms)
+
+        def rounded() -> bool:
+            correction = outcome.true_correction(
+                *(backend, backend.companion(np.float64), discretisation, operator, result, setup.f, setup.norms)
+            )
+            backend.norm(operator, result.u, setup.norms)
+            return at_rounding(correction, backend.read(setup.norms)[1], backend.dtype)
+
+        status = outcome.verdict(result, norm, rounded)
         fields: dict[str, NDArray[Any]] = {}
         if self._differences is not None:
             named = tuple(name for name in wanted if name in VECTORS)
@@ -361,7 +388,7 @@ class Solver:
         return Solution(
             problem=problem,
             u=u,
-            status=outcome.verdict(result, norm),
+            status=status,
             iterations=result.iterations,
             norm=stopping.norm,
             residual=norm,
@@ -384,7 +411,7 @@ class Solver:
         backend.synchronize()
         return copy.reshape(shape)
 
-    def _provenance(self, started: datetime) -> dict[str, str | int | float]:
+    def _provenance(self, started: datetime, result: SolveResult) -> dict[str, str | int | float]:
         setup = self._setup
         return {
             "version": poisson.__version__,
@@ -395,7 +422,7 @@ class Solver:
             "backend": setup.backend.name,
             "device": setup.backend.device,
             "precision": setup.precision,
-            "method": self.method,
+            "method": self.method + (f", then {result.instead}" if result.instead else ""),
             "reason": setup.choice.reason if setup.choice else "asked for",
             "loop": setup.settings.loop if setup.settings.method == "jacobi" else "",
             "tuning": setup.backend.tuning(setup.operator),
@@ -448,9 +475,10 @@ def result_bytes(problem: Problem, dtype: DTypeLike, fields: Sequence[str]) -> i
     return problem.grid.nodes * values + (1 << 20)
 
 
-def _stopping(settings: SolverSettings) -> Stopping:
+def _stopping(settings: SolverSettings, data: float) -> Stopping:
     return Stopping(
-        *(settings.rtol, settings.atol, settings.norm, settings.max_iterations, settings.check_every, settings.stop)
+        *(settings.rtol, settings.atol, settings.norm, settings.max_iterations, settings.check_every, settings.stop),
+        data=data,
     )
 
 

@@ -36,7 +36,7 @@ class Measured(NumpyBackend):
     ) -> None:
         super().__init__(dtype)
         self._free = free
-        self.pace = Pace(cycle, transforms, 1e-6)
+        self.pace = Pace(cycle, transforms, 1e-6, 1e9)
         self.counts: list[int] = []
 
     def memory(self) -> tuple[int, int]:

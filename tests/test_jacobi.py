@@ -25,7 +25,7 @@ from poisson.solution import Solution
 from poisson.solvers.jacobi import Jacobi, sweeps_per_read
 from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import GROWTH, WINDOW, Monitor, SolveResult, Stopping
+from poisson.solvers.stopping import GROWTH, WINDOW, Monitor, Patience, SolveResult, Stopping
 
 F, M, W = Rule.FIXED, Rule.MIRROR, Rule.WRAP
 
@@ -76,9 +76,9 @@ ENDINGS = [
     ("1.0", 1, "float64", "", Status.CONVERGED, 0),
     ("0.0", 1, "float64", "", Status.CONVERGED, 0),
     ("1.0", 1, "float64", "max_iterations = 100", Status.MAX_ITERATIONS, 1),
-    ("1.0", 1, "float64", "rtol = 1e-17", Status.STAGNATED, 1),
-    ("1.0", 1, "float64", "rtol = 0.0, norm = 'max', loop = 'staged'", Status.STAGNATED, 1),
-    ("1.0", 1, "float32", "rtol = 1e-8", Status.STAGNATED, 1),
+    ("1.0", 1, "float64", "rtol = 1e-17", Status.AT_ROUNDING, 0),
+    ("1.0", 1, "float64", "rtol = 0.0, norm = 'max', loop = 'staged'", Status.AT_ROUNDING, 0),
+    ("1.0", 1, "float32", "rtol = 1e-8", Status.AT_ROUNDING, 0),
     ("1e38", 100, "float32", "", Status.DIVERGED, 1),
     ("1e38", 100, "float32", "norm = 'max', loop = 'staged'", Status.DIVERGED, 1),
     ("1e39", 1, "float32", "", Status.DIVERGED, 1),
@@ -147,16 +147,23 @@ def test_what_has_converged_is_not_interrupted() -> None:
     assert (result.status, result.iterations) == (Status.CONVERGED, 100)
 
 
-def never() -> float:
-    raise AssertionError("the rounding level was asked for")
+def never() -> bool:
+    raise AssertionError("whether the residual is at rounding was asked for")
 
 
 def test_growth_is_divergence() -> None:
-    monitor = Monitor(target=1e-3, first=2.0, rounding_level=never)
+    monitor = Monitor(target=1e-3, first=2.0, at_rounding=lambda: False)
     assert monitor.judge(0, 2.0) is None
     assert monitor.judge(1, GROWTH * 2.0) is None
     assert monitor.judge(2, GROWTH * 2.1) is Status.DIVERGED
     assert monitor.history == [(0, 2.0), (1, 2000.0), (2, 2100.0)]
+
+
+def test_growth_of_rounding_errors_or_below_the_target_is_none() -> None:
+    """A source that nearly vanishes beside large boundary values leaves a residual far above itself."""
+    assert Monitor(target=1e-3, first=1e-12, at_rounding=lambda: True).judge(0, 1e-8) is Status.CONVERGED
+    assert Monitor(target=1e-12, first=1e-12, at_rounding=lambda: True).judge(0, 1e-8) is None
+    assert Monitor(target=1e-12, first=1e-12, at_rounding=lambda: False).judge(0, 1e-8) is Status.DIVERGED
 
 
 @pytest.mark.parametrize("norm", [math.nan, math.inf])
@@ -165,15 +172,32 @@ def test_a_norm_that_is_not_finite_is_divergence_whatever_the_target(norm: float
         assert Monitor(target, 1.0, never).judge(0, norm) is Status.DIVERGED
 
 
-def test_stagnation_needs_a_window_without_progress_near_the_rounding_level() -> None:
-    monitor = Monitor(target=1e-9, first=1.0, rounding_level=lambda: 1e-6)
-    norms = [1.0, 2e-6] + [3e-6] * WINDOW + [0.9e-6] + [0.95e-6] * (WINDOW - 1)
+def test_rounding_ends_a_solve_after_a_window_without_progress() -> None:
+    asked: list[bool] = [False, False, True]
+    monitor = Monitor(target=1e-9, first=1.0, at_rounding=lambda: asked.pop(0))
+    norms = [1.0, 2e-6] + [3e-6] * (2 * WINDOW) + [0.9e-6] + [0.95e-6] * (WINDOW - 1)
     assert [monitor.judge(n, norm) for n, norm in enumerate(norms)] == [None] * len(norms)
-    assert monitor.judge(len(norms), 0.95e-6) is Status.STAGNATED
+    assert asked == [True]  # after one and after two windows it was not so
+    assert monitor.judge(len(norms), 0.95e-6) is Status.AT_ROUNDING
+
+
+def test_no_progress_above_rounding_is_looked_at_ever_more_rarely() -> None:
+    asked = []
+    monitor = Monitor(target=1e-9, first=1.0, at_rounding=lambda: bool(asked.append(None)))
+    assert {monitor.judge(n, 1.0) for n in range(1 + 100 * WINDOW)} == {None}
+    assert len(asked) == 7  # 1, 2, 4, …, 64 windows
+
+
+@pytest.mark.parametrize(("rounded", "status"), [(False, Status.STAGNATED), (True, Status.AT_ROUNDING)])
+def test_a_solve_stalls_that_makes_less_progress_than_is_expected(rounded: bool, status: Status) -> None:
+    monitor = Monitor(1e-9, 1.0, lambda: rounded, patience=Patience(reads=4, factor=2.0))
+    norms = [1.0, 0.9, 0.8, 0.7, 0.49, 0.4, 0.39, 0.34]
+    assert [monitor.judge(n, norm) for n, norm in enumerate(norms)] == [None] * len(norms)
+    assert monitor.judge(len(norms), 0.25) is status  # 0.49 / 2 would have done
 
 
 def test_an_iterate_stands_in_the_history_once() -> None:
-    monitor = Monitor(target=0.5, first=1.0, rounding_level=never)
+    monitor = Monitor(target=0.5, first=1.0, at_rounding=never)
     assert monitor.judge(0, 1.0) is None
     assert monitor.judge(0, 1.0) is None
     assert monitor.judge(1, 0.5) is Status.CONVERGED
@@ -351,7 +375,7 @@ def test_a_residual_in_float32_does_not_decide() -> None:
     equation, boundary = {"f": 1 / 3, "c": 1e6}, {"all": {"neumann": 0.0}}
     solution = solve("run.precision=float32", "solver.rtol=1e-9", equation=equation, boundary=boundary)
     assert solution.history[-1][1] == 0.0
-    assert solution.status is Status.STAGNATED
+    assert solution.status is Status.AT_ROUNDING
     assert solution.residual > solution.target
     assert Status.CONVERGED is solve("solver.rtol=1e-9", equation=equation, boundary=boundary).status
 
@@ -382,12 +406,27 @@ def test_the_tolerance_is_relative_to_f_with_its_face_terms() -> None:
     assert target_of("solver.rtol=0.1", "solver.norm=max", equation={"f": 3.0}, boundary=boundary) == 0.1 * 19.0
 
 
-def test_the_tolerance_is_relative_to_the_first_residual_where_f_is_zero() -> None:
-    # The first residual is that of u = 2 on the face x = 0 beside zeros: 2 / h² at three nodes.
-    boundary = {"all": {"dirichlet": 0.0}, "x_lower": {"dirichlet": 2.0}}
-    expected = 32.0 * math.sqrt(3 / 9)
-    assert target_of("solver.rtol=0.1", equation={"f": 0.0}, boundary=boundary) == pytest.approx(0.1 * expected)
-    assert target_of("solver.rtol=0.1", "solver.norm=max", equation={"f": 0.0}, boundary=boundary) == 0.1 * 32.0
+@pytest.mark.parametrize(
+    ("lower", "upper", "c", "size"), [(2.0, 0.0, 0.0, 1.0), (300.0, 302.0, 0.0, 1.0), (300.0, 302.0, 9.0, 151.0)]
+)
+def test_the_tolerance_is_relative_to_boundary_values_that_outweigh_the_source(
+    lower: float, upper: float, c: float, size: float
+) -> None:
+    """Half of their range, which a constant does not change unless c sees it, times the lowest eigenvalue."""
+    boundary = {"all": {"dirichlet": lower}, "x_upper": {"dirichlet": upper}}
+    lowest = 2 * 4 * 16 * math.sin(math.pi / 8) ** 2 + c
+    for norm in ("rms", "max"):
+        for f in (0.0, 1e-3):
+            target = target_of("solver.rtol=0.1", f"solver.norm={norm}", equation={"f": f, "c": c}, boundary=boundary)
+            assert target == pytest.approx(0.1 * size * lowest, rel=1e-14)
+
+
+def test_the_tolerance_is_relative_to_the_first_residual_where_there_are_no_other_data() -> None:
+    # That of u = 2 on the faces beside zeros: 2 / h² from each of them.
+    equation, boundary = {"f": 0.0}, {"all": {"dirichlet": 2.0}}
+    expected = 32.0 * math.sqrt((4 * 2.0**2 + 4 * 1.0**2) / 9)
+    assert target_of("solver.rtol=0.1", equation=equation, boundary=boundary) == pytest.approx(0.1 * expected)
+    assert target_of("solver.rtol=0.1", "solver.norm=max", equation=equation, boundary=boundary) == 0.1 * 64.0
 
 
 def test_the_absolute_tolerance_counts_where_it_is_larger() -> None:

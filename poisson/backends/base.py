@@ -76,6 +76,8 @@ class Pace:
         reads an array and writes one.
     call : float
         Seconds from one operation on a small grid to the next.
+    bandwidth : float
+        Bytes a second of the yardstick on a usual device: for the choice, which must not depend on the hour.
     highest : float
         Bytes a second that the methods reach at best, where arithmetic limits them and not memory.
     probe : int
@@ -85,6 +87,7 @@ class Pace:
     cycle: float
     transforms: float
     call: float
+    bandwidth: float
     highest: float = math.inf
     probe: int = 1 << 21
 

@@ -100,7 +100,7 @@ class Launcher(Backend):
     """
 
     name = "gpu"
-    pace = Pace(cycle=8.0, transforms=21.0, call=8e-6)
+    pace = Pace(cycle=8.0, transforms=21.0, call=8e-6, bandwidth=4e12)
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ class NumpyBackend(Backend):
     """Arrays are NumPy arrays of the grid's shape."""
 
     name = "numpy"
-    pace = Pace(cycle=300.0, transforms=60.0, call=1e-4)
+    pace = Pace(cycle=300.0, transforms=60.0, call=1e-4, bandwidth=1e10)
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
         super().__init__(dtype)

@@ -104,7 +104,7 @@ class OpenmpBackend(Backend):
     name = "openmp"
     yardstick = "triad"
     structured = True
-    pace = Pace(cycle=9.0, transforms=9.0, call=4e-6)
+    pace = Pace(cycle=9.0, transforms=9.0, call=4e-6, bandwidth=4e10)
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> None:
         super().__init__(dtype)

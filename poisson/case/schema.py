@@ -143,7 +143,7 @@ class Solver(Table):
     )
     omega: Annotated[Real, Field(gt=0.0, lt=2.0)] | None = Field(default=None, description="a number > 0 and < 2")
     loop: Literal["blocked", "fused", "staged"] = Field(default="blocked", description='"blocked", "fused" or "staged"')
-    rtol: Annotated[Real, Field(ge=0.0)] = Field(default=1e-8, description="a number >= 0")
+    rtol: Annotated[Real, Field(ge=0.0, lt=1.0)] = Field(default=1e-8, description="a number >= 0 and < 1")
     atol: Annotated[Real, Field(ge=0.0)] = Field(default=0.0, description="a number >= 0")
     norm: Literal["rms", "max"] = Field(default="rms", description='"rms" or "max"')
     max_iterations: Positive = Field(default=200_000, description="an integer >= 1 and <= 2**53")

@@ -34,7 +34,6 @@ from poisson.output.files import NOT_OURS, drafted
 from poisson.output.sink import Sink
 from poisson.plain import find
 from poisson.record import FIELD_NOTES, Performance, Record
-from poisson.solvers.status import Status
 
 if TYPE_CHECKING:
     import h5py
@@ -184,7 +183,7 @@ def chunk_shape(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def _write_root(file: h5py.File, solution: Record) -> None:
-    converged = solution.status is Status.CONVERGED
+    converged = solution.status.success
     attributes = file.attrs
     attributes["title"] = _text(solution.problem.title)
     attributes["equation"] = solution.problem.equation

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import numpy as np
 
 from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
+from poisson.errors import ResourceError
 from poisson.operator import Operator
 from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
+
+GAIN = 0.5
+"""A restart from the true residual is worth another one if it leaves less than this part of it."""
+
+DRIFT = 1e-4
+"""The mean of the residual of a singular problem is removed whenever the residual has fallen so far."""
+
+FEWEST_WITHOUT_PROGRESS, MOST_WITHOUT_PROGRESS = 1000, 10
+"""After so many iterations, or so many times the unknowns, without a smaller residual the recursion is at its end."""
 
 
 class Diagonal:
@@ -105,32 +119,48 @@ class ConjugateGradients:
         backend, operator, norms = self._backend, self._operator, self._norms
         every = max(1, stopping.check_every)
         status = watch.begin(source, residual, lambda: u)
-        done = 0
-        squares, restart, before = residual[0], True, 0.0
+        done, squares, restart, before = 0, residual[0], True, 0.0
+        course = _Course(backend, operator, watch, residual)
         p, q, *others = self._spare
         while status is None:
             # After `direction` the old direction is no longer needed, and after `advance` neither are z and q.
             out = others[-1]
             z, rho = self._precondition(others[0] if self._preconditioner else self._r, (q, out), squares)
-            backend.direction(operator, z, 0.0 if restart else rho / before, p, out, q, self._product)
-            others[-1], p = p, out
-            curvature = backend.read(self._product)[0]
-            if not curvature > 0.0:
-                # Nothing is left in the range of A but rounding, or something is not finite.
-                status = watch.judge(done, self._residual(u, f)) or Status.STAGNATED
-                break
-            backend.advance(operator, rho / curvature, p, q, u, self._r, norms)
-            before, restart = rho, False
-            done += 1
-            reduced = backend.read(norms)
-            squares = reduced[0]
-            if done % every and done < stopping.max_iterations and not watch.reached(reduced):
-                continue
-            if watch.reached(reduced):
-                reduced = self._residual(u, f)
-                squares, restart = reduced[0], True
-            status = watch.judge(done, reduced) or watch.limit(done, interrupted)
+            curvature = 0.0
+            if 0.0 < rho < math.inf:
+                backend.direction(operator, z, 0.0 if restart else rho / before, p, out, q, self._product)
+                others[-1], p = p, out
+                curvature = backend.read(self._product)[0]
+            # Without positive products nothing is left in the range of A but rounding, or something is not finite.
+            advances = 0.0 < curvature < math.inf
+            if advances:
+                backend.advance(operator, rho / curvature, p, q, u, self._r, norms)
+                before, restart = rho, False
+                done += 1
+                reduced = backend.read(norms)
+                squares = reduced[0]
+                if not course.exhausted(reduced):
+                    if operator.singular and course.drifts(reduced):
+                        squares = self._project(q)[0]
+                    if done % every == 0 or done >= stopping.max_iterations:
+                        status = watch.judge(done, reduced) or watch.limit(done, interrupted)
+                    continue
+            if operator.singular:
+                remove_mean(backend, operator, u, self._spare[0], norms)
+            reduced = self._residual(u, f)
+            squares, restart = reduced[0], True
+            status = watch.judge(done, reduced)
+            if status is None and not course.restarts(reduced, u):
+                course.give_best(u)
+                status = Status.AT_ROUNDING if watch.monitor.at_rounding() else Status.STAGNATED
+            status = status or watch.limit(done, interrupted)
         return status, done
+
+    def _project(self, work: Array) -> Norms:
+        """Take from r its mean, which the range of a singular A does not have, and return its norms."""
+        remove_mean(self._backend, self._operator, self._r, work, self._norms)
+        self._backend.norm(self._operator, self._r, self._norms)
+        return self._backend.read(self._norms)
 
     def _scale(self, array: Array, factor: float) -> None:
         self._backend.axpby(factor, array, 0.0, self._r)
@@ -140,10 +170,7 @@ class ConjugateGradients:
         """r = f − A u, without its mean where A is singular; and its norms."""
         backend, operator = self._backend, self._operator
         backend.residual(operator, u, f, self._r, self._norms)
-        if operator.singular:
-            remove_mean(backend, operator, self._r, self._spare[0], self._norms)
-            backend.norm(operator, self._r, self._norms)
-        return backend.read(self._norms)
+        return self._project(self._spare[0]) if operator.singular else backend.read(self._norms)
 
     def _precondition(self, z: Array, free: Sequence[Array], squares: float) -> tuple[Array, float]:
         """The preconditioned residual, and its product with the residual; `free` are two arrays to work in."""
@@ -159,6 +186,70 @@ class ConjugateGradients:
         else:
             return self._r, squares
         return z, backend.read(self._product)[0]
+
+
+class _Course:
+    """When conjugate gradients look at the true residual and start again from it, and the best iterate of these times.
+
+    The residual of the recursion falls on when that of u, which rounding separates from it, does not. What is left of
+    the true one can be reduced as any other, until a restart no longer gains.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    operator : Operator
+        A.
+    watch : Watch
+        Has begun.
+    residual : tuple of float
+        The norms of the first residual.
+    """
+
+    def __init__(self, backend: Backend, operator: Operator, watch: Watch, residual: Norms) -> None:
+        self._backend, self._operator, self._watch = backend, operator, watch
+        self._eps = float(np.finfo(backend.dtype).eps)
+        self._patience = max(FEWEST_WITHOUT_PROGRESS, MOST_WITHOUT_PROGRESS * operator.unknowns)
+        self._best, self._kept = math.inf, None
+        self._begin(watch.norm(residual))
+
+    def _begin(self, norm: float) -> None:
+        self._now = self._least = self._projected = norm
+        self._without = 0
+
+    def exhausted(self, reduced: Norms) -> bool:
+        """Whether the recursion is at its end, given the norms of its residual."""
+        norm = self._watch.norm(reduced)
+        self._without = 0 if norm < self._least else self._without + 1
+        self._least = min(self._least, norm)
+        return norm <= max(self._watch.target, self._eps * self._now) or self._without > self._patience
+
+    def drifts(self, reduced: Norms) -> bool:
+        """Whether the residual has fallen so far that its mean, which rounding makes, may count."""
+        norm = self._watch.norm(reduced)
+        if norm > DRIFT * self._projected:
+            return False
+        self._projected = norm
+        return True
+
+    def restarts(self, reduced: Norms, u: Array) -> bool:
+        """Whether to go on from u, given the norms of its true residual: if it is clearly better than all before."""
+        norm = self._watch.norm(reduced)
+        if not norm < GAIN * self._best:
+            self._now = norm
+            return False
+        self._begin(norm)
+        self._best = norm
+        with suppress(ResourceError, MemoryError):
+            if self._kept is None:
+                self._kept = self._backend.empty(self._operator.array_shape)
+            self._backend.axpby(1.0, u, 0.0, self._kept)
+        return True
+
+    def give_best(self, u: Array) -> None:
+        """Overwrite u by the best iterate, if the last one is clearly worse."""
+        if self._kept is not None and not self._now * GAIN <= self._best:
+            self._backend.axpby(1.0, self._kept, 0.0, u)
 
 
 def lend(free: Sequence[Array], preconditioner: Preconditioner) -> None:

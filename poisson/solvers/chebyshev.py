@@ -15,6 +15,9 @@ from poisson.solvers.stopping import Observer, SolveResult, Stopping
 E_FOLDS = 4.0
 """A polynomial reduces the error at least by so many factors of e, so that few sweeps go to its start."""
 
+MOST_DEGREE = 1 << 18
+"""Of a polynomial, whose sweeps are made before the norm is read."""
+
 INTERMEDIATE_GROWTH = 1e12
 """Within a polynomial, and in another norm than that of the theory, the residual may grow before it falls."""
 
@@ -43,7 +46,7 @@ class Chebyshev:
         self.bounds = jacobi_bounds(backend, operator)
         # Bounds that coincide, up to rounding, are those of a single eigenvalue: one sweep solves.
         rate = min(chebyshev_rate(*self.bounds), E_FOLDS)
-        self.degree = 1 << math.ceil(math.log2(E_FOLDS / rate))
+        self.degree = min(1 << math.ceil(math.log2(E_FOLDS / rate)), MOST_DEGREE)
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
         self._depth = backend.depth(operator)
@@ -62,7 +65,7 @@ class Chebyshev:
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`)."""
         backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms, INTERMEDIATE_GROWTH)
+        watch = Watch(backend, operator, stopping, observer, norms, INTERMEDIATE_GROWTH, local=True)
         source = watch.source(f)
         given = given_source(source, f)
         pair = [u, self._work]

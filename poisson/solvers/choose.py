@@ -15,6 +15,7 @@ from poisson.errors import PoissonError
 from poisson.operator import Operator
 from poisson.solvers.memory import ARRAYS
 from poisson.solvers.spectrum import weighted_mean
+from poisson.solvers.stopping import Patience
 
 STRONG_JUMP = 10.0
 """Where a varies by more than this factor, cycles alone may converge slowly: CG makes up for it."""
@@ -48,6 +49,9 @@ LEAST_SECONDS = 1e-7
 """No call takes less, whatever a coarse clock says."""
 SLOW = 1e10
 """Bytes a second, where there is no memory left to measure with."""
+PATIENCE = {"multigrid": Patience(reads=8, factor=4.0), "cg": Patience(reads=100, factor=10.0)}
+"""What a method that was chosen must do for the residual, or another one goes on."""
+
 ROOM = 0.9
 """Of the free memory that a method may take."""
 
@@ -108,7 +112,8 @@ def choose(backend: Backend, operator: Operator, settings: SolverSettings, preci
     """
     mixed = _mixed(backend, operator, settings, precision)
     anisotropy = _anisotropy(operator)
-    pace = _Pace.of(backend, operator)
+    measured = _bandwidth(backend, math.prod(operator.shape) * backend.dtype.itemsize // 8)
+    pace = _Pace.of(backend, operator, measured)
     cycles = replace(settings, method="multigrid")
     if operator.varies:
         jump = _jump(operator)
@@ -125,17 +130,33 @@ def choose(backend: Backend, operator: Operator, settings: SolverSettings, preci
         return Choice(cycles, mixed, what, pace.cycles(settings, mixed))
     if settings.stop == "discretisation":
         return Choice(cycles, mixed, "solver.stop asks for the discretisation error", pace.cycles(settings, mixed))
-    by_cycles, by_transforms = pace.cycles(settings, mixed), pace.transforms
+    usual = _Pace.of(backend, operator, backend.pace.bandwidth)
+    by_cycles, by_transforms = usual.cycles(settings, mixed), usual.transforms
     factor = _largest_factor(operator)
     if not _fits(backend, operator):
-        return Choice(cycles, mixed, "transforms would need more memory than there is", by_cycles)
+        return Choice(cycles, mixed, "transforms would need more memory than there is", pace.cycles(settings, mixed))
     if by_cycles < by_transforms:
         awkward = f", whose lengths have the factor {factor}," if factor > LARGEST_FACTOR else ""
-        reason = f"transforms{awkward} would take {_time(by_transforms)}"
-        return Choice(cycles, mixed, reason, by_cycles)
+        reason = f"transforms{awkward} would take {by_transforms / by_cycles:.1f} times as long"
+        return Choice(cycles, mixed, reason, pace.cycles(settings, mixed))
     direct = replace(settings, method="fft")
     plain = "float64" if precision == "mixed" else precision
-    return Choice(direct, plain, f"a and c are constant, and cycles would take {_time(by_cycles)}", by_transforms)
+    longer = f"{by_cycles / by_transforms:.1f} times as long"
+    return Choice(direct, plain, f"a and c are constant, and cycles would take {longer}", pace.transforms)
+
+
+def alternatives(settings: SolverSettings) -> tuple[SolverSettings, ...]:
+    """What to go on with, one after the other, where a method that was chosen stalls."""
+    krylov = replace(settings, method="cg", preconditioner="multigrid")
+    plain = replace(krylov, preconditioner="jacobi")
+    if settings.method != "cg":
+        return krylov, plain
+    return (plain,) if settings.preconditioner == "multigrid" else ()
+
+
+def patience_with(settings: SolverSettings) -> Patience | None:
+    """The progress that is expected of a method as long as there are alternatives to it."""
+    return PATIENCE.get(settings.method) if alternatives(settings) else None
 
 
 def _mixed(backend: Backend, operator: Operator, settings: SolverSettings, precision: str) -> str:
@@ -212,9 +233,8 @@ class _Pace:
     transforms: float
 
     @staticmethod
-    def of(backend: Backend, operator: Operator) -> _Pace:
-        nodes = math.prod(operator.shape)
-        array = 2.0 * nodes * backend.dtype.itemsize / _bandwidth(backend, nodes * backend.dtype.itemsize // 8)
+    def of(backend: Backend, operator: Operator, bandwidth: float) -> _Pace:
+        array = 2.0 * math.prod(operator.shape) * backend.dtype.itemsize / bandwidth
         levels = max(1.0, math.log2(max(operator.shape)) - 1.0)
         slower = AWKWARD if _largest_factor(operator) > LARGEST_FACTOR else 1.0
         pace = backend.pace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -64,7 +65,7 @@ class FastTransform:
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`); one iteration is one solution by transforms."""
         backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms)
+        watch = Watch(backend, operator, stopping, observer, norms, growth=math.inf)
         source = watch.source(f)
         pair = [u, self._work]
 
@@ -88,7 +89,7 @@ class FastTransform:
                 now = residual()
             status = watch.judge(done, now) or watch.limit(done, interrupted)
             if status is None and (done > MOST_REFINEMENTS or not now[0] < best):
-                status = Status.STAGNATED
+                status = Status.AT_ROUNDING if watch.monitor.at_rounding() else Status.STAGNATED
             best = min(best, now[0])
         return watch.result(status, done, *pair)
 

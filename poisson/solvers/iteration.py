@@ -9,9 +9,12 @@ from typing import Protocol
 import numpy as np
 
 from poisson.backends.base import Array, Backend, Reduction
+from poisson.errors import ResourceError
 from poisson.operator import Operator
+from poisson.solvers.rounding import LOCAL_ERROR, at_rounding, largest_correction
+from poisson.solvers.spectrum import hardly_holds_constants, without_reaction
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import GROWTH, ROUNDING_FACTOR, Monitor, Observer, SolveResult, Stopping
+from poisson.solvers.stopping import GROWTH, Monitor, Observer, Patience, SolveResult, Stopping
 
 Norms = tuple[float, float]
 """(Σ r², max |r|) as `Backend.read` gives them."""
@@ -92,6 +95,11 @@ class Watch:
         A place for the norms that the watch asks for itself.
     growth : float
         A residual that has grown by this factor diverges.
+    patience : Patience, optional
+        With less progress the solve has stalled, unless `stopping` has its own.
+    local : bool
+        Whether the method changes a node by the values next to it only. Rounding can keep it from going on far from the
+        solution.
 
     Attributes
     ----------
@@ -107,6 +115,8 @@ class Watch:
         observer: Observer | None,
         result: Reduction,
         growth: float = GROWTH,
+        patience: Patience | None = None,
+        local: bool = False,
     ) -> None:
         self._backend = backend
         self._operator = operator
@@ -114,11 +124,15 @@ class Watch:
         self._observer = observer
         self._result = result
         self._growth = growth
+        self._patience = stopping.patience or patience
+        self._stuck = Status.STAGNATED if local and _ill_conditioned(backend, operator) else Status.AT_ROUNDING
+        self._f: Array | None = None
         self._monitor: Monitor | None = None
         self.factor = 1.0
 
     def source(self, f: Array) -> Norms:
-        """The norms of the source."""
+        """The norms of the source, which the residuals of the solve belong to."""
+        self._f = f
         self._backend.norm(self._operator, f, self._result)
         return self._backend.read(self._result)
 
@@ -134,17 +148,25 @@ class Watch:
         """
         stopping, backend, operator, place = self._stopping, self._backend, self._operator, self._result
         reference, norm, before = (self.norm(it) for it in (source, first or source, guess or source))
-        eps = float(np.finfo(backend.dtype).eps) / self.factor
-        relative_to = "f with its face terms" if reference > 0.0 else "the first residual"
+        data, f = stopping.data, self._f
+        relative_to = "the boundary values" if data > reference else "f with its face terms"
+        relative_to = relative_to if max(reference, data) > 0.0 else "the first residual"
 
         # Not through `self`, which keeps this: the iterate would live until the garbage collector came by.
-        def rounding_level() -> float:
-            backend.norm(operator, iterate(), place)
-            largest = backend.read(place)[1]
-            return ROUNDING_FACTOR * eps * operator.norm * largest
+        def rounded() -> bool:
+            u = iterate()
+            try:
+                r, z = backend.empty(operator.array_shape), backend.empty(operator.array_shape)
+            except (ResourceError, MemoryError):
+                return False  # the solve goes on, up to its limit
+            backend.residual(operator, u, f, r)
+            correction = largest_correction(backend, operator, r, z, place)
+            backend.norm(operator, u, place)
+            return at_rounding(correction, backend.read(place)[1], backend.dtype)
 
-        target = stopping.target(reference or before or norm)
-        self._monitor = Monitor(target, max(norm, reference, before), rounding_level, growth=self._growth)
+        target = stopping.target(max(reference, data) or before or norm)
+        largest = max(norm, reference, before, data)
+        self._monitor = Monitor(target, largest, rounded, self._growth, self._patience, self._stuck)
         if self._observer:
             self._observer.start(target, relative_to, stopping.max_iterations)
         return None if first is None else self._monitor.judge(0, norm)
@@ -189,6 +211,14 @@ class Watch:
     def target(self) -> float:
         """The residual norm to reach, in U/L²."""
         return self.monitor.target
+
+
+def _ill_conditioned(backend: Backend, operator: Operator) -> bool:
+    """Whether what rounding can keep a method of sweeps from may be a good part of the solution."""
+    if hardly_holds_constants(operator):
+        operator = without_reaction(operator)
+    lowest, highest = operator.eigenvalues()
+    return float(np.finfo(backend.dtype).eps) * highest > LOCAL_ERROR * lowest
 
 
 def factor_for(largest: float) -> float:

@@ -108,7 +108,7 @@ class Jacobi:
         one.
         """
         backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms)
+        watch = Watch(backend, operator, stopping, observer, norms, local=True)
         source = watch.source(f)
         given = given_source(source, f)
         loop = self._loop(u, given)

@@ -11,12 +11,14 @@ from poisson.case.settings import METHODS
 from poisson.operator import Operator
 from poisson.solvers.cg import ConjugateGradients, Diagonal
 from poisson.solvers.chebyshev import Chebyshev
+from poisson.solvers.constants import BalancedSolver
 from poisson.solvers.fast import FastPreconditioner, FastTransform
 from poisson.solvers.iteration import Preconditioner, Solver
 from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.mixed import DefectCorrection, MixedConjugateGradients
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.sor import Sor
+from poisson.solvers.spectrum import hardly_holds_constants
 
 PRECONDITIONERS = ("none", "jacobi", "multigrid", "fft")
 
@@ -72,6 +74,11 @@ def solver_of(backend: Backend, operator: Operator, settings: MethodSettings, in
     PoissonError
         If the method cannot solve this problem.
     """
+    method = _method_of(backend, operator, settings, inner)
+    return BalancedSolver(backend, operator, method) if hardly_holds_constants(operator) else method
+
+
+def _method_of(backend: Backend, operator: Operator, settings: MethodSettings, inner: Operator | None) -> Solver:
     if inner is not None:
         companion = backend.companion(np.float32)
         if settings.method == "multigrid":

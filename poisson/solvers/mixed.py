@@ -10,14 +10,21 @@ import numpy as np
 
 from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
-from poisson.operator import Operator
+from poisson.operator import Coefficients, Operator
 from poisson.solvers.cg import lend
 from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
+from poisson.solvers.spectrum import hardly_holds_constants, without_reaction
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.stopping import SMALLEST_SUM, Observer, Patience, SolveResult, Stopping
 from poisson.transfer import Interpolation
+
+PATIENCE = Patience(reads=20, factor=2.0)
+"""Cycles that reduce the residual by less have stalled; so have as many steps of conjugate gradients without any."""
+
+PROGRESS = 0.99
+"""A step whose residual is not below this part of the least so far makes none."""
 
 ENOUGH = 0.8
 """The last inner solve aims at this part of the target: in float32 its residual is known to a few digits."""
@@ -49,6 +56,8 @@ class DefectCorrection:
         self._backend = backend
         self._operator = operator
         self._inner = inner
+        self._companion = companion
+        self._unit = factor_for(operator.norm)
         self._r, self._e = companion.empty(operator.array_shape), companion.empty(operator.array_shape)
         self._norms = backend.reduction()
         self._start: _Start | None = None
@@ -74,7 +83,7 @@ class DefectCorrection:
         if stopping.stop != "residual":
             raise ValueError("stop = 'discretisation' is not for mixed precision")
         backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms)
+        watch = Watch(backend, operator, stopping, observer, norms, patience=PATIENCE)
         source, guess = watch.source(f), None
         self._inner.begin()
         if self._start:
@@ -90,10 +99,13 @@ class DefectCorrection:
                 factor = factor_for(now[1])
                 self._defect(u, f, factor)
             scaled = (now[0] * factor * factor, now[1] * factor)
+            if not SMALLEST_SUM <= scaled[0] < math.inf:
+                self._companion.norm(operator, self._r, norms)
+                scaled = self._companion.read(norms)
             wanted = ENOUGH * watch.target / watch.norm(now)
             aim = max(self._inner.reduction, wanted)
             e, made = self._inner.reduce(self._r, self._e, scaled, aim, watch.most - done)
-            backend.correct(1.0 / factor, e, u)
+            backend.correct(self._unit / factor, e, u)
             done += made
             now = self._defect(u, f, factor)
             status = watch.judge(done, now) or watch.limit(done, interrupted)
@@ -124,7 +136,7 @@ class MixedConjugateGradients:
     inner : Operator
         A, with coefficients on `companion`.
     preconditioner : Preconditioner
-        An approximate inverse of it there.
+        An approximate inverse of `inner` there.
 
     References
     ----------
@@ -143,6 +155,7 @@ class MixedConjugateGradients:
         self._backend, self._operator = backend, operator
         self._companion, self._inner = companion, inner
         self._preconditioner = preconditioner
+        self._unit = factor_for(operator.norm)
         shape, lent = operator.array_shape, preconditioner.spare
         self._r = companion.empty(shape)
         # The preconditioned residual, the direction, the one before, and A times it take turns in these.
@@ -165,9 +178,9 @@ class MixedConjugateGradients:
         factor = factor_for(source[1])
         now = self._defect(u, f, factor)
         status = watch.begin(source, now, lambda: u)
-        done = 0
-        # In the units of u; the direction in float32 is `scale` times that of u.
-        before, scale = math.inf, 1.0
+        done, without, least = 0, 0, math.inf
+        # The product of the step before, which is near 1 whatever the sizes of f and A, and the factor of its residual.
+        before, scale, restart = math.inf, factor, True
         z, p, out, q = self._spare
         while status is None:
             if factor_for(now[1] * factor) != 1.0:
@@ -176,18 +189,25 @@ class MixedConjugateGradients:
             lend((q, out), self._preconditioner)
             self._preconditioner.apply(self._r, z)
             companion.dot(inner, self._r, z, self._product)
-            rho = companion.read(self._product)[0] / factor / factor
-            companion.direction(inner, z, rho / before * (factor / scale), p, out, q, self._product)
-            p, out, scale = out, p, factor
-            curvature = companion.read(self._product)[0] / scale / scale
-            if not curvature > 0.0:
-                # Nothing is left in the range of A but rounding, or something is not finite.
-                status = watch.judge(done, now) or Status.STAGNATED
-                break
-            backend.correct(rho / curvature / scale, p, u)
-            before = rho
+            rho = companion.read(self._product)[0]
+            curvature = 0.0
+            if 0.0 < rho < math.inf:
+                beta = 0.0 if restart else rho / before * (scale / factor)
+                companion.direction(inner, z, beta, p, out, q, self._product)
+                p, out = out, p
+                curvature = companion.read(self._product)[0]
+            if not 0.0 < curvature < math.inf or without > PATIENCE.reads:
+                # Nothing is left in the range of A but rounding, or the directions have lost each other.
+                if restart or without > 2 * PATIENCE.reads:
+                    status = Status.AT_ROUNDING if watch.monitor.at_rounding() else Status.STAGNATED
+                restart = True
+                continue
+            backend.correct(rho / curvature * (self._unit / factor), p, u)
+            before, scale, restart = rho, factor, False
             done += 1
             now = self._defect(u, f, factor)
+            norm = watch.norm(now)
+            without, least = (0, norm) if norm < PROGRESS * least else (without + 1, least)
             status = watch.judge(done, now) or watch.limit(done, interrupted)
         return watch.result(status, done, u, None)
 
@@ -197,7 +217,10 @@ class MixedConjugateGradients:
 
 
 def in_float32(backend: Backend, operator: Operator) -> Operator:
-    """The operator with its coefficients, where they vary, rounded to arrays of the companion of float32.
+    """The operator for the companion of float32: times the power of two that brings it near 1, if it is far from it.
+
+    Its coefficients, where they vary, are rounded to arrays of the companion. Where it `hardly_holds_constants`, c is
+    left out: next to their eigenvalue, float32 would know little else.
 
     Parameters
     ----------
@@ -206,18 +229,25 @@ def in_float32(backend: Backend, operator: Operator) -> Operator:
     operator : Operator
         A.
     """
+    unit = factor_for(operator.norm)
+    if hardly_holds_constants(operator):
+        operator = without_reaction(operator)
     coefficients, companion, nothing = operator.coefficients, backend.companion(np.float32), _nothing(operator)
     if coefficients is None:
-        return operator
+        return operator if unit == 1.0 else replace(operator, a=unit * operator.a, c=unit * operator.c)
 
     def rounded(array: Array) -> Array:
         single = companion.empty(operator.array_shape)
-        backend.defect(nothing, array, array, 1.0, single)
+        backend.defect(nothing, array, array, unit, single)
         return single
+
+    def scaled(ends: tuple[float, float]) -> tuple[float, float]:
+        return unit * ends[0], unit * ends[1]
 
     a = None if coefficients.a is None else tuple(rounded(edges) for edges in coefficients.a)
     c = None if coefficients.c is None else rounded(coefficients.c)
-    return replace(operator, coefficients=replace(coefficients, a=a, c=c))
+    single = Coefficients(a, c, scaled(coefficients.a_range), scaled(coefficients.c_range))
+    return replace(operator, a=operator.a if a else unit * operator.a, c=unit * operator.c, coefficients=single)
 
 
 def _nothing(operator: Operator) -> Operator:
@@ -231,6 +261,7 @@ class _Start:
     def __init__(self, backend: Backend, operator: Operator, companion: Backend, inner: Multigrid) -> None:
         self._backend = backend
         self._grid, self._scale = inner.cycle.grids[0], inner.cycle.scale
+        self._unit = factor_for(operator.norm)
         self._full = FullMultigrid(companion, inner.cycle)
         transfer = inner.cycle.finest.transfer
         assert transfer is not None
@@ -246,10 +277,10 @@ class _Start:
         backend, coarse = self._backend, self._coarse
         backend.interpolate(self._sampled, u, coarse)
         backend.norm(self._nothing, coarse, norms)
-        factor = factor_for(max(largest, backend.read(norms)[1]))
+        factor = factor_for(max(self._unit * largest, backend.read(norms)[1]))
         self._convert(factor, self._grid.spare[0])
         backend.restrict(self._transfer, f, coarse)
-        self._convert(factor / self._scale, self._grid.f)
+        self._convert(factor * self._unit / self._scale, self._grid.f)
         solution = self._full.coarse()
         backend.fill(coarse, 0.0)
         backend.correct(1.0 / factor, solution, coarse)

@@ -91,7 +91,7 @@ class Sor:
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`)."""
         backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms, GROWTH)
+        watch = Watch(backend, operator, stopping, observer, norms, GROWTH, local=True)
         source = watch.source(f)
         given = given_source(source, f)
 

@@ -13,6 +13,8 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from poisson.backends.base import Array, Backend, Reduction
 from poisson.boundary import Rule
 from poisson.operator import Operator
@@ -26,6 +28,9 @@ LANCZOS_CHANGE = 1e-3
 LANCZOS_STEADY = 3
 """… this: with jumps the value may rest for a while before the mode of the lowest eigenvalue comes through."""
 
+WEAK = 1e-6
+"""c and Robin terms below this part of the smallest eigenvalue of the differences hardly hold constants."""
+
 LEAST_GAP = 1e-300
 """Between two roots, so that it has a logarithm."""
 
@@ -37,16 +42,48 @@ def uniform(operator: Operator) -> Operator:
     return replace(operator, coefficients=None) if operator.varies else operator
 
 
+def smoothest(operator: Operator) -> float:
+    """The smallest non-zero eigenvalue of A with typical coefficients, in 1/L²: what A does to a value of u, at least.
+
+    Where a varies, the geometric mean of its least and its largest value is typical; of c the least value counts.
+    """
+    if operator.coefficients is None:
+        return operator.eigenvalues()[0]
+    least, largest = operator.coefficients.a_range
+    a = math.sqrt(least) * math.sqrt(largest) if operator.edges else operator.a
+    plain = replace(operator, a=a, c=operator.coefficients.c_range[0], coefficients=None)
+    return plain.eigenvalues()[0]
+
+
+def hardly_holds_constants(operator: Operator) -> bool:
+    """Whether A is not singular but next to it: no node is fixed, and c is tiny beside the differences."""
+    if operator.singular or Rule.FIXED in operator.rules:
+        return False
+    largest = operator.coefficients.c_range[1] if operator.coefficients else operator.c
+    return largest <= WEAK * without_reaction(operator).eigenvalues()[0]
+
+
+def without_reaction(operator: Operator) -> Operator:
+    """The operator with c = 0 and without Robin terms."""
+    if operator.coefficients is None or operator.edges is None:
+        return replace(operator, c=0.0, coefficients=None)
+    return replace(operator, c=0.0, coefficients=replace(operator.coefficients, c=None, c_range=(0.0, 0.0)))
+
+
 def jacobi_bounds(backend: Backend, operator: Operator) -> tuple[float, float]:
     """The smallest non-zero and the largest eigenvalue of D⁻¹A on the unknowns.
 
     In closed form where the coefficients are constant; otherwise the lowest by a Lanczos process, and for the highest
-    the bound 2.
+    the bound 2. Where A `hardly_holds_constants`, their eigenvalue does not count.
     """
+    if hardly_holds_constants(operator):
+        operator = without_reaction(operator)
     if not operator.varies:
         lowest, highest = operator.eigenvalues()
         return lowest / operator.diagonal, highest / operator.diagonal
-    return lowest_ritz_value(backend, operator), 2.0
+    # Rounding may leave the value of an ill-conditioned problem at zero, or below.
+    least = max(operator.eigenvalues()[0] / operator.norm, float(np.finfo(backend.dtype).eps) / 8.0)
+    return max(lowest_ritz_value(backend, operator), least), 2.0
 
 
 def lowest_ritz_value(backend: Backend, operator: Operator) -> float:

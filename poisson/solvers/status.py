@@ -9,6 +9,7 @@ class Status(Enum):
     """How a solve ended. The value is the name that stands in output files."""
 
     CONVERGED = "converged"
+    AT_ROUNDING = "at_rounding"
     MAX_ITERATIONS = "max_iterations"
     STAGNATED = "stagnated"
     DIVERGED = "diverged"
@@ -21,14 +22,20 @@ class Status(Enum):
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command: 0 converged, 130 interrupted, 1 otherwise."""
-        return {Status.CONVERGED: 0, Status.INTERRUPTED: 130}.get(self, 1)
+        """Exit code of the command: 0 for a success, 130 interrupted, 1 otherwise."""
+        return 0 if self.success else 130 if self is Status.INTERRUPTED else 1
+
+    @property
+    def success(self) -> bool:
+        """Whether u is the solution: to the tolerance, or to rounding where the tolerance asks for more than that."""
+        return self in (Status.CONVERGED, Status.AT_ROUNDING)
 
 
 _ADVICE = {
     Status.CONVERGED: "the residual, recomputed in float64, is below the tolerance",
     Status.MAX_ITERATIONS: "the limit on iterations was reached first; raise solver.max_iterations or solver.rtol",
-    Status.STAGNATED: "the residual is at its rounding level, above the tolerance; raise solver.rtol, or use float64",
+    Status.AT_ROUNDING: "the residual is as small as rounding lets it be in this precision; the target is below that",
+    Status.STAGNATED: "the residual falls no further, or too slowly; take another solver.method or preconditioner",
     Status.DIVERGED: "the residual grew or is not finite; check the size of f, c and the boundary data",
     Status.INTERRUPTED: "stopped by the user; u is the last complete iterate",
 }

@@ -11,10 +11,7 @@ from poisson.operator import Operator
 from poisson.solvers.status import Status
 
 WINDOW = 10
-"""So many reads of the norm without a new minimum count as no progress."""
-
-ROUNDING_FACTOR = 4.0
-"""The residual is near its rounding level below this multiple of eps · ‖A‖ · max|u|."""
+"""After so many reads of the norm without a new minimum, and twice as many, and so on, rounding may be the cause."""
 
 SMALLEST_SUM = 1e-280
 """Below this, squares that underflow may be missing in a sum of squares."""
@@ -34,13 +31,22 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True)
+class Patience:
+    """The progress that is expected at least: that so many reads of the norm reduce it by such a factor."""
+
+    reads: int
+    factor: float
+
+
+@dataclass(frozen=True)
 class Stopping:
     """Tolerances and limits.
 
     Parameters
     ----------
     rtol : float
-        Tolerance relative to the norm of f with its face terms; where that is zero, to the first residual.
+        Tolerance relative to the norm of f with its face terms or to `data`, whichever is larger; where both are zero,
+        to the first residual.
     atol : float
         Tolerance on the residual norm itself, in U/L².
     norm : str
@@ -52,6 +58,10 @@ class Stopping:
     stop : str
         ``residual``: at these tolerances. ``discretisation``: when the algebraic error is estimated to be below that of
         the discretisation, which full multigrid can do.
+    data : float
+        What the boundary values amount to as a source, in U/L².
+    patience : Patience, optional
+        A solve that makes less progress has stalled.
     """
 
     rtol: float = 1e-8
@@ -60,12 +70,14 @@ class Stopping:
     max_iterations: int = 200_000
     check_every: int = 0
     stop: str = "residual"
+    data: float = 0.0
+    patience: Patience | None = None
 
     def __post_init__(self) -> None:
         if self.norm not in ("rms", "max"):
             raise ValueError(f"norm = {self.norm!r}; it must be 'rms' or 'max'")
-        if not (self.rtol >= 0.0 and self.atol >= 0.0):
-            raise ValueError("rtol and atol must be >= 0")
+        if not (0.0 <= self.rtol < 1.0 and self.atol >= 0.0):
+            raise ValueError("rtol must be in [0, 1), and atol >= 0")
         if self.max_iterations < 1 or self.check_every < 0:
             raise ValueError("max_iterations must be >= 1 and check_every >= 0")
         if self.stop not in ("residual", "discretisation"):
@@ -85,7 +97,7 @@ class Stopping:
         return math.sqrt(total / operator.unknowns)
 
     def target(self, reference: float) -> float:
-        """The residual norm to reach, in U/L²."""
+        """The residual norm to reach, in U/L², for the norm that `rtol` is relative to."""
         return max(self.atol, self.rtol * reference)
 
 
@@ -99,17 +111,24 @@ class Monitor:
         The norm to reach.
     first : float
         The larger of the first residual norm and the norm of the source: growth is measured from it.
-    rounding_level : callable
-        Gives the norm at which rounding stops all progress; asked only when there has been none.
+    at_rounding : callable
+        Says whether the residual is what rounding makes it; asked only when there has been no progress.
     growth : float
-        A residual that has grown by this factor diverges.
+        A residual that has grown by this factor diverges, unless it is at rounding.
+    patience : Patience, optional
+        With less progress the solve has stalled.
+    stuck : Status
+        How a solve ends that rounding keeps from going on.
     """
 
     target: float
     first: float
-    rounding_level: Callable[[], float]
+    at_rounding: Callable[[], bool]
     growth: float = GROWTH
+    patience: Patience | None = None
+    stuck: Status = Status.AT_ROUNDING
     history: list[tuple[int, float]] = field(default_factory=list)
+    _norms: list[float] = field(default_factory=list)
     _best: float = math.inf
     _reads_since_best: int = 0
 
@@ -118,18 +137,30 @@ class Monitor:
         if not self.history or iteration > self.history[-1][0]:
             self.history.append((iteration, norm))
         # A norm of f that is infinite makes the target infinite too.
-        if not math.isfinite(norm) or norm > self.growth * self.first:
+        if not (math.isfinite(norm) and math.isfinite(self.target)):
             return Status.DIVERGED
         if norm <= self.target:
             return Status.CONVERGED
+        if norm > self.growth * self.first and not self.at_rounding():
+            return Status.DIVERGED
+        self._norms.append(norm)
         if norm < self._best:
             self._best = norm
             self._reads_since_best = 0
-            return None
-        self._reads_since_best += 1
-        if self._reads_since_best >= WINDOW and norm <= self.rounding_level():
-            return Status.STAGNATED
+        else:
+            self._reads_since_best += 1
+            windows, rest = divmod(self._reads_since_best, WINDOW)
+            if rest == 0 and windows & (windows - 1) == 0 and self.at_rounding():
+                return self.stuck
+        if self._stalled():
+            return self.stuck if self.at_rounding() else Status.STAGNATED
         return None
+
+    def _stalled(self) -> bool:
+        patience = self.patience
+        if patience is None or len(self._norms) <= patience.reads:
+            return False
+        return patience.factor * self._norms[-1] > self._norms[-1 - patience.reads]
 
 
 @dataclass(frozen=True)
@@ -152,6 +183,8 @@ class SolveResult:
         The residual norm, in U/L², of the iterate after so many iterations, at each read; an iterate stands there once.
     error : float, optional
         With ``stop = "discretisation"``, the estimate of the largest error of u against the exact solution, in U.
+    instead : str
+        The method that went on, for people, where the one that was chosen stalled.
     """
 
     status: Status
@@ -161,3 +194,4 @@ class SolveResult:
     target: float
     history: tuple[tuple[int, float], ...]
     error: float | None = None
+    instead: str = ""

@@ -31,7 +31,6 @@ from poisson.solvers.memory import arrays_of
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import MultigridSettings
-from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult, Stopping
 
 REPEATS = 5
@@ -283,7 +282,7 @@ class _Ours:
         place.backend.fill(place.u, 0.0)
         self._result = self._method.solve(place.u, place.f, stopping=self._stopping)
         place.backend.synchronize()
-        if self._result.status is not Status.CONVERGED:
+        if not self._result.status.success:
             raise PoissonError(f"a solve ended as {self._result.status.value}: {self._result.status.advice}")
         return self._result.iterations
 

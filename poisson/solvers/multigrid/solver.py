@@ -14,7 +14,10 @@ from poisson.solvers.multigrid.estimate import ErrorEstimate
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.stopping import Observer, Patience, SolveResult, Stopping
+
+PATIENCE = Patience(reads=20, factor=2.0)
+"""Cycles that reduce the residual by less have stalled."""
 
 STALLED = 0.3
 """A cycle in float32 that leaves more than this part of the residual has met its rounding."""
@@ -80,7 +83,7 @@ class Multigrid:
         backend, operator, norms = self._backend, self._operator, self._norms
         if self.cycle.finest.transfer is None:
             return self._directly(u, f, stopping, observer, interrupted)
-        watch = Watch(backend, operator, stopping, observer, norms)
+        watch = Watch(backend, operator, stopping, observer, norms, patience=PATIENCE)
         at = _At(u, *self.spare)
         by_error = stopping.stop == "discretisation"
         source, guess = watch.source(f), None

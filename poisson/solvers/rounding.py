@@ -1,0 +1,45 @@
+"""Whether a residual is what the rounding of u makes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from poisson.backends.base import Array, Backend, Reduction
+from poisson.operator import Operator
+
+ROUNDING_FACTOR = 16.0
+"""A residual is at rounding if the corrections D⁻¹ r are nowhere larger than this many times eps · max|u|."""
+
+LOCAL_ERROR = 0.1
+"""Sweeps that rounding keeps from going on may leave a relative error of eps · κ; a larger one is no solution."""
+
+
+def largest_correction(backend: Backend, operator: Operator, r: Array, z: Array, place: Reduction) -> float:
+    """max |D⁻¹ r| over the unknowns: by how much the residual r would change u at a node, in U.
+
+    A residual says little about u where the diagonal D of A varies from node to node: it is the differences of
+    neighbours times their link, so that rounding of u alone leaves some eps · D · |u| at each node.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    operator : Operator
+        A.
+    r : Array
+        The residual.
+    z : Array
+        Overwritten.
+    place : Reduction
+        For the result.
+    """
+    backend.diagonal_solve(operator, r, z, 1.0)
+    backend.norm(operator, z, place)
+    return backend.read(place)[1]
+
+
+def at_rounding(correction: float, largest: float, dtype: np.dtype[Any]) -> bool:
+    """Whether corrections of at most so much are rounding errors of u, whose largest value is given, in its type."""
+    return correction <= ROUNDING_FACTOR * float(np.finfo(dtype).eps) * largest
