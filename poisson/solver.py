@@ -12,20 +12,20 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 import poisson
 from poisson import backends, outcome
 from poisson.backends.base import Array, Backend, Reduction
-from poisson.backends.host import host_memory
 from poisson.backends.ledger import Ledger, counted
 from poisson.case import Case
 from poisson.case.combinations import clashes
 from poisson.case.settings import WITHOUT_VECTORS, RunSettings, SolverSettings
 from poisson.differences import ORDERS, Differences
 from poisson.discretisation import Discretisation, Operator
-from poisson.errors import CaseError, ResourceError
+from poisson.errors import CaseError
 from poisson.fields import ArrayField
+from poisson.memory import VECTORS, require_memory
 from poisson.problem import Problem, node_field, require_problem
 from poisson.solution import Solution
 from poisson.solvers import methods
@@ -33,7 +33,6 @@ from poisson.solvers.choose import Choice, choose, describe
 from poisson.solvers.fallback import ChosenSolver
 from poisson.solvers.iteration import Solver as Method
 from poisson.solvers.iteration import never
-from poisson.solvers.memory import arrays_of
 from poisson.solvers.methods import MethodSettings
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import MultigridSettings
@@ -44,7 +43,6 @@ from poisson.solvers.stopping import Observer, SolveResult, Stopping
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-VECTORS = ("gradient", "flux")
 DTYPES: Mapping[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
 
 log = logging.getLogger(__name__)
@@ -142,11 +140,13 @@ class Setup:
 
     def left_over(self, result: SolveResult) -> SolveResult:
         """What a solve left, with an array that may be overwritten in any case."""
-        if result.work is not None:
-            return result
+        return result if result.work is not None else replace(result, work=self.workspace())
+
+    def workspace(self) -> Array:
+        """An array that may be overwritten between two solves."""
         if self.work is None:
             self.work = self.backend.empty(self.operator.array_shape)
-        return replace(result, work=self.work)
+        return self.work
 
 
 class Solver:
@@ -318,6 +318,8 @@ class Solver:
         self._seconds = 0.0
         stopping = _stopping(setup.settings, setup.data)
         with _timed(times, "solve"), np.errstate(all="ignore"):
+            if problem.guess and setup.operator.singular:
+                remove_mean(setup.backend, setup.operator, setup.u, setup.workspace(), setup.norms)
             method = setup.method_for(guess=problem.guess)
             result = method.solve(setup.u, setup.f, stopping=stopping, observer=observer, interrupted=interrupted)
             setup.backend.synchronize()
@@ -433,46 +435,6 @@ class Solver:
 def _method_settings(settings: SolverSettings) -> MethodSettings:
     cycle = MultigridSettings(settings.cycle, settings.full, settings.smoother, settings.pre, settings.post)
     return MethodSettings(settings.method, cycle, settings.preconditioner, settings.omega, settings.loop)
-
-
-def require_memory(
-    backend: Backend,
-    problem: Problem,
-    settings: SolverSettings,
-    precision: str,
-    fields: Sequence[str],
-    *,
-    coefficients: bool = True,
-) -> None:
-    """Refuse a problem whose arrays do not fit; without `coefficients` those of the operator are there already.
-
-    Raises
-    ------
-    ResourceError
-        If the arrays of the method need more than the backend has free, or the result more than the host has.
-    """
-    grid = problem.grid
-    arrays = arrays_of(settings, precision, grid.dimension, varies=problem.varies and coefficients)
-    needed = int(arrays * grid.nodes * backend.dtype.itemsize)
-    smaller = ", or use run.precision = 'float32'" if precision == "float64" else ""
-    for what, size, place, memory in (
-        (f"{arrays:.3g} arrays", needed, f"the {backend.name} backend", backend.memory()),
-        ("room for its result", result_bytes(problem, backend.dtype, fields), "this machine", host_memory()),
-    ):
-        if memory is not None and size > memory[0]:
-            raise ResourceError(
-                f"domain.shape = {list(grid.shape)} needs {what}, {size / 2**30:.3g} GiB in "
-                f"{precision}, and {place} has {memory[0] / 2**30:.3g} GiB free: reduce domain.shape{smaller}"
-            )
-
-
-def result_bytes(problem: Problem, dtype: DTypeLike, fields: Sequence[str]) -> int:
-    """Bytes that a result takes on the host and in its file, about."""
-    itemsize = np.dtype(dtype).itemsize
-    vectors = sum(name in VECTORS for name in fields)
-    others = len([name for name in fields if name != "u"]) - vectors
-    values = itemsize * (1 + vectors * problem.grid.dimension) + 8 * others
-    return problem.grid.nodes * values + (1 << 20)
 
 
 def _stopping(settings: SolverSettings, data: float) -> Stopping:

@@ -22,7 +22,7 @@ from poisson.backends import host, openmp_library
 from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.errors import BackendUnavailable, ResourceError
-from poisson.solver import require_memory, result_bytes
+from poisson.memory import require_memory, result_bytes
 
 NO_CUPY = "CuPy is not installed: in the checkout, pip install '.[cuda13]' or '.[cuda12]' (NVIDIA) or '.[rocm]' (AMD)"
 NOT_BUILT = "the OpenMP library was not built: install a C++ compiler (e.g. g++) and run pip install again"

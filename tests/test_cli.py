@@ -235,7 +235,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRun:
     fake = FakeRun(tmp_path / "result.h5")
     monkeypatch.setattr("poisson.case.load", fake.load)
     monkeypatch.setattr("poisson.run.solve", fake.solve)
-    monkeypatch.setattr("poisson.solver.result_bytes", lambda problem, dtype, fields: 1000)
+    monkeypatch.setattr("poisson.memory.result_bytes", lambda problem, dtype, fields: 1000)
     monkeypatch.setattr(
         "poisson.perf.traffic.sweep_bytes", lambda problem, itemsize, loop: 3.0 * itemsize * problem.grid.nodes
     )
@@ -353,7 +353,7 @@ def test_a_result_that_could_not_be_written_is_not_computed(
     message = "the folder does not exist; create it or choose another place with --output"
     assert capsys.readouterr() == ("", f"poisson: error: {tmp_path / 'missing' / 'result.h5'}: {message}\n")
     fake.case.output.file = tmp_path / "result.h5"
-    monkeypatch.setattr("poisson.solver.result_bytes", lambda problem, dtype, fields: 1 << 80)
+    monkeypatch.setattr("poisson.memory.result_bytes", lambda problem, dtype, fields: 1 << 80)
     assert main(["solve", "a.toml"]) == 2
     assert "1.21e+12 TB are needed and the disk has " in capsys.readouterr().err
 

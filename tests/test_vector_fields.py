@@ -17,9 +17,9 @@ from results import make_solution
 import poisson
 from poisson.case import from_mapping, regrid
 from poisson.errors import BackendUnavailable, GridError
+from poisson.memory import result_bytes
 from poisson.output import description, hdf5, xdmf
 from poisson.solution import Solution
-from poisson.solver import result_bytes
 from poisson.verify import verify
 
 CASE = """

@@ -34,7 +34,7 @@ class Solve:
         """Solve, write and report; `written` receives the files as soon as they are there."""
         import numpy as np
 
-        from poisson import run, solver
+        from poisson import memory, run
         from poisson.case import load
         from poisson.output import hdf5, result
         from poisson.perf.traffic import sweep_bytes
@@ -43,7 +43,7 @@ class Solve:
         from poisson.terminal import Progress, summary
 
         case = load(self.case, self.overrides)
-        file, size = case.output.file, solver.result_bytes(case.problem, case.run.dtype, case.output.fields)
+        file, size = case.output.file, memory.result_bytes(case.problem, case.run.dtype, case.output.fields)
         self._check_output(file)
         result.check(file, size, overwrite=self.overwrite)
         traffic = None

@@ -41,5 +41,9 @@ def largest_correction(backend: Backend, operator: Operator, r: Array, z: Array,
 
 
 def at_rounding(correction: float, largest: float, dtype: np.dtype[Any]) -> bool:
-    """Whether corrections of at most so much are rounding errors of u, whose largest value is given, in its type."""
-    return correction <= ROUNDING_FACTOR * float(np.finfo(dtype).eps) * largest
+    """Whether corrections of at most so much are rounding errors of u, whose largest value is given, in its type.
+
+    Below the least normal number of the type everything is.
+    """
+    limits = np.finfo(dtype)
+    return correction <= ROUNDING_FACTOR * float(limits.eps) * largest + float(limits.tiny)

@@ -31,6 +31,9 @@ LANCZOS_STEADY = 3
 WEAK = 1e-6
 """c and Robin terms below this part of the smallest eigenvalue of the differences hardly hold constants."""
 
+LARGE_MEAN, MOST_REMOVALS = 10.0, 3
+"""A mean so many times larger than what is left without it is removed again, and so often in all."""
+
 LEAST_GAP = 1e-300
 """Between two roots, so that it has a logarithm."""
 
@@ -212,10 +215,17 @@ def chebyshev_rate(lowest: float, highest: float) -> float:
 def remove_mean(backend: Backend, operator: Operator, x: Array, work: Array, place: Reduction) -> None:
     """Subtract from x its mean under the trapezoidal weights: what it has of the null space of a singular operator.
 
-    `work` loses its values, and so does `place`, which is one for results.
+    A mean that is much larger than what it is taken from leaves rounding errors with a mean of their own, which goes,
+    too. `work` loses its values, and so does `place`, which is one for results.
     """
     backend.fill(work, 1.0)
-    backend.axpby(-weighted_mean(backend, operator, x, work, place), work, 1.0, x)
+    mean = weighted_mean(backend, operator, x, work, place)
+    for _ in range(MOST_REMOVALS):
+        backend.axpby(-mean, work, 1.0, x)
+        backend.norm(operator, x, place)
+        if not abs(mean) > LARGE_MEAN * backend.read(place)[1]:
+            return
+        mean = weighted_mean(backend, operator, x, work, place)
 
 
 def weighted_mean(backend: Backend, operator: Operator, x: Array, ones: Array, place: Reduction) -> float:

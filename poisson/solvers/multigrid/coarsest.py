@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from poisson.backends.base import Backend
 from poisson.boundary import Rule
 from poisson.operator import Operator
+from poisson.solvers.spectrum import hardly_holds_constants
 
 Matrix = NDArray[np.float64]
 
@@ -29,11 +30,19 @@ def inverse(backend: Backend, operator: Operator) -> Matrix:
     root = np.sqrt(weights[free])
     symmetric = root[:, None] * _matrix(backend, operator)[np.ix_(free, free)] / root
     symmetric = (symmetric + symmetric.T) / 2.0
-    if operator.singular:
-        # Along the null vector A is given the eigenvalue 1, whose inverse is taken away again.
+    if operator.singular or hardly_holds_constants(operator):
+        # Along constants A is given the mean of its diagonal, whose inverse is taken away again.
         null = np.outer(root, root) / (root @ root)
         scale = float(np.trace(symmetric)) / free.size
         part = np.linalg.inv(symmetric + scale * null) - null / scale
+        if not operator.singular:
+            # Their own eigenvalue, the mean of c, is lost in a matrix.
+            c = (
+                operator.c
+                if operator.reaction is None
+                else backend.to_host(operator.reaction).astype(np.float64).ravel()
+            )
+            part += null / float(np.average(np.broadcast_to(c, weights.shape), weights=weights))
     else:
         part = np.linalg.inv(symmetric)
     result = np.zeros((weights.size, weights.size))
