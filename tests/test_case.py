@@ -258,8 +258,8 @@ def test_overrides() -> None:
         ("", '--set ""; allowed: KEY=VALUE, as in solver.rtol=1e-6'),
         ("title.a=3", "--set title.a: title is not a table"),
         ("equation.f.file=3", "--set equation.f.file: equation.f is not a table"),
-        ("solver.rtol=-1", "--set solver.rtol: -1; allowed: a number >= 0"),
-        ("solver.rtol=", '--set solver.rtol: ""; allowed: a number >= 0'),
+        ("solver.rtol=-1", "--set solver.rtol: -1; allowed: a number >= 0 and < 1"),
+        ("solver.rtol=", '--set solver.rtol: ""; allowed: a number >= 0 and < 1'),
         (
             "solver.loop=fusd",
             '--set solver.loop: "fusd"; allowed: "blocked", "fused" or "staged"; did you mean \'fused\'?',
@@ -278,7 +278,7 @@ def test_wrong_overrides(override: str, line: str) -> None:
 
 def test_a_mistake_in_the_file_is_not_blamed_on_an_override() -> None:
     lines = mistakes_of(GOOD.replace("k = 3.0", "k = true"), overrides=("solver.rtol=-1",))
-    assert lines == ("parameters.k: true; allowed: a number", "--set solver.rtol: -1; allowed: a number >= 0")
+    assert lines == ("parameters.k: true; allowed: a number", "--set solver.rtol: -1; allowed: a number >= 0 and < 1")
 
 
 def test_data_is_not_changed() -> None:

@@ -32,7 +32,7 @@ LAYERS = (
     ("reference", "backends"),
     ("solvers",),
     ("record",),
-    ("outcome",),
+    ("outcome", "memory"),
     ("output",),
     ("solution",),
     ("solver",),
@@ -155,6 +155,7 @@ BACKEND_UNITS = {"backends", "outcome", "solver", "run", "scipy_operator", "veri
 NAMES_ALLOWED = {
     "poisson.case.schema": set(NAMES),  # the words that a case file may hold
     "poisson.case.settings": {"openmp"},  # the one whose threads can be counted
+    "poisson.memory": {"poisson.backends.host"},  # what the host has free, whichever backend runs
     "poisson.terminal": {"numpy"},  # the package, among the versions shown
 }
 IMPLEMENTATION = re.compile("gpu|openmp|cupy", re.IGNORECASE)

@@ -236,18 +236,27 @@ def in_float32(backend: Backend, operator: Operator) -> Operator:
     if coefficients is None:
         return operator if unit == 1.0 else replace(operator, a=unit * operator.a, c=unit * operator.c)
 
-    def rounded(array: Array) -> Array:
-        single = companion.empty(operator.array_shape)
-        backend.defect(nothing, array, array, unit, single)
+    def rounded(array: Array, factor: float) -> Array:
+        single = companion.empty(nothing.array_shape)
+        backend.defect(nothing, array, array, factor, single)
         return single
 
-    def scaled(ends: tuple[float, float]) -> tuple[float, float]:
-        return unit * ends[0], unit * ends[1]
+    def scaled(ends: tuple[float, float], factor: float) -> tuple[float, float]:
+        return factor * ends[0], factor * ends[1]
 
-    a = None if coefficients.a is None else tuple(rounded(edges) for edges in coefficients.a)
-    c = None if coefficients.c is None else rounded(coefficients.c)
-    single = Coefficients(a, c, scaled(coefficients.a_range), scaled(coefficients.c_range))
-    return replace(operator, a=operator.a if a else unit * operator.a, c=unit * operator.c, coefficients=single)
+    c = None if coefficients.c is None else rounded(coefficients.c, unit)
+    a, a_range = None, scaled(coefficients.a_range, unit)
+    if coefficients.a is None:
+        operator = replace(operator, a=unit * operator.a)
+    else:
+        # Links and 1/h² are apart: each must be in the range of float32.
+        half = math.frexp(factor_for(max(operator.weights)))[1] // 2
+        operator = replace(operator, spacing=tuple(math.ldexp(h, -half) for h in operator.spacing))
+        of_links = math.ldexp(unit, -2 * half)
+        a = tuple(rounded(edges, of_links) for edges in coefficients.a)
+        a_range = scaled(coefficients.a_range, of_links)
+    single = Coefficients(a, c, a_range, scaled(coefficients.c_range, unit))
+    return replace(operator, c=unit * operator.c, coefficients=single)
 
 
 def _nothing(operator: Operator) -> Operator:
