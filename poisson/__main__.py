@@ -1,6 +1,7 @@
 """``python -m poisson``."""
 
 import os
+import signal
 import sys
 
 
@@ -11,9 +12,16 @@ def main() -> int:
     # above were loaded before that folder counted.
     if not sys.flags.safe_path and sys.path[:1] in ([""], [os.getcwd()]):
         del sys.path[0]
-    from poisson.cli import main as carry_out
+    try:
+        from poisson.cli import main as carry_out
 
-    return carry_out()
+        code = carry_out()
+    except KeyboardInterrupt:
+        # While modules are loaded, or a second one: there is nothing to lose.
+        code = 130
+    # The interpreter has nothing to say about an interrupt while it ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code
 
 
 if __name__ == "__main__":

@@ -120,6 +120,17 @@ def test_a_second_ctrl_c_aborts_the_write_and_leaves_no_part_of_it(tmp_path: Pat
     assert os.listdir(tmp_path) == []
 
 
+def test_ctrl_c_while_modules_are_loaded_or_after_the_command_says_nothing(tmp_path: Path) -> None:
+    script = (
+        "import signal, sys, types\nsys.modules['poisson.cli'] = types.ModuleType('poisson.cli')\n"
+        "def stop():\n    raise KeyboardInterrupt\nsys.modules['poisson.cli'].main = stop\n"
+        "from poisson.__main__ import main\ncode = main()\npress()\nsys.exit(code)\n"
+    )
+    command = [sys.executable, "-c", HEAD + script]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_a_loop_of_solves_in_python_ends_with_the_solve_that_is_interrupted() -> None:
     script = """
 import numpy as np, poisson

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+import poisson
 from poisson.errors import OutputError
 from poisson.grid import AXES
 from poisson.output.convergence import log_slope
@@ -39,9 +40,16 @@ _MOST_TEXT = 1000
 _MOST_PACKED = 10**6
 """No filter makes values smaller by more than this factor."""
 
-_CHILD = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1])\nfrom poisson.output.description import child; child()"
-)
+# This package may have been found in a folder that is no longer in the path, or stand in the path twice.
+_CHILD = """
+import importlib.util, json, os, sys
+sys.path[:], place = json.loads(sys.argv[1])
+spec = importlib.util.spec_from_file_location("poisson", place, submodule_search_locations=[os.path.dirname(place)])
+sys.modules["poisson"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["poisson"])
+from poisson.output import description
+description.child()
+"""
 
 
 class Damaged(Exception):
@@ -64,7 +72,7 @@ def describe_apart(path: str | Path, silence: float = LONGEST_SILENCE) -> str:
     OutputError
         As `describe`.
     """
-    command = [sys.executable, "-c", _CHILD, json.dumps(sys.path), os.fspath(path)]
+    command = [sys.executable, "-c", _CHILD, json.dumps([sys.path, poisson.__file__]), os.fspath(path)]
     answer = b""
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -140,9 +148,7 @@ def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> st
 
     path = Path(path)
     try:
-        require_file(path)
-        with path.open("rb"):
-            pass
+        _require_file(path)
         if not h5py.is_hdf5(path):
             raise OutputError(f"{path}: not an HDF5 file; give a result of 'poisson solve'")
         _require_heaps(path)
@@ -159,14 +165,23 @@ def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> st
         raise OutputError(f"{path}: no such file; check the name") from error
     except PermissionError as error:
         raise OutputError(f"{path}: no permission to read it; change the permissions of the file") from error
-    except NotPlain as error:
-        advice = "; give the name of a file in it" if path.is_dir() else ""
-        raise OutputError(f"{path}: it {error}{advice}") from error
     except Exception as error:  # the readers of a damaged file let through whatever their parsers raise
         if isinstance(error, OSError) and error.errno in (errno.EAGAIN, errno.EACCES):
             raise OutputError(f"{path}: locked by another program that has it open; close it there") from error
-        reason = error.args[0] if isinstance(error, KeyError) and error.args else error
-        raise OutputError(f"{path}: {_damaged(_one_line(reason) or type(error).__name__)}") from error
+        reason = _one_line(error.args[0] if isinstance(error, KeyError) and error.args else error)
+        if "filter returned failure" in reason:
+            reason = "values do not fit their checksum"
+        raise OutputError(f"{path}: {_damaged(reason or type(error).__name__)}") from error
+
+
+def _require_file(path: Path) -> None:
+    try:
+        require_file(path)
+    except NotPlain as error:
+        advice = "; give the name of a file in it" if path.is_dir() else ""
+        raise OutputError(f"{path}: it {error}{advice}") from error
+    with path.open("rb"):
+        pass
 
 
 def _require_heaps(path: Path) -> None:
