@@ -32,7 +32,7 @@ MOST_NAMES = 1000
 
 @dataclass(frozen=True)
 class FieldFile:
-    """A field in a ``.npy`` or HDF5 file, with the ``array_shape`` of the grid, such as ``(nz, ny, nx)``.
+    """A field in a ``.npy`` or HDF5 file, with the ``array_shape`` of the grid, such as ``(nz, ny, nx)``, or of a face.
 
     Parameters
     ----------
@@ -45,8 +45,15 @@ class FieldFile:
     path: Path
     dataset: str | None = None
 
-    def check(self, array_shape: tuple[int, ...]) -> None:
-        """Make sure that the file can be read as a field on a grid, without reading its values.
+    def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "") -> None:
+        """Make sure that the file can be read as a field on a grid, or on a face of one, without reading its values.
+
+        Parameters
+        ----------
+        array_shape : tuple of int
+            What the shape of the array must be.
+        place, axes : str
+            What needs that shape, and why, for the message.
 
         Raises
         ------
@@ -55,10 +62,8 @@ class FieldFile:
         """
         with self._open() as array:
             if array.shape != array_shape:
-                order = ("(nx,)", "(ny, nx)", "(nz, ny, nx)")[len(array_shape) - 1]
-                raise CaseError(
-                    [f"{self} has the shape {array.shape}; the grid needs {array_shape}, as arrays are {order}"]
-                )
+                why = axes or f"arrays are {('(nx,)', '(ny, nx)', '(nz, ny, nx)')[len(array_shape) - 1]}"
+                raise CaseError([f"{self} has the shape {array.shape}; {place} needs {array_shape}, as {why}"])
             if array.dtype.kind not in "fiu":
                 raise CaseError([f"{self} holds values of type {array.dtype}; real numbers are needed"])
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from poisson.arrays import host, is_array
-from poisson.boundary import FACE_NAMES, Face, FaceData, Kind
+from poisson.boundary import FACE_NAMES, Face, FaceData, Kind, require_on_face
 from poisson.errors import CaseError, ExpressionError
 from poisson.expressions import Expression, parse
 from poisson.fields import ArrayField, FieldFile, FunctionField
@@ -318,9 +318,9 @@ def _box_face(given: Any, nodes: tuple[int, ...], face: int, name: str) -> Face:
             [f'{name}: {_shown(given)}; allowed: a condition; for both {axis} faces at once {axis} = "periodic"']
         )
     if isinstance(given, Face):
-        parts = {"value": given.value, "alpha": given.alpha}
-        for part, data in parts.items():
-            _require_face_shape(data, nodes, face, f"{name}.{part}")
+        for part, data in {"value": given.value, "alpha": given.alpha}.items():
+            with _named(f"{name}.{part}"):
+                require_on_face(data, nodes, face)
         return given
     table = dict(given) if isinstance(given, Mapping) else {"dirichlet": given}
     alpha = table.pop("alpha", None)
@@ -335,24 +335,9 @@ def _box_face(given: Any, nodes: tuple[int, ...], face: int, name: str) -> Face:
 
 def _face_data(given: Any, nodes: tuple[int, ...], face: int, name: str) -> FaceData:
     field = _field(given, len(nodes), name)
-    if isinstance(field, FieldFile):
-        raise CaseError([f"{name}: a file; allowed: a number, a text, a function of x(, y, z) or an array"])
-    _require_face_shape(field, nodes, face, name)
-    return field
-
-
-def _require_face_shape(field: FaceData | None, nodes: tuple[int, ...], face: int, name: str) -> None:
-    """Refuse an array that has not one value for each node of a face."""
-    if not isinstance(field, ArrayField):
-        return
-    across = [axis for axis in reversed(range(len(nodes))) if axis != face // 2]
-    if not across:
-        raise CaseError([f"{name}: an array of the shape {field.shape}; allowed: a number, as the face is one node"])
-    order = ", ".join(f"n{AXES[axis]}" for axis in across)
-    order = f"({order},)" if len(across) == 1 else f"({order})"
     with _named(name):
-        shape = tuple(nodes[axis] for axis in across)
-        field.check(shape, f"the face {FACE_NAMES[face]}", f"arrays on it are {order}")
+        require_on_face(field, nodes, face)
+    return field
 
 
 def manufactured_source(exact: Expression, a: Expression | float, c: Expression | float, dimension: int) -> Expression:

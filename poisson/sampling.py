@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from poisson.boundary import FACE_NAMES, FaceData, Rule
+from poisson.boundary import FACE_NAMES, FaceData, Rule, face_shape
 from poisson.errors import CaseError
 from poisson.fields import ArrayField, FieldFile, FunctionField, at_nodes
 from poisson.grid import AXES, Grid
@@ -144,9 +144,10 @@ def _on_face(
     end = slice(-1, None) if face % 2 else slice(0, 1)
     places[face // 2] = places[face // 2][(slice(None),) * place + (end,)]
     # A face at an end of the first array axis lies in one slab as a whole.
-    first, last = (0, function.shape[0]) if isinstance(function, ArrayField) and place == 0 else (start, stop)
+    stored = isinstance(function, (ArrayField, FieldFile))
+    first, last = (0, face_shape(problem.grid.shape, face)[0]) if stored and place == 0 else (start, stop)
     values = xp.asarray(_evaluated(key, function, xp, places, first, last), dtype=xp.float64)
-    if isinstance(function, ArrayField):
+    if stored:
         values = xp.expand_dims(values, place)
     _require(xp, key, values, places, limit)
     return values.reshape(values.shape[:place] + values.shape[place + 1 :]) if values.ndim else values

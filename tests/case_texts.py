@@ -38,7 +38,7 @@ domain = { lower = [0, 0, 0], upper = [1, 1, 1], shape = [3, 4, 5] }
 boundary = { all = { dirichlet = "z" } }
 """
 
-CONDITION = "{ dirichlet = ... }, { neumann = ... } or { robin = ..., alpha = ... }, with numbers or texts"
+CONDITION = "{ dirichlet = ... }, { neumann = ... } or { robin = ..., alpha = ... }, with numbers, texts or files"
 EQUATION_KEYS = "f, a, c, mean, exact"
 FIELDS = 'a list of "u", "f", "a", "c", "residual", "error", "gradient" and "flux"'
 NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"
@@ -51,9 +51,10 @@ SOLVER_KEYS = (
     "preconditioner, stop"
 )
 DATA = 'a number, a text, "exact" or a table such as { file = "f.npy" }'
-FACE_DATA = 'a number or a text; "exact" takes the value of equation.exact'
+FACE_DATA = 'a number, a text or a table such as { file = "g.npy" }; "exact" takes the value of equation.exact'
 A_DATA = 'a number > 0, a text or a table such as { file = "a.npy" }'
 C_DATA = 'a number >= 0, a text or a table such as { file = "c.npy" }'
+ALPHA_DATA = 'a number >= 0, a text or a table such as { file = "alpha.npy" }'
 
 
 def case_of(text: str, folder: Path = Path(), overrides: tuple[str, ...] = ()) -> Case:

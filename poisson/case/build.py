@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poisson.boundary import FACE_NAMES, Face, Kind
+from poisson.boundary import FACE_NAMES, Face, Kind, require_on_face
 from poisson.case import toml
 from poisson.case.combinations import clashes
 from poisson.case.exact import holds
@@ -44,9 +44,9 @@ class Condition(NamedTuple):
     """What the case file says about a face: the kind, its keys, g unless it is "exact", and α."""
 
     kind: Kind
-    table: dict[str, float | str]
-    value: Expression | None
-    alpha: Expression | None
+    table: dict[str, Any]
+    value: Expression | FieldFile | None
+    alpha: Expression | FieldFile | None
 
 
 def build(
@@ -82,7 +82,7 @@ def build(
     a, c = checker.coefficient("a", grid), checker.coefficient("c", grid)
     f = checker.source(grid, exact, a, c)
     initial = checker.node_field(("run", "initial"), form.run.initial, grid)
-    output = checker.output(name, grid, f, a, c, initial)
+    output = checker.output(name, grid, f, a, c, initial, *checker.face_files(conditions, grid))
     checker.need_used_parameters(overridden)
     solver = SolverSettings(**form.solver.model_dump())
     run = RunSettings(form.run.backend, form.run.precision, form.run.threads)
@@ -175,6 +175,21 @@ class _Checker:
                     mistakes.missing(path)
         return conditions
 
+    def face_files(self, conditions: dict[str, Condition], grid: Grid | None) -> list[FieldFile]:
+        """The files with data of faces, after a look at each."""
+        found: list[FieldFile] = []
+        for name, condition in conditions.items() if grid else ():
+            place = name if getattr(self.form.boundary, name) else "all"
+            for key, data in ((condition.kind.value, condition.value), (ALPHA, condition.alpha)):
+                path = ("boundary", place, key)
+                if grid and isinstance(data, FieldFile) and not self.mistakes.touch(path):
+                    found.append(data)
+                    try:
+                        require_on_face(data, grid.shape, FACE_NAMES.index(name))
+                    except CaseError as error:
+                        self.mistakes.add(path, str(error))
+        return found
+
     def _need_a_face_for_all(self) -> None:
         """Report a condition for all faces that none of them takes."""
         boundary, path = self.form.boundary, ("boundary", "all")
@@ -198,10 +213,13 @@ class _Checker:
         if kind == Kind.ROBIN.value and ALPHA not in given:
             self.mistakes.missing((*path, ALPHA))
             return None
-        alpha = self._least((*path, ALPHA), given[ALPHA]) if ALPHA in given else None
-        if given[kind] != EXACT:
-            return Condition(Kind(kind), given, self._formula((*path, kind), given[kind]), alpha)
+        alpha = None if table.alpha is None else self._least((*path, ALPHA), table.alpha)
+        item = getattr(table, kind)
+        if item != EXACT:
+            return Condition(Kind(kind), given, self.node_field((*path, kind), item, None), alpha)
         self._need_exact((*path, kind), EXACT)
+        if isinstance(alpha, FieldFile):
+            self.mistakes.wrong((*path, kind), EXACT, "only where alpha is a number or a text")
         if kind != Kind.DIRICHLET.value:
             self._need_formulas((*path, kind), "a")
         return Condition(Kind(kind), given, None, alpha)
@@ -252,7 +270,7 @@ class _Checker:
         if isinstance(item, FileTable):
             return self.node_field(path, item, grid)
         formula = self._least(path, item, positive=name == "a")
-        return formula.value if formula and formula.is_constant else formula
+        return formula.value if isinstance(formula, Expression) and formula.is_constant else formula
 
     def source(
         self, grid: Grid | None, exact: Expression | None, a: Coefficient | None, c: Coefficient | None
@@ -270,7 +288,8 @@ class _Checker:
             return manufactured_source(exact, a, c, self.axes or 3)
         return self.node_field(path, item, grid)
 
-    def node_field(self, path: Keys, item: float | str | FileTable, grid: Grid | None) -> NodeField | None:
+    def node_field(self, path: Keys, item: float | str | FileTable, grid: Grid | None) -> Expression | FieldFile | None:
+        """A formula or a file, which is looked at if a grid is given."""
         if not isinstance(item, FileTable):
             return self._formula(path, item)
         field = FieldFile(self.folder / item.file, item.dataset)
@@ -320,8 +339,12 @@ class _Checker:
             self.mistakes.add(path, f"{toml.shown(item)}; {error}")
             return None
 
-    def _least(self, path: Keys, item: float | str, *, positive: bool = False) -> Expression | None:
-        """A formula that must not be negative, or zero; only the values of one that is constant are known yet."""
+    def _least(
+        self, path: Keys, item: float | str | FileTable, *, positive: bool = False
+    ) -> Expression | FieldFile | None:
+        """What must not be negative, or zero; only the values of a formula that is constant are known yet."""
+        if isinstance(item, FileTable):
+            return FieldFile(self.folder / item.file, item.dataset)
         formula = self._formula(path, item)
         if formula is None or not formula.is_constant:
             return formula
@@ -359,7 +382,7 @@ def _faces(conditions: dict[str, Condition], exact: Expression | None, a: Coeffi
     for face, name in enumerate(FACE_NAMES):
         if name in conditions:
             kind, table, value, alpha = conditions[name]
-            if table.get(kind.value) == EXACT and exact is not None:
+            if table.get(kind.value) == EXACT and exact is not None and not isinstance(alpha, FieldFile):
                 # Where a is no formula only Dirichlet data, which need no a, are derived.
                 formula = a if isinstance(a, (float, Expression)) else 1.0
                 value = manufactured_value(exact, formula, kind, alpha, face)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from poisson.boundary import FACE_NAMES
 from poisson.case import toml
 from poisson.case.settings import Case
 from poisson.errors import CaseError
@@ -111,7 +112,10 @@ def regrid(case: Case, shape: Sequence[int]) -> Case:
         If `shape` does not fit the dimension, or has fewer than 3 nodes on an axis.
     """
     problem = case.problem
-    given = {"equation.f": problem.f, "equation.a": problem.a, "equation.c": problem.c, "run.initial": problem.initial}
+    given: dict[str, Any] = {"equation.f": problem.f, "equation.a": problem.a, "equation.c": problem.c}
+    given["run.initial"] = problem.initial
+    for name, face in zip(FACE_NAMES, problem.faces, strict=False):
+        given |= {f"boundary.{name}.{face.kind.value}": face.value, f"boundary.{name}.alpha": face.alpha}
     for path, field in given.items():
         if isinstance(field, FieldFile):
             raise CaseError([f"{path}: {field}; allowed on another grid: a number or a text"])

@@ -57,7 +57,8 @@ PathText = Annotated[str, AfterValidator(_path)]
 Formula = Annotated[Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text>")], Discriminator(_kind)]
 
 _FORMULA = "a number or a text"
-_CONDITION = "{ dirichlet = ... }, { neumann = ... } or { robin = ..., alpha = ... }, with numbers or texts"
+_FACE = 'a number, a text or a table such as { file = "g.npy" }'
+_CONDITION = "{ dirichlet = ... }, { neumann = ... } or { robin = ..., alpha = ... }, with numbers, texts or files"
 _CORNER = "1, 2 or 3 numbers, in the order x(, y(, z))"
 
 
@@ -84,9 +85,6 @@ NonNegativeData = Annotated[
     | Annotated[FileTable, Tag("<table>")],
     Discriminator(_kind),
 ]
-NonNegativeFormula = Annotated[
-    Annotated[Real, Field(ge=0.0), Tag("<number>")] | Annotated[str, Tag("<text>")], Discriminator(_kind)
-]
 
 
 class Equation(Table):
@@ -106,14 +104,12 @@ class Domain(Table):
 
 
 class FaceTable(Table):
-    dirichlet: Formula | None = Field(
-        default=None, description=f'{_FORMULA}; "exact" takes the value of equation.exact'
+    dirichlet: Data | None = Field(default=None, description=f'{_FACE}; "exact" takes the value of equation.exact')
+    neumann: Data | None = Field(default=None, description=f'{_FACE}; "exact" takes the flux of equation.exact')
+    robin: Data | None = Field(default=None, description=f'{_FACE}; "exact" takes what equation.exact and alpha give')
+    alpha: NonNegativeData | None = Field(
+        default=None, description='a number >= 0, a text or a table such as { file = "alpha.npy" }'
     )
-    neumann: Formula | None = Field(default=None, description=f'{_FORMULA}; "exact" takes the flux of equation.exact')
-    robin: Formula | None = Field(
-        default=None, description=f'{_FORMULA}; "exact" takes what equation.exact and alpha give'
-    )
-    alpha: NonNegativeFormula | None = Field(default=None, description="a number >= 0 or a text")
 
 
 def _pair(axis: str) -> Any:
