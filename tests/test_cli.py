@@ -101,6 +101,11 @@ REFUSED = [
     (["solve", "a", "--set=", "--quiet"], "--set : KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
     (["solve", "a", "--set", "=1"], "--set =1: KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
     (["verify", "a", "--backend=numpy"], "--backend needs --refine: without it, verify compares every backend"),
+    (
+        ["verify", "a", "--set=run.backend=numpy"],
+        "--set run.backend needs --refine: without it, verify compares every backend",
+    ),
+    (["verify", "a", "--set", "output.file=b.h5"], "--set output.file: verify writes no result; leave it out"),
     (["verify", "a", "--refine", "x"], "--refine x: a whole number of grids is needed, at least 2"),
     (["verify", "a", "--refine=1"], "--refine 1: a whole number of grids is needed, at least 2"),
     (["verify", "a", "--refine=-4"], "--refine -4: a whole number of grids is needed, at least 2"),

@@ -179,8 +179,13 @@ def verify(
       python -m poisson verify cases/unit_square.toml --refine 4 --backend numpy
 
     Exit codes: 0 all agree, 1 something is off, 2 bad input, 130 interrupted."""
-    if refine is None and backend is not None:
-        raise UsageError("--backend needs --refine: without it, verify compares every backend")
+    keys = [pair.partition("=")[0].strip() for pair in set]
+    if refine is None and (backend is not None or "run.backend" in keys):
+        option = "--set run.backend" if backend is None else "--backend"
+        raise UsageError(f"{option} needs --refine: without it, verify compares every backend")
+    for key in keys:
+        if key.partition(".")[0] == "output":
+            raise UsageError(f"--set {key}: verify writes no result; leave it out")
     return Verify(case, _overrides(set, backend=backend), None if refine is None else _grids(refine), quiet)
 
 
