@@ -15,9 +15,13 @@ from numpy.typing import NDArray
 from results import make_solution
 
 import poisson
+from poisson.boundary import Rule
 from poisson.case import from_mapping, regrid
 from poisson.errors import BackendUnavailable, GridError
+from poisson.flux import link_flux
+from poisson.grid import slabs
 from poisson.memory import result_bytes
+from poisson.operator import Operator
 from poisson.output import description, hdf5, xdmf
 from poisson.solution import Solution
 from poisson.verify import verify
@@ -182,3 +186,25 @@ def test_xdmf_calls_it_a_vector(tmp_path: Path, vectors: Solution) -> None:
     shape = (*vectors.u.shape, dimension) if dimension == 3 else (1, *vectors.u.shape, dimension)
     assert item.get("Dimensions") == " ".join(map(str, shape))
     assert item.get("Precision") == "4"
+
+
+@pytest.mark.parametrize("limit", [1, 1 << 18])
+@pytest.mark.parametrize("shape", [(9, 1), (9, 7), (5, 9, 7)])
+def test_the_flux_through_links_is_exact_for_a_parabola_up_to_the_faces(
+    shape: tuple[int, ...], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flux is linear: there is no error at the faces that the inside has not."""
+    monkeypatch.setattr("poisson.flux.slabs", lambda shape: slabs(shape, limit))
+    rules = (Rule.FIXED, Rule.MIRROR, *(Rule.MIRROR,) * (2 * len(shape) - 2))
+    operator = Operator(shape, (0.1, 0.2, 0.3)[: len(shape)], 0.0, rules)
+    for axis, nodes in enumerate(shape):
+        if nodes == 1:
+            continue
+        along = (-1, *(1,) * axis)
+        x = operator.spacing[axis] * np.arange(nodes)
+        for a in (1.0, 3.0):
+            edges = np.full(operator.array_shape, a)
+            u, out = np.broadcast_to((x**2 - x).reshape(along), operator.array_shape), np.empty(operator.array_shape)
+            link_flux(operator, axis, edges, u, out)
+            expected = np.broadcast_to((a * (1.0 - 2.0 * x)).reshape(along), out.shape)
+            np.testing.assert_allclose(out, expected, rtol=0, atol=1e-13)
