@@ -44,6 +44,8 @@ WRONG: list[tuple[str, str | None, str]] = [
     ('"a b\\n"', "3", f'"\\"a b\\\\n\\"": unknown key; allowed: {SECTIONS}'),
     ("solver", "3", "solver: 3; allowed: a table"),
     ("run", "[1, 2]", "run: [1, 2]; allowed: a table"),
+    # What no table holds is not missing besides.
+    *((table, "3", f"{table}: 3; allowed: a table") for table in ("equation", "domain", "boundary")),
     # equation
     ("equation.f", None, f"equation.f: missing; allowed: {DATA}"),
     ("equation.f", "true", f"equation.f: true; allowed: {DATA}"),
