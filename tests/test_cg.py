@@ -168,3 +168,23 @@ def test_other_backends_make_the_same_iterates(name: str) -> None:
             results.append((backend.to_host(result.u), result.iterations))
         assert abs(results[0][1] - results[1][1]) <= 1
         np.testing.assert_allclose(results[1][0], results[0][0], rtol=0, atol=1e-5 * np.abs(results[0][0]).max())
+
+
+@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
+@pytest.mark.parametrize("rules", [(M, M, M, M), (W, W, M, M)])
+def test_the_mean_of_a_source_that_has_one_is_left_out(rules: tuple[Rule, ...], preconditioner: str) -> None:
+    """A singular A reaches the rest of it: u is that of the source less its mean, which no residual counts."""
+    a = Operator((16, 12), (0.1, 0.17), 0.0, rules)
+    weights = np.ones(a.array_shape)
+    weights[[0, -1]] *= 0.5
+    if rules[0] is M:
+        weights[:, [0, -1]] *= 0.5
+    without = source(BACKEND, a)
+    without -= (weights * without).sum() / weights.sum()
+    solver = solver_of(BACKEND, a, MethodSettings("cg", preconditioner=preconditioner))
+    expected = solver.solve(zeros(BACKEND, a), without, stopping=Stopping(rtol=1e-10)).u.copy()
+    for mean in (1e-3, 1.0):
+        result = solver.solve(zeros(BACKEND, a), without + mean, stopping=Stopping(rtol=1e-10))
+        assert result.status is Status.CONVERGED
+        found = result.u - (weights * (result.u - expected)).sum() / weights.sum()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.abs(expected).max())

@@ -212,6 +212,7 @@ def test_the_eigenvalues_lie_between_their_bounds(rules: tuple[Rule, ...]) -> No
         operator = reference.operator_of(discretisation)
         free = ~reference.fixed_nodes(operator).ravel()
         values = np.sort(np.linalg.eigvals(reference.matrix(operator).toarray()[np.ix_(free, free)]).real)
+        assert operator.unknowns == np.count_nonzero(free)
         lowest, highest = operator.eigenvalues()
         zero = 1e-9 * values[-1]
         assert operator.singular == discretisation.singular == (values[0] < zero)

@@ -59,6 +59,10 @@ PERIODIC = ('boundary.x="periodic"',)
             '--set run.precision: "mixed"; allowed: "float64" or "float32" with preconditioner "none"',
         ),
         (
+            ("solver.method=cg", "solver.preconditioner=jacobi", "run.precision=mixed"),
+            '--set run.precision: "mixed"; allowed: "float64" or "float32" with preconditioner "jacobi"',
+        ),
+        (
             ("solver.method=multigrid", "solver.stop=discretisation", "run.precision=mixed"),
             '--set run.precision: "mixed"; allowed: "float64" or "float32" with solver.stop "discretisation", which a '
             "cycle or two reach",
@@ -193,3 +197,17 @@ def test_every_key_belongs_to_a_method() -> None:
     assert set(KEYS_OF_METHOD) == {"auto", *METHODS}
     named = set().union(*KEYS_OF_METHOD.values())
     assert {field.name for field in fields(SolverSettings)} == COMMON_KEYS | named
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("solver.method=jacobi", "solver.omega=1.0"),
+        ("solver.method=sor", "solver.omega=1.5"),
+        ("solver.method=multigrid", "solver.pre=0"),
+        ("solver.method=multigrid", "solver.post=0"),
+        ("solver.method=cg", "solver.preconditioner=fft", "run.precision=mixed"),
+    ],
+)
+def test_settings_at_the_limit_go_together(overrides: tuple[str, ...]) -> None:
+    assert case_of(GOOD_3D, overrides=overrides).solver.method in overrides[0]

@@ -220,6 +220,7 @@ def test_derivative_by_an_unknown_name_is_a_defect() -> None:
 
 
 def test_constants_and_names() -> None:
+    assert (Expression.constant(-0.0).text, parse("-1e-300*1e-300", 2).text) == ("0", "0")
     constant = Expression.constant(2)
     assert (constant.is_constant, constant.value, constant.text, constant.names) == (True, 2.0, "2", frozenset())
     assert parse("where(1 < 2, 3, 4)", 2).value == 3.0

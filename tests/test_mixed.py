@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -85,6 +86,33 @@ def test_the_cycles_go_on_from_one_correction_to_the_next(shape: tuple[int, ...]
         assert found.iterations <= expected.iterations + 1
         # The first residual, and those after few corrections.
         assert len(found.history) <= 4
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_last_cycles_in_float32_stop_at_the_target(full: bool) -> None:
+    """Neither beyond it, which takes a cycle more than float64, nor before it, which takes a correction more."""
+    a, settings = cube((33, 33), spacing=(1 / 32,) * 2), MethodSettings("multigrid", MultigridSettings(full=full))
+    double, mixed, f = solver_of(BACKEND, a, settings), solver(BACKEND, a, settings), source(BACKEND, a)
+    for digits in np.arange(2.5, 10.5, 0.5):
+        stopping = Stopping(rtol=float(10.0**-digits))
+        expected = double.solve(zeros(BACKEND, a), f, stopping=stopping)
+        found = mixed.solve(zeros(BACKEND, a), f, stopping=stopping)
+        assert found.status is expected.status is Status.CONVERGED
+        assert found.iterations <= expected.iterations
+        # A correction is good for four digits of the first residual.
+        assert len(found.history) - 1 <= math.ceil(math.log10(found.history[0][1] / found.target) / 4.0)
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+@pytest.mark.parametrize("size", [1.0, 1e45, 1e90])
+def test_a_residual_of_any_size_is_brought_into_the_range_of_float32(method: str, size: float) -> None:
+    """Not only the first one: that of the guess, and on the way down to a target that is far below it."""
+    a = cube((33, 33), spacing=(1 / 32,) * 2)
+    f, u = source(BACKEND, a), size * source(BACKEND, a, 5)
+    with np.errstate(over="ignore"):
+        result = solver(BACKEND, a, MethodSettings(method)).solve(u, f, stopping=Stopping(rtol=1e-6))
+    assert result.status is Status.CONVERGED
+    assert relative_residual(BACKEND, a, result.u, f) <= 1e-6 * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("name", ["numpy", "openmp"])

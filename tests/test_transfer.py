@@ -48,6 +48,10 @@ def test_every_pair_of_sizes(rules: Pair) -> None:
             ratio = (coarse - ends) / (fine - ends)
             adjoint = ratio * (weights(fine, rules)[:, np.newaxis] * p).T / weights(coarse, rules)[:, np.newaxis]
             np.testing.assert_allclose(r, adjoint, rtol=0, atol=1e-14)
+            # Coefficients that are the same everywhere stay so: means of links beside and behind one another.
+            table = tables(fine, coarse, rules)
+            for means in (table.mean_weight, table.series_weight):
+                np.testing.assert_allclose(means.sum(axis=1), 1.0, rtol=1e-14)
 
 
 def test_where_the_intervals_halve_restriction_is_full_weighting() -> None:

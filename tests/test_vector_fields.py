@@ -188,6 +188,17 @@ def test_xdmf_calls_it_a_vector(tmp_path: Path, vectors: Solution) -> None:
     assert item.get("Precision") == "4"
 
 
+def test_the_flux_of_higher_order_is_that_of_the_gradient_where_a_varies_too() -> None:
+    """The links give one of second order."""
+    problem = poisson.Problem.on_box((13, 11), f=1.0, a="1 + x*y")
+    x, y = (problem.grid.coordinates(axis) for axis in (0, 1))
+    a = 1.0 + x * y[:, np.newaxis]
+    for order, same in ((2, False), (4, True), (8, True)):
+        fields = poisson.Solver(problem, backend="numpy", fields=("gradient", "flux"), order=order).solve().fields
+        equal = np.allclose(fields["flux"], -a[..., np.newaxis] * fields["gradient"], rtol=0, atol=1e-14)
+        assert equal == same
+
+
 @pytest.mark.parametrize("limit", [1, 1 << 18])
 @pytest.mark.parametrize("shape", [(9, 1), (9, 7), (5, 9, 7)])
 def test_the_flux_through_links_is_exact_for_a_parabola_up_to_the_faces(

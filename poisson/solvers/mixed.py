@@ -26,9 +26,6 @@ PATIENCE = Patience(reads=20, factor=2.0)
 PROGRESS = 0.99
 """A step whose residual is not below this part of the least so far makes none."""
 
-ENOUGH = 0.8
-"""The last inner solve aims at this part of the target: in float32 its residual is known to a few digits."""
-
 
 class DefectCorrection:
     """Computes the residual in float64, solves for its correction in float32, and adds that in float64.
@@ -102,7 +99,7 @@ class DefectCorrection:
             if not SMALLEST_SUM <= scaled[0] < math.inf:
                 self._companion.norm(operator, self._r, norms)
                 scaled = self._companion.read(norms)
-            wanted = ENOUGH * watch.target / watch.norm(now)
+            wanted = watch.target / watch.norm(now)
             aim = max(self._inner.reduction, wanted)
             e, made = self._inner.reduce(self._r, self._e, scaled, aim, watch.most - done)
             backend.correct(self._unit / factor, e, u)
