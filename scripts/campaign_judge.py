@@ -48,6 +48,8 @@ ROOM = 10.0
 """A target so many times above the rounding of the exact solution is attainable."""
 ROUNDING = 30.0
 """A residual is at rounding up to so many times that of the exact solution."""
+AT_ROUNDING = 3.0
+"""A residual up to so many times that is at rounding for certain, and a success if the target is below it."""
 EARLY = 100.0
 """The same for a target that is not attainable, which a solve may give up sooner."""
 TEXTBOOK = 20
@@ -273,7 +275,9 @@ class Judgement:
             return
         goal = max(solution.target, ROOM * level)
         if size <= max(ROUNDING * level, solution.target) or (solution.target < goal and size <= EARLY * level):
-            told = status in ("stagnated", "at_rounding") and size > solution.target
+            told = status == "at_rounding" and size > solution.target
+            if status == "stagnated" and (size > AT_ROUNDING * level or self.options.get("method") in SLOW_METHODS):
+                told = True
             false = "slow" if status == "max_iterations" else f"false-{status}"
             self._say("at-rounding" if told else false if false in DEFECTS else "wrong", about)
             return
@@ -305,7 +309,9 @@ class Judgement:
         direct = reference.rounded_solution(b, self.dtype)
         if not reference.norm(reference.residual(direct, b), self.norm) <= goal:
             return False
-        return self._textbook(goal, b, guess) is not None
+        # The choice of the method is the package's own, and a direct solution is not beyond it.
+        chosen = self.options.get("method", "auto") == "auto" and self.dtype == np.float64
+        return chosen or self._textbook(goal, b, guess) is not None
 
     def _textbook(self, goal: Any, b: Array, guess: Array | None) -> int | None:
         reference = self.reference
