@@ -204,6 +204,26 @@ class Reference:
         """w f with what enters through the faces, zero at fixed nodes."""
         return np.where(self.free, self.weights * (f.astype(LONG) - shift) + self.entering, 0)
 
+    def boundary_scale(self) -> float:
+        """What the Dirichlet values amount to as a source: half their range times the lowest eigenvalue."""
+        box, lowest, values = self.box, 0.0, []
+        for axis, h in enumerate(box.spacing):
+            pair = box.sides[2 * axis : 2 * axis + 2]
+            for end, side in enumerate(pair):
+                if side.kind == "dirichlet":
+                    values += [box.values(side.value, len(box.shape) - 1 - axis, -end)]
+            walls = sum(side.kind == "dirichlet" for side in pair)
+            lowest += (2 / h * np.sin(walls * np.pi / 4 / box.intervals[axis])) ** 2
+        if not values:
+            return 0.0
+        alphas = [side.alpha for side in box.sides if side.kind == "robin"]
+        numbers = not isinstance(box.c, (str, np.ndarray))
+        ends = [] if numbers and box.c == 0.0 and not any(alphas) else [0.0]
+        ends += [float(end(it)) for it in values for end in (np.min, np.max)]
+        a = box.values(box.a)
+        least = float((self.reaction / self.weights).min())
+        return (max(ends) / 2 - min(ends) / 2) * (np.sqrt(a.min()) * np.sqrt(a.max()) * lowest + least)
+
     def defect(self, f: Array) -> tuple[Any, float]:
         """Of a singular problem: what is too much in f at every node, and the defect by the size of the data."""
         total, size = self.source(f).sum(), (self.weights * abs(f) + self.entering_size).sum()
