@@ -214,6 +214,11 @@ def test_the_output_must_not_overwrite_an_input(tmp_path: Path) -> None:
     assert mistakes_of(GOOD, tmp_path, ("equation.f={ file = 'link.h5', dataset = 'f' }", overrides[1])) != ()
 
 
+def test_a_name_that_cannot_be_printed_makes_one_that_can(tmp_path: Path) -> None:
+    case = from_mapping(tomllib.loads(GOOD), name="a\nb\x1b[2J", folder=tmp_path)
+    assert case.output.file == Path("a_b_[2J.h5")
+
+
 # ---- overrides
 
 

@@ -122,6 +122,11 @@ WRONG: list[tuple[str, str | None, str]] = [
     ),
     (
         "domain.shape",
+        "[1073741824, 1073741824]",
+        "domain.shape: [1073741824, 1073741824]; allowed: fewer than 2**60 nodes in all",
+    ),
+    (
+        "domain.shape",
         "[9, 17, 3]",
         f"domain: lower, upper and shape have 2, 2 and 3 entries; {SAME}",
     ),

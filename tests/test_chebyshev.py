@@ -132,3 +132,19 @@ def test_other_backends_make_the_same_iterates(name: str) -> None:
         results.append((backend.to_host(result.u), result.iterations))
     assert results[0][1] == results[1][1]
     np.testing.assert_allclose(results[1][0], results[0][0], rtol=0, atol=1e-11 * np.abs(results[0][0]).max())
+
+
+@pytest.mark.parametrize("name", ["numpy", "openmp"])
+@pytest.mark.parametrize(("c", "degree"), [(0.0, 32), (100.0, 8), (300.0, 4), (1000.0, 2), (1e6, 1)])
+def test_the_iterate_is_found_after_any_number_of_passes(name: str, c: float, degree: int) -> None:
+    """After an odd one it lies in the other array, and the next polynomial begins there."""
+    backend = BACKEND if name == "numpy" else BACKENDS[name](np.float64)
+    a = operator((17, 12), (F,) * 4, c)
+    solver, f = Chebyshev(backend, a), source(backend, a)
+    assert solver.degree == degree
+    for most in (1000, 3 * degree, 1000):
+        result = solver.solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-12, max_iterations=most))
+        assert result.iterations <= most
+        if most == 1000:
+            assert result.status is Status.CONVERGED
+            assert relative_residual(backend, a, result.u, f) <= 1e-12

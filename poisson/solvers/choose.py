@@ -199,7 +199,7 @@ def _jump(operator: Operator) -> float:
     """The largest a by the smallest."""
     assert operator.coefficients is not None
     least, largest = operator.coefficients.a_range
-    return largest / least if operator.edges is not None else 1.0
+    return largest / least
 
 
 def _largest_factor(operator: Operator) -> int:
