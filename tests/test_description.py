@@ -197,3 +197,13 @@ def test_info_needs_no_path_to_the_package(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{path}: A test\n")
+
+
+def test_the_convergence_is_that_of_the_second_half() -> None:
+    """Where what converges slowest is left."""
+    sweeps = np.arange(0, 80, 10)
+    norms = np.where(sweeps < 40, 0.5**sweeps, 0.5**40 * 0.9 ** (sweeps - 40.0))
+    line = description._rate(sweeps, norms)
+    assert line == "a factor of 0.9 each iteration, 21.85 iterations a decimal digit"
+    assert description._rate(sweeps[:1], norms[:1]) == "too few reads of the residual to tell"
+    assert description._rate(sweeps, norms[::-1]) == "the residual does not fall"

@@ -101,3 +101,16 @@ def test_other_backends_make_the_same_iterates(name: str) -> None:
         results.append((backend.to_host(result.u), result.iterations))
     assert results[0][1] == results[1][1]
     np.testing.assert_allclose(results[1][0], results[0][0], rtol=0, atol=1e-11 * np.abs(results[0][0]).max())
+
+
+def test_no_sweeps_are_made_beyond_the_limit() -> None:
+    """Whatever the sweeps between two reads of the norm, which are recorded together."""
+    a, f = cube((20, 17)), source(BACKEND, cube((20, 17)))
+    found = []
+    for every in (1, 4, 7, 10, 30):
+        stopping = Stopping(rtol=1e-12, max_iterations=10, check_every=every)
+        result = Sor(BACKEND, a).solve(zeros(BACKEND, a), f, stopping=stopping)
+        assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, 10)
+        found.append(result.u.copy())
+    for u in found[1:]:
+        np.testing.assert_array_equal(u, found[0])

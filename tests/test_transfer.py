@@ -7,7 +7,7 @@ import pytest
 from operators import AXIS_RULES, name_of, operator
 
 from poisson.boundary import Rule
-from poisson.transfer import AxisTransfer, Transfer
+from poisson.transfer import AxisTransfer, Interpolation, Transfer
 
 Pair = tuple[Rule, Rule]
 
@@ -70,3 +70,5 @@ def test_grids_that_do_not_belong_together() -> None:
         Transfer(operator((9, 11), walls), operator((5, 5), walls))
     with pytest.raises(ValueError, match="5 nodes do not coarsen to 9"):
         Transfer(operator((5, 5), walls), operator((9, 5), walls))
+    with pytest.raises(ValueError, match="5 nodes do not collapse to one"):
+        Interpolation(operator((5, 5), mirrors), operator((1, 5), mirrors))
