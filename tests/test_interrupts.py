@@ -120,6 +120,36 @@ def test_a_second_ctrl_c_aborts_the_write_and_leaves_no_part_of_it(tmp_path: Pat
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(("name", "call"), [("seek", 0), ("seek", 6), ("write", 0), ("write", 6)])
+def test_ctrl_c_within_the_library_that_writes_is_neither_lost_nor_an_error(
+    tmp_path: Path, name: str, call: int
+) -> None:
+    """A `save` in Python: the library calls back, and an exception from there would be a failed write to it."""
+    script = f"""
+sys.path.insert(0, "tests")
+from results import make_solution
+from poisson.output.sink import Sink
+whole, calls = Sink.{name}, []
+def pressed(*arguments):
+    calls.append(1)
+    if len(calls) == {call} + 1:
+        press()
+    return whole(*arguments)
+Sink.{name} = pressed
+try:
+    make_solution().save(sys.argv[1])
+    print("saved")
+except KeyboardInterrupt:
+    print("interrupted")
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+    command = [sys.executable, "-c", HEAD + script, str(tmp_path / "a.h5")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "interrupted\nTrue\n"
+    assert os.listdir(tmp_path) == []
+
+
 def test_ctrl_c_while_modules_are_loaded_or_after_the_command_says_nothing(tmp_path: Path) -> None:
     script = (
         "import signal, sys, types\nsys.modules['poisson.cli'] = types.ModuleType('poisson.cli')\n"

@@ -287,7 +287,9 @@ def _take_over(handle: int, target: Path, old: os.stat_result) -> None:
     if os.fstat(handle).st_gid != old.st_gid:
         # Another group gets no more than everyone.
         mode = mode & ~0o070 | (mode & 0o007) << 3
-    os.fchmod(handle, mode & 0o777)
+    # Not every disk knows permissions and access lists.
+    with contextlib.suppress(OSError):
+        os.fchmod(handle, mode & 0o777)
     with contextlib.suppress(OSError, AttributeError):
         os.setxattr(handle, _ACCESS_LIST, os.getxattr(target, _ACCESS_LIST))
 

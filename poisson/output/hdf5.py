@@ -120,7 +120,7 @@ def fill(path: Path, solution: Record) -> None:
     sink = Sink(path)
     try:
         # From 1.10 on the format has checksums of its own for everything but the values and the texts.
-        with h5py.File(sink, "w", libver=("v110", "v110")) as file:
+        with sink.signals(), h5py.File(sink, "w", libver=("v110", "v110")) as file:
             _write_root(file, solution)
             _write_coordinates(file, solution)
             dimension = solution.problem.grid.dimension

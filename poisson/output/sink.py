@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 
 class Sink:
@@ -21,7 +27,7 @@ class Sink:
     Attributes
     ----------
     failure : BaseException or None
-        The first error; an interrupt from the keyboard, too, which the library could not pass on.
+        The first error, or an interrupt from the keyboard.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,6 +40,39 @@ class Sink:
         """Raise the first error, if there was one."""
         if self.failure is not None:
             raise self.failure
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """Within, what a handler of signals raises is kept, too: raised in a call of the library it would be an error.
+
+        So Ctrl-C ends the write at the next `check`.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        changed = {number: handler for number, handler in handlers.items() if callable(handler)}
+        for number, handler in changed.items():
+            signal.signal(number, self._keeping(handler))
+        try:
+            yield
+        finally:
+            for number, handler in changed.items():
+                signal.signal(number, handler)
+
+    def _keeping(self, handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], None]:
+        def handle(number: int, frame: FrameType | None) -> None:
+            try:
+                handler(number, frame)
+            except BaseException as error:
+                self._keep(error)
+
+        return handle
+
+    def _keep(self, error: BaseException) -> None:
+        if self.failure is None:
+            # Its frames hold handles of the library, which must not outlive the interpreter.
+            self.failure = error.with_traceback(None)
 
     def close(self) -> None:
         """Give the file back to the system."""
@@ -57,7 +96,7 @@ class Sink:
                 while written < length:
                     written += os.pwrite(self._handle, data[written:], start + written)
             except BaseException as error:
-                self.failure = error
+                self._keep(error)
         if self.failure is not None and length <= _SMALL:
             # The library reads its own tables again, and would take others for damage.
             self._lost[start] = bytes(data)
@@ -86,7 +125,7 @@ class Sink:
             try:
                 os.ftruncate(self._handle, length)
             except BaseException as error:
-                self.failure = error
+                self._keep(error)
         self._end = length
         return length
 
