@@ -15,7 +15,21 @@ import poisson
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = (
     *("h5py", "numpy", "pydantic", "fire", "rich", "cupy", "scipy", "secrets", "typing", "logging", "json", "tomllib"),
-    *("dataclasses", "inspect", "difflib", "subprocess", "tempfile", "ctypes", "random", "string", "datetime", "array"),
+    *(
+        "dataclasses",
+        "inspect",
+        "difflib",
+        "subprocess",
+        "tempfile",
+        "ctypes",
+        "random",
+        "string",
+        "signal",
+        "platform",
+        "threading",
+        "datetime",
+        "array",
+    ),
 )
 
 
@@ -43,6 +57,15 @@ def test_modules_of_the_current_folder_are_not_run(folder: Path, start: list[str
     )
     assert (done.returncode, (folder / "ran").exists()) == (0, False), done.stderr
     assert (folder / "unit_square.h5").exists()
+
+
+def test_a_folder_that_has_been_removed(tmp_path: Path) -> None:
+    code = 'cd gone && rmdir ../gone && exec "$0" -m poisson --version'
+    (tmp_path / "gone").mkdir()
+    command = ["/bin/sh", "-c", code, sys.executable]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stdout) == (0, f"poisson {poisson.__version__}\n"), done.stderr
 
 
 def test_the_path_of_a_program_that_imports_the_package_is_not_touched(folder: Path) -> None:
