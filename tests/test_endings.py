@@ -60,7 +60,9 @@ def test_without_a_source_the_target_does_not_depend_on_the_mesh(nodes: int) -> 
 @pytest.mark.parametrize("method", ["fft", "multigrid", "cg"])
 def test_a_small_source_beside_large_boundary_values_is_solved(method: str, f: float) -> None:
     problem = B((65, 65), f=f, boundary=PLATES)
-    solver = Solver(problem, method, "numpy")
+    # Whoever names fft can give no guess; to auto, which takes it here, one may be given.
+    solver = Solver(problem, "auto" if method == "fft" else method, "numpy")
+    assert solver.method.startswith(method)
     first = solver.solve()
     assert first.status is Status.CONVERGED
     assert error(problem, first.u) < 1e-9
