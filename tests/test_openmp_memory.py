@@ -13,6 +13,7 @@ from conftest import BACKENDS
 
 from poisson.backends.openmp import DeviceArray, OpenmpBackend
 from poisson.boundary import Rule
+from poisson.differences import Differences
 
 SHAPE = (700, 601)
 """Of rows with padding behind them, and more than two huge pages in all."""
@@ -55,6 +56,17 @@ def test_padding_in_the_place_of_another_array_is_zero(backend: OpenmpBackend, s
     again = backend.empty(shape)
     assert again.pointer == place
     assert not np.reshape(whole(again), (-1, pitch))[:, shape[1] :].any()
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_derivatives_leave_zeros_behind_the_rows(backend: OpenmpBackend, axis: int) -> None:
+    """Whatever stands there in the array that they are of."""
+    u, out = (backend.empty((9, 37)) for _ in range(2))
+    backend.fill(u, np.nan)
+    backend.assemble((9, 37), lambda xp, start, stop: xp.ones((stop - start, 37)), u)
+    assert np.isnan(np.reshape(whole(u), (-1, u.pitch))[:, 37:]).all()
+    backend.derivative(Differences((37, 9), (0.1, 0.1), (False, False)), axis, u, out)
+    assert not np.any(whole(out))
 
 
 def test_small_arrays_are_zero(backend: OpenmpBackend) -> None:

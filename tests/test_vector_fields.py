@@ -188,6 +188,16 @@ def test_xdmf_calls_it_a_vector(tmp_path: Path, vectors: Solution) -> None:
     assert item.get("Precision") == "4"
 
 
+def test_xdmf_calls_the_one_component_of_a_line_a_scalar(tmp_path: Path) -> None:
+    """Readers know no vectors of one component."""
+    solution = poisson.Solver(poisson.Problem.on_box((9,), f=1.0), backend="numpy", fields=("gradient",)).solve()
+    root = ElementTree.fromstring(xdmf.content(tmp_path / "a.h5", solution))
+    kinds = {item.get("Name"): (item.get("AttributeType"), item.find("DataItem")) for item in root.iter("Attribute")}
+    kind, item = kinds["gradient"]
+    assert item is not None
+    assert (kind, item.get("Dimensions")) == ("Scalar", "1 1 9")
+
+
 def test_the_flux_of_higher_order_is_that_of_the_gradient_where_a_varies_too() -> None:
     """The links give one of second order."""
     problem = poisson.Problem.on_box((13, 11), f=1.0, a="1 + x*y")
