@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from operators import AXIS_RULES, operator, rules_of
 from problems import make_case
 
 from poisson import reference, run
+from poisson.backends.ledger import counted
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
 from poisson.discretisation import Discretisation
@@ -34,6 +36,7 @@ from poisson.operator import Operator
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.multigrid.coarsest import inverse
+from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE, coarse_nodes, coarsened_axes, levels_of
 from poisson.solvers.spectrum import chebyshev_roots, stable_order
 from poisson.solvers.status import Status
@@ -90,6 +93,19 @@ def test_a_stable_order_has_small_products() -> None:
     products = np.abs(np.cumprod(1.0 - x / np.array(ordered), axis=1))
     assert products.max() < 3.0
     assert products[:, -1].max() < 3.0 * 3.0**-128
+
+
+@pytest.mark.parametrize(("cycle", "visits"), [("V", [1, 1, 1]), ("W", [1, 2, 4]), ("F", [1, 2, 3])])
+def test_a_cycle_visits_the_coarsest_grid_as_often_as_its_letter_says(
+    cycle: Literal["V", "W", "F"], visits: list[int]
+) -> None:
+    for nodes, expected in zip((33, 65, 129), visits, strict=True):
+        stand_in, ledger = counted(BACKEND)
+        made = Cycle(stand_in, cube((nodes, nodes)), MultigridSettings(cycle=cycle))
+        assert len(made.grids) == 1 + (33, 65, 129).index(nodes)
+        made.grids[0].f[...] = 0.0
+        made.coarse(0)
+        assert sum(count for call, count in ledger.counts.items() if call.name == "dense") == expected
 
 
 @pytest.mark.parametrize("cycle", ["W", "F"])
