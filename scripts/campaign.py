@@ -54,8 +54,9 @@ def main(
     dict
         The seeds by what became of them.
     """
-    # Threads that wait for work by turning would take the cores from the other workers.
+    # Threads that wait for work by turning would take the cores from the other workers, and so do those of NumPy.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     first, _, last = str(seeds).replace(" ", "").partition(":")
     chosen = range(int(first), int(last) if last else int(first) + 1)
     if only and only not in KINDS:

@@ -54,6 +54,8 @@ EARLY = 100.0
 """The same for a target that is not attainable, which a solve may give up sooner."""
 TEXTBOOK = 20
 """A method that takes so many times the iterations of textbook conjugate gradients, and 1000 at least, is slow."""
+MOST_CONDITION = 1e6
+"""Of D⁻¹A, for which corrections in float32 may be of no use."""
 SLOW_METHODS = ("jacobi", "chebyshev", "sor")
 TINY = {np.float32: 1e-30, np.float64: 1e-280}
 HUGE = {np.float32: 1e30, np.float64: 1e280}
@@ -323,8 +325,11 @@ class Judgement:
         return reference.conjugate_gradients(b, start, goal, self.norm, self.dtype, limit)
 
     def _unsuitable(self, solution: Any) -> bool:
-        """Whether cycles were asked for where they do not suit: a varies strongly, and no conjugate gradients help."""
-        if self.options.get("method") != "multigrid":
+        """Whether what was asked for does not suit: cycles where a varies strongly, float32 inside next to singular."""
+        method = self.options.get("method", "auto")
+        if self.precision == "mixed" and method != "auto":
+            return self.reference.condition() > MOST_CONDITION
+        if method != "multigrid":
             return False
         a = self.trial.box.values(self.trial.box.a)
         history = [norm for _, norm in solution.history][-20:]

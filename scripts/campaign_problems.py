@@ -309,7 +309,8 @@ class _Draw:
             return f
         values = reference.box.values(f)
         values = values - float(reference.defect(values)[0])
-        return values * (1.0 + 1e-4 * self.rng.random(values.shape)) if self.chance(0.1) else values
+        most = min(1e-4, max(1.0 / count for count in reference.box.intervals) ** 2)
+        return values * (1.0 + most * self.rng.random(values.shape)) if self.chance(0.1) else values
 
     def layout(self, f: NDArray[Any]) -> NDArray[Any]:
         """The same values in another order in memory, now and then."""

@@ -283,6 +283,21 @@ class Reference:
         x[: factors.shape[0]] = factors.solve(right[: factors.shape[0]].astype(dtype))
         return (x * scale).astype(LONG) * largest
 
+    def condition(self) -> float:
+        """Of D⁻¹A, about: 2 by the lowest eigenvalue, but for the constants of a singular problem."""
+        diagonal = self.matrix.diagonal()
+        x = np.random.default_rng(0).standard_normal(len(diagonal))
+        size = 1.0
+        for _ in range(10):
+            values = np.zeros(self.free.shape)
+            values[self.free] = diagonal * x
+            if self.singular:
+                values -= self.weights * (values.sum() / self.weights.sum())
+            x = self.inside(self.full(self.correction(values))).astype(np.float64)
+            size = float(np.sqrt(x @ (diagonal * x)))
+            x /= size
+        return 2.0 * size
+
     def rounded_solution(self, b: Array, dtype: Any) -> Array:
         """What a direct solver in this precision returns."""
         zero = self.full(np.zeros(len(self._columns), dtype=LONG))
