@@ -16,7 +16,10 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.discretisation import Discretisation
 from poisson.errors import GridError
 from poisson.operator import Operator
+from poisson.problem import Problem
+from poisson.solver import Solver
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
+from poisson.solvers.multigrid.estimate import ErrorEstimate
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult, Stopping
 
@@ -185,3 +188,24 @@ def test_other_backends_give_the_same(name: str) -> None:
     assert result.iterations == expected.iterations
     assert result.error == pytest.approx(expected.error, rel=1e-9)
     np.testing.assert_allclose(backend.to_host(result.u), expected.u, rtol=0, atol=1e-12 * np.abs(expected.u).max())
+
+
+@pytest.mark.parametrize("nodes", [33, 65])
+@pytest.mark.parametrize("a", [1.0, "where(x < 0.5, 1, 1000)"])
+def test_a_single_cycle_is_not_taken_to_leave_no_error(
+    nodes: int, a: float | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is nothing yet to compare its change with: it may leave a part of that."""
+    seen, judge = [], ErrorEstimate.judge
+
+    def noted(estimate: ErrorEstimate, u: Any) -> Any:
+        found = judge(estimate, u)
+        seen.append((found[1], u.reshape(nodes, nodes).copy()))
+        return found
+
+    monkeypatch.setattr(ErrorEstimate, "judge", noted)
+    problem = Problem.on_box((nodes, nodes), f="2*pi**2*sin(pi*x)*sin(pi*y)", a=a)
+    Solver(problem, "multigrid", "numpy", stop="discretisation").solve()
+    algebraic, u = seen[0]
+    left = float(np.abs(u - Solver(problem, "cg", "numpy", rtol=1e-12).solve().u).max())
+    assert left <= algebraic <= 4.0 * left

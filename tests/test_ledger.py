@@ -67,6 +67,18 @@ def test_the_operations_of_a_loop_are_counted(make: Callable[[], Backend]) -> No
     assert by_label(ledger) == {"norm": 1, "residual + norm": 1, "sweep": 10, "sweep + norm": 4}
 
 
+def test_what_a_direction_and_a_smoothing_start_from_is_noted() -> None:
+    """Without an old direction, or from zero, there is an array less to read."""
+    backend, ledger = counted(NumpyBackend(np.float64))
+    z, p, out, q = (np.ones(OPERATOR.array_shape) for _ in range(4))
+    for beta in (0.0, 0.5, 0.5):
+        backend.direction(OPERATOR, z, beta, p, out, q, backend.reduction())
+    assert {call.start: count for call, count in ledger.counts.items()} == {False: 1, True: 2}
+    for u in (None, p):
+        backend.smooth(OPERATOR, u, z, out, q, (0.5, 0.6))
+    assert by_label(ledger) == {"direction": 3, "smooth x2, from zero": 1, "smooth x2": 1}
+
+
 def test_the_operations_of_the_staged_loop_are_counted() -> None:
     backend, ledger = counted(NumpyBackend(np.float64))
     relaxed(backend, "staged", 6, 3)
