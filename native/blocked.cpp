@@ -44,8 +44,9 @@ template <class T>
 poisson_status repeat(const poisson_operator* a, const T* u, const T* f, T* out, const double* weights, int32_t count,
                       double* result) {
     const int64_t values = a->pitch * a->shape[1] * a->shape[2];
-    if (count > 1 && !working_memory.reserve(1, values * int64_t(sizeof(T)))) return POISSON_OUT_OF_MEMORY;
-    T* const between = count > 1 ? working_memory.row<T>(0) : out;
+    const WorkingRows memory(count > 1, values * int64_t(sizeof(T)));
+    if (!memory) return POISSON_OUT_OF_MEMORY;
+    T* const between = count > 1 ? memory.row<T>(0) : out;
     const T* from = u;
     for (int32_t left = count; left > 0; --left) {
         T* to = left % 2 ? out : between;
@@ -276,11 +277,12 @@ poisson_status pass(const poisson_operator* operator_, const T* u, const T* f, T
     const int64_t tiles = blocks.count();
     double* partial = NORM ? partial_results(tiles) : nullptr;
     if (NORM && !partial) return POISSON_OUT_OF_MEMORY;
-    if (!working_memory.reserve(tiles, any.workspace() * int64_t(sizeof(T)))) return POISSON_OUT_OF_MEMORY;
+    const WorkingRows memory(tiles, any.workspace() * int64_t(sizeof(T)));
+    if (!memory) return POISSON_OUT_OF_MEMORY;
     POISSON_THREADS(number, tiles, count * a.nx * a.ny * a.nz, (), ()) {
         Pass<DIMENSION, NORM, STREAM, T> mine = any;
         double sum = 0, maximum = 0;
-        mine.run(blocks.tile(number), working_memory.row<T>(number), sum, maximum);
+        mine.run(blocks.tile(number), memory.row<T>(number), sum, maximum);
         if (NORM) keep_pair(partial, number, tiles, sum, maximum, result);
         if (STREAM) store_fence();
     }
@@ -329,6 +331,7 @@ poisson_status sweeps(const poisson_operator* a, const T* u, const T* f, T* out,
     extern "C" poisson_status poisson_sweeps_##suffix(const poisson_operator* a, const real* u, const real* f, \
                                                       real* out, const double* weights, int32_t count,         \
                                                       double* result) {                                        \
+        use_threads(a);                                                                                        \
         return sweeps(a, u, f, out, weights, count, result);                                                   \
     }
 

@@ -152,11 +152,13 @@ poisson_status coarsen_edges(const poisson_operator* fine, const poisson_operato
 #define POISSON_DEFINE(real, suffix)                                                                              \
     extern "C" poisson_status poisson_edges_##suffix(const poisson_operator* a, int32_t axis, const real* values, \
                                                      int32_t harmonic, real* out) {                               \
+        use_threads(a);                                                                                           \
         return edges(a, axis, values, harmonic, out);                                                             \
     }                                                                                                             \
     extern "C" poisson_status poisson_coarsen_edges_##suffix(                                                     \
         const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                           \
         const poisson_transfer* tables, int32_t axis, const real* fine, real* coarse) {                           \
+        use_threads(fine_operator);                                                                               \
         return coarsen_edges(fine_operator, coarse_operator, tables, axis, fine, coarse);                         \
     }
 

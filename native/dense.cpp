@@ -33,7 +33,8 @@ poisson_status dense(const T* matrix, int64_t matrix_pitch, const T* x, T* y, in
 
 #define POISSON_DEFINE(real, suffix)                                                                                   \
     extern "C" poisson_status poisson_dense_##suffix(const real* matrix, int64_t matrix_pitch, const real* x, real* y, \
-                                                     int64_t columns, int64_t rows, int64_t pitch) {                   \
+                                                     int64_t columns, int64_t rows, int64_t pitch, int32_t threads) {  \
+        use_threads(threads);                                                                                          \
         return dense(matrix, matrix_pitch, x, y, columns, rows, pitch);                                                \
     }
 

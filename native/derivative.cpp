@@ -161,10 +161,12 @@ poisson_status gradient(const poisson_differences* d, const T* u, T* const* outs
 #define POISSON_DEFINE(real, suffix)                                                                            \
     extern "C" poisson_status poisson_derivative_##suffix(const poisson_differences* differences, int32_t axis, \
                                                           const real* u, real* out) {                           \
+        use_threads(differences);                                                                               \
         return derivative(differences, axis, u, out);                                                           \
     }                                                                                                           \
     extern "C" poisson_status poisson_gradient_##suffix(const poisson_differences* differences, const real* u,  \
                                                         real* const* outs) {                                    \
+        use_threads(differences);                                                                               \
         return gradient(differences, u, outs);                                                                  \
     }
 

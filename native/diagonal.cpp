@@ -84,6 +84,7 @@ poisson_status diagonal_solve(const poisson_operator* a, const T* r, T* z, doubl
 #define POISSON_DEFINE(real, suffix)                                                                             \
     extern "C" poisson_status poisson_diagonal_solve_##suffix(const poisson_operator* a, const real* r, real* z, \
                                                               double omega, double* result) {                    \
+        use_threads(a);                                                                                          \
         return diagonal_solve(a, r, z, omega, result);                                                           \
     }
 

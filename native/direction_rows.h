@@ -109,11 +109,11 @@ inline poisson_status direction_with(const poisson_operator* operator_, const Di
     const Tiling tiling = direction_tiling(a);
     const int64_t tiles = tiling.count(), lines = DIMENSION == 3 ? tiling.block + 2 : 1;
     double* partial = partial_results(tiles);
-    if (!partial || !working_memory.reserve(tiles, RING * lines * ring_stride(a) * int64_t(sizeof(T))))
-        return POISSON_OUT_OF_MEMORY;
+    const WorkingRows memory(tiles, RING * lines * ring_stride(a) * int64_t(sizeof(T)));
+    if (!partial || !memory) return POISSON_OUT_OF_MEMORY;
     POISSON_THREADS(number, tiles, tiling.nodes(), (), ()) {
-        const double sum = direct_tile<DIMENSION, VARIES, STREAM>(a, arrays, tiling.tile(number), direction,
-                                                                  working_memory.row<T>(number));
+        const double sum =
+            direct_tile<DIMENSION, VARIES, STREAM>(a, arrays, tiling.tile(number), direction, memory.row<T>(number));
         keep_pair(partial, number, tiles, sum, 0, result);
     }
     join_partials(partial, tiles, result);

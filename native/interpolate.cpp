@@ -65,10 +65,11 @@ poisson_status interpolate(const poisson_operator* source_operator, const poisso
     const bool stream = goes_around_cache(target.pitch * target.ny * target.nz * int64_t(sizeof(T)));
     const Tiling all(target);
     const int64_t read = round_up(source.pitch, WIDE<T>), written = round_up(target.pitch, WIDE<T>);
-    if (!working_memory.reserve(all.count(), (read + written) * int64_t(sizeof(T)))) return POISSON_OUT_OF_MEMORY;
+    const WorkingRows memory(all.count(), (read + written) * int64_t(sizeof(T)));
+    if (!memory) return POISSON_OUT_OF_MEMORY;
     POISSON_REGION(all.nodes(), (), ())
     for (int64_t number = 0; number < all.count(); ++number) {
-        T* const sums = working_memory.row<T>(number);
+        T* const sums = memory.row<T>(number);
         for_each_row(target, all.tile(number), [&](int64_t j, int64_t k) {
             const bool fixed_row = target.fixed(j, target.ny, 1) || (solid && target.fixed(k, target.nz, 2));
             if (fixed_row && !everywhere) return;
@@ -149,6 +150,7 @@ poisson_status checked(const poisson_operator* source, const poisson_operator* t
     extern "C" poisson_status poisson_interpolate_##suffix(                                  \
         const poisson_operator* source_operator, const poisson_operator* target_operator,    \
         const poisson_transfer* tables, int32_t everywhere, const real* source, real* out) { \
+        use_threads(target_operator);                                                        \
         return checked(source_operator, target_operator, tables, everywhere, source, out);   \
     }
 

@@ -1,4 +1,4 @@
-// Memory that operations work in, kept from call to call.
+// Memory that the threads of a region work in, kept from call to call.
 #ifndef POISSON_KEPT_H
 #define POISSON_KEPT_H
 
@@ -7,40 +7,34 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "poisson.h"
+#include "team.h"
 
-class WorkingMemory {
+// A row of memory for each thread of a region. It is made ahead of the region, by the thread that the memory belongs
+// to, and captured: the other threads of the region have memory of their own, for the regions that they start.
+class WorkingRows {
 public:
-    // Whether each thread of a region of so many iterations has a row of so many bytes now. Where there are fewer
-    // iterations than threads, each of these has one: where a grid is one long row, so is what works on it.
-    bool reserve(int64_t iterations, int64_t needed_bytes) {
-        const int64_t threads = omp_get_max_threads();
-        by_iteration = iterations < threads;
-        row_bytes = (needed_bytes + LINE - 1) / LINE * LINE;
-        const int64_t rows = std::min(iterations, threads);
-        if (rows * row_bytes <= capacity) return true;
-        poisson_release(memory);
-        memory = nullptr;
-        capacity = 0;
-        if (poisson_allocate(rows, row_bytes, &memory)) return false;
-        capacity = rows * row_bytes;
-        return true;
+    // Where there are fewer iterations than threads, each of these has a row: where a grid is one long row, so is what
+    // works on it.
+    WorkingRows(int64_t iterations, int64_t needed_bytes)
+        : by_iteration(iterations < team_size), row_bytes((needed_bytes + LINE - 1) / LINE * LINE) {
+        static thread_local KeptMemory kept;
+        there = kept.reserve(std::min<int64_t>(iterations, team_size), row_bytes);
+        memory = static_cast<char*>(kept.get());
     }
+    // Whether there was enough memory.
+    explicit operator bool() const { return there; }
     // The row of the thread at this iteration; what is in it may be from another operation.
     template <class T>
     T* row(int64_t iteration) const {
         const int64_t number = by_iteration ? iteration : omp_get_thread_num();
-        return reinterpret_cast<T*>(static_cast<char*>(memory) + row_bytes * number);
+        return reinterpret_cast<T*>(memory + row_bytes * number);
     }
 
 private:
     static constexpr int64_t LINE = 64;
-    void* memory = nullptr;
-    int64_t capacity = 0, row_bytes = 0;
-    bool by_iteration = false;
+    bool by_iteration, there;
+    int64_t row_bytes;
+    char* memory;
 };
-
-// One for all operations, because one of them runs at a time.
-inline WorkingMemory working_memory;
 
 #endif

@@ -111,6 +111,8 @@ public:
         const std::lock_guard<std::mutex> guard(mutex);
         while (count > 0) drop_oldest();
     }
+    void hold() { mutex.lock(); }
+    void let_go() { mutex.unlock(); }
     static Block block_of(const void* array) {
         Block block;
         std::memcpy(&block, static_cast<const char*>(array) - CACHE_LINE, sizeof block);
@@ -145,11 +147,19 @@ void first_write(char* row, int64_t bytes, bool all) {
 #endif
 
 void copy_rows(char* to, int64_t to_pitch, const char* from, int64_t from_pitch, int64_t row_bytes, int64_t rows) {
-#pragma omp parallel for schedule(static) if (rows * row_bytes > 65536)
+#pragma omp parallel for schedule(static) num_threads(team_size) if (rows * row_bytes > 65536)
     for (int64_t row = 0; row < rows; ++row) std::memcpy(to + row * to_pitch, from + row * from_pitch, row_bytes);
 }
 
 }  // namespace
+
+#ifdef POISSON_OFFLOAD
+void hold_released_memory() {}
+void let_released_memory_go() {}
+#else
+void hold_released_memory() { released.hold(); }
+void let_released_memory_go() { released.let_go(); }
+#endif
 
 extern "C" int32_t poisson_abi_version(void) { return POISSON_ABI_VERSION; }
 
@@ -168,14 +178,7 @@ extern "C" int32_t poisson_devices(void) {
 #endif
 }
 
-extern "C" int32_t poisson_set_threads(int32_t threads) {
-    // A run time that cannot make so many threads ends the process.
-    constexpr int32_t MOST_THREADS = 4096;
-    omp_set_num_threads(threads > 0 ? std::min(threads, MOST_THREADS) : omp_get_num_procs());
-    return omp_get_max_threads();
-}
-
-extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void** memory) {
+poisson_status allocate(int64_t rows, int64_t row_bytes, void** memory) {
     if (!memory || rows < 1 || row_bytes < 1 || row_bytes > INT64_MAX / rows) return POISSON_BAD_ARGUMENT;
     const int64_t bytes = rows * row_bytes;
 #ifdef POISSON_OFFLOAD
@@ -206,11 +209,16 @@ extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void
         std::memcpy(base - CACHE_LINE, &block, sizeof block);
     }
     // A page comes to live beside the core that first writes it: the thread that will work on these rows.
-#pragma omp parallel for schedule(static) if (bytes > 65536)
+#pragma omp parallel for schedule(static) num_threads(team_size) if (bytes > 65536)
     for (int64_t row = 0; row < rows; ++row) first_write(base + row * row_bytes, row_bytes, bytes <= KEPT);
     *memory = base;
     return POISSON_SUCCESS;
 #endif
+}
+
+extern "C" poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, int32_t threads, void** memory) {
+    use_threads(threads);
+    return allocate(rows, row_bytes, memory);
 }
 
 extern "C" void poisson_release(void* memory) {
@@ -227,8 +235,9 @@ extern "C" void poisson_release(void* memory) {
 }
 
 extern "C" poisson_status poisson_upload(void* array, int64_t pitch_bytes, const void* values, int64_t row_bytes,
-                                         int64_t rows) {
+                                         int64_t rows, int32_t threads) {
     if (!array || !values || row_bytes > pitch_bytes) return POISSON_BAD_ARGUMENT;
+    use_threads(threads);
     const char* from = static_cast<const char*>(values);
 #ifdef POISSON_OFFLOAD
     // One transfer a row would cost more than the data: rows are padded on the host and go together.
@@ -249,8 +258,9 @@ extern "C" poisson_status poisson_upload(void* array, int64_t pitch_bytes, const
 }
 
 extern "C" poisson_status poisson_download(void* values, int64_t row_bytes, const void* array, int64_t pitch_bytes,
-                                           int64_t rows) {
+                                           int64_t rows, int32_t threads) {
     if (!array || !values || row_bytes > pitch_bytes) return POISSON_BAD_ARGUMENT;
+    use_threads(threads);
     char* to = static_cast<char*>(values);
 #ifdef POISSON_OFFLOAD
     const int64_t chunk = std::max<int64_t>(1, STAGING_BYTES / pitch_bytes);
@@ -291,25 +301,21 @@ extern "C" poisson_status poisson_read(const double* result, double* sum_and_max
 }
 
 double* partial_results(int64_t count) {
-    static std::mutex mutex;
-    static void* memory = nullptr;
-    static int64_t capacity = 0;
-    const std::lock_guard<std::mutex> lock(mutex);
+    static thread_local KeptMemory kept;
 #ifdef POISSON_BARE
     count = GROUPS / 2 + (count + TEAM - 1) / TEAM;
+    const int64_t before = kept.bytes();
 #endif
-    if (count > capacity) {
-        if (memory) poisson_release(memory);
-        memory = nullptr;
-        capacity = 0;
-        if (poisson_allocate(count, 2 * sizeof(double), &memory)) return nullptr;
+    if (!kept.reserve(count, 2 * sizeof(double))) return nullptr;
 #ifdef POISSON_BARE
-        const double zeros[GROUPS] = {};
-        if (omp_target_memcpy(memory, zeros, sizeof zeros, 0, 0, device(), omp_get_initial_device())) return nullptr;
-#endif
-        capacity = count;
+    const double zeros[GROUPS] = {};
+    if (kept.bytes() != before &&
+        omp_target_memcpy(kept.get(), zeros, sizeof zeros, 0, 0, device(), omp_get_initial_device())) {
+        kept.release();
+        return nullptr;
     }
-    return static_cast<double*>(memory);
+#endif
+    return static_cast<double*>(kept.get());
 }
 
 #ifndef POISSON_BARE

@@ -62,9 +62,13 @@ int64_t chains() {
 extern "C" int64_t poisson_chains_f32(void) { return chains<float>(); }
 extern "C" int64_t poisson_chains_f64(void) { return chains<double>(); }
 
-extern "C" poisson_status poisson_multiply_adds_f32(float* out, int64_t count, int64_t rounds, double a, double b) {
+extern "C" poisson_status poisson_multiply_adds_f32(float* out, int64_t count, int64_t rounds, double a, double b,
+                                                    int32_t threads) {
+    use_threads(threads);
     return multiply_adds(out, count, rounds, float(a), float(b));
 }
-extern "C" poisson_status poisson_multiply_adds_f64(double* out, int64_t count, int64_t rounds, double a, double b) {
+extern "C" poisson_status poisson_multiply_adds_f64(double* out, int64_t count, int64_t rounds, double a, double b,
+                                                    int32_t threads) {
+    use_threads(threads);
     return multiply_adds(out, count, rounds, a, b);
 }

@@ -2,15 +2,18 @@
  *
  * The operations have the names of poisson/backends/base.py and end in _f32 or _f64. Arrays are what poisson_allocate
  * gives: rows of `pitch` values, a multiple of 16, in the memory of the device that the library was built for. Every
- * function that can fail returns a poisson_status. Operations share the memory that they work in, so they are not for
- * several threads at once; each uses all the threads that it may.
+ * function that can fail returns a poisson_status.
+ *
+ * Several threads may call it at once, on arrays of their own: what an operation works in belongs to the thread that
+ * calls it. `threads` is how many an operation runs on, as poisson_threads gave it. A thread that forks has one thread
+ * in the new process, where those of its regions are lost; other threads of that process have as many as ever.
  */
 #ifndef POISSON_H
 #define POISSON_H
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 3
+#define POISSON_ABI_VERSION 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +38,7 @@ typedef enum {
 typedef struct {
     int32_t dimension;
     int32_t rule[6];
+    int32_t threads;
     int64_t shape[3];
     int64_t pitch;
     double weight[3];
@@ -59,6 +63,7 @@ typedef struct {
     int32_t dimension;
     int32_t half;
     int32_t wraps[3];
+    int32_t threads;
     int64_t shape[3];
     int64_t pitch;
     double scale[3];
@@ -82,16 +87,25 @@ typedef struct {
 /* ---- the library and its device */
 
 int32_t poisson_abi_version(void);
-const char* poisson_build(void);              /* compiler, options and target, for people */
-int32_t poisson_devices(void);                /* devices for target regions; 1 where they run on the host */
-int32_t poisson_set_threads(int32_t threads); /* 0: one for each core; returns how many it will use, 4096 at most */
+const char* poisson_build(void); /* compiler, options and target, for people */
+int32_t poisson_devices(void);   /* devices for target regions; 1 where they run on the host */
+
+/* How many of so many threads the regions of the calling thread can have; 0: as many as OpenMP gives them. Fewer where
+ * OMP_THREAD_LIMIT, 4096 or what the system lets a process start is less. */
+int32_t poisson_threads(int32_t threads);
+
+/* Threads that wait for others do so busily for a moment only. Where the run time was loaded before the library it is
+ * too late for GOMP_SPINCOUNT, by which GCC's is told. */
+void poisson_wait_shortly(int32_t run_time_was_loaded);
 
 /* ---- memory */
 
-poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, void** memory);
+poisson_status poisson_allocate(int64_t rows, int64_t row_bytes, int32_t threads, void** memory);
 void poisson_release(void* memory);
-poisson_status poisson_upload(void* array, int64_t pitch_bytes, const void* values, int64_t row_bytes, int64_t rows);
-poisson_status poisson_download(void* values, int64_t row_bytes, const void* array, int64_t pitch_bytes, int64_t rows);
+poisson_status poisson_upload(void* array, int64_t pitch_bytes, const void* values, int64_t row_bytes, int64_t rows,
+                              int32_t threads);
+poisson_status poisson_download(void* values, int64_t row_bytes, const void* array, int64_t pitch_bytes, int64_t rows,
+                                int32_t threads);
 
 /* ---- reductions: a result is poisson_result_bytes() of device memory; poisson_read gives {sum, maximum} */
 
@@ -100,15 +114,17 @@ poisson_status poisson_read(const double* result, double* sum_and_maximum);
 
 /* ---- for measurements: x = y + a z, the triad of the STREAM benchmark, on `count` values */
 
-poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count);
+poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count, int32_t threads);
 
 /* ---- for measurements: `count` times poisson_chains_... independent chains of `rounds` multiply-adds x = a x + b; the
  * sums of their ends go to out */
 
 int64_t poisson_chains_f32(void);
 int64_t poisson_chains_f64(void);
-poisson_status poisson_multiply_adds_f32(float* out, int64_t count, int64_t rounds, double a, double b);
-poisson_status poisson_multiply_adds_f64(double* out, int64_t count, int64_t rounds, double a, double b);
+poisson_status poisson_multiply_adds_f32(float* out, int64_t count, int64_t rounds, double a, double b,
+                                         int32_t threads);
+poisson_status poisson_multiply_adds_f64(double* out, int64_t count, int64_t rounds, double a, double b,
+                                         int32_t threads);
 
 /* ---- for the direct solution, on arrays in the host's memory. Transforms are in place: to the modes or back, where
  * the nodes are not fixed, times `scale` */
@@ -154,8 +170,9 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
                                                 int32_t color, double omega);                                          \
     poisson_status poisson_residual_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* r, \
                                              double* result);                                                          \
-    poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value);                          \
-    poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows, int64_t pitch);    \
+    poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value, int32_t threads);         \
+    poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows, int64_t pitch,     \
+                                          int32_t threads);                                                            \
     poisson_status poisson_dot_##suffix(const poisson_operator* operator_, const real* x, const real* y,               \
                                         double* result);                                                               \
     poisson_status poisson_diagonal_solve_##suffix(const poisson_operator* operator_, const real* r, real* z,          \
@@ -166,7 +183,8 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
                                             const real* q, real* u, real* r, double* result);                          \
     poisson_status poisson_defect_##suffix(const poisson_operator* operator_, const real* u, const real* f,            \
                                            double factor, float* r, double* result);                                   \
-    poisson_status poisson_correct_##suffix(double factor, const float* x, real* y, int64_t rows, int64_t pitch);      \
+    poisson_status poisson_correct_##suffix(double factor, const float* x, real* y, int64_t rows, int64_t pitch,       \
+                                            int32_t threads);                                                          \
     poisson_status poisson_restrict_##suffix(const poisson_operator* fine_operator,                                    \
                                              const poisson_operator* coarse_operator, const poisson_transfer* tables,  \
                                              const real* fine, real* coarse);                                          \
@@ -187,7 +205,7 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
         const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                                \
         const poisson_transfer* tables, int32_t axis, const real* fine, real* coarse);                                 \
     poisson_status poisson_dense_##suffix(const real* matrix, int64_t matrix_pitch, const real* x, real* y,            \
-                                          int64_t columns, int64_t rows, int64_t pitch);                               \
+                                          int64_t columns, int64_t rows, int64_t pitch, int32_t threads);              \
     poisson_status poisson_derivative_##suffix(const poisson_differences* differences, int32_t axis, const real* u,    \
                                                real* out);                                                             \
     poisson_status poisson_gradient_##suffix(const poisson_differences* differences, const real* u, real* const* outs);

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "poisson.h"
+#include "team.h"
 
 #define POISSON_PRAGMA(text) _Pragma(#text)
 #define POISSON_FORMULA static inline
@@ -19,7 +19,8 @@
 #define POISSON_REGION(work, values, pointers) \
     POISSON_PRAGMA(omp target teams distribute parallel for firstprivate values is_device_ptr pointers)
 #else
-#define POISSON_REGION(work, values, pointers) POISSON_PRAGMA(omp parallel for schedule(static) if ((work) >= SMALL_WORK))
+#define POISSON_REGION(work, values, pointers) \
+    POISSON_PRAGMA(omp parallel for schedule(static) num_threads(team_size) if ((work) >= SMALL_WORK))
 #endif
 
 #include "formulas.h"
@@ -99,8 +100,8 @@ struct Tile {
 
 #ifdef POISSON_BARE
 
-// Device memory for the pairs of the teams of a reduction behind a counter for each group of them; null where there is
-// not enough.
+// Device memory for the pairs of the teams of a reduction behind a counter for each group of them, for the calling
+// thread; null where there is not enough.
 double* partial_results(int64_t threads);
 inline void join_partials(const double*, int64_t, double*) {}
 
@@ -114,7 +115,7 @@ inline void for_each_tile(const Tiling& tiling, int64_t number, int64_t threads,
 
 // Reductions leave pairs {sum, maximum}, which are joined in a fixed order into the GROUPS pairs of a result.
 
-// Device memory for `count` pairs, kept from call to call; null where there is not enough.
+// Device memory for `count` pairs, kept from call to call of a thread; null where there is not enough.
 double* partial_results(int64_t count);
 
 inline void keep_pair(double* partial, int64_t number, int64_t, double sum, double maximum, double*) {

@@ -125,6 +125,7 @@ poisson_status smooth(const poisson_operator* a, T* u, const T* f, T* out, T* wo
         int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,        \
         const real* correction, const poisson_operator* restriction_operator,                                         \
         const poisson_transfer* restriction_tables, real* restriction, double* result) {                              \
+        use_threads(a);                                                                                               \
         return smooth<real>(a, u, f, out, work, weights, count, {correction_operator, correction_tables, correction}, \
                             {restriction_operator, restriction_tables, restriction}, result);                         \
     }

@@ -412,11 +412,12 @@ poisson_status smooth_tiles(const Local<T>& a, const Smoothing<T>& task, double*
     const int64_t count = tiles.count();
     double* partial = result ? partial_results(count) : nullptr;
     if (result && !partial) return POISSON_OUT_OF_MEMORY;
-    if (!working_memory.reserve(count, any.workspace())) return POISSON_OUT_OF_MEMORY;
+    const WorkingRows memory(count, any.workspace());
+    if (!memory) return POISSON_OUT_OF_MEMORY;
     POISSON_THREADS(number, count, a.nx * a.ny * a.nz, (), ()) {
         SmoothingPass<DIMENSION, VARIES, T> mine = any;
         double sum = 0, maximum = 0;
-        mine.run(tiles.tile(number), working_memory.row<char>(number), sum, maximum);
+        mine.run(tiles.tile(number), memory.row<char>(number), sum, maximum);
         if (result) keep_pair(partial, number, count, sum, maximum, result);
         if (task.stream) store_fence();
     }

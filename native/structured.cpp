@@ -10,7 +10,8 @@
     POISSON_PRAGMA(omp target teams distribute parallel for firstprivate values clauses)
 #define POISSON_ROWS collapse(2)
 #else
-#define POISSON_MAPPED_REGION(maps, values, clauses) POISSON_PRAGMA(omp parallel for schedule(static) clauses)
+#define POISSON_MAPPED_REGION(maps, values, clauses) \
+    POISSON_PRAGMA(omp parallel for schedule(static) num_threads(team_size) clauses)
 #define POISSON_ROWS
 #endif
 
@@ -97,18 +98,22 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* sum_a
 #define POISSON_DEFINE(real, suffix)                                                                               \
     extern "C" poisson_status poisson_structured_laplacian_##suffix(const poisson_operator* a, const real* u,      \
                                                                     real* out) {                                   \
+        use_threads(a);                                                                                            \
         return laplacian(a, u, out);                                                                               \
     }                                                                                                              \
     extern "C" poisson_status poisson_structured_boundary_conditions_##suffix(const poisson_operator* a,           \
                                                                               const real* u, real* out) {          \
+        use_threads(a);                                                                                            \
         return boundary_conditions(a, u, out);                                                                     \
     }                                                                                                              \
     extern "C" poisson_status poisson_structured_update_##suffix(const poisson_operator* a, const real* f,         \
                                                                  const real* au, real* r, real* u, double omega) { \
+        use_threads(a);                                                                                            \
         return update(a, f, au, r, u, omega);                                                                      \
     }                                                                                                              \
     extern "C" poisson_status poisson_structured_norm_##suffix(const poisson_operator* a, const real* r,           \
                                                                double* sum_and_maximum) {                          \
+        use_threads(a);                                                                                            \
         return norm(a, r, sum_and_maximum);                                                                        \
     }
 

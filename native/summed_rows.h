@@ -12,10 +12,9 @@ poisson_status for_rows(const Local<T>& a, int64_t fine_pitch, Visit visit) {
     constexpr int64_t W = WIDE<T>;
     const int64_t nodes = a.nx * a.ny * a.nz, values = fine_pitch + 3 * W;
     const int64_t rows = a.ny * a.nz;
-    if (!working_memory.reserve(rows, values * int64_t(sizeof(T)))) return POISSON_OUT_OF_MEMORY;
-    POISSON_THREADS(number, rows, nodes, (), ()) {
-        visit(number % a.ny, number / a.ny, working_memory.row<T>(number) + W);
-    }
+    const WorkingRows memory(rows, values * int64_t(sizeof(T)));
+    if (!memory) return POISSON_OUT_OF_MEMORY;
+    POISSON_THREADS(number, rows, nodes, (), ()) { visit(number % a.ny, number / a.ny, memory.row<T>(number) + W); }
     return POISSON_SUCCESS;
 }
 

@@ -119,12 +119,14 @@ poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_
     extern "C" poisson_status poisson_restrict_##suffix(                                                    \
         const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                     \
         const poisson_transfer* tables, const real* fine, real* coarse) {                                   \
+        use_threads(fine_operator);                                                                         \
         if (!fine_operator || !coarse_operator || !tables || !fine || !coarse) return POISSON_BAD_ARGUMENT; \
         return restrict_to(fine_operator, coarse_operator, tables, fine, coarse);                           \
     }                                                                                                       \
     extern "C" poisson_status poisson_prolong_add_##suffix(                                                 \
         const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                     \
         const poisson_transfer* tables, const real* coarse, real* fine) {                                   \
+        use_threads(fine_operator);                                                                         \
         if (!fine_operator || !coarse_operator || !tables || !fine || !coarse) return POISSON_BAD_ARGUMENT; \
         return prolong_add(fine_operator, coarse_operator, tables, coarse, fine);                           \
     }

@@ -5,8 +5,8 @@
 // together, and the work of a thread stays in its cache.
 #include <cstdlib>
 
-#include "poisson.h"
 #include "small_transforms.h"
+#include "team.h"
 
 namespace {
 
@@ -239,7 +239,7 @@ poisson_status transform(const poisson_operator* a, const poisson_line* line, in
     const int64_t rows = y.count() * planes;
     const int64_t groups = line->axis == 0 ? (rows + TOGETHER - 1) / TOGETHER : strips * across;
     bool failed = false;
-#pragma omp parallel if (rows * x.count() >= SMALL_WORK)
+#pragma omp parallel num_threads(team_size) if (rows * x.count() >= SMALL_WORK)
     {
         Work<T> work = {};
         work.line = line;
@@ -279,9 +279,11 @@ poisson_status transform(const poisson_operator* a, const poisson_line* line, in
 
 extern "C" poisson_status poisson_transform_f32(const poisson_operator* a, const poisson_line* line, int32_t to_modes,
                                                 double scale, float* values) {
+    use_threads(a);
     return transform<float>(a, line, to_modes, scale, values);
 }
 extern "C" poisson_status poisson_transform_f64(const poisson_operator* a, const poisson_line* line, int32_t to_modes,
                                                 double scale, double* values) {
+    use_threads(a);
     return transform<double>(a, line, to_modes, scale, values);
 }

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "lanes.h"
-#include "poisson.h"
+#include "team.h"
 
 namespace {
 
@@ -102,7 +102,7 @@ poisson_status tridiagonal(const poisson_operator* a, const double* spectrum_x, 
     const int64_t blocks = (nx + COLUMNS - 1) / COLUMNS;
     const double weight = a->weight[slowest];
     bool failed = false;
-#pragma omp parallel
+#pragma omp parallel num_threads(team_size)
     {
         Lanes* const memory = static_cast<Lanes*>(std::aligned_alloc(sizeof(Lanes), 2 * PACKS * rows * sizeof(Lanes)));
         if (!memory) {
@@ -148,7 +148,7 @@ poisson_status divide(const poisson_operator* a, const double* spectrum_x, const
         start[axis] = exists && a->rule[2 * axis] == FIXED;
         count[axis] = a->shape[axis] - start[axis] - (exists && a->rule[2 * axis + 1] == FIXED);
     }
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) num_threads(team_size)
     for (int64_t row = 0; row < count[1] * count[2]; ++row) {
         const int64_t j = start[1] + row % count[1], k = start[2] + row / count[1];
         const int64_t origin = start[0] + a->pitch * (j + a->shape[1] * k);
@@ -167,10 +167,12 @@ poisson_status divide(const poisson_operator* a, const double* spectrum_x, const
 #define POISSON_DEFINE(real, suffix)                                                                                   \
     extern "C" poisson_status poisson_divide_##suffix(const poisson_operator* a, const double* x, const double* y,     \
                                                       const double* z, const real* f, real* u) {                       \
+        use_threads(a);                                                                                                \
         return divide<real>(a, x, y, z, f, u);                                                                         \
     }                                                                                                                  \
     extern "C" poisson_status poisson_tridiagonal_##suffix(const poisson_operator* a, const double* x,                 \
                                                            const double* y, const double* z, const real* f, real* u) { \
+        use_threads(a);                                                                                                \
         return tridiagonal<real>(a, x, y, z, f, u);                                                                    \
     }
 

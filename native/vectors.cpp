@@ -174,8 +174,10 @@ poisson_status correct(double factor, const float* x, T* y, int64_t rows, int64_
 
 }  // namespace
 
-extern "C" poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count) {
+extern "C" poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count,
+                                        int32_t threads) {
     if (!x || !y || !z) return POISSON_BAD_ARGUMENT;
+    use_threads(threads);
     const Unit<double>*first = units_of(y), *second = units_of(z);
     Unit<double>* sum = units_of(x);
     const int64_t all = units<double>(count);
@@ -186,24 +188,31 @@ extern "C" poisson_status poisson_triad(double* x, const double* y, const double
 #define POISSON_DEFINE(real, suffix)                                                                            \
     extern "C" poisson_status poisson_update_##suffix(const poisson_operator* a, const real* f, const real* au, \
                                                       real* r, real* u, double omega) {                         \
+        use_threads(a);                                                                                         \
         return update<real>(a, f, au, r, u, omega);                                                             \
     }                                                                                                           \
     extern "C" poisson_status poisson_norm_##suffix(const poisson_operator* a, const real* r, double* result) { \
+        use_threads(a);                                                                                         \
         return norm<real>(a, r, result);                                                                        \
     }                                                                                                           \
     extern "C" poisson_status poisson_dot_##suffix(const poisson_operator* a, const real* x, const real* y,     \
                                                    double* result) {                                            \
+        use_threads(a);                                                                                         \
         return dot<real>(a, x, y, result);                                                                      \
     }                                                                                                           \
-    extern "C" poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value) {       \
+    extern "C" poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value,         \
+                                                    int32_t threads) {                                          \
+        use_threads(threads);                                                                                   \
         return fill<real>(x, rows, pitch, value);                                                               \
     }                                                                                                           \
     extern "C" poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows,  \
-                                                     int64_t pitch) {                                           \
+                                                     int64_t pitch, int32_t threads) {                          \
+        use_threads(threads);                                                                                   \
         return axpby<real>(a, x, b, y, rows, pitch);                                                            \
     }                                                                                                           \
     extern "C" poisson_status poisson_correct_##suffix(double factor, const float* x, real* y, int64_t rows,    \
-                                                       int64_t pitch) {                                         \
+                                                       int64_t pitch, int32_t threads) {                        \
+        use_threads(threads);                                                                                   \
         return correct<real>(factor, x, y, rows, pitch);                                                        \
     }
 

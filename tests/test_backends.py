@@ -135,6 +135,15 @@ def test_a_library_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert str(path) in line
 
 
+def compiled(source: str, path: Path) -> Path:
+    """A library of C."""
+    compiler = shutil.which("cc") or shutil.which("g++")
+    assert compiler, "a C compiler is needed, as for the emulated kernels"
+    command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(path)]
+    subprocess.run(command, input=source, text=True, check=True, capture_output=True)
+    return path
+
+
 @pytest.mark.usefixtures("reload")
 @pytest.mark.parametrize(
     ("source", "version"), [("int poisson_abi_version(void) { return 99; }", "99"), ("int other;", "None")]
@@ -142,16 +151,35 @@ def test_a_library_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_library_of_another_version(
     source: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiler = shutil.which("cc") or shutil.which("g++")
-    assert compiler, "a C compiler is needed, as for the emulated kernels"
-    path = tmp_path / "libother.so"
-    command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(path)]
-    subprocess.run(command, input=source, text=True, check=True, capture_output=True)
+    path = compiled(source, tmp_path / "libother.so")
     monkeypatch.setenv(openmp_library.LIBRARY_VARIABLE, str(path))
     needed = openmp_library.ABI_VERSION
     assert refusal("openmp") == (
         f"{path} has interface version {version}, this package needs {needed}: run pip install again"
     )
+
+
+@pytest.mark.usefixtures("reload", "no_cupy")
+def test_a_library_that_lacks_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    needed = openmp_library.ABI_VERSION
+    path = compiled(f"int poisson_abi_version(void) {{ return {needed}; }}", tmp_path / "libpart.so")
+    monkeypatch.setenv(openmp_library.LIBRARY_VARIABLE, str(path))
+    line = f"{path} lacks the function poisson_build of interface version {needed}: run pip install again"
+    assert refusal("openmp") == line
+    assert backends.create("auto", np.float64).name == "numpy"
+    assert [record.getMessage() for record in caplog.records] == [f"falling back to numpy; openmp: {line}"]
+
+
+@pytest.mark.usefixtures("reload")
+@pytest.mark.parametrize("name", ["./libother.so", "libother.so", "folder/libother.so"])
+def test_a_library_is_named_from_the_current_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "folder").mkdir()
+    compiled("int poisson_abi_version(void) { return 99; }", tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(openmp_library.LIBRARY_VARIABLE, name)
+    assert refusal("openmp").startswith(f"{tmp_path / name} has interface version 99, ")
 
 
 def test_status_codes_become_errors() -> None:

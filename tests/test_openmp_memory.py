@@ -11,7 +11,8 @@ import pytest
 from agreement import grid_operator
 from conftest import BACKENDS
 
-from poisson.backends.openmp import DeviceArray, OpenmpBackend
+from poisson.backends.openmp import OpenmpBackend
+from poisson.backends.openmp_arrays import DeviceArray
 from poisson.boundary import Rule
 from poisson.differences import Differences
 
@@ -82,7 +83,7 @@ def test_no_memory_is_made_for_what_is_no_size(backend: OpenmpBackend, rows: int
     """Nor for one that a 64-bit integer does not hold, which would be one of a few bytes."""
     memory = ctypes.c_void_p()
     with pytest.raises(RuntimeError, match=r"^poisson_allocate failed with status 3$"):
-        backend._library.poisson_allocate(rows, row_bytes, ctypes.byref(memory))
+        backend._library.poisson_allocate(rows, row_bytes, 1, ctypes.byref(memory))
     assert memory.value is None
 
 

@@ -157,7 +157,7 @@ def c_arguments(arguments: tuple[str, ...]) -> list[str]:
     """The arguments of an operation as the header writes them.
 
     Operators, transfers and differences come as structures that know the arrays' layout; without one of them, the array
-    that is written last is followed by its rows and pitch.
+    that is written last is followed by its rows and pitch, and the threads come last. The structures know these, too.
     """
     written = {
         "operator": ["operator_"],
@@ -165,12 +165,15 @@ def c_arguments(arguments: tuple[str, ...]) -> list[str]:
         "interpolation": ["source_operator", "target_operator", "tables", "everywhere"],
         "weights": ["weights", "count"],
     }
+    end = []
     if "matrix" in arguments:
         written |= {"matrix": ["matrix", "matrix_pitch"], "y": ["y", "columns", "rows", "pitch"]}
+        end = ["threads"]
     elif not {"operator", "transfer", "interpolation", "differences"} & set(arguments):
         last = [name for name in arguments if name in ("x", "y")][-1]
         written[last] = [last, "rows", "pitch"]
-    return [name for argument in arguments for name in written.get(argument, [argument])]
+        end = ["threads"]
+    return [name for argument in arguments for name in written.get(argument, [argument])] + end
 
 
 def test_the_header_names_the_arguments_of_the_operations() -> None:

@@ -13,6 +13,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
 from typing import Any, Protocol
@@ -118,6 +119,10 @@ class Backend(ABC):
         The device, for people.
     yardstick : str
         What `stream` does: ``copy`` or ``triad``.
+    threads : int
+        Threads of the host that operations run on.
+    on_host : bool
+        Whether arrays are in the host's memory.
     structured : bool
         Whether its library has the regions of `poisson.perf.benchmark.structured`, which map arrays of the host.
     pace : Pace
@@ -127,6 +132,8 @@ class Backend(ABC):
     name: str
     device: str
     yardstick: str = "copy"
+    threads: int = 1
+    on_host: bool = False
     structured: bool = False
     pace: Pace
 
@@ -134,6 +141,16 @@ class Backend(ABC):
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise ValueError(f"{self.dtype} is not float32 or float64")
+
+    def in_use(self) -> AbstractContextManager[Any]:
+        """Within, the calling thread asks for operations: any thread may, but one at a time.
+
+        Raises
+        ------
+        BackendUnavailable
+            If this process was forked from the one that made the backend, and the device cannot be used here.
+        """
+        return nullcontext()
 
     # ---- memory
 

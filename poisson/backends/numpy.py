@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, FastSolver, Pace, Reduction, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
+from poisson.backends.processors import default_threads
 from poisson.backends.transforms import by_scipy
 from poisson.boundary import Rule
 from poisson.differences import Differences
@@ -28,6 +29,7 @@ class NumpyBackend(Backend):
     """Arrays are NumPy arrays of the grid's shape."""
 
     name = "numpy"
+    on_host = True
     pace = Pace(cycle=300.0, transforms=60.0, call=1e-4, bandwidth=1e10)
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
@@ -226,7 +228,7 @@ class NumpyBackend(Backend):
         y[...] = (matrix @ x.ravel()).reshape(y.shape)
 
     def fast_solver(self, operator: Operator) -> FastSolver:
-        return by_scipy(operator, os.cpu_count() or 1)
+        return by_scipy(operator, default_threads())
 
     def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
         place = differences.dimension - 1 - axis

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
+import logging
+import os
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from ctypes import byref, c_double, c_int32, c_int64, c_void_p
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, FastSolver, Pace, Reduction, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
+from poisson.backends.openmp_arrays import DeviceArray, DeviceResult, Memory, pitch_of
 from poisson.backends.openmp_library import (
     COMPOSITE_FUNCTIONS,
     OPERATION_FUNCTIONS,
@@ -25,10 +27,18 @@ from poisson.backends.openmp_library import (
     operator_structure,
 )
 from poisson.backends.openmp_transforms import TransformsInPlace, TransformsOfCopies
+from poisson.backends.processors import default_threads
 from poisson.differences import Differences
+from poisson.errors import FORKED, BackendUnavailable
 from poisson.grid import slabs
 from poisson.operator import Coefficients, Operator
 from poisson.transfer import Interpolation, Transfer
+
+MOST_THREADS = 4096
+"""Of a team; the library has no larger ones."""
+
+LOADED_BY = os.getpid()
+"""The process that loaded this module; others have it by a fork."""
 
 ROUNDS = 512
 """Multiply-adds of a chain in the yardstick of arithmetic."""
@@ -42,52 +52,11 @@ PROBE_OF_THREAD = 1 << 17
 SMOOTHINGS = 512
 """Kinds of smoothing whose arguments are kept."""
 
-ROW_ALIGNMENT = 16
-"""Rows start at multiples of this many values: a cache line or two, so that SIMD loads are aligned alike on each."""
-
-
-def _pitch(values: int) -> int:
-    """Values from the start of one row to the next in arrays with rows of `values`."""
-    return -(-values // ROW_ALIGNMENT) * ROW_ALIGNMENT
+log = logging.getLogger(__name__)
 
 
 def _pointer(array: DeviceArray | DeviceResult | None) -> int | None:
     return array.pointer if array else None
-
-
-class DeviceArray:
-    """Rows of values in the library's memory, released with this object.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        As the user sees it.
-    pitch : int
-        Values from the start of one row to the next.
-    pointer : int
-        Address on the device.
-    """
-
-    def __init__(self, library: ctypes.CDLL, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.rows = math.prod(shape[:-1])
-        self.pitch = _pitch(shape[-1])
-        self.pointer = _allocate(self, library, self.rows, self.pitch * dtype.itemsize)
-
-
-class DeviceResult:
-    """The result of a reduction in the library's memory, released with this object."""
-
-    def __init__(self, library: ctypes.CDLL) -> None:
-        self.pointer = _allocate(self, library, 1, library.poisson_result_bytes())
-
-
-def _allocate(owner: object, library: ctypes.CDLL, rows: int, row_bytes: int) -> int:
-    memory = c_void_p()
-    library.poisson_allocate(rows, row_bytes, byref(memory))
-    weakref.finalize(owner, library.poisson_release, memory.value)
-    return memory.value or 0
 
 
 class OpenmpBackend(Backend):
@@ -98,7 +67,7 @@ class OpenmpBackend(Backend):
     dtype : numpy dtype
         float32 or float64.
     threads : int
-        Threads on the host, at most 4096; 0 takes all cores.
+        Threads on the host, at most 4096; 0 takes `poisson.backends.processors.default_threads`.
     """
 
     name = "openmp"
@@ -109,13 +78,17 @@ class OpenmpBackend(Backend):
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> None:
         super().__init__(dtype)
         self._library = load_library()
-        self.threads = int(self._library.poisson_set_threads(threads))
+        self.threads = self._threads_here(threads or default_threads())
+        self._memory = Memory(self._library, self.threads)
+        self._process = os.getpid()
         build = self._library.poisson_build().decode()
         self._offloads = build.startswith("offload")
+        self.on_host = not self._offloads
         if not self._offloads:
             highest, probe = HIGHEST_OF_THREAD * self.threads, PROBE_OF_THREAD * self.threads
             self.pace = replace(self.pace, highest=highest, probe=probe)
-        self.device = f"OpenMP {build}" if self._offloads else f"CPU, {self.threads} threads, OpenMP {build}"
+        self._build = build
+        self.device = self._described(self.threads)
         suffix = SUFFIXES[self.dtype]
         names = (*OPERATION_FUNCTIONS, *COMPOSITE_FUNCTIONS)
         self._call = {name: getattr(self._library, f"poisson_{name}_{suffix}") for name in names}
@@ -128,16 +101,39 @@ class OpenmpBackend(Backend):
         self._companions: dict[np.dtype[Any], OpenmpBackend] = {self.dtype: self}
         self._differences: dict[tuple[Differences, int], tuple[DeviceArray, Any]] = {}
 
+    def in_use(self) -> AbstractContextManager[Any]:
+        if os.getpid() != self._process:
+            if self._offloads:
+                raise BackendUnavailable(FORKED)
+            self._process = os.getpid()
+            self.device = self._described(self._threads_here(self.threads))
+        return super().in_use()
+
+    def _described(self, threads: int) -> str:
+        return f"OpenMP {self._build}" if self._offloads else f"CPU, {threads} threads, OpenMP {self._build}"
+
+    def _threads_here(self, wanted: int) -> int:
+        """How many of so many threads the calling thread can have."""
+        threads = int(self._library.poisson_threads(wanted))
+        if threads < min(wanted, MOST_THREADS):
+            why = (
+                "this process was forked from one that had solved; start it by 'spawn' for all threads"
+                if os.getpid() != LOADED_BY
+                else "OMP_THREAD_LIMIT, OMP_STACKSIZE, 'ulimit -u' or another limit leaves no room for more"
+            )
+            log.warning("the openmp backend runs on %d of %d threads: %s", threads, wanted, why)
+        return threads
+
     def empty(self, array_shape: tuple[int, ...]) -> DeviceArray:
-        return DeviceArray(self._library, array_shape, self.dtype)
+        return DeviceArray(self._memory, array_shape, self.dtype)
 
     def from_host(self, values: NDArray[Any]) -> DeviceArray:
-        array = DeviceArray(self._library, values.shape, self.dtype)
+        array = DeviceArray(self._memory, values.shape, self.dtype)
         self._upload(array, values)
         return array
 
     def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: DeviceArray | None = None) -> DeviceArray:
-        array = DeviceArray(self._library, array_shape, self.dtype) if out is None else out
+        array = DeviceArray(self._memory, array_shape, self.dtype) if out is None else out
         keep_freed_blocks()
         for start, stop in slabs(array_shape):
             self._upload(array, slab(np, start, stop), start)
@@ -147,7 +143,9 @@ class OpenmpBackend(Backend):
         values = np.empty(array.shape, dtype=array.dtype)
         row_bytes = array.shape[-1] * array.dtype.itemsize
         pitch_bytes = array.pitch * array.dtype.itemsize
-        self._library.poisson_download(values.ctypes.data, row_bytes, array.pointer, pitch_bytes, array.rows)
+        self._library.poisson_download(
+            values.ctypes.data, row_bytes, array.pointer, pitch_bytes, array.rows, self.threads
+        )
         return values
 
     def synchronize(self) -> None:
@@ -157,12 +155,12 @@ class OpenmpBackend(Backend):
         return None if self._offloads else host_memory()
 
     def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        arrays = [DeviceArray(self._library, (count,), np.dtype(np.float64)) for _ in range(3)]
+        arrays = [DeviceArray(self._memory, (count,), np.dtype(np.float64)) for _ in range(3)]
         pointers = [array.pointer for array in arrays]
 
         def triad() -> None:
             _ = arrays
-            self._library.poisson_triad(*pointers, 0.5, count)
+            self._library.poisson_triad(*pointers, 0.5, count, self.threads)
 
         return triad, 24.0 * count
 
@@ -171,15 +169,15 @@ class OpenmpBackend(Backend):
         chains = int(getattr(self._library, f"poisson_chains_{suffix}")())
         multiply_adds = getattr(self._library, f"poisson_multiply_adds_{suffix}")
         bundles = -(-count // (chains * ROUNDS))
-        out = DeviceArray(self._library, (bundles,), self.dtype)
+        out = DeviceArray(self._memory, (bundles,), self.dtype)
 
         def run() -> None:
-            multiply_adds(out.pointer, bundles, ROUNDS, 0.5, 1.0)
+            multiply_adds(out.pointer, bundles, ROUNDS, 0.5, 1.0, self.threads)
 
         return run, 2.0 * chains * ROUNDS * bundles
 
     def reduction(self) -> DeviceResult:
-        return DeviceResult(self._library)
+        return DeviceResult(self._memory)
 
     def read(self, result: DeviceResult) -> tuple[float, float]:
         values = (c_double * 2)()
@@ -205,7 +203,7 @@ class OpenmpBackend(Backend):
         self._call["sweep"](self._operator(operator, u), *pointers, omega, _pointer(result))
 
     def depth(self, operator: Operator) -> int:
-        return int(self._depth(self._structure(operator, _pitch(operator.shape[0]))))
+        return int(self._depth(self._structure(operator, pitch_of(operator.shape[0]))))
 
     def sweeps(
         self,
@@ -230,10 +228,10 @@ class OpenmpBackend(Backend):
         self._call["residual"](self._operator(operator, u), *pointers, _pointer(result))
 
     def fill(self, x: Array, value: float) -> None:
-        self._call["fill"](x.pointer, x.rows, x.pitch, value)
+        self._call["fill"](x.pointer, x.rows, x.pitch, value, self.threads)
 
     def axpby(self, a: float, x: Array, b: float, y: Array) -> None:
-        self._call["axpby"](a, x.pointer, b, y.pointer, y.rows, y.pitch)
+        self._call["axpby"](a, x.pointer, b, y.pointer, y.rows, y.pitch, self.threads)
 
     def dot(self, operator: Operator, x: Array, y: Array, result: Reduction) -> None:
         self._call["dot"](self._operator(operator, x), x.pointer, y.pointer, result.pointer)
@@ -269,7 +267,7 @@ class OpenmpBackend(Backend):
         self._call["defect"](self._operator(operator, u), *pointers, factor, r.pointer, _pointer(result))
 
     def correct(self, factor: float, x: Array, y: Array) -> None:
-        self._call["correct"](factor, x.pointer, y.pointer, y.rows, y.pitch)
+        self._call["correct"](factor, x.pointer, y.pointer, y.rows, y.pitch, self.threads)
 
     def restrict(self, transfer: Transfer, fine: Array, coarse: Array) -> None:
         tables = self._transfer_tables("restrict", transfer)
@@ -297,7 +295,7 @@ class OpenmpBackend(Backend):
 
     def dense(self, matrix: Array, x: Array, y: Array) -> None:
         layout = (y.shape[-1], y.rows, y.pitch)
-        self._call["dense"](matrix.pointer, matrix.pitch, x.pointer, y.pointer, *layout)
+        self._call["dense"](matrix.pointer, matrix.pitch, x.pointer, y.pointer, *layout, self.threads)
 
     def smooth(
         self,
@@ -336,7 +334,7 @@ class OpenmpBackend(Backend):
     ) -> _Smoothing:
         tables = [
             (
-                self._structure(transfer.coarse, _pitch(transfer.coarse.shape[0])),
+                self._structure(transfer.coarse, pitch_of(transfer.coarse.shape[0])),
                 self._transfer_tables(name, transfer),
             )
             if transfer
@@ -350,7 +348,7 @@ class OpenmpBackend(Backend):
     def fast_solver(self, operator: Operator) -> FastSolver:
         if self._offloads:
             return TransformsOfCopies(self, operator, self._upload)
-        return TransformsInPlace(self._library, operator, self.dtype, _pitch(operator.shape[0]), self.threads)
+        return TransformsInPlace(self._library, operator, self.dtype, pitch_of(operator.shape[0]), self.threads)
 
     def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
         self._call["derivative"](self._on_nodes(differences, u), axis, u.pointer, out.pointer)
@@ -370,6 +368,7 @@ class OpenmpBackend(Backend):
                 dimension=differences.dimension,
                 half=differences.half,
                 wraps=(c_int32 * 3)(*differences.periodic),
+                threads=self.threads,
                 shape=(c_int64 * 3)(*differences.shape, *(1,) * fill),
                 pitch=array.pitch,
                 scale=(c_double * 3)(*(1.0 / h for h in differences.spacing)),
@@ -406,7 +405,7 @@ class OpenmpBackend(Backend):
             known = self._varying.setdefault(operator.coefficients, {})
         key = (operator.shape, operator.spacing, operator.a, operator.c, operator.rules, pitch)
         if key not in known:
-            known[key] = byref(operator_structure(operator, pitch))
+            known[key] = byref(operator_structure(operator, pitch, self.threads))
         return known[key]
 
     def _upload(self, array: DeviceArray, values: NDArray[Any], start: int = 0) -> None:
@@ -416,11 +415,12 @@ class OpenmpBackend(Backend):
         pitch_bytes = array.pitch * array.dtype.itemsize
         rows_each = array.rows // array.shape[0] if len(array.shape) > 1 else 1
         target = array.pointer + start * rows_each * pitch_bytes
-        self._library.poisson_upload(target, pitch_bytes, rows.ctypes.data, row_bytes, rows.size // array.shape[-1])
+        count = rows.size // array.shape[-1]
+        self._library.poisson_upload(target, pitch_bytes, rows.ctypes.data, row_bytes, count, self.threads)
 
     def table(self, values: NDArray[Any], dtype: np.dtype[Any]) -> DeviceArray:
         """A table in the library's memory."""
-        array = DeviceArray(self._library, (values.size,), dtype)
+        array = DeviceArray(self._memory, (values.size,), dtype)
         self._upload(array, values.ravel())
         return array
 

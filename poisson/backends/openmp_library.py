@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from poisson.backends.processors import run_time_was_loaded, short_waits, waiting_is_set
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.operator import Operator
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 LIBRARY_NAME = "libpoisson.so"
 LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
@@ -26,6 +27,7 @@ class OperatorStructure(Structure):
     _fields_ = (
         ("dimension", c_int32),
         ("rule", c_int32 * 6),
+        ("threads", c_int32),
         ("shape", c_int64 * 3),
         ("pitch", c_int64),
         ("weight", c_double * 3),
@@ -45,6 +47,7 @@ class DifferencesStructure(Structure):
         ("dimension", c_int32),
         ("half", c_int32),
         ("wraps", c_int32 * 3),
+        ("threads", c_int32),
         ("shape", c_int64 * 3),
         ("pitch", c_int64),
         ("scale", c_double * 3),
@@ -77,18 +80,19 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "abi_version": (c_int32, ()),
     "build": (c_char_p, ()),
     "devices": (c_int32, ()),
-    "set_threads": (c_int32, (c_int32,)),
-    "allocate": (_STATUS, (c_int64, c_int64, POINTER(c_void_p))),
+    "threads": (c_int32, (c_int32,)),
+    "wait_shortly": (None, (c_int32,)),
+    "allocate": (_STATUS, (c_int64, c_int64, c_int32, POINTER(c_void_p))),
     "release": (None, (c_void_p,)),
-    "upload": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64)),
-    "download": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64)),
+    "upload": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
+    "download": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
     "result_bytes": (c_int64, ()),
     "read": (_STATUS, (c_void_p, c_double * 2)),
-    "triad": (_STATUS, (c_void_p, c_void_p, c_void_p, c_double, c_int64)),
+    "triad": (_STATUS, (c_void_p, c_void_p, c_void_p, c_double, c_int64, c_int32)),
     "chains_f32": (c_int64, ()),
     "chains_f64": (c_int64, ()),
-    "multiply_adds_f32": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double)),
-    "multiply_adds_f64": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double)),
+    "multiply_adds_f32": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
+    "multiply_adds_f64": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
     "transform_f32": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
     "transform_f64": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
     "divide_f32": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
@@ -98,7 +102,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "depth_f32": (c_int32, (_OPERATOR,)),
     "depth_f64": (c_int32, (_OPERATOR,)),
 }
-NUMBERS = {"abi_version", "devices", "set_threads", "depth_f32", "depth_f64"}
+NUMBERS = {"abi_version", "devices", "threads", "depth_f32", "depth_f64"}
 """The functions whose integer is no status."""
 OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "laplacian": (_OPERATOR, c_void_p, c_void_p),
@@ -108,8 +112,8 @@ OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "sweep": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_double, c_void_p),
     "sweeps": (_OPERATOR, c_void_p, c_void_p, c_void_p, POINTER(c_double), c_int32, c_void_p),
     "residual": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p),
-    "fill": (c_void_p, c_int64, c_int64, c_double),
-    "axpby": (c_double, c_void_p, c_double, c_void_p, c_int64, c_int64),
+    "fill": (c_void_p, c_int64, c_int64, c_double, c_int32),
+    "axpby": (c_double, c_void_p, c_double, c_void_p, c_int64, c_int64, c_int32),
     "dot": (_OPERATOR, c_void_p, c_void_p, c_void_p),
     "restrict": (*_TRANSFER, c_void_p, c_void_p),
     "prolong_add": (*_TRANSFER, c_void_p, c_void_p),
@@ -119,8 +123,8 @@ OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "direction": (_OPERATOR, c_void_p, c_double, c_void_p, c_void_p, c_void_p, c_void_p),
     "advance": (_OPERATOR, c_double, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
     "defect": (_OPERATOR, c_void_p, c_void_p, c_double, c_void_p, c_void_p),
-    "correct": (c_double, c_void_p, c_void_p, c_int64, c_int64),
-    "dense": (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_int64),
+    "correct": (c_double, c_void_p, c_void_p, c_int64, c_int64, c_int32),
+    "dense": (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_int32),
     "edges": (_OPERATOR, c_int32, c_void_p, c_int32, c_void_p),
     "coarsen_edges": (*_TRANSFER, c_int32, c_void_p, c_void_p),
     "derivative": (_DIFFERENCES, c_int32, c_void_p, c_void_p),
@@ -161,7 +165,8 @@ def check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
 def library_path() -> Path | None:
     """Where the library is: what `LIBRARY_VARIABLE` names, beside this file, or where this package is installed."""
     if named := os.environ.get(LIBRARY_VARIABLE):
-        return Path(named)
+        # As a relative path, ctypes would look for it in the system's folders.
+        return Path(named).absolute()
     places = [Path(__file__).with_name(LIBRARY_NAME)]
     with suppress(metadata.PackageNotFoundError):
         # `python -m poisson` in a checkout imports the sources of the current folder, not what pip has built.
@@ -176,15 +181,17 @@ def load_library() -> ctypes.CDLL:
     Raises
     ------
     BackendUnavailable
-        If it was not built, cannot be loaded, is of another version, or finds no device.
+        If it was not built, cannot be loaded, is of another version, lacks functions, or finds no device.
     """
     path = library_path()
     if path is None:
         raise BackendUnavailable(
             "the OpenMP library was not built: install a C++ compiler (e.g. g++) and run pip install again"
         )
+    too_late = run_time_was_loaded()
     try:
-        library = ctypes.CDLL(str(path))
+        with short_waits():
+            library = ctypes.CDLL(str(path))
     except OSError as error:
         raise BackendUnavailable(f"the OpenMP library cannot be loaded: {error}") from error
     try:
@@ -199,24 +206,31 @@ def load_library() -> ctypes.CDLL:
     for name, arguments in (OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS).items():
         signatures |= {f"{name}_{suffix}": (_STATUS, arguments) for suffix in SUFFIXES.values()}
     for name, (result, arguments) in signatures.items():
-        function = getattr(library, f"poisson_{name}")
+        function = getattr(library, f"poisson_{name}", None)
+        if function is None:
+            raise BackendUnavailable(
+                f"{path} lacks the function poisson_{name} of interface version {version}: run pip install again"
+            )
         function.restype = result
         function.argtypes = arguments
         if result is _STATUS and name not in NUMBERS:
             function.errcheck = check
     if library.poisson_devices() < 1:
         check(2, library.poisson_devices, ())
+    if not waiting_is_set():
+        library.poisson_wait_shortly(too_late)
     return library
 
 
-def operator_structure(operator: Operator, pitch: int) -> OperatorStructure:
-    """An operator as the library sees it, for arrays whose rows are `pitch` values apart."""
+def operator_structure(operator: Operator, pitch: int, threads: int) -> OperatorStructure:
+    """An operator as the library sees it, for arrays whose rows are `pitch` values apart and so many threads."""
     edges = [array.pointer for array in operator.edges or ()]
     # A 2D region does not look at the z axis, but a target region wants a device address there.
     edges += edges[-1:] * (3 - len(edges))
     return OperatorStructure(
         dimension=operator.dimension,
         rule=(c_int32 * 6)(*(int(rule) for rule in operator.rules)),
+        threads=threads,
         shape=(c_int64 * 3)(*operator.shape, *(1,) * (3 - operator.dimension)),
         pitch=pitch,
         weight=(c_double * 3)(*operator.weights),

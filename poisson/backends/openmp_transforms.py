@@ -16,7 +16,8 @@ from poisson.boundary import Rule
 from poisson.operator import Operator
 
 if TYPE_CHECKING:
-    from poisson.backends.openmp import DeviceArray, OpenmpBackend
+    from poisson.backends.openmp import OpenmpBackend
+    from poisson.backends.openmp_arrays import DeviceArray
 
 
 class TransformsInPlace:
@@ -33,7 +34,7 @@ class TransformsInPlace:
     pitch : int
         Values from the start of one row of the arrays to the next.
     threads : int
-        Threads of transforms by scipy.
+        Threads of transforms, the library's and scipy's.
 
     Raises
     ------
@@ -48,7 +49,7 @@ class TransformsInPlace:
         self._library = library
         self._operator = operator
         self._dtype = dtype
-        self._structure = ctypes.byref(operator_structure(operator, pitch))
+        self._structure = ctypes.byref(operator_structure(operator, pitch, threads))
         self._threads = threads
         axes = transformed_axes(operator)
         # The library has no tridiagonal systems that wrap, and in 1D there is no second axis to leave to them.

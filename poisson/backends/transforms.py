@@ -69,7 +69,8 @@ class ScipyTransform:
         self.spectrum = eigenvalues(operator, axis)
         self._inner = free_nodes(operator)
         self._place = operator.dimension - 1 - axis
-        self._workers = partial(fft.set_workers, workers)
+        self._workers = workers
+        self._set_workers = fft.set_workers
         self._ways: tuple[Callable[..., NDArray[Any]], Callable[..., NDArray[Any]]]
         if rules[0] is Rule.WRAP:
             # Real arrays of the same shape, in which sines and cosines alternate.
@@ -88,8 +89,14 @@ class ScipyTransform:
 
     def _apply(self, way: Callable[..., NDArray[Any]], array: NDArray[Any]) -> None:
         values = array[self._inner]
-        with self._workers():
-            transformed = way(values, axis=self._place, overwrite_x=True)
+        try:
+            with self._set_workers(self._workers):
+                transformed = way(values, axis=self._place, overwrite_x=True)
+        except RuntimeError:
+            # No thread could be started, by a limit of the system. Nothing was transformed yet.
+            self._workers = 1
+            with self._set_workers(1):
+                transformed = way(values, axis=self._place, overwrite_x=True)
         if transformed is not values:
             values[...] = transformed
 

@@ -260,7 +260,7 @@ def bench_jacobi(
       --backend NAMES   of gpu, openmp and numpy, separated by commas; by default all that are available, numpy only for
                         a short measurement
       --precision TYPE  float64 or float32; by default as its authors have it
-      --threads N       threads of the openmp backend on a CPU; 0: all cores
+      --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
       --plot FILE       draw the time of an iteration (PNG); needs matplotlib
@@ -310,7 +310,7 @@ def bench_operations(
                         4096x4096,400x400x400
       --backend NAME    auto, gpu, openmp or numpy
       --precision TYPE  float64 or float32
-      --threads N       threads of the openmp backend on a CPU; 0: all cores
+      --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
 
@@ -361,7 +361,7 @@ def bench_solve(
                         with the transforms of scipy or CuPy, beside ours); by default all but cg, or cg alone with a
                         jump
       --backend NAME    auto, gpu, openmp or numpy
-      --threads N       threads on a CPU; 0: all cores
+      --threads N       threads on a CPU; 0: OMP_NUM_THREADS or all
       --repeats N       solves of each, 5 by default, of which the median counts
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values

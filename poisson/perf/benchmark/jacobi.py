@@ -200,7 +200,7 @@ def bench(
     check_every : int, optional
         Iterations between two reads of the norm; by default 1, and in the blocked loop one block.
     threads : int
-        Threads on the host; 0 takes all cores.
+        Threads on the host; 0 takes ``OMP_NUM_THREADS``, or all processors.
 
     Raises
     ------
@@ -299,7 +299,7 @@ def _time(backend: Backend, invocation: Invocation) -> Timing:
 
 def _structured(backend: Backend, problem: JacobiProblem, operator: Operator, iterations: int, bandwidth: float) -> Run:
     u = np.ascontiguousarray(problem.values(np, operator, 0, operator.array_shape[0]), dtype=backend.dtype)
-    mapping = StructuredMapping(operator, u, np.zeros_like(u))
+    mapping = StructuredMapping(operator, u, np.zeros_like(u), backend.threads)
     made = max(1, iterations // STRUCTURED_SHARE)
     stages = mapping.stages()
     for stage in stages.values():

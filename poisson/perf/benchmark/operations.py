@@ -44,7 +44,7 @@ def bench(
     precision : str
         ``float64`` or ``float32``.
     threads : int
-        Threads on the host; 0 takes all cores.
+        Threads on the host; 0 takes ``OMP_NUM_THREADS``, or all processors.
 
     Raises
     ------

@@ -141,7 +141,7 @@ def bench(
     name : str
         The backend, or ``auto``.
     threads : int
-        Threads on the host; 0 takes all cores.
+        Threads on the host; 0 takes ``OMP_NUM_THREADS``, or all processors.
     repeats : int
         Solves, of which the median counts; fewer where they take long.
 

@@ -28,6 +28,8 @@ class StructuredMapping:
         The iterate, float32 or float64, in C order. Overwritten.
     f : array, shape and dtype of `u`
         Source.
+    threads : int
+        Threads of a build for the host; 0: as many as OpenMP gives.
 
     Attributes
     ----------
@@ -40,11 +42,11 @@ class StructuredMapping:
         If there is no OpenMP library.
     """
 
-    def __init__(self, operator: Operator, u: NDArray[Any], f: NDArray[Any]) -> None:
+    def __init__(self, operator: Operator, u: NDArray[Any], f: NDArray[Any], threads: int = 0) -> None:
         library, suffix = load_library(), SUFFIXES[u.dtype]
         self._u, self._f = u, f
         self._au, self._r = np.zeros_like(u), np.zeros_like(u)
-        self._operator = byref(operator_structure(operator, u.shape[-1]))
+        self._operator = byref(operator_structure(operator, u.shape[-1], threads))
         self.norms = (c_double * 2)()
         self._call = {
             name.removeprefix("structured_"): getattr(library, f"poisson_{name}_{suffix}")
