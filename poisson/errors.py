@@ -31,6 +31,10 @@ class BackendUnavailable(PoissonError):
     """The backend asked for cannot run here: no device, no library, no package."""
 
 
+FORKED = "a GPU that was used before a fork cannot be used after it: start processes with the method 'spawn'"
+"""What `BackendUnavailable` says there."""
+
+
 class ResourceError(PoissonError):
     """The machine has too little memory or disk for the case."""
 

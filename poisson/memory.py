@@ -31,15 +31,19 @@ def require_memory(
     Raises
     ------
     ResourceError
-        If the arrays of the method need more than the backend has free, or the result more than the host has.
+        If the arrays of the method need more than the backend has free, or the result, with these arrays where they are
+        in the host's memory too, more than the host has.
     """
     grid = problem.grid
     arrays = arrays_of(settings, precision, grid.dimension, varies=problem.varies and coefficients)
     needed = int(arrays * grid.nodes * backend.dtype.itemsize)
+    room = result_bytes(problem, backend.dtype, fields)
     smaller = ", or use run.precision = 'float32'" if precision == "float64" else ""
     for what, size, place, memory in (
         (f"{arrays:.3g} arrays", needed, f"the {backend.name} backend", backend.memory()),
-        ("room for its result", result_bytes(problem, backend.dtype, fields), "this machine", host_memory()),
+        (f"{arrays:.3g} arrays and room for its result", needed + room, "this process", host_memory())
+        if backend.on_host
+        else ("room for its result", room, "this process", host_memory()),
     ):
         if memory is not None and size > memory[0]:
             raise ResourceError(

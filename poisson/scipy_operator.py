@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from poisson.backends.base import Array, Backend
 from poisson.case.settings import RunSettings
 from poisson.discretisation import Discretisation
 from poisson.errors import CaseError
+from poisson.exclusive import Exclusive
 from poisson.problem import Problem, require_problem
 from poisson.reference import fixed_nodes
 from poisson.solvers.methods import MethodSettings, preconditioner_of
@@ -54,7 +58,7 @@ class LinearOperator(_RealMap):
     Vectors have the unknowns in the order of the arrays (C order), each times the root of its trapezoidal weight: one
     half for each Neumann or Robin face that its node lies on. In these coordinates A is symmetric, with the same
     eigenvalues, and positive definite unless the problem is singular; `gather` and `scatter` go from arrays to vectors
-    and back. The boundary data are in `rhs`.
+    and back. The boundary data are in `rhs`. Several threads may use one operator and its cycle: they take turns.
 
     A is real: it, its cycle, `gather` and `scatter` take the real and the imaginary part of what is complex one by one,
     and give complex128 then; all else gives float64.
@@ -66,7 +70,7 @@ class LinearOperator(_RealMap):
     backend : str
         ``auto``, ``gpu``, ``openmp`` or ``numpy``: where A is applied. Vectors are NumPy arrays.
     threads : int
-        Of a backend on the CPU; 0 takes all cores.
+        Of a backend on the CPU; 0 takes ``OMP_NUM_THREADS``, or else all processors that the process may use.
 
     Attributes
     ----------
@@ -86,6 +90,8 @@ class LinearOperator(_RealMap):
         require_problem(problem)
         if threads and not RunSettings(backend).threaded:
             raise CaseError([f"threads: {threads}; allowed: 0 with backend {backend!r}, which has no threads to count"])
+        self._made_of = problem, backend, threads
+        self._exclusive = Exclusive("LinearOperator")
         discretisation = Discretisation(problem).balanced(np)
         shape = discretisation.array_shape
         self._backend: Backend = backends.create(backend, np.float64, threads)
@@ -132,9 +138,20 @@ class LinearOperator(_RealMap):
         values[self._free] = found.ravel() / self._roots
         return values.reshape(self._grid_shape)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        problem, backend, threads = self._made_of
+        return partial(type(self), threads=threads), (problem, backend)
+
     def _apply(self, x: Vector) -> Vector:
-        self._backend.residual(self._operator, self._put(x), None, self._y)
-        return -self._take(self._y)
+        with self.in_use():
+            self._backend.residual(self._operator, self._put(x), None, self._y)
+            return -self._take(self._y)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Within, the arrays are the calling thread's alone."""
+        with self._exclusive.use(), self._backend.in_use():
+            yield
 
     def _put(self, x: Vector) -> Array:
         """The array on the backend that belongs to a vector, zero at Dirichlet nodes."""
@@ -157,8 +174,12 @@ class _Cycle(_RealMap):
 
     def _apply(self, x: Vector) -> Vector:
         assert self._cycle is not None
-        self._cycle.apply(self._of._put(x), self._of._y)
-        return self._of._take(self._of._y)
+        with self._of.in_use():
+            self._cycle.apply(self._of._put(x), self._of._y)
+            return self._of._take(self._of._y)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self._of, "preconditioner")
 
 
 def _numbers(given: Any) -> NDArray[Any]:

@@ -24,6 +24,7 @@ from poisson.case.settings import WITHOUT_VECTORS, RunSettings, SolverSettings
 from poisson.differences import ORDERS, Differences
 from poisson.discretisation import Discretisation, Operator
 from poisson.errors import CaseError
+from poisson.exclusive import Exclusive
 from poisson.fields import ArrayField
 from poisson.memory import VECTORS, require_memory
 from poisson.problem import Problem, node_field, require_problem
@@ -153,6 +154,8 @@ class Solver:
     """Solves a problem, for its own source or for many others.
 
     The operator, its coefficients, the levels, plans, graphs, compiled kernels and arrays are set up once, here.
+    Several threads may use one solver, which then solves for one after the other, and several solvers at the same time.
+    A copy, or what pickle makes of it elsewhere, is set up anew.
 
     Parameters
     ----------
@@ -165,7 +168,7 @@ class Solver:
     precision : str
         ``float64``, ``float32`` or ``mixed``.
     threads : int
-        Of a backend on the CPU; 0 takes all cores.
+        Of a backend on the CPU; 0 takes ``OMP_NUM_THREADS``, or else all processors that the process may use.
     fields : sequence of str
         What a solution holds beside u: ``f``, ``a``, ``c``, ``residual``, ``error``, ``gradient``, ``flux``.
     order : int
@@ -225,7 +228,9 @@ class Solver:
         self.problem = problem
         self.settings = settings
         self.run = run
+        self._exclusive = Exclusive("Solver")
         self._fields = fields
+        self._order = order
         vectors = any(name in VECTORS for name in fields)
         self._differences = Differences.on(problem.grid, order) if vectors else None
         self._seconds = 0.0
@@ -257,6 +262,11 @@ class Solver:
         )
         setup.method = setup.with_others(method)
         return setup
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Arrays, plans and kernels belong to one solver in one process: a copy sets up its own.
+        count = self.ledger is not None
+        return _rebuilt, (type(self), self.problem, self.settings, self.run, self._fields, self._order, count)
 
     @property
     def backend(self) -> Backend:
@@ -306,8 +316,13 @@ class Solver:
         Raises
         ------
         PoissonError
-            If the data are not finite, or a singular problem has no solution.
+            If the data are not finite, a singular problem has no solution, or this solver is asked from within one of
+            its own solves.
         """
+        with self._exclusive.use(), self._setup.backend.in_use():
+            return self._solve(f, initial, observer, interrupted)
+
+    def _solve(self, f: Any, initial: Any, observer: Observer | None, interrupted: Callable[[], bool]) -> Solution:
         times: dict[str, float] = {}
         setup = self._setup
         problem = self._with(f, initial)
@@ -430,6 +445,21 @@ class Solver:
             "tuning": setup.backend.tuning(setup.operator),
             "started": started.isoformat(timespec="seconds"),
         }
+
+
+def _rebuilt(
+    kind: type[Solver],
+    problem: Problem,
+    settings: SolverSettings,
+    run: RunSettings,
+    fields: tuple[str, ...],
+    order: int,
+    count: bool,
+) -> Solver:
+    """What a copied or pickled solver becomes."""
+    solver = kind.__new__(kind)
+    solver._begin(problem, settings, run, fields, order, count=count)
+    return solver
 
 
 def _method_settings(settings: SolverSettings) -> MethodSettings:

@@ -131,6 +131,9 @@ class NotingRuntime:
     def event(self) -> _Event:
         return _Event()
 
+    def in_use(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     def memory(self) -> tuple[int, int]:
         return 1 << 40, 1 << 40
 

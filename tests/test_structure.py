@@ -22,7 +22,7 @@ PACKAGE = ROOT / "poisson"
 
 LAYERS = (
     ("errors", "grid", "kernels", "plain"),
-    ("arrays", "expressions"),
+    ("arrays", "exclusive", "expressions"),
     ("fields", "differences", "plotting"),
     ("boundary",),
     ("operator", "problem"),

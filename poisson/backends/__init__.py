@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.errors import BackendUnavailable
+from poisson.errors import FORKED, BackendUnavailable
 
 if TYPE_CHECKING:
     from poisson.backends.base import Backend
 
 NAMES = ("gpu", "openmp", "numpy")
 """Every backend, the one that ``auto`` prefers first."""
+
+_gpu_process: int | None = None
+"""The process that has used a GPU, or from which this one was forked after that."""
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +55,7 @@ def create(name: str, dtype: np.dtype[Any] | type[np.floating[Any]], threads: in
     dtype : numpy dtype
         float32 or float64.
     threads : int
-        Threads of a backend on the CPU; 0 takes all cores.
+        Threads of a backend on the CPU; 0 takes `poisson.backends.processors.default_threads`.
 
     Raises
     ------
@@ -111,6 +115,9 @@ def _create_gpu(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
         ) from error
     except ImportError as error:
         raise BackendUnavailable(f"CuPy cannot be imported ({error}): install it again") from error
+    global _gpu_process
+    if _gpu_process not in (None, os.getpid()):
+        raise BackendUnavailable(FORKED)
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -122,4 +129,5 @@ def _create_gpu(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
     from poisson.backends.tuned import Device, read
 
     runtime = CupyRuntime()
+    _gpu_process = os.getpid()
     return GpuBackend(dtype, runtime, read(Device.of(runtime)))

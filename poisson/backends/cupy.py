@@ -85,6 +85,9 @@ class CupyRuntime:
         self.shared_bytes = int(self._device.attributes[most])
         self._stream = cp.cuda.Stream(non_blocking=True)
 
+    def in_use(self) -> AbstractContextManager[Any]:
+        return self._device  # type: ignore[no-any-return]  # CuPy has no annotations
+
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
         return _LoadedModule(cp.RawModule(code=source, options=options), self._stream)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from poisson.backends.shapes import MAX_BLOCKS, PEAK_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.tuned import Device, Table
 from poisson.boundary import FACE_NAMES, Rule
 from poisson.discretisation import Operator
-from poisson.errors import ResourceError
+from poisson.errors import FORKED, BackendUnavailable, ResourceError
 from poisson.grid import slabs
 
 ROW_BYTES = 256
@@ -113,6 +114,7 @@ class Launcher(Backend):
         self.device = runtime.name
         self.architecture = runtime.architecture
         self.shapes = ShapeChoice(runtime.architecture, self.dtype.name, table)
+        self._process = os.getpid()
         self._runtime = runtime
         self._table_of_shapes = table
         self._shared = shared or Shared(runtime)
@@ -128,6 +130,11 @@ class Launcher(Backend):
         if self._companion is None:
             self._companion = type(self)(dtype, self._runtime, self._table_of_shapes, self._shared)
         return self._companion
+
+    def in_use(self) -> AbstractContextManager[Any]:
+        if os.getpid() != self._process:
+            raise BackendUnavailable(FORKED)
+        return self._runtime.in_use()
 
     # ---- memory
 

@@ -66,6 +66,9 @@ class Runtime(Protocol):
     shared_bytes: int
     """The most shared memory that a block can have."""
 
+    def in_use(self) -> AbstractContextManager[Any]:
+        """Within, the calling thread uses this device: which one is current is a thread's own matter."""
+
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
         """Compile a source with ``-D`` options."""
 

@@ -141,6 +141,9 @@ class EmulatedRuntime:
         """A mark among the launches."""
         return EmulatedEvent()
 
+    def in_use(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
     def memory(self) -> tuple[int, int]:
         """Free and total bytes of the machine."""
         page = os.sysconf("SC_PAGE_SIZE")
