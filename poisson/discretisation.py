@@ -192,9 +192,11 @@ class Discretisation:
     def initial(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The initial guess, with the boundary values at fixed nodes, in U. As `source` otherwise."""
         values = sampling.nodes(self.problem, xp, "run.initial", self.problem.initial, start, stop)
-        for face, where in reversed(list(sampling.faces(self.problem, Rule.FIXED, start, stop))):
-            values[where] = sampling.face_value(self.problem, xp, face, start, stop)
-        return values
+        return self._with_boundary(values, xp, start, stop)
+
+    def boundary(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """The boundary values at fixed nodes and zeros elsewhere, in U. As `source` otherwise."""
+        return self._with_boundary(xp.zeros((stop - start, *self.array_shape[1:])), xp, start, stop)
 
     def spread(self, xp: ModuleType) -> float:
         """Half the difference between the largest and the least boundary value, in U; 0 without Dirichlet faces.
@@ -283,6 +285,11 @@ class Discretisation:
             )
         log.info("singular problem (no dirichlet face, c = 0): %s; removed from f, u gets zero mean", numbers)
         return replace(self, shift=balance.defect / volume)
+
+    def _with_boundary(self, values: Any, xp: ModuleType, start: int, stop: int) -> Any:
+        for face, where in reversed(list(sampling.faces(self.problem, Rule.FIXED, start, stop))):
+            values[where] = sampling.face_value(self.problem, xp, face, start, stop)
+        return values
 
     @property
     def _absorbs(self) -> bool:

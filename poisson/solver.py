@@ -257,9 +257,9 @@ class Solver:
         shape = discretisation.array_shape
         setup = Setup(
             *(backend, stand_in, ledger, operator, choice, settings, precision, method),
-            *(backend.empty(shape), backend.empty(shape), backend.reduction()),
-            *(discretisation.spread(backend.array_module) * smoothest(operator), inner),
+            *(backend.empty(shape), backend.empty(shape), backend.reduction(), 0.0, inner),
         )
+        setup.data = _source_of_boundary(setup, discretisation)
         setup.method = setup.with_others(method)
         return setup
 
@@ -467,7 +467,19 @@ def _method_settings(settings: SolverSettings) -> MethodSettings:
     return MethodSettings(settings.method, cycle, settings.preconditioner, settings.omega, settings.loop)
 
 
-def _stopping(settings: SolverSettings, data: float) -> Stopping:
+def _source_of_boundary(setup: Setup, discretisation: Discretisation) -> float:
+    """`Stopping.data`: what A does at least to values of such a range, and no more than they leave beside zeros."""
+    backend, operator = setup.backend, setup.operator
+    spread = discretisation.spread(backend.array_module)
+    if spread == 0.0:
+        return 0.0
+    backend.assemble(operator.array_shape, discretisation.boundary, setup.u)
+    backend.residual(operator, setup.u, None, setup.f, setup.norms)
+    left = _stopping(setup.settings).measure(operator, backend.read(setup.norms))
+    return min(spread * smoothest(operator), left)
+
+
+def _stopping(settings: SolverSettings, data: float = 0.0) -> Stopping:
     return Stopping(
         *(settings.rtol, settings.atol, settings.norm, settings.max_iterations, settings.check_every, settings.stop),
         data=data,

@@ -120,7 +120,10 @@ def lowest_ritz_value(backend: Backend, operator: Operator) -> float:
         beta = rho / last if step else 0.0
         backend.direction(operator, z, beta, p, spare, q, places[1])
         p, spare = spare, p
-        previous, alpha = alpha, rho / backend.read(places[1])[0]
+        curvature = backend.read(places[1])[0]
+        if not curvature > 0.0:
+            break  # nothing is left but rounding
+        previous, alpha = alpha, rho / curvature
         diagonal.append(1.0 / alpha + (beta / previous if step else 0.0))
         off.append(math.sqrt(beta) / previous)
         backend.advance(operator, alpha, p, q, u, r, places[1])
