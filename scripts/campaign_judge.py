@@ -343,10 +343,9 @@ class Judgement:
         start = np.where(reference.free, 0.0 if guess is None else guess, reference.fixed)
         source, first = b / reference.weights, reference.residual(start, b)
         rtol, atol = self.options.get("rtol", 1e-8), self.options.get("atol", 0.0)
-        boundary = reference.boundary_scale()
         wanted = []
         for kind in (self.norm, "max") if self.extreme or self.trial.kind == "scales" else (self.norm,):
-            scale = max(float(reference.norm(source, kind)), boundary)
+            scale = max(float(reference.norm(source, kind)), reference.boundary_scale(kind))
             # A source that cancels but for rounding may count as zero, or not.
             noise = scale <= 10 * float(np.finfo(self.dtype).eps) * self.data[number]
             wanted += [scale] + ([float(reference.norm(first, kind))] if noise else [])

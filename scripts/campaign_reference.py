@@ -204,8 +204,11 @@ class Reference:
         """w f with what enters through the faces, zero at fixed nodes."""
         return np.where(self.free, self.weights * (f.astype(LONG) - shift) + self.entering, 0)
 
-    def boundary_scale(self) -> float:
-        """What the Dirichlet values amount to as a source: half their range times the lowest eigenvalue."""
+    def boundary_scale(self, kind: str) -> float:
+        """What the Dirichlet values amount to as a source, in a norm.
+
+        Half their range times the lowest eigenvalue, and no more than the residual that they leave beside zeros.
+        """
         box, lowest, values = self.box, 0.0, []
         for axis, h in enumerate(box.spacing):
             pair = box.sides[2 * axis : 2 * axis + 2]
@@ -222,7 +225,9 @@ class Reference:
         ends += [float(end(it)) for it in values for end in (np.min, np.max)]
         a = box.values(box.a)
         least = float((self.reaction / self.weights).min())
-        return (max(ends) / 2 - min(ends) / 2) * (np.sqrt(a.min()) * np.sqrt(a.max()) * lowest + least)
+        left = self.norm(self.apply(np.where(self.free, 0.0, self.fixed)) / self.weights, kind)
+        half = max(ends) / 2 - min(ends) / 2
+        return min(half * (np.sqrt(a.min()) * np.sqrt(a.max()) * lowest + least), float(left) if half else 0.0)
 
     def defect(self, f: Array) -> tuple[Any, float]:
         """Of a singular problem: what is too much in f at every node, and the defect by the size of the data."""
