@@ -21,7 +21,7 @@ import poisson
 from poisson.errors import OutputError
 from poisson.grid import AXES
 from poisson.output.convergence import log_slope
-from poisson.output.hdf5 import CHECKSUM, COMPONENT, FORMAT, FORMAT_VERSION, text_checksum
+from poisson.output.hdf5 import CHECKSUM, COMPONENT, FORMAT, FORMAT_VERSION, Damaged, require_heaps, text_checksum
 from poisson.plain import NotPlain, find, require_file
 from poisson.record import FIELD_NOTES
 
@@ -35,7 +35,6 @@ MEMORY = 4 << 30
 """Bytes of addresses that reading may take beside those of the modules it loads."""
 
 _SLAB_VALUES = 1 << 22
-_MOST_HEAP = 1 << 20
 _MOST_TEXT = 1000
 _MOST_PACKED = 10**6
 """No filter makes values smaller by more than this factor."""
@@ -50,10 +49,6 @@ spec.loader.exec_module(sys.modules["poisson"])
 from poisson.output import description
 description.child()
 """
-
-
-class Damaged(Exception):
-    """What a result must hold is not there, or is not what it must be."""
 
 
 def describe_apart(path: str | Path, silence: float = LONGEST_SILENCE) -> str:
@@ -79,7 +74,8 @@ def describe_apart(path: str | Path, silence: float = LONGEST_SILENCE) -> str:
     ) as process:
         assert process.stdout is not None
         try:
-            while select.select([process.stdout], [], [], silence)[0]:
+            # The first dot comes when all modules are loaded, however long that takes.
+            while select.select([process.stdout], [], [], silence if answer else None)[0]:
                 part = os.read(process.stdout.fileno(), 1 << 16)
                 if not part:
                     process.wait(silence)
@@ -89,7 +85,7 @@ def describe_apart(path: str | Path, silence: float = LONGEST_SILENCE) -> str:
                 raise OutputError(f"{path}: {_damaged('reading it comes to no end')}")
         finally:
             process.kill()
-    # Each slab that was read is a dot before the answer.
+    # The start and each slab that was read are dots before the answer.
     try:
         kind, text = json.loads(answer.lstrip(b"."))
     except ValueError:
@@ -111,6 +107,7 @@ def child() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     place = os.dup(1)
     os.dup2(2, 1)
+    os.write(place, b".")
     try:
         answer = ("text", describe(sys.argv[2], lambda: os.write(place, b".")))
     except OutputError as error:
@@ -151,7 +148,7 @@ def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> st
         _require_file(path)
         if not h5py.is_hdf5(path):
             raise OutputError(f"{path}: not an HDF5 file; give a result of 'poisson solve'")
-        _require_heaps(path)
+        require_heaps(path)
         # Where the disk knows no locks, there are none to wait for.
         with h5py.File(path, "r", locking="best-effort") as file:
             _check_format(path, file)
@@ -182,34 +179,6 @@ def _require_file(path: Path) -> None:
         raise OutputError(f"{path}: it {error}{advice}") from error
     with path.open("rb"):
         pass
-
-
-def _require_heaps(path: Path) -> None:
-    """Refuse heaps of texts with an object of no length, in which the HDF5 library goes round for ever.
-
-    They stand before and after the fields, so the ends of the file are looked at.
-
-    References
-    ----------
-    HDF5 File Format Specification, version 3.0, section III.E, "Disk Format: Level 1E - Global Heap".
-    """
-    with path.open("rb") as stream:
-        head = stream.read(_MOST_HEAP)
-        stream.seek(max(0, stream.seek(0, os.SEEK_END) - _MOST_HEAP))
-        tail = stream.read()
-    for part in (head, tail):
-        start = part.find(b"GCOL")
-        while start >= 0:
-            place = start + 16
-            end = min(len(part), start + int.from_bytes(part[start + 8 : place], "little")) - 16
-            while place < end:
-                index, length = (
-                    int.from_bytes(part[place + at : place + to], "little") for at, to in ((0, 2), (8, 16))
-                )
-                if index == 0 and length == 0:
-                    raise Damaged("a heap of texts does not end")
-                place += length if index == 0 else 16 + -(-length // 8) * 8
-            start = part.find(b"GCOL", start + 4)
 
 
 def _one_line(text: object) -> str:

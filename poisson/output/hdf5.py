@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,10 @@ CHECKSUM = "text_checksum"
 CHUNK_BYTES = 1 << 20
 
 _MOST_HEAD = 1 << 20
+
+
+class Damaged(Exception):
+    """What a result must hold is not there, or is not what it must be."""
 
 
 def check_replaceable(path: str | Path, *, overwrite: bool = False) -> None:
@@ -156,9 +161,38 @@ def text_checksum(file: h5py.File) -> int:
     return total
 
 
+def require_heaps(path: Path) -> None:
+    """Refuse heaps of texts with an object of no length, in which the HDF5 library goes round for ever.
+
+    They stand before and after the fields, so the ends of the file are looked at.
+
+    References
+    ----------
+    HDF5 File Format Specification, version 3.0, section III.E, "Disk Format: Level 1E - Global Heap".
+    """
+    with path.open("rb") as stream:
+        head = stream.read(_MOST_HEAD)
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - _MOST_HEAD))
+        tail = stream.read()
+    for part in (head, tail):
+        start = part.find(b"GCOL")
+        while start >= 0:
+            place = start + 16
+            end = min(len(part), start + int.from_bytes(part[start + 8 : place], "little")) - 16
+            while place < end:
+                index, length = (
+                    int.from_bytes(part[place + at : place + to], "little") for at, to in ((0, 2), (8, 16))
+                )
+                if index == 0 and length == 0:
+                    raise Damaged("a heap of texts does not end")
+                place += length if index == 0 else 16 + -(-length // 8) * 8
+            start = part.find(b"GCOL", start + 4)
+
+
 def _has_our_format(path: Path) -> bool:
     import h5py
 
+    require_heaps(path)
     with h5py.File(path, "r", locking=False) as file:
         return str(file.attrs["format"]).startswith(FORMAT)
 
