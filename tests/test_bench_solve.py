@@ -127,6 +127,7 @@ def test_a_grid_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str])
         (["--n=33"], "--n 33: a size is NXxNY or NXxNYxNZ"),
         (["--n=33x32"], "--n 32: a whole number is needed, at least 33"),
         (["--n=33x33", "--study"], "--n and --study both say which sizes: give one of them"),
+        (["--backend=gpu", "--threads=2"], "--threads 2: without the openmp backend there are no threads to count"),
         (["--jump=3"], "--jump goes with --n, which says on which grids"),
         (["--n=33x33", "--jump=-1"], "--jump -1: a number above 0 is needed"),
         (["--n=33x33", "--jump=much"], "--jump much: a number above 0 is needed"),

@@ -387,7 +387,8 @@ def bench_solve(
     one_of("backend", backend, BACKENDS)
     options: dict[str, Any] = {
         "name": backend,
-        "threads": whole_number("threads", threads, 0),
+        # On the host the transforms of the plain solver have threads, whatever the backend has.
+        "threads": _threads(threads, [] if backend == "numpy" else [backend]),
         "repeats": whole_number("repeats", repeats),
     }
     tasks = solve.STUDY if study else tuple(solve.Problem(nodes, ratio) for nodes in sizes)
