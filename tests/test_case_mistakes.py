@@ -235,7 +235,11 @@ WRONG: list[tuple[str, str | None, str]] = [
         "{ dirichlet = 0 }",
         f"boundary.x_lowr: unknown key; allowed: {FACE_KEYS}; did you mean 'x_lower'?",
     ),
-    ("boundary.all", '"periodic"', f'boundary.all: "periodic"; allowed: {CONDITION}'),
+    (
+        "boundary.all",
+        '"periodic"',
+        f'boundary.all: "periodic"; allowed: {CONDITION}; periodic axes have x = "periodic"',
+    ),
     (
         "boundary.all",
         '{ dirichlet = "xx" }',

@@ -121,7 +121,7 @@ def _face(axis: str) -> Any:
 
 
 class Boundary(Table):
-    all: FaceTable | None = Field(default=None, description=_CONDITION)
+    all: FaceTable | None = Field(default=None, description=f'{_CONDITION}; periodic axes have x = "periodic"')
     x: Literal["periodic"] | None = _pair("x")
     y: Literal["periodic"] | None = _pair("y")
     z: Literal["periodic"] | None = _pair("z")
