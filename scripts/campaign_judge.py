@@ -344,7 +344,8 @@ class Judgement:
         source, first = b / reference.weights, reference.residual(start, b)
         rtol, atol = self.options.get("rtol", 1e-8), self.options.get("atol", 0.0)
         wanted = []
-        for kind in (self.norm, "max") if self.extreme or self.trial.kind == "scales" else (self.norm,):
+        norm = self.options.get("norm", "rms")
+        for kind in (norm, "max") if self.extreme or self.trial.kind == "scales" else (norm,):
             scale = max(float(reference.norm(source, kind)), reference.boundary_scale(kind))
             # A source that cancels but for rounding may count as zero, or not.
             noise = scale <= 10 * float(np.finfo(self.dtype).eps) * self.data[number]
