@@ -59,6 +59,30 @@ def test_padding_in_the_place_of_another_array_is_zero(backend: OpenmpBackend, s
     assert not np.reshape(whole(again), (-1, pitch))[:, shape[1] :].any()
 
 
+def test_what_stands_behind_the_rows_is_not_counted(backend: OpenmpBackend) -> None:
+    """Whatever it is: `fill` for one writes whole rows."""
+    a = grid_operator((37, 9), (Rule.MIRROR,) * 4)
+    ones, r, out, q = (backend.empty((9, 37)) for _ in range(4))
+    sums, weighted = backend.reduction(), 36.0 * 8.0
+    for array in (ones, r, q):
+        backend.fill(array, np.nan)
+        backend.assemble((9, 37), lambda xp, start, stop: xp.ones((stop - start, 37)), array)
+    backend.norm(a, ones, sums)
+    assert backend.read(sums) == (9.0 * 37.0, 1.0)
+    backend.dot(a, ones, ones, sums)
+    assert backend.read(sums)[0] == weighted
+    backend.residual(a, ones, ones, out, sums)
+    # With c = 0.7 the residual of ones is 0.3.
+    assert backend.read(sums) == pytest.approx((9.0 * 37.0 * 0.09, 0.3), rel=1e-12)
+    backend.diagonal_solve(a, ones, out, a.diagonal, sums)
+    assert backend.read(sums)[0] == pytest.approx(weighted, rel=1e-12)
+    backend.direction(a, ones, 0.0, q, out, r, sums)
+    assert backend.read(sums)[0] == pytest.approx(0.7 * weighted, rel=1e-12)
+    backend.assemble((9, 37), lambda xp, start, stop: xp.ones((stop - start, 37)), r)
+    backend.advance(a, 0.5, ones, q, out, r, sums)
+    assert backend.read(sums) == (9.0 * 37.0 * 0.25, 0.5)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_derivatives_leave_zeros_behind_the_rows(backend: OpenmpBackend, axis: int) -> None:
     """Whatever stands there in the array that they are of."""

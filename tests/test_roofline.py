@@ -22,6 +22,7 @@ from poisson.cli import main
 from poisson.errors import GridError, ResourceError
 from poisson.perf import roofline
 from poisson.perf.roofline import Roof, draw, peak_flops
+from poisson.perf.timing import Timing
 from tests import nvrtc
 from tests.conftest import BACKENDS
 
@@ -187,3 +188,10 @@ def test_the_default_grid(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ResourceError):
             roofline.roofline(name, "float64")
     assert asked == [(1024, 1024), (4096, 4096)]
+
+
+def test_a_timing_has_the_median_and_both_ends() -> None:
+    timing = Timing.of([3.0, 1.0, 10.0, 2.0, 4.0])
+    assert timing == Timing(median=3.0, low=1.0, high=10.0)
+    assert timing.over(2) == Timing(1.5, 0.5, 5.0)
+    assert timing.spread == 3.0
