@@ -32,7 +32,7 @@ from poisson.backends.ledger import counted
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
 from poisson.discretisation import Discretisation
-from poisson.operator import Operator
+from poisson.operator import Coefficients, Operator
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.multigrid.coarsest import inverse
@@ -250,6 +250,21 @@ def test_an_axis_has_about_half_the_nodes_on_the_next_grid() -> None:
     for rules, pairs in cases.items():
         for nodes, coarse in pairs.items():
             assert coarse_nodes(Operator((nodes, 9), (1.0, 1.0), 0.0, (*rules, F, F)), 0) == coarse
+
+
+def test_a_coarse_operator_is_scaled_as_a_whole() -> None:
+    """With coefficients that are arrays of one value it is the operator that has the value."""
+    plain = Operator((65, 65), (1 / 64, 1 / 64), 0.7, (F, M, M, M))
+    arrays = Coefficients(None, np.full(plain.array_shape, 0.7), (1.0, 1.0), (0.7, 0.7))
+    for over_correction, factor in ((False, 1.0), (True, 1.09)):
+        expected = levels_of(BACKEND, plain, over_correction)[1].operator
+        found = levels_of(BACKEND, replace(plain, c=0.0, coefficients=arrays), over_correction)[1].operator
+        assert (expected.a, expected.c) == (1.0 / factor, 0.7 / factor)
+        assert found.a == expected.a
+        assert found.coefficients is not None
+        assert found.coefficients.c_range == (expected.c, expected.c)
+        free = ~reference.fixed_nodes(found)
+        np.testing.assert_allclose(found.reaction[free], expected.c, rtol=1e-14)
 
 
 def test_levels_end_where_a_grid_is_solved_directly() -> None:

@@ -108,6 +108,14 @@ def test_varying_coefficients_are_read() -> None:
         assert cost(Call(name, varying, 153, 8)).bytes == 8.0 * arrays * 153, name
 
 
+def test_an_array_that_is_not_there_is_not_read() -> None:
+    a = Operator((17, 9), (0.1, 0.1), 0.0, (FIXED,) * 4)
+    for name in ("direction", "smooth"):
+        assert cost(Call(name, a, 153, 8)).bytes - cost(Call(name, a, 153, 8, start=False)).bytes == 8.0 * 153
+    for name in ("sweep", "residual", "color_sweep", "defect"):
+        assert cost(Call(name, a, 153, 8)).bytes - cost(Call(name, a, 153, 8, source=False)).bytes == 8.0 * 153
+
+
 FACES = [
     # Of 5 x 4 nodes 14 lie on faces.
     ((5, 4), (MIRROR,) * 4, 14, 14),
