@@ -12,10 +12,10 @@ from enum import Enum, IntEnum
 
 from poisson.errors import CaseError
 from poisson.expressions import Expression
-from poisson.fields import ArrayField, FieldFile, FunctionField
+from poisson.fields import ArrayField, CoarserField, FieldFile, FunctionField
 from poisson.grid import AXES
 
-FaceData = Expression | FunctionField | ArrayField | FieldFile
+FaceData = Expression | FunctionField | ArrayField | FieldFile | CoarserField
 """A function on a face. An array, also one in a file, has one value for each of its nodes, in the order of the grid's
 arrays: ``(ny,)`` on an x face in 2D, ``(nz, nx)`` on a y face in 3D."""
 

@@ -90,6 +90,11 @@ class Discretisation:
     problem: Problem
     shift: float = 0.0
 
+    def coarser(self) -> Discretisation | None:
+        """The same problem discretised on a grid of half the intervals, with what `Problem.coarser` leaves out."""
+        problem = self.problem.coarser()
+        return None if problem is None else Discretisation(problem)
+
     @property
     def array_shape(self) -> tuple[int, ...]:
         """Shape of the arrays."""

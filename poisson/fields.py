@@ -7,6 +7,7 @@ are.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from poisson import arrays
 from poisson.errors import CaseError
+from poisson.grid import cubics
 from poisson.plain import NotPlain, find, require_file
 
 HDF5_SUFFIXES = (".h5", ".hdf5")
@@ -238,12 +240,78 @@ class FunctionField:
             raise CaseError([f"the function returns {error}"]) from error
 
 
+@dataclass(frozen=True, eq=False)
+class CoarserField:
+    """What a file or an array has on a grid or a face, on a coarser one: its values at common nodes, cubics between.
+
+    Parameters
+    ----------
+    field : FieldFile, ArrayField or CoarserField
+        On the finer grid.
+    fine, coarse : tuple of int
+        The shapes of both arrays, whose nodes lie on the same box.
+    periodic : tuple of bool
+        Whether each of their axes is.
+    bounded : bool
+        Whether a value may not fall below half the least of those that it is made of, as cubics do at a jump: then it
+        takes that one, so that what is positive stays so.
+    """
+
+    field: FieldFile | ArrayField | CoarserField
+    fine: tuple[int, ...]
+    coarse: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    bounded: bool = False
+
+    def read(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """Rows (planes in 3D) `start` to `stop`, without `stop`, as a float64 array of the module xp."""
+        slowest, *others = itertools.starmap(cubics, zip(self.fine, self.coarse, self.periodic, strict=True))
+        # Of the first axis only the rows of this slab, from only the rows that they need.
+        index, weight = slowest[0][start:stop], slowest[1][start:stop]
+        used = index[weight != 0.0]
+        first, last = int(used.min()), int(used.max()) + 1
+        tables: list[tuple[NDArray[Any], NDArray[Any]]] = [(np.where(weight != 0.0, index - first, 0), weight), *others]
+        values = xp.asarray(rows_of(self.field, xp, first, last), dtype=xp.float64)
+        least = values
+        for axis, (index, weight) in enumerate(tables):
+            values, least = _along(xp, axis, index, weight, values, least if self.bounded else None)
+        return xp.where(values < 0.5 * least, least, values) if self.bounded else values
+
+
+def _along(
+    xp: ModuleType, axis: int, index: NDArray[Any], weight: NDArray[Any], values: Any, least: Any | None
+) -> tuple[Any, Any]:
+    """Interpolate along an axis; of `least` the least value with any weight."""
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    total: Any = 0.0
+    lowest: Any = None
+    for column in range(index.shape[1]):
+        used = weight[:, column] != 0.0
+        if not used.any():
+            continue
+        # Unused entries repeat the one of the largest weight.
+        place = xp.asarray(np.where(used, index[:, column], index[np.arange(len(index)), weight.argmax(axis=1)]))
+        total = total + xp.asarray(weight[:, column].reshape(shape)) * xp.take(values, place, axis=axis)
+        if least is not None:
+            taken = xp.take(least, place, axis=axis)
+            lowest = taken if lowest is None else xp.minimum(lowest, taken)
+    return total, lowest
+
+
+def rows_of(field: FieldFile | ArrayField | CoarserField, xp: ModuleType, start: int, stop: int) -> Any:
+    """Rows (planes in 3D) `start` to `stop`, without `stop`, of a field that is no function, as an array of xp."""
+    if isinstance(field, FieldFile):
+        return xp.asarray(field.read(start, stop))
+    return field.read(xp, start, stop)
+
+
 def at_nodes(field: Any, xp: ModuleType, coordinates: Sequence[Any], start: int, stop: int) -> Any:
     """The values of a field of any kind on a slab, broadcastable to its shape.
 
     Parameters
     ----------
-    field : Expression, FunctionField, ArrayField or FieldFile
+    field : Expression, FunctionField, ArrayField, FieldFile or CoarserField
         The field.
     xp : module
         numpy or cupy: where the values are wanted.
@@ -252,10 +320,8 @@ def at_nodes(field: Any, xp: ModuleType, coordinates: Sequence[Any], start: int,
     start, stop : int
         Its range of the first array axis.
     """
-    if isinstance(field, ArrayField):
-        return field.read(xp, start, stop)
-    if isinstance(field, FieldFile):
-        return xp.asarray(field.read(start, stop))
+    if isinstance(field, (ArrayField, FieldFile, CoarserField)):
+        return rows_of(field, xp, start, stop)
     return field(xp, *coordinates)
 
 

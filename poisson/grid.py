@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 AXES = ("x", "y", "z")
 MIN_NODES = 3
+
+CUBIC = 4
+"""Nodes that a cubic goes through."""
 
 MIN_SPACING, MAX_SPACING = 1e-150, 1e150
 """The squares of these and their inverses are still finite."""
@@ -86,10 +90,50 @@ class Grid:
         """Shape of an array on this grid: ``(nx,)``, ``(ny, nx)`` or ``(nz, ny, nx)``."""
         return self.shape[::-1]
 
+    def coarser(self) -> Grid | None:
+        """The grid of `halved` axes on the same box; None where one would have fewer than 3 nodes or no fewer."""
+        shape = tuple(halved(nodes, wraps) for nodes, wraps in zip(self.shape, self.periodic, strict=True))
+        if any(few < MIN_NODES or few == many for few, many in zip(shape, self.shape, strict=True)):
+            return None
+        return replace(self, shape=shape)
+
     def coordinates(self, axis: int) -> NDArray[np.float64]:
         """Coordinates of the nodes along `axis` (0 is x), shape ``(n,)``, in L; the ends are exact."""
         nodes = np.arange(self.shape[axis], dtype=np.float64) / self.intervals[axis]
         return self.lower[axis] * (1.0 - nodes) + self.upper[axis] * nodes
+
+
+def halved(nodes: int, wraps: bool) -> int:
+    """Nodes of an axis with half the intervals, rounded up."""
+    return -(-nodes // 2) if wraps else nodes // 2 + 1
+
+
+@lru_cache(maxsize=128)
+def cubics(source: int, target: int, wraps: bool) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """From the nodes of one axis to those of another on the same interval, by cubics through the four nearest.
+
+    Near an end that does not wrap the four lie on one side; an axis of three nodes has parabolas, one of a single node
+    its value.
+
+    Returns
+    -------
+    index, weight : arrays of shape (target, 4)
+        Of nodes of the source. Entries that are not needed have weight zero and a valid index.
+    """
+    intervals, target_intervals = (source, target) if wraps else (source - 1, target - 1)
+    index = np.zeros((target, CUBIC), dtype=np.int32)
+    weight = np.zeros((target, CUBIC))
+    if source == 1:
+        weight[:, 0] = 1.0
+        return index, weight
+    points = min(CUBIC, source)
+    cell, rest = np.divmod(np.arange(target, dtype=np.int64) * intervals, target_intervals)
+    first = cell - 1 if wraps else np.clip(cell - 1, 0, source - points)
+    position = cell - first + rest / target_intervals
+    for n in range(points):
+        index[:, n] = (first + n) % source
+        weight[:, n] = math.prod((position - m) / (n - m) for m in range(points) if m != n)
+    return index, weight
 
 
 def wanted_spacing(low: float, high: float, nodes: int) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,13 +14,13 @@ from poisson.arrays import host, is_array
 from poisson.boundary import FACE_NAMES, Face, FaceData, Kind, require_on_face
 from poisson.errors import CaseError, ExpressionError
 from poisson.expressions import Expression, parse
-from poisson.fields import ArrayField, FieldFile, FunctionField
+from poisson.fields import ArrayField, CoarserField, FieldFile, FunctionField
 from poisson.grid import AXES, Grid
 
 EQUATION = "-div(a grad u) + c u = f"
 """The equation with its sign; `Problem.equation` says what a is as well."""
 
-NodeField = Expression | FieldFile | ArrayField | FunctionField
+NodeField = Expression | FieldFile | ArrayField | FunctionField | CoarserField
 """A function given at every node: by a text (or a number), a file, an array or a Python function."""
 
 Coefficient = float | NodeField
@@ -153,6 +153,30 @@ class Problem:
         except ValueError as error:
             raise CaseError([str(error)]) from error
 
+    def coarser(self) -> Problem | None:
+        """The same problem on a grid of half the intervals, without its initial guess and its exact solution.
+
+        None where `Grid.coarser` has no such grid.
+        """
+        grid = self.grid.coarser()
+        if grid is None:
+            return None
+
+        def on_it(given: Any, axes: Sequence[int], bounded: bool = False) -> Any:
+            if not isinstance(given, (FieldFile, ArrayField, CoarserField)):
+                return given
+            fine, coarse = (tuple(each.shape[axis] for axis in axes) for each in (self.grid, grid))
+            return CoarserField(given, fine, coarse, tuple(grid.periodic[axis] for axis in axes), bounded)
+
+        axes = range(grid.dimension)[::-1]
+        faces = []
+        for index, face in enumerate(self.faces):
+            along = [axis for axis in axes if axis != index // 2]
+            faces.append(replace(face, value=on_it(face.value, along), alpha=on_it(face.alpha, along, bounded=True)))
+        f, c, a = on_it(self.f, axes), on_it(self.c, axes, bounded=True), on_it(self.a, axes, bounded=True)
+        initial = Expression.constant(0.0)
+        return replace(self, grid=grid, faces=tuple(faces), f=f, c=c, a=a, initial=initial, exact=None)
+
     @property
     def varies(self) -> bool:
         """Whether the coefficients of the discrete operator differ from node to node; α of a Robin face is one."""
@@ -196,7 +220,7 @@ def number(coefficient: Coefficient) -> float | None:
     """The value of a coefficient that is the same everywhere; None for one that is not known to be."""
     if isinstance(coefficient, Expression):
         return coefficient.value if coefficient.is_constant else None
-    return None if isinstance(coefficient, (FieldFile, ArrayField, FunctionField)) else float(coefficient)
+    return None if isinstance(coefficient, (FieldFile, ArrayField, FunctionField, CoarserField)) else float(coefficient)
 
 
 def node_field(given: Any, grid: Grid, name: str) -> NodeField:

@@ -124,7 +124,7 @@ class Record:
         What the operations of the loop reached, where it was measured.
     error_bar : float, optional
         With ``stop = "discretisation"``, an estimate of the largest error of u against the solution of the
-        differential equation, in U.
+        differential equation, in U, that is meant to lie above it.
     """
 
     problem: Problem

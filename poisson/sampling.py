@@ -15,7 +15,7 @@ import numpy as np
 
 from poisson.boundary import FACE_NAMES, FaceData, Rule, face_shape
 from poisson.errors import CaseError
-from poisson.fields import ArrayField, FieldFile, FunctionField, at_nodes
+from poisson.fields import ArrayField, CoarserField, FieldFile, FunctionField, at_nodes
 from poisson.grid import AXES, Grid
 from poisson.problem import NodeField, Problem
 
@@ -144,7 +144,7 @@ def _on_face(
     end = slice(-1, None) if face % 2 else slice(0, 1)
     places[face // 2] = places[face // 2][(slice(None),) * place + (end,)]
     # A face at an end of the first array axis lies in one slab as a whole.
-    stored = isinstance(function, (ArrayField, FieldFile))
+    stored = isinstance(function, (ArrayField, FieldFile, CoarserField))
     first, last = (0, face_shape(problem.grid.shape, face)[0]) if stored and place == 0 else (start, stop)
     values = xp.asarray(_evaluated(key, function, xp, places, first, last), dtype=xp.float64)
     if stored:

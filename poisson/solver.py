@@ -36,7 +36,7 @@ from poisson.solvers.iteration import Solver as Method
 from poisson.solvers.iteration import never
 from poisson.solvers.methods import MethodSettings
 from poisson.solvers.mixed import in_float32
-from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.multigrid import CoarserProblems, MultigridSettings
 from poisson.solvers.rounding import at_rounding
 from poisson.solvers.spectrum import remove_mean, smoothest
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
@@ -100,6 +100,8 @@ class Setup:
         A on the float32 companion of the backend, in mixed precision.
     resuming : Method, optional
         The method for an initial guess, if it is another one.
+    coarser : CoarserProblems, optional
+        The problem on coarser grids, to stop at the discretisation error.
     work : Array, optional
         For what comes after a solve, where the method leaves no array to it.
     """
@@ -118,6 +120,7 @@ class Setup:
     data: float
     inner: Operator | None = None
     resuming: Method | None = None
+    coarser: CoarserProblems | None = None
     work: Array | None = None
 
     def method_for(self, *, guess: bool) -> Method:
@@ -253,11 +256,13 @@ class Solver:
             require_memory(backend, self.problem, settings, precision, self._fields, coefficients=False)
         stand_in, ledger = counted(backend) if count else (backend, None)
         inner = in_float32(backend, operator) if precision == "mixed" else None
-        method = methods.solver_of(stand_in, operator, _method_settings(settings), inner)
+        coarser = CoarserProblems(backend, discretisation) if settings.stop == "discretisation" else None
+        method = methods.solver_of(stand_in, operator, _method_settings(settings), inner, coarser)
         shape = discretisation.array_shape
         setup = Setup(
             *(backend, stand_in, ledger, operator, choice, settings, precision, method),
             *(backend.empty(shape), backend.empty(shape), backend.reduction(), 0.0, inner),
+            coarser=coarser,
         )
         setup.data = _source_of_boundary(setup, discretisation)
         setup.method = setup.with_others(method)
@@ -363,6 +368,8 @@ class Solver:
         shape = discretisation.array_shape
         backend.assemble(shape, discretisation.initial, setup.u)
         backend.assemble(shape, discretisation.source, setup.f)
+        if setup.coarser:
+            setup.coarser.load(discretisation)
         return discretisation
 
     def _finish(

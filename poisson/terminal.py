@@ -199,7 +199,7 @@ def summary(solution: Record, sweep_bytes: float | None = None) -> str:
     if solution.provenance.get("method"):
         lines.insert(1, f"method      {solution.provenance['method']}")
     if solution.error_bar is not None:
-        lines.append(f"error bar   {solution.error_bar:.3e} (max), estimated from the levels")
+        lines.append(f"error bar   {solution.error_bar:.3e} (max), estimated from coarser grids")
     if solution.error is not None:
         lines.append(f"error       {solution.error.rms:.3e} (rms), {solution.error.max:.3e} (max)")
     if solution.times:

@@ -12,7 +12,6 @@ The tables are made once on the host and are the same for every backend.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from poisson.boundary import Rule
 from poisson.discretisation import Operator
+from poisson.grid import cubics
 
 GATHERED = 4
 """A coarse node gathers from at most this many fine nodes along an axis."""
@@ -192,25 +192,8 @@ class Interpolation:
         )
 
 
-@lru_cache(maxsize=KEPT)
 def _cubics(source: int, target: int, rules: tuple[Rule, Rule]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    if target == 1:
-        return _mean(source, rules)
-    wraps = rules[0] is Rule.WRAP
-    intervals, target_intervals = (source, target) if wraps else (source - 1, target - 1)
-    index = np.zeros((target, GATHERED), dtype=np.int32)
-    weight = np.zeros((target, GATHERED))
-    if source == 1:
-        weight[:, 0] = 1.0
-        return index, weight
-    points = min(GATHERED, source)
-    cell, rest = np.divmod(np.arange(target, dtype=np.int64) * intervals, target_intervals)
-    first = cell - 1 if wraps else np.clip(cell - 1, 0, source - points)
-    position = cell - first + rest / target_intervals
-    for n in range(points):
-        index[:, n] = (first + n) % source
-        weight[:, n] = math.prod((position - m) / (n - m) for m in range(points) if m != n)
-    return index, weight
+    return _mean(source, rules) if target == 1 else cubics(source, target, rules[0] is Rule.WRAP)
 
 
 def _trapezoidal(nodes: int, rules: tuple[Rule, Rule]) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from problems import make_case
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discretisation import Discretisation
-from poisson.errors import GridError
 from poisson.operator import Operator
 from poisson.problem import Problem
 from poisson.solver import Solver
-from poisson.solvers.multigrid import Multigrid, MultigridSettings
+from poisson.solvers.multigrid import CoarserProblems, Multigrid, MultigridSettings
 from poisson.solvers.multigrid.estimate import ErrorEstimate
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult, Stopping
@@ -42,6 +40,13 @@ def smooth_problem(shape: tuple[int, ...], faces: str = "dirichlet", upper: tupl
     return Discretisation(make_case(equation, FACES[faces], shape, upper).problem).balanced(np)
 
 
+def coarser_of(discretisation: Any, backend: Backend = BACKEND) -> CoarserProblems:
+    """The problem on coarser grids, with its arrays filled."""
+    coarser = CoarserProblems(backend, discretisation)
+    coarser.load(discretisation)
+    return coarser
+
+
 def solve(
     discretisation: Any, settings: MultigridSettings, stopping: Stopping, backend: Backend = BACKEND
 ) -> tuple[SolveResult, float]:
@@ -49,7 +54,8 @@ def solve(
     operator: Operator = discretisation.operator_on(backend)
     u = backend.assemble(operator.array_shape, discretisation.initial)
     f = backend.assemble(operator.array_shape, discretisation.source)
-    result = Multigrid(backend, operator, settings).solve(u, f, stopping=stopping)
+    coarser = coarser_of(discretisation, backend) if stopping.stop == "discretisation" else None
+    result = Multigrid(backend, operator, settings, coarser).solve(u, f, stopping=stopping)
     exact = discretisation.exact(np, 0, operator.array_shape[0])
     return result, float(np.abs(backend.to_host(result.u) - exact).max())
 
@@ -67,10 +73,9 @@ def test_one_cycle_a_grid_reaches_the_discretisation_error(shape: tuple[int, ...
     assert exact.status is Status.CONVERGED
     result, error = solve(problem, settings, BY_ERROR)
     assert (result.status, result.iterations) == (Status.CONVERGED, 1)
-    assert error < 1.2 * least
-    # The bar is of the size of the error; wider with a Neumann face, near which restricted sources are of first order.
+    assert error < 1.3 * least
     assert result.error is not None
-    assert 0.7 * error < result.error < (20.0 if faces == "mixed" else 4.0) * error
+    assert error < result.error < 3.5 * error
 
 
 @pytest.mark.parametrize("shape", [(100, 77), (64, 64), (30, 41, 36)])
@@ -80,9 +85,9 @@ def test_sizes_that_do_not_halve(shape: tuple[int, ...]) -> None:
     result, error = solve(problem, MultigridSettings(), BY_ERROR)
     assert result.status is Status.CONVERGED
     assert result.iterations <= 2
-    assert error < 1.2 * least
+    assert error < 1.3 * least
     assert result.error is not None
-    assert result.error > 0.7 * error
+    assert error < result.error < 3.5 * error
 
 
 def test_anisotropic_spacing() -> None:
@@ -90,9 +95,9 @@ def test_anisotropic_spacing() -> None:
     _, least = solve(problem, MultigridSettings(full=True), Stopping(rtol=1e-9))
     result, error = solve(problem, MultigridSettings(), BY_ERROR)
     assert result.status is Status.CONVERGED
-    assert error < 1.2 * least
+    assert error < 1.3 * least
     assert result.error is not None
-    assert result.error > 0.8 * error
+    assert error < result.error < 3.5 * error
 
 
 def test_a_start_on_the_coarsest_grid_saves_cycles_and_ignores_the_guess() -> None:
@@ -109,7 +114,8 @@ def test_a_start_on_the_coarsest_grid_saves_cycles_and_ignores_the_guess() -> No
     for filling in (0.0, 1e3):
         u = BACKEND.assemble(operator.array_shape, problem.initial)
         u[1:-1, 1:-1] = filling
-        results.append(Multigrid(BACKEND, operator, MultigridSettings(full=True)).solve(u, f, stopping=BY_ERROR).u)
+        solver = Multigrid(BACKEND, operator, MultigridSettings(full=True), coarser_of(problem))
+        results.append(solver.solve(u, f, stopping=BY_ERROR).u)
     np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-12)
 
 
@@ -143,40 +149,22 @@ def test_a_singular_problem() -> None:
     assert relative_residual(BACKEND, a, result.u, f) < 1e-10
 
 
-def test_an_estimate_needs_two_grids() -> None:
-    a = cube((9, 9))
-    with pytest.raises(GridError, match=r"domain.shape = \[9, 9\] with its spacing there is none"):
+def test_the_discretisation_error_needs_the_problem_on_coarser_grids() -> None:
+    a = cube((33, 33))
+    with pytest.raises(ValueError, match="needs the problem on coarser grids"):
         Multigrid(BACKEND, a).solve(zeros(BACKEND, a), source(BACKEND, a), stopping=BY_ERROR)
 
 
-def test_an_estimate_takes_no_grid_on_which_an_axis_has_collapsed() -> None:
-    """It would show how much u varies along that axis."""
-    exact = {"f": "exact", "exact": "cos(20*x) * sin(3*y)"}
+@pytest.mark.parametrize("width", [0.05, 0.001])
+def test_an_axis_that_collapses_is_compared_on_grids_where_it_does_not(width: float) -> None:
+    """A grid on which it has collapsed would show how much u varies along that axis."""
+    exact = {"f": "exact", "exact": f"cos({1.0 / width}*x) * sin(3*y)"}
     faces = {"x_lower": {"neumann": "exact"}, "x_upper": {"neumann": "exact"}, "all": {"dirichlet": "exact"}}
-    for width, refused in ((0.05, False), (0.001, True)):
-        problem = Discretisation(make_case(exact, faces, (129, 129), (width, 1.0)).problem).balanced(np)
-        if refused:
-            with pytest.raises(GridError, match=r"domain.shape = \[129, 129\] with its spacing there is none"):
-                solve(problem, MultigridSettings(), BY_ERROR)
-            continue
-        result, error = solve(problem, MultigridSettings(), BY_ERROR)
-        assert result.status is Status.CONVERGED
-        assert result.error is not None
-        assert 0.7 * error < result.error
-
-
-def test_a_rough_source_is_not_taken_for_a_smooth_one() -> None:
-    """Where u is not smooth the observed order is low, and the bar is wide: no smaller than a third of the error."""
-    fine, coarse = cube((129, 129), spacing=(1 / 128,) * 2), cube((65, 65), spacing=(1 / 64,) * 2)
-    solutions = []
-    for a in (fine, coarse):
-        f = zeros(BACKEND, a)
-        middle = a.shape[0] // 2
-        f[middle, middle] = 1.0 / math.prod(a.spacing)
-        solutions.append(Multigrid(BACKEND, a).solve(zeros(BACKEND, a), f, stopping=BY_ERROR))
-    difference = np.abs(solutions[0].u[::2, ::2] - solutions[1].u)
-    assert solutions[1].error is not None
-    assert solutions[1].error > 0.33 * difference.max()
+    problem = Discretisation(make_case(exact, faces, (129, 129), (width, 1.0)).problem).balanced(np)
+    result, error = solve(problem, MultigridSettings(), BY_ERROR)
+    assert result.status is Status.CONVERGED
+    assert result.error is not None
+    assert error < result.error < 5.0 * error
 
 
 @pytest.mark.parametrize("name", ["openmp", "emulated"])

@@ -12,6 +12,9 @@ ARRAYS: Mapping[str, float] = MappingProxyType(
 )
 """Arrays of the grid's size that a method takes with u and the source, the coarse grids of multigrid apart."""
 
+OF_COMPARISON = 6.0
+"""Arrays of each of the two coarser grids on which ``stop = "discretisation"`` solves as well, their levels apart."""
+
 COARSE_ARRAYS = 4.25
 """Arrays of every coarser grid: four, on grids with a little more than 2^−dimension of the nodes."""
 
@@ -47,6 +50,9 @@ def arrays_of(settings: SolverSettings, precision: str, dimension: int, *, varie
     if not cycles:
         return ARRAYS[method] + coefficients
     of_levels = (COARSE_ARRAYS + coefficients) * coarse
+    if settings.stop == "discretisation":
+        compared = 2.0**-dimension + 4.0**-dimension
+        return ARRAYS[method] + (1.0 + compared) * (coefficients + of_levels) + OF_COMPARISON * compared
     if precision != "mixed":
         return ARRAYS[method] + coefficients + of_levels
     start = 2.0**-dimension if method == "multigrid" and settings.full else 0.0

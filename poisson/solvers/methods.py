@@ -16,7 +16,7 @@ from poisson.solvers.fast import FastPreconditioner, FastTransform
 from poisson.solvers.iteration import Preconditioner, Solver
 from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.mixed import DefectCorrection, MixedConjugateGradients
-from poisson.solvers.multigrid import Multigrid, MultigridSettings
+from poisson.solvers.multigrid import CoarserProblems, Multigrid, MultigridSettings
 from poisson.solvers.sor import Sor
 from poisson.solvers.spectrum import hardly_holds_constants
 
@@ -54,7 +54,13 @@ class MethodSettings:
             raise ValueError(f"preconditioner = {self.preconditioner!r}; it must be one of {PRECONDITIONERS}")
 
 
-def solver_of(backend: Backend, operator: Operator, settings: MethodSettings, inner: Operator | None = None) -> Solver:
+def solver_of(
+    backend: Backend,
+    operator: Operator,
+    settings: MethodSettings,
+    inner: Operator | None = None,
+    coarser: CoarserProblems | None = None,
+) -> Solver:
     """The solver of a method, with its set-up done.
 
     Parameters
@@ -68,17 +74,25 @@ def solver_of(backend: Backend, operator: Operator, settings: MethodSettings, in
     inner : Operator, optional
         A with coefficients on ``backend.companion(float32)``: with it the cycles, or the directions of ``cg`` and their
         preconditioner, are made there (mixed precision).
+    coarser : CoarserProblems, optional
+        The problem on coarser grids, which ``multigrid`` needs to stop at the discretisation error.
 
     Raises
     ------
     PoissonError
         If the method cannot solve this problem.
     """
-    method = _method_of(backend, operator, settings, inner)
+    method = _method_of(backend, operator, settings, inner, coarser)
     return BalancedSolver(backend, operator, method) if hardly_holds_constants(operator) else method
 
 
-def _method_of(backend: Backend, operator: Operator, settings: MethodSettings, inner: Operator | None) -> Solver:
+def _method_of(
+    backend: Backend,
+    operator: Operator,
+    settings: MethodSettings,
+    inner: Operator | None,
+    coarser: CoarserProblems | None,
+) -> Solver:
     if inner is not None:
         companion = backend.companion(np.float32)
         if settings.method == "multigrid":
@@ -89,7 +103,7 @@ def _method_of(backend: Backend, operator: Operator, settings: MethodSettings, i
         return MixedConjugateGradients(backend, operator, companion, inner, preconditioner)
     match settings.method:
         case "multigrid":
-            return Multigrid(backend, operator, settings.multigrid)
+            return Multigrid(backend, operator, settings.multigrid, coarser)
         case "cg":
             return ConjugateGradients(backend, operator, preconditioner_of(backend, operator, settings))
         case "fft":

@@ -18,7 +18,7 @@ from poisson.backends.base import Array, Backend
 from poisson.backends.gpu import GpuBackend
 from poisson.backends.ledger import counted
 from poisson.case.settings import SolverSettings
-from poisson.discretisation import Operator
+from poisson.discretisation import Discretisation, Operator
 from poisson.errors import PoissonError
 from poisson.grid import Grid
 from poisson.operator import Coefficients
@@ -27,10 +27,11 @@ from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, laplacian_on, require_room
+from poisson.problem import Problem as GivenProblem
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.mixed import in_float32
-from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.multigrid import CoarserProblems, MultigridSettings
 from poisson.solvers.stopping import SolveResult, Stopping
 
 REPEATS = 5
@@ -196,7 +197,7 @@ def _arrays(method: str, dimension: int, varies: bool) -> float:
     if method == SINE:
         return SINE_ARRAYS
     way = WAYS[method]
-    settings = SolverSettings(method=way.settings.method)
+    settings = SolverSettings(method=way.settings.method, stop=way.stop)
     return arrays_of(settings, "mixed" if way.mixed else "float64", dimension, varies=varies)
 
 
@@ -223,6 +224,16 @@ class _Place:
         self.operator = operator_on(backend, self.grid, problem.jump)
         self.u = backend.empty(self.grid.array_shape)
         self.f = backend.assemble(self.grid.array_shape, lambda xp, *slab: source(self.grid, xp, *slab))
+
+    def coarser(self) -> CoarserProblems:
+        """The problem on coarser grids, with the samples of the source there."""
+        jump = self.problem.jump
+        a: Any = 1.0 if jump == 1.0 else lambda *places: _in_block(places, jump)
+        given = GivenProblem.on_box(self.grid.shape, f=self.backend.to_host(self.f), a=a)
+        discretisation = Discretisation(given)
+        problems = CoarserProblems(self.backend, discretisation)
+        problems.load(discretisation)
+        return problems
 
     def row(self, method: str, repeats: int, bandwidth: float) -> Mapping[str, Any]:
         """The measurement of a method."""
@@ -274,7 +285,8 @@ class _Ours:
         self._stopping = Stopping(rtol=RTOL, stop=way.stop)
         stand_in, self._ledger = counted(place.backend)
         inner = in_float32(place.backend, place.operator) if way.mixed else None
-        self._method = solver_of(stand_in, place.operator, way.settings, inner)
+        coarser = place.coarser() if way.stop == "discretisation" else None
+        self._method = solver_of(stand_in, place.operator, way.settings, inner, coarser)
         self._result: SolveResult | None = None
 
     def solve(self) -> int | None:
@@ -340,10 +352,15 @@ def _coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]
 
 
 def _block(grid: Grid, jump: float, xp: ModuleType, start: int, stop: int) -> Any:
+    return _in_block(_coordinates(grid, xp, start, stop), jump)
+
+
+def _in_block(places: Sequence[Any], jump: float) -> Any:
+    """a where these parts of each axis meet."""
     inside: Any = True
-    for along in _coordinates(grid, xp, start, stop):
+    for along in places:
         inside = inside & (along > BLOCK[0]) & (along < BLOCK[1])
-    return xp.where(inside, jump, 1.0)
+    return 1.0 + (jump - 1.0) * inside
 
 
 def source(grid: Grid, xp: ModuleType, start: int, stop: int) -> Any:

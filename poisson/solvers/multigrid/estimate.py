@@ -1,156 +1,252 @@
-"""The error of the discretisation, estimated from the difference between the solutions on two grids."""
+"""The error of the discretisation, estimated from the solutions of the same problem on coarser grids."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import replace
+from collections import deque
+
+import numpy as np
 
 from poisson.backends.base import Array, Backend
-from poisson.boundary import Rule
-from poisson.errors import GridError
 from poisson.operator import Operator
+from poisson.solvers.multigrid.coarser import CoarserProblem, CoarserProblems
 from poisson.solvers.multigrid.cycle import Cycle
+from poisson.solvers.multigrid.full import FullMultigrid
+from poisson.solvers.multigrid.settings import MultigridSettings
+from poisson.solvers.multigrid.smoothers import PERIOD
+from poisson.solvers.spectrum import remove_mean
 from poisson.transfer import Interpolation
 
-ORDERS = (1.0, 2.0)
-"""The observed order of accuracy counts within these bounds: the scheme is of second order where u is smooth."""
+ORDER = 2.0
+"""The order of the scheme where u is smooth."""
+
+SMOOTH = 1.6
+"""An observed order below this says that u is not smooth: where it jumps with a the order is 1, and what two pairs of
+grids show depends on how the jump lies to their nodes. It counts as 1 at the most then, ..."""
+
+LEAST_ORDER = 0.5
+"""... and as this at the least."""
+
+SAFETY = 1.5
+"""The error is taken to be so many times what the differences say."""
+
+MOST_BEYOND = 3.0
+"""The coarser pair of grids, on which u is resolved less well, may raise the estimate of the finer by this factor."""
 
 LEAST_CONTRACTION = 0.1
 """A cycle is not trusted to reduce the error by more than this factor before it has been seen to."""
 
-ROUGH = 0.1
-"""A source whose restriction, instead of samples, changes the solution by more than this part of it is not smooth."""
+MOST_CONTRACTION = 0.9
+"""One that seems to reduce it less is taken to have met rounding."""
+
+REDUCTION = 0.02
+"""The cycles on a coarser grid go on until they are estimated to leave this part of the error of the start, ..."""
+
+CYCLES = (2, 20)
+"""... but make at least and at most so many."""
+
+MOST_ALGEBRAIC = 0.25
+"""The algebraic error is to fall to this part of the difference between the grids, which it would hide else, ..."""
+
+OF_ROUGH = 0.02
+"""... and where the observed order is below 1, u is not smooth and the start poor, to this part of it and of u."""
+
+ROUNDING = 16.0
+"""The error by rounding is taken to be so many times eps max(abs(u))."""
 
 
 class ErrorEstimate:
-    """What the difference between the solutions on two grids says about the error on the finer one.
+    """What the solutions on coarser grids say about the error on the finest, on which they also are the start.
 
-    The error of the scheme falls as h^p, so that of the finer grid is the difference divided by r^p − 1, where r is the
-    least ratio of their spacings and p the order that the next pair of grids shows (L. F. Richardson).
+    The error of the scheme falls as h^p, so that of a grid is the difference from the next coarser one divided by
+    r^p − 1, where r is the least ratio of their spacings (L. F. Richardson). The difference of the coarser pair of
+    grids gives another estimate of the same, and the order p that is observed. Where that is 2 or more the larger of
+    both estimates counts, and else the difference of the finer pair with the order observed.
 
-    Full multigrid restricts the source, which smooths it: the coarse solution then has an error more, of second order
-    as well. A cycle on the next coarser grid, for the difference between the restricted and the sampled source, finds
-    it, unless the source is so rough that samples say nothing about it.
+    Each grid has its own samples of the coefficients, the source and the boundary data (`CoarserProblems`).
 
     Parameters
     ----------
     backend : Backend
         Where the arrays are.
-    cycle : Cycle
-        The levels.
-
-    Raises
-    ------
-    GridError
-        If there are no two grids to compare.
+    operator : Operator
+        A, on the finest grid.
+    coarser : CoarserProblems
+        The problem on coarser grids; its arrays are filled before each solve.
+    settings : MultigridSettings
+        How to cycle there.
     """
 
-    def __init__(self, backend: Backend, cycle: Cycle) -> None:
+    def __init__(
+        self, backend: Backend, operator: Operator, coarser: CoarserProblems, settings: MultigridSettings
+    ) -> None:
         self._backend = backend
-        self._cycle = cycle
-        operators = [level.operator for level in cycle.levels]
-        first = _coarser_everywhere(operators, 0)
-        if first is None:
-            raise GridError(
-                "solver.stop = 'discretisation' compares the solution with that on a grid that is coarser along every "
-                f"axis, and for domain.shape = {list(operators[0].shape)} with its spacing there is none: use more "
-                "nodes, or solver.stop = 'residual'"
-            )
-        self._first, self._second = first, _coarser_everywhere(operators, first)
-        self._ratio = _ratio(operators[0], operators[first])
-        self._operator = operators[first]
-        self._sampled = Interpolation(operators[0], self._operator, everywhere=True)
-        # Without the faces, on which the source has terms that depend on the spacing.
-        walls = tuple(Rule.WRAP if rule is Rule.WRAP else Rule.FIXED for rule in self._operator.rules)
-        inner = replace(self._operator, rules=walls)
-        self._inner = Interpolation(inner, inner)
-        below = operators[first + 1] if first + 1 < len(operators) else self._operator
-        self._effect = Interpolation(below, self._operator, everywhere=True)
-        # The coarse solution and the sampled source, whose arrays the iterates take later; and what an iterate differs
-        # by from that solution without the effect of smoothing.
-        self._solution, self._source, self._apart = (backend.empty(self._operator.array_shape) for _ in range(3))
-        self._places = backend.reduction(), backend.reduction()
-        self._smoothing, self._size = backend.reduction(), backend.reduction()
-        self._next: tuple[Operator, Array, Array, Interpolation] | None = None
-        if self._second is not None:
-            operator = operators[self._second]
-            arrays = backend.empty(operator.array_shape), backend.empty(operator.array_shape)
-            self._next = (operator, *arrays, Interpolation(self._operator, operator, everywhere=True))
-            self._next_ratio = _ratio(self._operator, operator)
-            self._next_place = backend.reduction()
-        self.begin()
+        self._grids = [_Comparison(backend, problem, settings) for problem in coarser.grids]
+        operators = [operator, *(grid.operator for grid in self._grids)]
+        pairs = list(itertools.pairwise(operators))
+        self._ratios = [_ratio(fine, coarse) for fine, coarse in pairs]
+        self._sampled = [Interpolation(fine, coarse, everywhere=True) for fine, coarse in pairs]
+        self._refined = [Interpolation(coarse, fine) for fine, coarse in pairs]
+        self._eps = float(np.finfo(backend.dtype).eps)
+        # What the solutions on the coarser grids differ by, and what they may lack.
+        self._apart: float | None = None
+        self._lacking = 0.0
+        self._change: float | None = None
+        # Of the last cycles; a smoother may go through its sweeps in several.
+        self._contractions = deque([LEAST_CONTRACTION], maxlen=PERIOD)
+        # What the last iterate and this one differ by from the coarser solution, where that is known.
+        self._last, self._now = self._grids[0].spare
 
-    def sample(self, f: Array) -> None:
-        """Take the source of the finest grid, before the coarse grids are solved."""
-        self._backend.interpolate(self._sampled, f, self._source)
-
-    def keep(self, index: int, u: Array) -> None:
-        """Remember the solution u on the grid with this index among those below the finest, if it is needed."""
+    def start(self, u: Array) -> None:
+        """Solve on the coarser grids, and overwrite u, but for its fixed nodes, by the interpolated solution."""
         backend = self._backend
-        if index + 1 == self._second and self._next:
-            backend.axpby(1.0, u, 0.0, self._next[1])
-        if index + 1 != self._first:
-            return
-        if self._next:
-            operator, kept, sampled, between = self._next
-            backend.interpolate(between, u, sampled)
-            backend.axpby(-1.0, kept, 1.0, sampled)
-            backend.norm(operator, sampled, self._next_place)
-        backend.axpby(1.0, u, 0.0, self._solution)
-        backend.norm(self._operator, u, self._size)
-        grid, smoothed = self._cycle.grids[index], self._cycle.grids[index].f
-        backend.axpby(-1.0 / self._cycle.scale, self._source, 1.0, smoothed)
-        if Rule.MIRROR in self._operator.rules:
-            backend.axpby(1.0, smoothed, 0.0, self._source)
-            backend.fill(smoothed, 0.0)
-            backend.interpolate(self._inner, self._source, smoothed)
-        if grid.level.transfer is None:
-            backend.axpby(1.0, self._cycle.solve(index, 0), 0.0, self._apart)
-            backend.axpby(1.0, self._solution, 0.0, u)
-        else:
-            backend.restrict(grid.level.transfer, smoothed, self._cycle.grids[index + 1].f)
-            backend.interpolate(self._effect, self._cycle.solve(index + 1, 0), self._apart)
-        backend.norm(self._operator, self._apart, self._smoothing)
+        contraction = LEAST_CONTRACTION
+        self._contractions.clear()
+        below: Array | None = None
+        for index, grid in reversed(list(enumerate(self._grids))):
+            grid.begin()
+            if below is None:
+                grid.start()
+            else:
+                backend.interpolate(self._refined[index + 1], below, grid.u)
+            factor, self._lacking = grid.solve(self._eps)
+            contraction = max(contraction, factor)
+            if below is not None:
+                coarse = self._grids[index + 1]
+                sampled = coarse.spare[0]
+                backend.interpolate(self._sampled[index + 1], grid.u, sampled)
+                coarse.subtract(below, sampled)
+                self._apart = coarse.largest(sampled)
+            below = grid.u
+        assert below is not None
+        backend.interpolate(self._refined[0], below, u)
+        self._change = None
+        self._contractions.append(contraction)
+        self._last, self._now = self._grids[0].spare
+        backend.fill(self._last, 0.0)
+
+    def judge(self, u: Array) -> tuple[float, float, bool]:
+        """After a cycle on the finest grid.
+
+        Returns
+        -------
+        discretisation, algebraic : float
+            The largest errors of u by the grid and by the cycles, estimated, in U.
+        enough : bool
+            Whether more cycles would not make u better.
+        """
+        backend, grid = self._backend, self._grids[0]
+        backend.interpolate(self._sampled[0], u, self._now)
+        largest = grid.largest(self._now)
+        grid.subtract(grid.u, self._now)
+        difference = grid.largest(self._now)
+        backend.axpby(-1.0, self._now, 1.0, self._last)
+        change = grid.largest(self._last)
+        self._last, self._now = self._now, self._last
+        if self._change:
+            self._contractions.append(change / self._change)
+        self._change = change
+        contraction = min(max(self._contractions), MOST_CONTRACTION)
+        error, order = self._discretisation(difference + self._lacking)
+        rounding = ROUNDING * self._eps * largest
+        algebraic = contraction / (1.0 - contraction) * change
+        goal = min(error, MOST_ALGEBRAIC * difference) if order >= 1.0 else OF_ROUGH * min(difference, largest)
+        return error + rounding, algebraic, algebraic <= goal + rounding
+
+    def _discretisation(self, difference: float) -> tuple[float, float]:
+        """The largest error by the grid, from the difference to the first coarser one, and the order observed."""
+        ratio = self._ratios[0]
+        if self._apart is None:
+            return SAFETY * difference / (ratio - 1.0), 1.0
+        error = difference / (ratio**ORDER - 1.0)
+        other = self._apart / ((self._ratios[1] ** ORDER - 1.0) * ratio**ORDER)
+        if other >= error:
+            return SAFETY * min(other, MOST_BEYOND * error), ORDER
+        order = math.log(self._apart / difference) / math.log(self._ratios[1]) if self._apart > 0.0 else -math.inf
+        counted = order if order >= SMOOTH else max(LEAST_ORDER, min(order, 1.0))
+        return SAFETY * difference / (ratio**counted - 1.0), order
+
+
+class _Comparison:
+    """One of the coarser grids, with the cycle on it.
+
+    Attributes
+    ----------
+    u : Array
+        The iterate.
+    spare : list of Array
+        Two arrays that hold nothing after `solve`.
+    """
+
+    def __init__(self, backend: Backend, problem: CoarserProblem, settings: MultigridSettings) -> None:
+        self._backend = backend
+        self._given = problem
+        self.operator = problem.operator
+        self._cycle = Cycle(backend, problem.operator, settings)
+        self._full = FullMultigrid(backend, self._cycle) if self._cycle.finest.transfer else None
+        self.u, self._kept, *self.spare = (backend.empty(self.operator.array_shape) for _ in range(4))
+        self._ones = backend.empty(self.operator.array_shape) if self.operator.singular else None
+        self._norms = backend.reduction()
 
     def begin(self) -> None:
-        """The iterate is the interpolated coarse solution; cycles on the finest grid begin."""
-        self._last, self._now = self._solution, self._source
-        self._cycles, self._contraction, self._change = 0, LEAST_CONTRACTION, math.inf
-        self._difference, self._rough = 0.0, False
+        """The iterate takes the values at fixed nodes."""
+        self._backend.axpby(1.0, self._given.u, 0.0, self.u)
+        self._remove_mean(self._given.f)
 
-    def judge(self, u: Array) -> tuple[float, float]:
-        """After a cycle on the finest grid: the largest errors of its discretisation and of its solution, estimated."""
-        backend = self._backend
-        backend.interpolate(self._sampled, u, self._now)
-        for array, other, place in zip((self._last, self._apart), (self._now, self._last), self._places, strict=True):
-            backend.axpby(-1.0, other, 1.0, array)
-            backend.norm(self._operator, array, place)
-        self._last, self._now = self._now, self._last
-        change, apart = (backend.read(place)[1] for place in self._places)
-        if self._cycles == 0:
-            self._difference = change
-            self._rough = backend.read(self._smoothing)[1] > ROUGH * backend.read(self._size)[1]
-        elif self._change > 0.0:
-            self._contraction = min(0.9, change / self._change)
-        self._cycles, self._change = self._cycles + 1, change
-        difference = self._difference if self._rough else apart
-        order = ORDERS[1]
-        if self._next and self._difference > 0.0:
-            ratio = max(backend.read(self._next_place)[1], 1e-300) / self._difference
-            order = min(max(math.log(ratio) / math.log(self._next_ratio), ORDERS[0]), ORDERS[1])
-        return difference / (self._ratio**order - 1.0), self._contraction / (1.0 - self._contraction) * change
+    def start(self) -> None:
+        """An iterate from the coarsest grid of the cycle."""
+        if self._full:
+            self._full.start(self.u, self._given.f)
 
+    def solve(self, eps: float) -> tuple[float, float]:
+        """Solve from u, but for a part of its error.
 
-def _coarser_everywhere(operators: list[Operator], index: int) -> int | None:
-    """The first operator behind `index` that is coarser along every axis that has more than one node.
+        Returns
+        -------
+        contraction, left : float
+            The largest factor by which a cycle was seen to reduce the error, and the largest error left, in U.
+        """
+        backend, cycle, f, (out, work) = self._backend, self._cycle, self._given.f, self.spare
+        if cycle.finest.transfer is None:
+            backend.residual(self.operator, self.u, f, work)
+            backend.dense(cycle.matrix, work, out)
+            backend.axpby(1.0, out, 1.0, self.u)
+            return 0.0, 0.0
+        level = ROUNDING * eps * self.largest(self.u)
+        u = cycle.down(self.u, f, out, work, 0)
+        out, self.u = (self.u if u is out else out), u
+        changes: list[float] = []
+        contraction, left = LEAST_CONTRACTION, 0.0
+        for number in range(CYCLES[1]):
+            backend.axpby(1.0, self.u, 0.0, self._kept)
+            u = cycle.turn(self.u, f, out, work, number + 1, cycle.coarse(number))
+            out, self.u = (self.u if u is out else out), u
+            self.subtract(self.u, self._kept)
+            changes.append(self.largest(self._kept))
+            if changes[-1] <= level:
+                break
+            if number:
+                contraction = min(max(contraction, changes[-1] / changes[-2]), MOST_CONTRACTION)
+            left = contraction / (1.0 - contraction) * changes[-1]
+            if number + 1 >= CYCLES[0] and left <= REDUCTION * changes[0]:
+                break
+        self.spare = [out, work]
+        return contraction, left
 
-    Where an axis has collapsed, the difference says how much u varies along it, and nothing of the error.
-    """
-    fine = operators[index].shape
-    for other in range(index + 1, len(operators)):
-        if all(1 < coarse < nodes or nodes == 1 for coarse, nodes in zip(operators[other].shape, fine, strict=True)):
-            return other
-    return None
+    def largest(self, x: Array) -> float:
+        """max |x|."""
+        self._backend.norm(self.operator, x, self._norms)
+        return self._backend.read(self._norms)[1]
+
+    def subtract(self, x: Array, y: Array) -> None:
+        """y −= x, without the mean of the difference where u is determined only up to one."""
+        self._backend.axpby(-1.0, x, 1.0, y)
+        self._remove_mean(y)
+
+    def _remove_mean(self, x: Array) -> None:
+        if self._ones is not None:
+            remove_mean(self._backend, self.operator, x, self._ones, self._norms)
 
 
 def _ratio(fine: Operator, coarse: Operator) -> float:

@@ -10,7 +10,6 @@ from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
 from poisson.operator import Operator
 from poisson.solvers.multigrid.cycle import Cycle
-from poisson.solvers.multigrid.estimate import ErrorEstimate
 from poisson.transfer import Interpolation
 
 
@@ -42,41 +41,33 @@ class FullMultigrid:
         self._refined = [Interpolation(coarse, fine) for fine, coarse in pairs]
         # Below a grid that does not halve, whose own cycles contract less, a second one.
         self._cycles = [1 if _halves(fine, coarse) else 2 for fine, coarse in pairs]
-        self._recorded: dict[bool, tuple[Callable[[], None], list[Array]]] = {}
-        self.estimate: ErrorEstimate | None = None
+        self._recorded: tuple[Callable[[], None], list[Array]] | None = None
 
-    def start(self, u: Array, f: Array, keep: bool = False) -> None:
-        """Overwrite u, but for its fixed nodes, by the interpolated solution of the next coarser grid.
-
-        With `keep`, `estimate` remembers what it needs of the coarser solutions.
-        """
+    def start(self, u: Array, f: Array) -> None:
+        """Overwrite u, but for its fixed nodes, by the interpolated solution of the next coarser grid."""
         backend, grids = self._backend, self._cycle.grids
         transfer = self._cycle.finest.transfer
         assert transfer is not None
-        if keep and self.estimate is None:
-            self.estimate = ErrorEstimate(backend, self._cycle)
-        if keep and self.estimate:
-            self.estimate.sample(f)
         backend.restrict(transfer, f, grids[0].spare[0])
         backend.axpby(1.0 / self._cycle.scale, grids[0].spare[0], 0.0, grids[0].f)
         backend.interpolate(self._sampled[0], u, grids[0].spare[0])
-        backend.interpolate(self._refined[0], self.coarse(keep), u)
+        backend.interpolate(self._refined[0], self.coarse(), u)
 
-    def coarse(self, keep: bool = False) -> Array:
+    def coarse(self) -> Array:
         """Solve on the first coarser grid, whose source and boundary values are in place; returns the array."""
-        if keep not in self._recorded:
+        if self._recorded is None:
             place: list[Array] = []
             owner = weakref.proxy(self)
 
             def ascend() -> None:
-                place[:] = [owner._ascend(owner.estimate if keep else None)]
+                place[:] = [owner._ascend()]
 
-            self._recorded[keep] = (self._backend.capture(ascend), place)
-        replay, place = self._recorded[keep]
+            self._recorded = (self._backend.capture(ascend), place)
+        replay, place = self._recorded
         replay()
         return place[0]
 
-    def _ascend(self, estimate: ErrorEstimate | None) -> Array:
+    def _ascend(self) -> Array:
         backend, grids = self._backend, self._cycle.grids
         for index, grid in enumerate(grids[:-1]):
             transfer = grid.level.transfer
@@ -88,16 +79,12 @@ class FullMultigrid:
         backend.residual(coarsest.operator, u, coarsest.f, r)
         backend.dense(self._cycle.matrix, r, error)
         backend.axpby(1.0, error, 1.0, u)
-        if estimate:
-            estimate.keep(len(grids) - 1, u)
         for index in reversed(range(len(grids) - 1)):
             start = grids[index].spare[0]
             backend.interpolate(self._refined[index + 1], u, start)
             u = start
             for number in range(self._cycles[index]):
                 u = self._cycle.improve(index, u, number)
-            if estimate:
-                estimate.keep(index, u)
         return u
 
 

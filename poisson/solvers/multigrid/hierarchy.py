@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
+from poisson.grid import halved
 from poisson.operator import Coefficients, Operator
 from poisson.solvers.spectrum import chebyshev_rate
 from poisson.transfer import Transfer
@@ -97,8 +98,7 @@ def collapses(operator: Operator, axis: int) -> bool:
 
 def _half(operator: Operator, axis: int) -> int:
     """About half the nodes of an axis."""
-    nodes = operator.shape[axis]
-    return -(-nodes // 2) if operator.axis_rules(axis)[0] is Rule.WRAP else nodes // 2 + 1
+    return halved(operator.shape[axis], operator.axis_rules(axis)[0] is Rule.WRAP)
 
 
 def coarsened_axes(operator: Operator) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from poisson.backends.base import Array, Backend
 from poisson.operator import Operator
 from poisson.solvers.iteration import Norms, Watch, never, relax
+from poisson.solvers.multigrid.coarser import CoarserProblems
 from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.estimate import ErrorEstimate
 from poisson.solvers.multigrid.full import FullMultigrid
@@ -37,6 +38,8 @@ class Multigrid:
         A.
     settings : MultigridSettings
         How to cycle.
+    coarser : CoarserProblems, optional
+        The problem on coarser grids, needed to stop at the discretisation error; loaded before a solve.
 
     Attributes
     ----------
@@ -55,6 +58,7 @@ class Multigrid:
         backend: Backend,
         operator: Operator,
         settings: MultigridSettings = MultigridSettings(),  # noqa: B008 (frozen)
+        coarser: CoarserProblems | None = None,
     ) -> None:
         self._backend = backend
         self._operator = operator
@@ -64,6 +68,7 @@ class Multigrid:
         self.spare = [backend.empty(shape), backend.empty(shape)]
         self._norms = backend.reduction()
         self._full: FullMultigrid | None = None
+        self._estimate = ErrorEstimate(backend, operator, coarser, settings) if coarser else None
         self._made = 0
 
     def solve(
@@ -81,23 +86,27 @@ class Multigrid:
         before the restriction of the next cycle, too.
         """
         backend, operator, norms = self._backend, self._operator, self._norms
+        estimate = self._estimate if stopping.stop == "discretisation" else None
+        if stopping.stop == "discretisation" and estimate is None:
+            raise ValueError("stop = 'discretisation' needs the problem on coarser grids")
         if self.cycle.finest.transfer is None:
-            return self._directly(u, f, stopping, observer, interrupted)
+            return self._directly(u, f, estimate, stopping, observer, interrupted)
         watch = Watch(backend, operator, stopping, observer, norms, patience=PATIENCE)
         at = _At(u, *self.spare)
-        by_error = stopping.stop == "discretisation"
         source, guess = watch.source(f), None
         if source == (0.0, 0.0):
             backend.residual(operator, u, None, at.work, norms)
             guess = backend.read(norms)
-        if self.settings.full or by_error:
+        if estimate:
+            estimate.start(at.u)
+        elif self.settings.full:
             if self._full is None:
                 self._full = FullMultigrid(backend, self.cycle)
-            self._full.start(at.u, f, keep=by_error)
+            self._full.start(at.u, f)
         at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
         status = watch.begin(source, backend.read(norms), lambda: at.u, guess)
-        if by_error and self._full is not None:
-            return self._to_discretisation_error(self._full, watch, at, f, status, interrupted)
+        if estimate:
+            return self._to_discretisation_error(estimate, watch, at, f, status, interrupted)
         done = 0
         while status is None:
             error = self.cycle.coarse(done)
@@ -167,7 +176,7 @@ class Multigrid:
 
     def _to_discretisation_error(
         self,
-        full: FullMultigrid,
+        estimate: ErrorEstimate,
         watch: Watch,
         at: _At,
         f: Array,
@@ -175,18 +184,15 @@ class Multigrid:
         interrupted: Callable[[], bool],
     ) -> SolveResult:
         """Whole cycles until the estimated error of the solution is below that of the discretisation."""
-        estimate = full.estimate
-        assert estimate is not None
-        estimate.begin()
         done, error = 0, 0.0
         stands = status
         while True:
             at.move(self.cycle.up(at.u, f, at.out, at.work, done, self.cycle.coarse(done), self._norms))
             done += 1
-            discretisation, algebraic = estimate.judge(at.u)
+            discretisation, algebraic, enough = estimate.judge(at.u)
             error = discretisation + algebraic
             stands = watch.judge(done, self._backend.read(self._norms))
-            if stands is None and algebraic <= discretisation:
+            if stands is None and enough:
                 stands = Status.CONVERGED
             stands = stands or watch.limit(done, interrupted)
             if stands is not None:
@@ -195,12 +201,18 @@ class Multigrid:
         return replace(watch.result(stands, done, at.u, at.work), error=error)
 
     def _directly(
-        self, u: Array, f: Array, stopping: Stopping, observer: Observer | None, interrupted: Callable[[], bool]
+        self,
+        u: Array,
+        f: Array,
+        estimate: ErrorEstimate | None,
+        stopping: Stopping,
+        observer: Observer | None,
+        interrupted: Callable[[], bool],
     ) -> SolveResult:
         """A grid that is its own coarsest: the inverse, and again for what rounding has left."""
         backend, operator, norms = self._backend, self._operator, self._norms
-        if stopping.stop == "discretisation":
-            ErrorEstimate(backend, self.cycle)  # which refuses
+        if estimate:
+            estimate.start(u)
         r, error = self.spare
         watch = Watch(backend, operator, stopping, observer, norms)
         source = watch.source(f)
@@ -216,7 +228,8 @@ class Multigrid:
 
         status = watch.begin(source, residual(), lambda: u)
         status, done = relax(watch, status, advance, residual, 1, interrupted)
-        return watch.result(status, done, u, r)
+        bar = estimate.judge(u)[0] if estimate else None
+        return replace(watch.result(status, done, u, r), error=bar)
 
 
 class _At:

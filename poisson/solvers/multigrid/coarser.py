@@ -1,0 +1,111 @@
+"""A problem discretised anew on coarser grids, with what the solution there says about that on the finest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from poisson.backends.base import Array, Backend
+from poisson.discretisation import Discretisation
+from poisson.errors import CaseError, GridError
+from poisson.operator import Operator
+
+MOST = 2
+"""Coarser grids: the first shows the size of the error, the second how fast it falls."""
+
+
+@dataclass(frozen=True)
+class CoarserProblem:
+    """A u = f on a coarser grid.
+
+    Parameters
+    ----------
+    operator : Operator
+        A, whose coefficients are sampled on this grid as those of the finest are on its own.
+    u : Array
+        With the Dirichlet values at fixed nodes.
+    f : Array
+        The source with its face terms, zero at fixed nodes.
+    """
+
+    operator: Operator
+    u: Array
+    f: Array
+
+
+class CoarserProblems:
+    """A problem on up to `MOST` coarser grids, each with about half the intervals of the one before along every axis.
+
+    They are not the levels of a multigrid cycle, whose operators and sources are averages over finer ones: these would
+    carry the error of the finest grid along, and a comparison would not show it.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    discretisation : Discretisation
+        On the finest grid.
+
+    Attributes
+    ----------
+    grids : tuple of CoarserProblem
+        From the finer to the coarser one.
+
+    Raises
+    ------
+    GridError
+        If an axis has too few nodes.
+    CaseError
+        If a coefficient is not finite on a coarser grid, or not positive.
+    """
+
+    def __init__(self, backend: Backend, discretisation: Discretisation) -> None:
+        self._backend = backend
+        grids = []
+        for coarser in _chain(discretisation):
+            with _named(coarser):
+                operator = coarser.operator_on(backend)
+            shape = operator.array_shape
+            grids.append(CoarserProblem(operator, backend.empty(shape), backend.empty(shape)))
+        if not grids:
+            raise GridError(
+                "solver.stop = 'discretisation' compares the solution with that on a grid of half the intervals, and "
+                f"for domain.shape = {list(discretisation.problem.grid.shape)} there is none: use at least 4 nodes "
+                "along every axis (5 where it is periodic), or solver.stop = 'residual'"
+            )
+        self.grids = tuple(grids)
+
+    def load(self, discretisation: Discretisation) -> None:
+        """Fill the arrays for a problem that differs from the first one in the source only.
+
+        Raises
+        ------
+        CaseError
+            If the data are not finite on a coarser grid.
+        """
+        for coarser, grid in zip(_chain(discretisation), self.grids, strict=True):
+            shape = grid.operator.array_shape
+            with _named(coarser):
+                self._backend.assemble(shape, coarser.initial, grid.u)
+                self._backend.assemble(shape, coarser.source, grid.f)
+
+
+def _chain(discretisation: Discretisation) -> Iterator[Discretisation]:
+    coarser = discretisation.coarser()
+    for _ in range(MOST):
+        if coarser is None:
+            return
+        yield coarser
+        coarser = coarser.coarser()
+
+
+@contextmanager
+def _named(discretisation: Discretisation) -> Iterator[None]:
+    """Say of a mistake in the data on which grid it was found: those of the finest have been read before."""
+    try:
+        yield
+    except CaseError as error:
+        shape = list(discretisation.problem.grid.shape)
+        grid = f"on the grid of {shape} nodes that solver.stop = 'discretisation' compares with"
+        raise CaseError([f"{mistake}, also {grid}" for mistake in error.mistakes]) from error
