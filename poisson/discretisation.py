@@ -296,6 +296,17 @@ class Discretisation:
             values[where] = sampling.face_value(self.problem, xp, face, start, stop)
         return values
 
+    @cached_property
+    def _least_alpha(self) -> tuple[float, ...]:
+        """The least α on each face, 0 where it has no Robin condition, and on the faces of an axis added in 1D."""
+        least = [math.inf if face.absorbs else 0.0 for face in self.problem.faces]
+        for start, stop in slabs(self.array_shape):
+            for face, _ in sampling.faces(self.problem, Rule.MIRROR, start, stop):
+                if self.problem.faces[face].absorbs:
+                    alpha = sampling.face_alpha(self.problem, np, face, start, stop)
+                    least[face] = min(least[face], float(alpha.min()))
+        return (*least, *(0.0,) * (2 * len(self.array_shape) - len(least)))
+
     @property
     def _absorbs(self) -> bool:
         return any(face.absorbs for face in self.problem.faces)
@@ -326,7 +337,7 @@ class Discretisation:
             operator,
             a=1.0 if a is None else a,
             c=0.0 if reaction is not None or c is None else c,
-            coefficients=Coefficients(edges, reaction, a_range.ends, c_range.ends),
+            coefficients=Coefficients(edges, reaction, a_range.ends, c_range.ends, self._least_alpha),
         )
 
 

@@ -35,12 +35,15 @@ class Coefficients:
         The reaction coefficient at the nodes, with the Robin terms, in 1/L². Without it c is constant.
     a_range, c_range : tuple of float
         The least and the largest value of each.
+    alpha : tuple of float
+        For each face the least α of a Robin condition, whose terms are in c, in 1/L; 0 for another. Without it all are.
     """
 
     a: tuple[Any, ...] | None
     c: Any | None
     a_range: tuple[float, float]
     c_range: tuple[float, float]
+    alpha: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from operators import AXIS_RULES, operator, rules_of
 from problems import make_case
 
 from poisson import reference, run
+from poisson.backends.base import Backend
 from poisson.backends.ledger import counted
 from poisson.backends.numpy import NumpyBackend
 from poisson.boundary import Rule
@@ -149,6 +150,64 @@ def test_contraction_with_anisotropic_spacing_and_every_mix_of_faces(ratio: floa
     for rules in rules_of(3)[::9]:
         for shape, spacing in (((24, 31, 20), (1.0, ratio, 1000.0)), ((17, 33, 28), (ratio, 1.0, 1.0))):
             assert error_contraction(cube(shape, rules, spacing), settings, backend) < 0.2
+
+
+# α h of each face, None where it is no Robin face.
+ROBIN: list[tuple[tuple[int, ...], tuple[float, ...], tuple[Rule, ...], tuple[float | None, ...]]] = [
+    ((76, 107), (1.0, 44.0), (M, M, F, F), (None, 2.0, None, None)),
+    ((76, 107), (1.0, 44.0), (M, M, F, F), (None, 1e-4, None, None)),
+    ((76, 107), (1.0, 44.0), (M, M, F, F), (3e-4, 1e4, None, None)),
+    ((16, 16, 21), (1.0, 27.0, 3.9), (M, M, M, M, F, F), (290.0, None, 1e-4, None, None, None)),
+    ((9, 27, 28), (73.0, 1.0, 630.0), (M, M, M, M, M, F), (3e-3, 180.0, 1500.0, None, 4e-4, None)),
+    ((28, 9, 9), (2.5, 24.0, 1.0), (F, M, M, M, M, M), (None, 0.02, None, None, 18.0, None)),
+    ((33, 14, 33), (1.0, 2.5, 1.0), (F, F, M, M, M, M), (None, None, None, 1.0, 0.3, None)),
+]
+
+
+def with_robin_faces(backend: Backend, a: Operator, absorbed: tuple[float | None, ...]) -> Operator:
+    """The operator with Robin conditions on some of its mirror faces."""
+    reaction, alphas = np.zeros(a.array_shape), []
+    for face, value in enumerate(absorbed):
+        spacing = a.spacing[face // 2]
+        place = [slice(None)] * a.dimension
+        place[a.dimension - 1 - face // 2] = slice(-1, None) if face % 2 else slice(1)
+        reaction[tuple(place)] += 2.0 * (value or 0.0) / spacing**2
+        alphas.append((value or 0.0) / spacing)
+    c_range = float(reaction.min()), float(reaction.max())
+    return replace(a, coefficients=Coefficients(None, backend.from_host(reaction), (1.0, 1.0), c_range, tuple(alphas)))
+
+
+@pytest.mark.parametrize(("shape", "spacing", "rules", "absorbed"), ROBIN)
+@pytest.mark.parametrize("smoother", ["chebyshev", "red-black"])
+def test_contraction_with_robin_faces(
+    shape: tuple[int, ...],
+    spacing: tuple[float, ...],
+    rules: tuple[Rule, ...],
+    absorbed: tuple[float | None, ...],
+    smoother: str,
+) -> None:
+    """A large α is to the modes of an axis as a Dirichlet face is, a small one as a Neumann face."""
+    backend = BACKENDS["openmp"](np.float64)
+    operator = with_robin_faces(backend, cube(shape, rules, spacing), absorbed)
+    assert error_contraction(operator, MultigridSettings(smoother=smoother), backend) < 0.2
+
+
+@pytest.mark.parametrize(("absorbed", "nodes"), [(1e-3, 1), (0.03, 1), (0.3, 3), (1e4, 3)])
+def test_an_axis_collapses_only_where_its_robin_faces_absorb_little(absorbed: float, nodes: int) -> None:
+    """α h on the finest of three grids along the axis; on the last h is four times as large."""
+    operator = with_robin_faces(BACKEND, cube((9, 301), (M, M, F, F), (1.0, 1e3)), (absorbed, None, None, None))
+    shapes = [level.operator.shape for level in levels_of(BACKEND, operator, over_correction=True)]
+    assert shapes[:3] == [(9, 301), (5, 301), (3, 301)]
+    assert shapes[3][0] == nodes
+
+
+def test_the_least_alpha_of_a_face_counts() -> None:
+    robin = {"robin": 0.0, "alpha": "1 + 10*abs(y - 0.5)"}
+    faces = {"x_lower": robin, "y_lower": {"robin": 0.0, "alpha": 2.5}, "all": {"neumann": 0.0}}
+    problem = make_case({"f": 0.0, "a": 2.0}, faces, (5, 65)).problem
+    coefficients = Discretisation(problem).operator_on(BACKEND).coefficients
+    assert coefficients is not None
+    assert coefficients.alpha == (1.0, 0.0, 2.5, 0.0)
 
 
 @pytest.mark.parametrize("c", [1e-3, 10.0, 1e5])

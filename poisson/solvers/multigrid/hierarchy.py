@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
 from poisson.grid import halved
@@ -18,6 +20,12 @@ MOST_NODES_DENSE = 300
 
 FEWEST_NODES = 3
 """No axis is coarsened to fewer nodes, but one without fixed nodes may collapse to a single one: see `collapses`."""
+
+CONSTANT = 0.1
+"""Along an axis whose lowest eigenvalue of −u'' h² is below this there are modes that are about constant."""
+
+MOST_NODES_TABULATED = 16
+"""Along an axis of more nodes the part that a Robin face has in the lowest eigenvalue is left out."""
 
 LEAST_RATE = 0.77
 """ln of the factor by which a sweep reduces the modes that the coarser grid cannot represent, if there is a choice."""
@@ -84,10 +92,13 @@ def collapses(operator: Operator, axis: int) -> bool:
 
     It does so where it cannot be coarsened otherwise, has no fixed node, and has a stronger coupling than another axis.
     The modes that are constant along it have eigenvalues next to nothing beside those of D, so that no point smoother
-    reduces them, however rough they are along the others; on the grid without that axis they are like any others.
+    reduces them, however rough they are along the others; on the grid without that axis they are like any others. A
+    Robin face with a large α is to the modes as a Dirichlet face is: then none is constant, and none needs this.
     """
     weight, nodes = operator.weights[axis], operator.shape[axis]
     if nodes == 1 or Rule.FIXED in operator.axis_rules(axis) or _half(operator, axis) >= FEWEST_NODES:
+        return False
+    if _smoothest(operator, axis) > CONSTANT:
         return False
     return any(
         operator.shape[other] > 1 and operator.weights[other] < weight
@@ -142,9 +153,32 @@ def lowest_rough(operator: Operator, axes: Sequence[int]) -> float:
 
 
 def _smoothest(operator: Operator, axis: int) -> float:
-    """The lowest eigenvalue of the difference −u'' h² along an axis."""
-    fixed = operator.axis_rules(axis).count(Rule.FIXED)
-    return 4.0 * math.sin(fixed * math.pi / (4.0 * max(1, operator.shape[axis] - 1))) ** 2
+    """The lowest eigenvalue of the difference −u'' h² along an axis, with the least α of its Robin faces."""
+    rules, nodes = operator.axis_rules(axis), operator.shape[axis]
+    fixed = rules.count(Rule.FIXED)
+    absorbed = _absorbed(operator, axis)
+    if absorbed == (0.0, 0.0) or nodes > MOST_NODES_TABULATED:
+        # With more nodes it is next to nothing in any case.
+        return 4.0 * math.sin(fixed * math.pi / (4.0 * max(1, nodes - 1))) ** 2
+    # On the nodes that are not fixed, symmetric with the trapezoidal weights.
+    matrix = 2.0 * np.eye(nodes) - np.eye(nodes, k=1) - np.eye(nodes, k=-1)
+    free = np.ones(nodes, dtype=bool)
+    for node, next_to_it, rule, alpha in zip((0, -1), (1, -2), rules, absorbed, strict=True):
+        free[node] = rule is not Rule.FIXED
+        if rule is Rule.MIRROR:
+            matrix[node, next_to_it] = matrix[next_to_it, node] = -math.sqrt(2.0)
+            matrix[node, node] += 2.0 * alpha
+    return float(np.linalg.eigvalsh(matrix[np.ix_(free, free)])[0])
+
+
+def _absorbed(operator: Operator, axis: int) -> tuple[float, float]:
+    """The least α h / a of both faces of an axis."""
+    coefficients = operator.coefficients
+    if coefficients is None or not coefficients.alpha:
+        return 0.0, 0.0
+    lower, upper = coefficients.alpha[2 * axis : 2 * axis + 2]
+    scale = operator.spacing[axis] / (coefficients.a_range[1] if operator.edges else operator.a)
+    return lower * scale, upper * scale
 
 
 def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: float = 1.0) -> Operator:
@@ -180,4 +214,5 @@ def _coarsened(backend: Backend, transfer: Transfer, fine: Coefficients, factor:
         c, restricted = backend.empty(shape), backend.empty(shape)
         backend.restrict(transfer, fine.c, restricted)
         backend.axpby(1.0 / factor, restricted, 0.0, c)
-    return Coefficients(a, c, fine.a_range, (fine.c_range[0] / factor, fine.c_range[1] / factor))
+    alpha = tuple(value / factor for value in fine.alpha)
+    return Coefficients(a, c, fine.a_range, (fine.c_range[0] / factor, fine.c_range[1] / factor), alpha)
