@@ -17,7 +17,7 @@ import pytest
 from conftest import real
 from problems import SINE, WALLS, make_case
 
-from poisson import backends
+from poisson import backends, memory
 from poisson.backends import host, openmp_library
 from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
@@ -330,6 +330,22 @@ def test_a_case_that_does_not_fit_is_refused(precision: str, loop: str, arrays: 
     assert str(caught.value) == (
         f"domain.shape = [1024, 512] needs {arrays} arrays, {gib} in {precision}, and the numpy backend has {gib} "
         f"free: {advice}"
+    )
+
+
+def test_arrays_and_result_share_the_memory_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make_case(SINE, WALLS, (5, 5), overrides=("domain.shape=[1024, 512]", "solver.loop=staged"))
+    asked = case.problem, case.solver, "float64", case.output.fields
+    needed = 4 * 8 * 1024 * 512 + result_bytes(case.problem, np.float64, case.output.fields)
+    monkeypatch.setattr(memory, "host_memory", lambda: (needed, 1 << 50))
+    require_memory(Unknown("float64"), *asked)
+    monkeypatch.setattr(memory, "host_memory", lambda: (needed - 1, 1 << 50))
+    with pytest.raises(ResourceError) as caught:
+        require_memory(Unknown("float64"), *asked)
+    gib = f"{needed / 2**30:.3g} GiB"
+    assert str(caught.value) == (
+        f"domain.shape = [1024, 512] needs 4 arrays and room for its result, {gib} in float64, and this process has "
+        f"{gib} free: reduce domain.shape, or use run.precision = 'float32'"
     )
 
 
