@@ -36,9 +36,9 @@ from poisson.discretisation import Discretisation
 from poisson.operator import Coefficients, Operator
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
-from poisson.solvers.multigrid.coarsest import inverse
+from poisson.solvers.multigrid.coarsest import _matrix, inverse
 from poisson.solvers.multigrid.cycle import Cycle
-from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE, coarse_nodes, coarsened_axes, levels_of
+from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE, _smoothest, coarse_nodes, coarsened_axes, levels_of
 from poisson.solvers.spectrum import chebyshev_roots, stable_order
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
@@ -199,6 +199,18 @@ def test_an_axis_collapses_only_where_its_robin_faces_absorb_little(absorbed: fl
     shapes = [level.operator.shape for level in levels_of(BACKEND, operator, over_correction=True)]
     assert shapes[:3] == [(9, 301), (5, 301), (3, 301)]
     assert shapes[3][0] == nodes
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 9, 16])
+@pytest.mark.parametrize("lower", [0.01, 0.3, 50.0])
+@pytest.mark.parametrize("upper", [F, M])
+def test_the_lowest_eigenvalue_along_an_axis(nodes: int, lower: float, upper: Rule) -> None:
+    """With α h on the lower face it is that of A on a box whose other axis has one node."""
+    absorbed = (lower, 0.2 if upper is M else None, None, None)
+    plain = Operator((nodes, 1), (1.0, math.inf), 0.0, (M, upper, W, W))
+    operator = with_robin_faces(BACKEND, plain, absorbed)
+    matrix = _matrix(BACKEND, operator)[: nodes - (upper is F), : nodes - (upper is F)]
+    assert _smoothest(operator, 0) == pytest.approx(np.linalg.eigvals(matrix).real.min(), rel=1e-9)
 
 
 def test_the_least_alpha_of_a_face_counts() -> None:
