@@ -35,7 +35,7 @@ OUTCOMES = {
     "at-rounding": "the target is not attainable, the residual is at its rounding level, and the status says so",
     "limited": "the limit on iterations of a slow method, as asked for",
     "refused": "a problem without a solution was refused",
-    "hard": "ended unsuccessfully, and says so; the textbook method does not reach the target either",
+    "hard": "ended unsuccessfully, and says so; textbook methods do not either, or A is singular to rounding",
     "stalled": "a method that was asked for and does not suit the problem gave up, and says so",
     "out-of-range": "the numbers leave the range of the precision",
     "unjudged": "the reference is not accurate enough",
@@ -265,12 +265,13 @@ class Judgement:
         if status == "interrupted":
             self._say("slow", f"{about}; more than {SECONDS:g} s")
             return
+        hopeless = not solution.status.success and reference.condition() * np.finfo(self.dtype).eps > 0.1
         start = np.where(reference.free, 0.0 if guess is None else guess, reference.fixed)
         before = float(reference.norm(reference.residual(start, b), self.norm))
         errors = [
             float(abs(values - u).max()) for values in (np.asarray(solution.u), reference.full(reference.inside(start)))
         ]
-        if size > 10 * max(before, ROUNDING * level) and errors[1] * 10 < errors[0]:
+        if size > 10 * max(before, ROUNDING * level) and errors[1] * 10 < errors[0] and not hopeless:
             self._say(
                 "destroyed", f"{about}; residual of the guess {before:.3g}, errors {errors[1]:.3g} -> {errors[0]:.3g}"
             )
@@ -281,15 +282,16 @@ class Judgement:
         goal = max(solution.target, ROOM * level)
         if size <= max(ROUNDING * level, solution.target) or (solution.target < goal and size <= EARLY * level):
             told = status == "at_rounding" and size > solution.target
-            if status == "stagnated" and (size > AT_ROUNDING * level or self.options.get("method") in SLOW_METHODS):
-                told = True
+            certain = size <= AT_ROUNDING * level and self._small_correction(solution, b, AT_ROUNDING)
+            if status != "max_iterations" and (not certain or self.options.get("method") in SLOW_METHODS):
+                told = size > solution.target
             false = "slow" if status == "max_iterations" else f"false-{status}"
             self._say("at-rounding" if told else false if false in DEFECTS else "wrong", about)
             return
         if solution.target < goal and self._small_correction(solution, b):
             self._say("at-rounding", about)
             return
-        if not self._attainable(goal, level, b, u, guess):
+        if hopeless or not self._attainable(goal, level, b, u, guess):
             self._say("hard", about)
         elif status == "max_iterations":
             self._say("slow", f"{about}; attainable {goal:.3g}")
@@ -299,12 +301,12 @@ class Judgement:
             false = f"false-{status}" if f"false-{status}" in DEFECTS else "false-stagnated"
             self._say(false if solution.target == goal else "early", f"{about}; attainable {goal:.3g}")
 
-    def _small_correction(self, solution: Any, b: Array) -> bool:
-        """Whether the residual would change no value of u by more than rounding changes the largest one."""
+    def _small_correction(self, solution: Any, b: Array, times: float = ROUNDING) -> bool:
+        """Whether the residual would change no value of u by more than so many times eps of the largest one."""
         reference, found = self.reference, np.asarray(solution.u)
         diagonal = reference.matrix.diagonal()
         correction = abs(reference.inside(reference.residual(found, b) * reference.weights)) / diagonal
-        return bool(correction.max() <= ROUNDING * np.finfo(self.dtype).eps * float(abs(found).max()))
+        return bool(correction.max() <= times * np.finfo(self.dtype).eps * float(abs(found).max()))
 
     def _attainable(self, goal: Any, level: Any, b: Array, u: Array, guess: Array | None) -> bool:
         """Whether a textbook method in the same precision gets there."""
@@ -322,18 +324,19 @@ class Judgement:
         reference = self.reference
         start = reference.full(reference.inside(np.zeros(b.shape) if guess is None else guess).astype(LONG))
         limit = 20 * int(reference.free.sum()) + 1000
-        return reference.conjugate_gradients(b, start, goal, self.norm, self.dtype, limit)
+        with np.errstate(all="ignore"):
+            return reference.conjugate_gradients(b, start, goal, self.norm, self.dtype, limit)
 
     def _unsuitable(self, solution: Any) -> bool:
         """Whether what was asked for does not suit: cycles where a varies strongly, float32 inside next to singular."""
         method = self.options.get("method", "auto")
-        if self.precision == "mixed" and method != "auto":
-            return self.reference.condition() > MOST_CONDITION
+        if self.precision == "mixed" and method != "auto" and self.reference.condition() > MOST_CONDITION:
+            return True
         if method != "multigrid":
             return False
         a = self.trial.box.values(self.trial.box.a)
-        history = [norm for _, norm in solution.history][-20:]
-        return bool(a.max() > 10 * a.min() and min(history) > 0.5 * max(history))
+        norms = [norm for _, norm in solution.history]
+        return bool(a.max() > 10 * a.min() and min(norms) > 0.1 * min(norms[:-20] or norms[:1]))
 
     def _check_report(
         self, number: int, solution: Any, b: Array, size: float, allowed: float, guess: Array | None
