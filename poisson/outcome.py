@@ -18,7 +18,7 @@ from poisson.grid import slabs
 from poisson.record import ErrorNorms
 from poisson.solvers.rounding import largest_correction
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import SolveResult
+from poisson.solvers.stopping import VANISHED, SolveResult
 
 RESIDUAL_SLAB = 1 << 24
 """Nodes of a slab in which the residual of a float32 run is recomputed."""
@@ -160,7 +160,8 @@ def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool]) -
     if residual <= result.target < math.inf:
         return Status.CONVERGED
     if result.status in (Status.CONVERGED, Status.AT_ROUNDING):
-        return Status.AT_ROUNDING if rounded() else Status.STAGNATED
+        vanished = residual <= VANISHED * max((norm for _, norm in result.history), default=0.0)
+        return Status.AT_ROUNDING if vanished or rounded() else Status.STAGNATED
     return result.status
 
 

@@ -37,7 +37,7 @@ from poisson.solvers.iteration import never
 from poisson.solvers.methods import MethodSettings
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems, MultigridSettings
-from poisson.solvers.rounding import at_rounding
+from poisson.solvers.rounding import at_rounding_in_norm
 from poisson.solvers.spectrum import remove_mean, smoothest
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
@@ -392,7 +392,7 @@ class Solver:
                 *(backend, backend.companion(np.float64), discretisation, operator, result, setup.f, setup.norms)
             )
             backend.norm(operator, result.u, setup.norms)
-            return at_rounding(correction, backend.read(setup.norms)[1], backend.dtype)
+            return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 
         status = outcome.verdict(result, norm, rounded)
         fields: dict[str, NDArray[Any]] = {}

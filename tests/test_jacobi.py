@@ -147,12 +147,12 @@ def test_what_has_converged_is_not_interrupted() -> None:
     assert (result.status, result.iterations) == (Status.CONVERGED, 100)
 
 
-def never() -> bool:
+def never(in_norm: bool) -> bool:
     raise AssertionError("whether the residual is at rounding was asked for")
 
 
 def test_growth_is_divergence() -> None:
-    monitor = Monitor(target=1e-3, first=2.0, at_rounding=lambda: False)
+    monitor = Monitor(target=1e-3, first=2.0, at_rounding=lambda in_norm: False)
     assert monitor.judge(0, 2.0) is None
     assert monitor.judge(1, GROWTH * 2.0) is None
     assert monitor.judge(2, GROWTH * 2.1) is Status.DIVERGED
@@ -161,9 +161,9 @@ def test_growth_is_divergence() -> None:
 
 def test_growth_of_rounding_errors_or_below_the_target_is_none() -> None:
     """A source that nearly vanishes beside large boundary values leaves a residual far above itself."""
-    assert Monitor(target=1e-3, first=1e-12, at_rounding=lambda: True).judge(0, 1e-8) is Status.CONVERGED
-    assert Monitor(target=1e-12, first=1e-12, at_rounding=lambda: True).judge(0, 1e-8) is None
-    assert Monitor(target=1e-12, first=1e-12, at_rounding=lambda: False).judge(0, 1e-8) is Status.DIVERGED
+    assert Monitor(target=1e-3, first=1e-12, at_rounding=lambda in_norm: True).judge(0, 1e-8) is Status.CONVERGED
+    assert Monitor(target=1e-12, first=1e-12, at_rounding=lambda in_norm: True).judge(0, 1e-8) is None
+    assert Monitor(target=1e-12, first=1e-12, at_rounding=lambda in_norm: False).judge(0, 1e-8) is Status.DIVERGED
 
 
 @pytest.mark.parametrize("norm", [math.nan, math.inf])
@@ -174,7 +174,7 @@ def test_a_norm_that_is_not_finite_is_divergence_whatever_the_target(norm: float
 
 def test_rounding_ends_a_solve_after_a_window_without_progress() -> None:
     asked: list[bool] = [False, False, True]
-    monitor = Monitor(target=1e-9, first=1.0, at_rounding=lambda: asked.pop(0))
+    monitor = Monitor(target=1e-9, first=1.0, at_rounding=lambda in_norm: asked.pop(0))
     norms = [1.0, 2e-6] + [3e-6] * (2 * WINDOW) + [0.9e-6] + [0.95e-6] * (WINDOW - 1)
     assert [monitor.judge(n, norm) for n, norm in enumerate(norms)] == [None] * len(norms)
     assert asked == [True]  # after one and after two windows it was not so
@@ -183,14 +183,14 @@ def test_rounding_ends_a_solve_after_a_window_without_progress() -> None:
 
 def test_no_progress_above_rounding_is_looked_at_ever_more_rarely() -> None:
     asked = []
-    monitor = Monitor(target=1e-9, first=1.0, at_rounding=lambda: bool(asked.append(None)))
+    monitor = Monitor(target=1e-9, first=1.0, at_rounding=lambda in_norm: bool(asked.append(None)))
     assert {monitor.judge(n, 1.0) for n in range(1 + 100 * WINDOW)} == {None}
     assert len(asked) == 7  # 1, 2, 4, …, 64 windows
 
 
 @pytest.mark.parametrize(("rounded", "status"), [(False, Status.STAGNATED), (True, Status.AT_ROUNDING)])
 def test_a_solve_stalls_that_makes_less_progress_than_is_expected(rounded: bool, status: Status) -> None:
-    monitor = Monitor(1e-9, 1.0, lambda: rounded, patience=Patience(reads=4, factor=2.0))
+    monitor = Monitor(1e-9, 1.0, lambda in_norm: rounded, patience=Patience(reads=4, factor=2.0))
     norms = [1.0, 0.9, 0.8, 0.7, 0.49, 0.4, 0.39, 0.34]
     assert [monitor.judge(n, norm) for n, norm in enumerate(norms)] == [None] * len(norms)
     assert monitor.judge(len(norms), 0.25) is status  # 0.49 / 2 would have done

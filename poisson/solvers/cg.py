@@ -23,8 +23,11 @@ GAIN = 0.5
 DRIFT = 1e-4
 """The mean of the residual of a singular problem is removed whenever the residual has fallen so far."""
 
-FEWEST_WITHOUT_PROGRESS, MOST_WITHOUT_PROGRESS = 1000, 10
-"""After so many iterations, or so many times the unknowns, without a smaller residual the recursion is at its end."""
+FEWEST_WITHOUT_PROGRESS, MOST_WITHOUT_PROGRESS = 1000, 2
+"""After so many iterations, or so many times the unknowns, without a smaller residual the recursion is at its end …"""
+
+PROGRESS = 0.99
+"""… if smaller means below this part of the least so far."""
 
 
 class Diagonal:
@@ -152,7 +155,7 @@ class ConjugateGradients:
             status = watch.judge(done, reduced)
             if status is None and not course.restarts(reduced, u):
                 course.give_best(u)
-                status = Status.AT_ROUNDING if watch.monitor.at_rounding() else Status.STAGNATED
+                status = watch.stalled()
             status = status or watch.limit(done, interrupted)
         return status, done
 
@@ -220,8 +223,9 @@ class _Course:
     def exhausted(self, reduced: Norms) -> bool:
         """Whether the recursion is at its end, given the norms of its residual."""
         norm = self._watch.norm(reduced)
-        self._without = 0 if norm < self._least else self._without + 1
-        self._least = min(self._least, norm)
+        self._without += 1
+        if norm < PROGRESS * self._least:
+            self._without, self._least = 0, norm
         return norm <= max(self._watch.target, self._eps * self._now) or self._without > self._patience
 
     def drifts(self, reduced: Norms) -> bool:

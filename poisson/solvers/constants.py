@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from poisson.backends.base import Array, Backend
 from poisson.operator import Operator
-from poisson.solvers.iteration import Solver, never
+from poisson.solvers.iteration import Norms, Solver, Watch, never
 from poisson.solvers.spectrum import weighted_mean
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
+
+MOST_ROUNDS = 10
+"""Each reduces the residual to some part of c by the smallest eigenvalue without it."""
+
+GAIN = 0.5
+"""A round is worth another one if it leaves less than this part of the residual."""
 
 
 class BalancedSolver:
-    """A method for such a problem, before and after which u gets the constant that balances the problem as a whole.
+    """Solves for the constant by the balance of the whole, and for the rest by a method for the problem with c = 0.
 
-    The differences of A see nothing of a constant, so its part of the residual is known far below the rounding of the
-    others; and no iteration that the rest is reduced by comes near the eigenvalue of constants, ∫c by the volume.
+    The differences of A see nothing of a constant, so its part of the residual, ∫f − ∫c u, is known far below the
+    rounding of the others. The rest has no mean, which nothing in a singular problem amplifies. What c does to the rest
+    is left to the next round.
 
     Parameters
     ----------
@@ -24,19 +33,19 @@ class BalancedSolver:
     operator : Operator
         A, for which `hardly_holds_constants`.
     method : Solver
-        Reduces the rest.
+        For the operator without c.
     """
 
     def __init__(self, backend: Backend, operator: Operator, method: Solver) -> None:
         self._backend = backend
         self._operator = operator
         self.method = method
-        self._r, self._ones = (backend.empty(operator.array_shape) for _ in range(2))
+        self._r, self._e = (backend.empty(operator.array_shape) for _ in range(2))
         self._place = backend.reduction()
         self._mean_c = operator.c
         if operator.reaction is not None:
-            backend.fill(self._ones, 1.0)
-            self._mean_c = weighted_mean(backend, operator, operator.reaction, self._ones, self._place)
+            backend.fill(self._e, 1.0)
+            self._mean_c = weighted_mean(backend, operator, operator.reaction, self._e, self._place)
 
     def solve(
         self,
@@ -48,15 +57,37 @@ class BalancedSolver:
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`)."""
-        self._balance(u, f)
-        result = self.method.solve(u, f, stopping=stopping, observer=observer, interrupted=interrupted)
-        self._balance(result.u, f)
-        return result
-
-    def _balance(self, u: Array, f: Array) -> None:
-        """Add to u the constant for which the residual has no mean: ∫f = ∫c u."""
         backend, operator = self._backend, self._operator
-        backend.residual(operator, u, f, self._r)
-        backend.fill(self._ones, 1.0)
-        mean = weighted_mean(backend, operator, self._r, self._ones, self._place)
-        backend.axpby(mean / self._mean_c, self._ones, 1.0, u)
+        watch = Watch(backend, operator, stopping, observer, self._place)
+        source, guess = watch.source(f), self._residual(u, f)
+        now = self._balanced(u, f)
+        status, done = watch.begin(source, now, lambda: u, guess), 0
+        for _ in range(MOST_ROUNDS):
+            if status is not None:
+                break
+            backend.fill(self._e, 0.0)
+            aim = replace(stopping, rtol=0.0, atol=GAIN * watch.target, data=0.0, max_iterations=watch.most - done)
+            later = Later(observer, done) if observer else None
+            result = self.method.solve(self._e, self._r, stopping=aim, observer=later, interrupted=interrupted)
+            backend.axpby(1.0, result.u, 1.0, u)
+            done, before = done + result.iterations, now
+            now = self._balanced(u, f)
+            status = watch.judge(done, now)
+            if status is None and not (result.status.success and watch.norm(now) < GAIN * watch.norm(before)):
+                broken_off = result.status in (Status.INTERRUPTED, Status.MAX_ITERATIONS)
+                status = result.status if broken_off else watch.stalled()
+            status = status or watch.limit(done, interrupted)
+        return watch.result(status or Status.STAGNATED, done, u, self._r)
+
+    def _balanced(self, u: Array, f: Array) -> Norms:
+        """Add to u the constant for which the residual has no mean, and return the norms of that residual."""
+        backend, operator = self._backend, self._operator
+        self._residual(u, f)
+        backend.fill(self._e, 1.0)
+        mean = weighted_mean(backend, operator, self._r, self._e, self._place)
+        backend.axpby(mean / self._mean_c, self._e, 1.0, u)
+        return self._residual(u, f)
+
+    def _residual(self, u: Array, f: Array) -> Norms:
+        self._backend.residual(self._operator, u, f, self._r, self._place)
+        return self._backend.read(self._place)

@@ -13,7 +13,7 @@ from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, describe, patience_with
 from poisson.solvers.iteration import Solver, never
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class ChosenSolver:
                 stopping=replace(
                     stopping, rtol=0.0, atol=result.target, max_iterations=left, patience=patience_with(settings)
                 ),
-                observer=_Later(observer, result.iterations) if observer else None,
+                observer=Later(observer, result.iterations) if observer else None,
                 interrupted=interrupted,
             )
             history = (*result.history, *((done + result.iterations, norm) for done, norm in rest.history if done))
@@ -87,21 +87,6 @@ class ChosenSolver:
                 log.warning("there is no memory to go on with %s: %s", describe(settings, ""), error)
                 return False
         return True
-
-
-class _Later:
-    """Tells an observer of iterations that follow upon others."""
-
-    def __init__(self, observer: Observer, before: int) -> None:
-        self._observer = observer
-        self._before = before
-
-    def start(self, target: float, reference: str, max_iterations: int) -> None:
-        """The target is what it was."""
-
-    def __call__(self, iteration: int, norm: float) -> None:
-        if iteration:
-            self._observer(self._before + iteration, norm)
 
 
 def _stalled(result: SolveResult) -> bool:

@@ -12,7 +12,6 @@ from poisson.operator import Operator
 from poisson.solvers.iteration import Norms, Watch, never
 from poisson.solvers.loops import sweep_through
 from poisson.solvers.spectrum import chebyshev_roots, weighted_mean
-from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 MOST_REFINEMENTS = 3
@@ -89,7 +88,7 @@ class FastTransform:
                 now = residual()
             status = watch.judge(done, now) or watch.limit(done, interrupted)
             if status is None and (done > MOST_REFINEMENTS or not now[0] < best):
-                status = Status.AT_ROUNDING if watch.monitor.at_rounding() else Status.STAGNATED
+                status = watch.stalled()
             best = min(best, now[0])
         return watch.result(status, done, *pair)
 

@@ -11,8 +11,7 @@ import numpy as np
 from poisson.backends.base import Array, Backend, Reduction
 from poisson.errors import ResourceError
 from poisson.operator import Operator
-from poisson.solvers.rounding import LOCAL_ERROR, at_rounding, largest_correction
-from poisson.solvers.spectrum import hardly_holds_constants, without_reaction
+from poisson.solvers.rounding import LOCAL_ERROR, at_rounding, at_rounding_in_norm, largest_correction
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import GROWTH, Monitor, Observer, Patience, SolveResult, Stopping
 
@@ -153,16 +152,18 @@ class Watch:
         relative_to = relative_to if max(reference, data) > 0.0 else "the first residual"
 
         # Not through `self`, which keeps this: the iterate would live until the garbage collector came by.
-        def rounded() -> bool:
+        def rounded(in_norm: bool) -> bool:
             u = iterate()
             try:
                 r, z = backend.empty(operator.array_shape), backend.empty(operator.array_shape)
             except (ResourceError, MemoryError):
                 return False  # the solve goes on, up to its limit
-            backend.residual(operator, u, f, r)
+            backend.residual(operator, u, f, r, place)
+            norm = stopping.measure(operator, backend.read(place))
             correction = largest_correction(backend, operator, r, z, place)
             backend.norm(operator, u, place)
-            return at_rounding(correction, backend.read(place)[1], backend.dtype)
+            sizes = correction, backend.read(place)[1], backend.dtype
+            return at_rounding_in_norm(norm, *sizes, operator) if in_norm else at_rounding(*sizes)
 
         target = stopping.target(max(reference, data) or before or norm)
         largest = max(norm, reference, before, data)
@@ -186,6 +187,10 @@ class Watch:
         """The norm that is tested, in U/L²."""
         squares, largest = norms
         return self._stopping.measure(self._operator, (squares / self.factor / self.factor, largest / self.factor))
+
+    def stalled(self) -> Status:
+        """How a solve ends that makes no progress any more."""
+        return self.monitor.stalled()
 
     def limit(self, done: int, interrupted: Callable[[], bool]) -> Status | None:
         """A status if the solve must end although nothing is wrong."""
@@ -215,8 +220,6 @@ class Watch:
 
 def _ill_conditioned(backend: Backend, operator: Operator) -> bool:
     """Whether what rounding can keep a method of sweeps from may be a good part of the solution."""
-    if hardly_holds_constants(operator):
-        operator = without_reaction(operator)
     lowest, highest = operator.eigenvalues()
     return float(np.finfo(backend.dtype).eps) * highest > LOCAL_ERROR * lowest
 

@@ -18,7 +18,7 @@ from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.mixed import DefectCorrection, MixedConjugateGradients
 from poisson.solvers.multigrid import CoarserProblems, Multigrid, MultigridSettings
 from poisson.solvers.sor import Sor
-from poisson.solvers.spectrum import hardly_holds_constants
+from poisson.solvers.spectrum import hardly_holds_constants, without_reaction
 
 PRECONDITIONERS = ("none", "jacobi", "multigrid", "fft")
 
@@ -82,8 +82,10 @@ def solver_of(
     PoissonError
         If the method cannot solve this problem.
     """
-    method = _method_of(backend, operator, settings, inner, coarser)
-    return BalancedSolver(backend, operator, method) if hardly_holds_constants(operator) else method
+    if coarser is not None or not hardly_holds_constants(operator):
+        return _method_of(backend, operator, settings, inner, coarser)
+    method = _method_of(backend, without_reaction(operator), settings, inner, None)
+    return BalancedSolver(backend, operator, method)
 
 
 def _method_of(

@@ -16,15 +16,15 @@ from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watc
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.spectrum import hardly_holds_constants, remove_mean, without_reaction
-from poisson.solvers.status import Status
 from poisson.solvers.stopping import SMALLEST_SUM, Observer, Patience, SolveResult, Stopping
 from poisson.transfer import Interpolation
 
 PATIENCE = Patience(reads=20, factor=2.0)
-"""Cycles that reduce the residual by less have stalled; so have as many steps of conjugate gradients without any."""
+"""Cycles that reduce the residual by less have stalled."""
 
-PROGRESS = 0.99
-"""A step whose residual is not below this part of the least so far makes none."""
+PROGRESS, WITHOUT_PROGRESS = 0.99, 100
+"""A step of conjugate gradients makes progress if its residual is below this part of the least so far; after so many
+that make none they begin anew, and after as many more they have stalled."""
 
 
 class _Mean:
@@ -209,7 +209,8 @@ class MixedConjugateGradients:
         factor = factor_for(source[1])
         now = self._defect(u, f, factor)
         status = watch.begin(source, now, lambda: u)
-        done, without, least = 0, 0, math.inf
+        # Steps since the least norm so far, and whether a restart has gained nothing yet.
+        done, without, least, in_vain = 0, 0, math.inf, False
         # The product of the step before, which is near 1 whatever the sizes of f and A, and the factor of its residual.
         before, scale, restart = math.inf, factor, True
         z, p, out, q = self._spare
@@ -228,11 +229,11 @@ class MixedConjugateGradients:
                 companion.direction(inner, z, beta, p, out, q, self._product)
                 p, out = out, p
                 curvature = companion.read(self._product)[0]
-            if not 0.0 < curvature < math.inf or without > PATIENCE.reads:
+            if not 0.0 < curvature < math.inf or without >= WITHOUT_PROGRESS:
                 # Nothing is left in the range of A but rounding, or the directions have lost each other.
-                if restart or without > 2 * PATIENCE.reads:
-                    status = Status.AT_ROUNDING if watch.monitor.at_rounding() else Status.STAGNATED
-                restart = True
+                if restart or in_vain:
+                    status = watch.stalled()
+                restart, in_vain, without = True, True, 0
                 continue
             backend.correct(rho / curvature * (self._unit / factor), p, u)
             self._mean.follow(u, watch.norm(now))
@@ -240,7 +241,9 @@ class MixedConjugateGradients:
             done += 1
             now = self._defect(u, f, factor)
             norm = watch.norm(now)
-            without, least = (0, norm) if norm < PROGRESS * least else (without + 1, least)
+            without += 1
+            if norm < PROGRESS * least:
+                without, least, in_vain = 0, norm, False
             status = watch.judge(done, now) or watch.limit(done, interrupted)
         return watch.result(status, done, u, None)
 

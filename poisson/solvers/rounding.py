@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,30 @@ def largest_correction(backend: Backend, operator: Operator, r: Array, z: Array,
     backend.diagonal_solve(operator, r, z, 1.0)
     backend.norm(operator, z, place)
     return backend.read(place)[1]
+
+
+def at_rounding_in_norm(
+    norm: float, correction: float, largest: float, dtype: np.dtype[Any], operator: Operator
+) -> bool:
+    """Whether a norm of the residual is at rounding, and no correction changes half of the digits of u.
+
+    Rounding errors of a stiff part can keep a method from improving a soft one, whose corrections are far smaller. This
+    is no reason to end, but of a solve that has stalled it tells that it is right.
+
+    Parameters
+    ----------
+    norm : float
+        A norm of the residual.
+    correction, largest, dtype
+        As `at_rounding` takes them.
+    operator : Operator
+        A.
+    """
+    limits = np.finfo(dtype)
+    eps = float(limits.eps)
+    if at_rounding(correction, largest, dtype):
+        return True
+    return norm <= ROUNDING_FACTOR / 2.0 * eps * operator.norm * largest and correction <= math.sqrt(eps) * largest
 
 
 def at_rounding(correction: float, largest: float, dtype: np.dtype[Any]) -> bool:

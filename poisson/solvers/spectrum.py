@@ -28,7 +28,7 @@ LANCZOS_CHANGE = 1e-3
 LANCZOS_STEADY = 3
 """… this: with jumps the value may rest for a while before the mode of the lowest eigenvalue comes through."""
 
-WEAK = 1e-6
+WEAK = 1e-4
 """c and Robin terms below this part of the smallest eigenvalue of the differences hardly hold constants."""
 
 LARGE_MEAN, MOST_REMOVALS = 10.0, 3
@@ -77,10 +77,8 @@ def jacobi_bounds(backend: Backend, operator: Operator) -> tuple[float, float]:
     """The smallest non-zero and the largest eigenvalue of D⁻¹A on the unknowns.
 
     In closed form where the coefficients are constant; otherwise the lowest by a Lanczos process, and for the highest
-    the bound 2. Where A `hardly_holds_constants`, their eigenvalue does not count.
+    the bound 2.
     """
-    if hardly_holds_constants(operator):
-        operator = without_reaction(operator)
     if not operator.varies:
         lowest, highest = operator.eigenvalues()
         return lowest / operator.diagonal, highest / operator.diagonal

@@ -13,6 +13,9 @@ from poisson.solvers.status import Status
 WINDOW = 10
 """After so many reads of the norm without a new minimum, and twice as many, and so on, rounding may be the cause."""
 
+VANISHED = 1e-100
+"""A residual that has fallen to this part of the first one, where nothing else says how small it should be, is zero."""
+
 SMALLEST_SUM = 1e-280
 """Below this, squares that underflow may be missing in a sum of squares."""
 
@@ -28,6 +31,21 @@ class Observer(Protocol):
 
     def __call__(self, iteration: int, norm: float) -> None:
         """The residual norm of the iterate after `iteration` sweeps has been read."""
+
+
+class Later:
+    """Tells an observer of iterations that follow upon those of another method."""
+
+    def __init__(self, observer: Observer, before: int) -> None:
+        self._observer = observer
+        self._before = before
+
+    def start(self, target: float, reference: str, max_iterations: int) -> None:
+        """The target is what it was."""
+
+    def __call__(self, iteration: int, norm: float) -> None:
+        if iteration:
+            self._observer(self._before + iteration, norm)
 
 
 @dataclass(frozen=True)
@@ -112,7 +130,8 @@ class Monitor:
     first : float
         The larger of the first residual norm and the norm of the source: growth is measured from it.
     at_rounding : callable
-        Says whether the residual is what rounding makes it; asked only when there has been no progress.
+        Says whether the residual is what rounding makes it, node by node or, given true, in norm; asked only when there
+        has been no progress.
     growth : float
         A residual that has grown by this factor diverges, unless it is at rounding.
     patience : Patience, optional
@@ -123,7 +142,7 @@ class Monitor:
 
     target: float
     first: float
-    at_rounding: Callable[[], bool]
+    at_rounding: Callable[[bool], bool]
     growth: float = GROWTH
     patience: Patience | None = None
     stuck: Status = Status.AT_ROUNDING
@@ -141,7 +160,9 @@ class Monitor:
             return Status.DIVERGED
         if norm <= self.target:
             return Status.CONVERGED
-        if norm > self.growth * self.first and not self.at_rounding():
+        if norm <= VANISHED * self.first:
+            return Status.AT_ROUNDING
+        if norm > self.growth * self.first and not self.at_rounding(True):
             return Status.DIVERGED
         self._norms.append(norm)
         if norm < self._best:
@@ -150,13 +171,17 @@ class Monitor:
         else:
             self._reads_since_best += 1
             windows, rest = divmod(self._reads_since_best, WINDOW)
-            if rest == 0 and windows & (windows - 1) == 0 and self.at_rounding():
+            if rest == 0 and windows & (windows - 1) == 0 and self.at_rounding(False):
                 return self.stuck
-        if self._stalled():
-            return self.stuck if self.at_rounding() else Status.STAGNATED
-        return None
+        return self.stalled() if self._without_progress() else None
 
-    def _stalled(self) -> bool:
+    def stalled(self) -> Status:
+        """How a solve ends that makes no progress any more."""
+        if self.history and self.history[-1][1] <= VANISHED * self.first:
+            return Status.AT_ROUNDING
+        return self.stuck if self.at_rounding(True) else Status.STAGNATED
+
+    def _without_progress(self) -> bool:
         patience = self.patience
         if patience is None or len(self._norms) <= patience.reads:
             return False

@@ -214,7 +214,7 @@ class Multigrid:
         if estimate:
             estimate.start(u)
         r, error = self.spare
-        watch = Watch(backend, operator, stopping, observer, norms)
+        watch = Watch(backend, operator, stopping, observer, norms, patience=PATIENCE)
         source = watch.source(f)
 
         def residual() -> Norms:
