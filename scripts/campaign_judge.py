@@ -247,6 +247,7 @@ class Judgement:
             norm = "max"
             size, level = float(reference.norm(r, norm)), eps * reference.norm(reference.rounding(u, b), norm)
         allowed = 4.0 * np.finfo(np.float64).eps * float(reference.norm(reference.rounding(found, b), norm))
+        allowed += TINY[np.float64]
         self._check_report(number, solution, b, size, allowed, guess)
         self._check_mean(found)
         about += f", residual {size:.3g}, target {solution.target:.3g}, rounding {float(level):.3g}"
@@ -373,8 +374,8 @@ class Judgement:
             self._say("nullspace", f"mean {mean:.3g} of u up to {largest:.3g}")
 
     def _check_effort(self, solution: Any, b: Array, u: Array, guess: Array | None, level: float, about: str) -> None:
-        method = self.options.get("method", "auto")
-        if solution.iterations <= 1000 or method in SLOW_METHODS or self.verdicts[-1].bad:
+        slow = self.options.get("method") in SLOW_METHODS or self.options.get("preconditioner") in ("none", "fft")
+        if solution.iterations <= 1000 or slow or self.verdicts[-1].bad:
             return
         # A solve whose target is below rounding ends when it sees that, which takes time.
         limit = self._textbook(solution.target, b, guess) if solution.target >= ROOM * level else None
