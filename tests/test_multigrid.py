@@ -379,6 +379,13 @@ def test_the_coarsest_grid_is_solved_exactly(shape: tuple[int, ...], varying: bo
             place = BACKEND.reduction()
             BACKEND.dot(a, u, np.ones_like(u), place)
             assert BACKEND.read(place)[0] == pytest.approx(0.0, abs=1e-12)
+            # The constants, which A has no inverse for, become nothing; with a tiny c their part of u is f / c.
+            BACKEND.dense(inverse(BACKEND, a), np.ones_like(u), u)
+            np.testing.assert_allclose(u, 0.0, rtol=0, atol=1e-12)
+            if a.coefficients is not None:
+                tiny = replace(a.coefficients, c=np.full(a.array_shape, 1e-13), c_range=(1e-13, 1e-13))
+                BACKEND.dense(inverse(BACKEND, replace(a, coefficients=tiny)), np.ones_like(u), u)
+                np.testing.assert_allclose(u, 1e13, rtol=1e-12)
 
 
 @pytest.mark.parametrize("c", [0.0, 1e-12])
