@@ -324,6 +324,18 @@ def test_a_guess_far_from_zero_mean_leaves_none(method: str, precision: str) -> 
     assert abs(float(solution.u.astype(np.float64).mean())) < eps * abs(solution.u).max()
 
 
+@pytest.mark.parametrize("precision", ["float64", "mixed"])
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+def test_corrections_of_a_guess_far_away_leave_no_mean_to_round(method: str, precision: str) -> None:
+    """They have a mean of their own, whose rounding errors would be far above the target."""
+    rng = np.random.default_rng(3)
+    a = 5.0 + 3.0 * np.sin(2.0 * np.pi * np.arange(3130) / 3130)
+    problem = B((3130,), f="sin(2*pi*x)", a=a, boundary={"x": "periodic"})
+    guess = 1e7 * rng.standard_normal(3130)
+    solution = Solver(problem, method, precision=precision).solve(initial=guess)
+    assert solution.status is Status.CONVERGED
+
+
 # ---- the choice
 
 

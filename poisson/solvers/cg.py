@@ -13,15 +13,12 @@ from poisson.boundary import Rule
 from poisson.errors import ResourceError
 from poisson.operator import Operator
 from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
-from poisson.solvers.spectrum import remove_mean
+from poisson.solvers.spectrum import DRIFT, remove_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 GAIN = 0.5
 """A restart from the true residual is worth another one if it leaves less than this part of it."""
-
-DRIFT = 1e-4
-"""The mean of the residual of a singular problem is removed whenever the residual has fallen so far."""
 
 FEWEST_WITHOUT_PROGRESS, MOST_WITHOUT_PROGRESS = 1000, 2
 """After so many iterations, or so many times the unknowns, without a smaller residual the recursion is at its end …"""

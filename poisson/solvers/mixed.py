@@ -11,11 +11,11 @@ import numpy as np
 from poisson.backends.base import Array, Backend
 from poisson.boundary import Rule
 from poisson.operator import Coefficients, Operator
-from poisson.solvers.cg import DRIFT, lend
+from poisson.solvers.cg import lend
 from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
-from poisson.solvers.spectrum import hardly_holds_constants, remove_mean, without_reaction
+from poisson.solvers.spectrum import ZeroMean, hardly_holds_constants, without_reaction
 from poisson.solvers.stopping import SMALLEST_SUM, Observer, Patience, SolveResult, Stopping
 from poisson.transfer import Interpolation
 
@@ -25,36 +25,6 @@ PATIENCE = Patience(reads=20, factor=2.0)
 PROGRESS, WITHOUT_PROGRESS = 0.99, 100
 """A step of conjugate gradients makes progress if its residual is below this part of the least so far; after so many
 that make none they begin anew, and after as many more they have stalled."""
-
-
-class _Mean:
-    """Keeps the iterates of a singular problem near zero mean: corrections have one, and rounding would be that of it.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where u is.
-    operator : Operator
-        A.
-    """
-
-    def __init__(self, backend: Backend, operator: Operator) -> None:
-        self._backend, self._operator = backend, operator
-        self._work = backend.empty(operator.array_shape) if operator.singular else None
-        self._place = backend.reduction()
-        self._last = math.inf
-
-    def begin(self) -> None:
-        """Another solve begins."""
-        self._last = math.inf
-
-    def follow(self, u: Array, norm: float) -> None:
-        """Remove the mean of u if the norm of its residual has fallen so far since the last time that it may count."""
-        if self._work is None or norm > DRIFT * self._last:
-            return
-        if self._last < math.inf:
-            remove_mean(self._backend, self._operator, u, self._work, self._place)
-        self._last = norm
 
 
 class DefectCorrection:
@@ -87,7 +57,8 @@ class DefectCorrection:
         self._unit = factor_for(operator.norm)
         self._r, self._e = companion.empty(operator.array_shape), companion.empty(operator.array_shape)
         self._norms = backend.reduction()
-        self._mean = _Mean(backend, operator)
+        self._mean = ZeroMean(backend, operator)
+        self._work = backend.empty(operator.array_shape) if operator.singular else None
         self._start: _Start | None = None
         if inner.settings.full and inner.cycle.grids:
             self._start = _Start(backend, operator, companion, inner)
@@ -135,7 +106,7 @@ class DefectCorrection:
             aim = max(self._inner.reduction, wanted)
             e, made = self._inner.reduce(self._r, self._e, scaled, aim, watch.most - done)
             backend.correct(self._unit / factor, e, u)
-            self._mean.follow(u, watch.norm(now))
+            self._mean.follow(u, watch.norm(now), self._work)
             done += made
             now = self._defect(u, f, factor)
             status = watch.judge(done, now) or watch.limit(done, interrupted)
@@ -186,7 +157,8 @@ class MixedConjugateGradients:
         self._companion, self._inner = companion, inner
         self._preconditioner = preconditioner
         self._unit = factor_for(operator.norm)
-        self._mean = _Mean(backend, operator)
+        self._mean = ZeroMean(backend, operator)
+        self._work = backend.empty(operator.array_shape) if operator.singular else None
         shape, lent = operator.array_shape, preconditioner.spare
         self._r = companion.empty(shape)
         # The preconditioned residual, the direction, the one before, and A times it take turns in these.
@@ -236,7 +208,7 @@ class MixedConjugateGradients:
                 restart, in_vain, without = True, True, 0
                 continue
             backend.correct(rho / curvature * (self._unit / factor), p, u)
-            self._mean.follow(u, watch.norm(now))
+            self._mean.follow(u, watch.norm(now), self._work)
             before, scale, restart = rho, factor, False
             done += 1
             now = self._defect(u, f, factor)

@@ -31,6 +31,9 @@ LANCZOS_STEADY = 3
 WEAK = 1e-4
 """c and Robin terms below this part of the smallest eigenvalue of the differences hardly hold constants."""
 
+DRIFT = 1e-4
+"""The mean of a singular problem's residual, or of its iterate, is removed whenever the residual has fallen so far."""
+
 LARGE_MEAN, MOST_REMOVALS = 10.0, 3
 """A mean so many times larger than what is left without it is removed again, and so often in all."""
 
@@ -227,6 +230,38 @@ def remove_mean(backend: Backend, operator: Operator, x: Array, work: Array, pla
         if not abs(mean) > LARGE_MEAN * backend.read(place)[1]:
             return
         mean = weighted_mean(backend, operator, x, work, place)
+
+
+class ZeroMean:
+    """Keeps the iterates of a singular problem near zero mean: corrections have one, and rounding would be that of it.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where u is.
+    operator : Operator
+        A.
+    """
+
+    def __init__(self, backend: Backend, operator: Operator) -> None:
+        self._backend, self._operator = backend, operator
+        self._place = backend.reduction()
+        self._last = math.inf
+
+    def begin(self) -> None:
+        """Another solve begins."""
+        self._last = math.inf
+
+    def follow(self, u: Array, norm: float, work: Array | None) -> None:
+        """Remove the mean of u if the norm of its residual has fallen so far since the last time that it may count.
+
+        `work` loses its values; None if A is not singular.
+        """
+        if work is None or norm > DRIFT * self._last:
+            return
+        if self._last < math.inf:
+            remove_mean(self._backend, self._operator, u, work, self._place)
+        self._last = norm
 
 
 def weighted_mean(backend: Backend, operator: Operator, x: Array, ones: Array, place: Reduction) -> float:

@@ -14,6 +14,7 @@ from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.estimate import ErrorEstimate
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.settings import MultigridSettings
+from poisson.solvers.spectrum import ZeroMean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, Patience, SolveResult, Stopping
 
@@ -67,6 +68,7 @@ class Multigrid:
         shape = operator.array_shape
         self.spare = [backend.empty(shape), backend.empty(shape)]
         self._norms = backend.reduction()
+        self._mean = ZeroMean(backend, operator)
         self._full: FullMultigrid | None = None
         self._estimate = ErrorEstimate(backend, operator, coarser, settings) if coarser else None
         self._made = 0
@@ -108,11 +110,14 @@ class Multigrid:
         if estimate:
             return self._to_discretisation_error(estimate, watch, at, f, status, interrupted)
         done = 0
+        self._mean.begin()
         while status is None:
             error = self.cycle.coarse(done)
             done += 1
             at.move(self.cycle.turn(at.u, f, at.out, at.work, done, error, norms))
-            status = watch.judge(done, backend.read(norms)) or watch.limit(done, interrupted)
+            now = backend.read(norms)
+            self._mean.follow(at.u, watch.norm(now), at.work if operator.singular else None)
+            status = watch.judge(done, now) or watch.limit(done, interrupted)
         return watch.result(status, done, at.u, at.work)
 
     def apply(self, r: Array, z: Array) -> None:
