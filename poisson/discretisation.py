@@ -203,17 +203,14 @@ class Discretisation:
         """The boundary values at fixed nodes and zeros elsewhere, in U. As `source` otherwise."""
         return self._with_boundary(xp.zeros((stop - start, *self.array_shape[1:])), xp, start, stop)
 
-    def spread(self, xp: ModuleType) -> float:
-        """Half the difference between the largest and the least boundary value, in U; 0 without Dirichlet faces.
-
-        Where c is not 0, and with Robin faces, half of that between 0 and those.
-        """
-        ends = [] if self.absorbs_nowhere else [0.0]
+    def boundary_range(self, xp: ModuleType) -> tuple[float, float]:
+        """The least and the largest value that a Dirichlet face holds, in U; zeros without one."""
+        ends: list[float] = []
         for start, stop in slabs(self.array_shape):
             for face, _ in sampling.faces(self.problem, Rule.FIXED, start, stop):
                 values = sampling.face_value(self.problem, xp, face, start, stop)
                 ends += [float(values.min()), float(values.max())]
-        return max(ends) / 2.0 - min(ends) / 2.0 if ends else 0.0
+        return (min(ends), max(ends)) if ends else (0.0, 0.0)
 
     def exact(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The exact solution, in U. As `source` otherwise."""

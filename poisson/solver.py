@@ -94,8 +94,8 @@ class Setup:
         The iterate and the source.
     norms : Reduction
         A place for results.
-    data : float
-        What the boundary values amount to as a source (`Stopping.data`).
+    data, boundary : float
+        What the boundary values amount to as a source, and their largest size (`Stopping`).
     inner : Operator, optional
         A on the float32 companion of the backend, in mixed precision.
     resuming : Method, optional
@@ -117,7 +117,8 @@ class Setup:
     u: Array
     f: Array
     norms: Reduction
-    data: float
+    data: float = 0.0
+    boundary: float = 0.0
     inner: Operator | None = None
     resuming: Method | None = None
     coarser: CoarserProblems | None = None
@@ -261,10 +262,11 @@ class Solver:
         shape = discretisation.array_shape
         setup = Setup(
             *(backend, stand_in, ledger, operator, choice, settings, precision, method),
-            *(backend.empty(shape), backend.empty(shape), backend.reduction(), 0.0, inner),
+            *(backend.empty(shape), backend.empty(shape), backend.reduction()),
+            inner=inner,
             coarser=coarser,
         )
-        setup.data = _source_of_boundary(setup, discretisation)
+        setup.data, setup.boundary = _boundary_data(setup, discretisation)
         setup.method = setup.with_others(method)
         return setup
 
@@ -336,7 +338,7 @@ class Solver:
             discretisation = self._load(problem)
         times["setup"] += self._seconds
         self._seconds = 0.0
-        stopping = _stopping(setup.settings, setup.data)
+        stopping = _stopping(setup.settings, setup.data, setup.boundary)
         with _timed(times, "solve"), np.errstate(all="ignore"):
             if problem.guess and setup.operator.singular:
                 remove_mean(setup.backend, setup.operator, setup.u, setup.workspace(), setup.norms)
@@ -474,22 +476,31 @@ def _method_settings(settings: SolverSettings) -> MethodSettings:
     return MethodSettings(settings.method, cycle, settings.preconditioner, settings.omega, settings.loop)
 
 
-def _source_of_boundary(setup: Setup, discretisation: Discretisation) -> float:
-    """`Stopping.data`: what A does at least to values of such a range, and no more than they leave beside zeros."""
+def _boundary_data(setup: Setup, discretisation: Discretisation) -> tuple[float, float]:
+    """`Stopping.data` and `Stopping.boundary`.
+
+    The first is what A does at least to values of half the range of the boundary values, in which 0 counts where A sees
+    constants, and no more than they leave beside zeros.
+    """
     backend, operator = setup.backend, setup.operator
-    spread = discretisation.spread(backend.array_module)
-    if spread == 0.0:
-        return 0.0
+    least, largest = discretisation.boundary_range(backend.array_module)
+    size = max(-least, largest)
+    if not discretisation.absorbs_nowhere:
+        least, largest = min(least, 0.0), max(largest, 0.0)
+    half = largest / 2.0 - least / 2.0
+    if half == 0.0:
+        return 0.0, size
     backend.assemble(operator.array_shape, discretisation.boundary, setup.u)
     backend.residual(operator, setup.u, None, setup.f, setup.norms)
     left = _stopping(setup.settings).measure(operator, backend.read(setup.norms))
-    return min(spread * smoothest(operator), left)
+    return min(half * smoothest(operator), left), size
 
 
-def _stopping(settings: SolverSettings, data: float = 0.0) -> Stopping:
+def _stopping(settings: SolverSettings, data: float = 0.0, boundary: float = 0.0) -> Stopping:
     return Stopping(
         *(settings.rtol, settings.atol, settings.norm, settings.max_iterations, settings.check_every, settings.stop),
         data=data,
+        boundary=boundary,
     )
 
 

@@ -71,6 +71,8 @@ class BalancedSolver:
             result = self.method.solve(self._e, self._r, stopping=aim, observer=later, interrupted=interrupted)
             backend.axpby(1.0, result.u, 1.0, u)
             done, before = done + result.iterations, now
+            if not result.status.success and watch.norm(self._residual(u, f)) > watch.norm(before):
+                backend.axpby(-1.0, result.u, 1.0, u)  # a method that has lost its way
             now = self._balanced(u, f)
             status = watch.judge(done, now)
             if status is None and not (result.status.success and watch.norm(now) < GAIN * watch.norm(before)):

@@ -21,6 +21,9 @@ Norms = tuple[float, float]
 KRYLOV_GROWTH = 1e8
 """Conjugate gradients reduce the energy norm of the error; the residual may grow meanwhile, with the condition of A."""
 
+PLAUSIBLE = 1e3
+"""Values of u that are so many times larger than the data explain are an error, whose rounding does not count."""
+
 EXPONENTS = 40
 """A residual whose largest value has a binary exponent within these bounds needs no factor."""
 MOST_EXPONENT = 1000
@@ -162,11 +165,13 @@ class Watch:
             norm = stopping.measure(operator, backend.read(place))
             correction = largest_correction(backend, operator, r, z, place)
             backend.norm(operator, u, place)
-            sizes = correction, backend.read(place)[1], backend.dtype
+            sizes = correction, min(backend.read(place)[1], plausible), backend.dtype
             return at_rounding_in_norm(norm, *sizes, operator) if in_norm else at_rounding(*sizes)
 
         target = stopping.target(max(reference, data) or before or norm)
         largest = max(norm, reference, before, data)
+        lowest = operator.eigenvalues()[0]
+        plausible = PLAUSIBLE * (largest / lowest + stopping.boundary) if lowest > 0.0 else math.inf
         self._monitor = Monitor(target, largest, rounded, self._growth, self._patience, self._stuck)
         if self._observer:
             self._observer.start(target, relative_to, stopping.max_iterations)

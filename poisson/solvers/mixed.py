@@ -26,6 +26,9 @@ PROGRESS, WITHOUT_PROGRESS = 0.99, 100
 """A step of conjugate gradients makes progress if its residual is below this part of the least so far; after so many
 that make none they begin anew, and after as many more they have stalled."""
 
+ASTRAY = 30.0
+"""So much above the least residual so far, late in a solve, they begin anew as well."""
+
 
 class DefectCorrection:
     """Computes the residual in float64, solves for its correction in float32, and adds that in float64.
@@ -181,6 +184,7 @@ class MixedConjugateGradients:
         factor = factor_for(source[1])
         now = self._defect(u, f, factor)
         status = watch.begin(source, now, lambda: u)
+        late = math.sqrt(float(np.finfo(backend.dtype).eps)) * watch.monitor.first
         # Steps since the least norm so far, and whether a restart has gained nothing yet.
         done, without, least, in_vain = 0, 0, math.inf, False
         # The product of the step before, which is near 1 whatever the sizes of f and A, and the factor of its residual.
@@ -216,6 +220,8 @@ class MixedConjugateGradients:
             without += 1
             if norm < PROGRESS * least:
                 without, least, in_vain = 0, norm, False
+            # Where the residual is rounding errors, directions that follow upon each other lead away from the solution.
+            restart = norm > ASTRAY * least and least < late
             status = watch.judge(done, now) or watch.limit(done, interrupted)
         return watch.result(status, done, u, None)
 

@@ -78,6 +78,8 @@ class Stopping:
         the discretisation, which full multigrid can do.
     data : float
         What the boundary values amount to as a source, in U/L².
+    boundary : float
+        The largest size of a boundary value, in U.
     patience : Patience, optional
         A solve that makes less progress has stalled.
     """
@@ -89,6 +91,7 @@ class Stopping:
     check_every: int = 0
     stop: str = "residual"
     data: float = 0.0
+    boundary: float = 0.0
     patience: Patience | None = None
 
     def __post_init__(self) -> None:
