@@ -75,9 +75,6 @@ class Verdict:
         return self.name in DEFECTS
 
 
-logging.getLogger("poisson").setLevel(logging.ERROR)
-
-
 class Late(Exception):
     """A solve that took longer than `SECONDS`."""
 
@@ -456,4 +453,10 @@ class Judgement:
 
 def judge(trial: Trial, backend: str = "auto") -> list[Verdict]:
     """Solve the problem of a trial on a backend, and say what became of it."""
-    return Judgement(trial, backend).run()
+    log = logging.getLogger("poisson")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        return Judgement(trial, backend).run()
+    finally:
+        log.setLevel(before)
