@@ -138,8 +138,11 @@ class Setup:
         if self.choice is None:
             return method
 
+        # Not through `self`, which keeps the method: the arrays would live until the garbage collector came by.
+        stand_in, operator = self.stand_in, self.operator
+
         def make(settings: SolverSettings) -> Method:
-            return methods.solver_of(self.stand_in, self.operator, _method_settings(settings))
+            return methods.solver_of(stand_in, operator, _method_settings(settings))
 
         return ChosenSolver(self.backend, self.settings, method, make)
 
