@@ -7,7 +7,7 @@ import logging
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import poisson
 from poisson import backends, outcome
-from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.base import Backend
 from poisson.backends.ledger import Ledger, counted
 from poisson.case import Case
 from poisson.case.combinations import clashes
@@ -28,17 +28,15 @@ from poisson.exclusive import Exclusive
 from poisson.fields import ArrayField
 from poisson.memory import VECTORS, require_memory
 from poisson.problem import Problem, node_field, require_problem
+from poisson.setup import Setup, method_settings
 from poisson.solution import Solution
 from poisson.solvers import methods
-from poisson.solvers.choose import Choice, choose, describe
-from poisson.solvers.fallback import ChosenSolver
-from poisson.solvers.iteration import Solver as Method
+from poisson.solvers.choose import choose, describe
 from poisson.solvers.iteration import never
-from poisson.solvers.methods import MethodSettings
 from poisson.solvers.mixed import in_float32
-from poisson.solvers.multigrid import CoarserProblems, MultigridSettings
+from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.rounding import at_rounding_in_norm
-from poisson.solvers.spectrum import remove_mean, smoothest
+from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 if TYPE_CHECKING:
@@ -66,95 +64,6 @@ class Options(TypedDict, total=False):
     post: int
     preconditioner: Literal["none", "jacobi", "multigrid", "fft"]
     stop: Literal["residual", "discretisation"]
-
-
-@dataclass
-class Setup:
-    """What a solver keeps between solves.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are, and the operations run.
-    stand_in : Backend
-        The backend as the method sees it: it may count the operations.
-    ledger : Ledger or None
-        Where they are counted.
-    operator : Operator
-        A.
-    choice : Choice or None
-        What ``method = "auto"`` came to.
-    settings : SolverSettings
-        With the method that runs.
-    precision : str
-        In which it runs.
-    method : Method
-        The method with all that it has set up.
-    u, f : Array
-        The iterate and the source.
-    norms : Reduction
-        A place for results.
-    data, boundary : float
-        What the boundary values amount to as a source, and their largest size (`Stopping`).
-    inner : Operator, optional
-        A on the float32 companion of the backend, in mixed precision.
-    resuming : Method, optional
-        The method for an initial guess, if it is another one.
-    coarser : CoarserProblems, optional
-        The problem on coarser grids, to stop at the discretisation error.
-    work : Array, optional
-        For what comes after a solve, where the method leaves no array to it.
-    """
-
-    backend: Backend
-    stand_in: Backend
-    ledger: Ledger | None
-    operator: Operator
-    choice: Choice | None
-    settings: SolverSettings
-    precision: str
-    method: Method
-    u: Array
-    f: Array
-    norms: Reduction
-    data: float = 0.0
-    boundary: float = 0.0
-    inner: Operator | None = None
-    resuming: Method | None = None
-    coarser: CoarserProblems | None = None
-    work: Array | None = None
-
-    def method_for(self, *, guess: bool) -> Method:
-        """The method for a solve with or without an initial guess, which a start on the coarsest grid would not use."""
-        if not (guess and self.settings.method == "multigrid" and self.settings.full):
-            return self.method
-        if self.resuming is None:
-            settings = _method_settings(replace(self.settings, full=False))
-            self.resuming = self.with_others(methods.solver_of(self.stand_in, self.operator, settings, self.inner))
-        return self.resuming
-
-    def with_others(self, method: Method) -> Method:
-        """The method with those that go on where it stalls, if it was not asked for but chosen."""
-        if self.choice is None:
-            return method
-
-        # Not through `self`, which keeps the method: the arrays would live until the garbage collector came by.
-        stand_in, operator = self.stand_in, self.operator
-
-        def make(settings: SolverSettings) -> Method:
-            return methods.solver_of(stand_in, operator, _method_settings(settings))
-
-        return ChosenSolver(self.backend, self.settings, method, make)
-
-    def left_over(self, result: SolveResult) -> SolveResult:
-        """What a solve left, with an array that may be overwritten in any case."""
-        return result if result.work is not None else replace(result, work=self.workspace())
-
-    def workspace(self) -> Array:
-        """An array that may be overwritten between two solves."""
-        if self.work is None:
-            self.work = self.backend.empty(self.operator.array_shape)
-        return self.work
 
 
 class Solver:
@@ -261,7 +170,7 @@ class Solver:
         stand_in, ledger = counted(backend) if count else (backend, None)
         inner = in_float32(backend, operator) if precision == "mixed" else None
         coarser = CoarserProblems(backend, discretisation) if settings.stop == "discretisation" else None
-        method = methods.solver_of(stand_in, operator, _method_settings(settings), inner, coarser)
+        method = methods.solver_of(stand_in, operator, method_settings(settings), inner, coarser)
         shape = discretisation.array_shape
         setup = Setup(
             *(backend, stand_in, ledger, operator, choice, settings, precision, method),
@@ -269,7 +178,7 @@ class Solver:
             inner=inner,
             coarser=coarser,
         )
-        setup.data, setup.boundary = _boundary_data(setup, discretisation)
+        setup.take_boundary(discretisation)
         setup.method = setup.with_others(method)
         return setup
 
@@ -341,7 +250,7 @@ class Solver:
             discretisation = self._load(problem)
         times["setup"] += self._seconds
         self._seconds = 0.0
-        stopping = _stopping(setup.settings, setup.data, setup.boundary)
+        stopping = setup.stopping
         with _timed(times, "solve"), np.errstate(all="ignore"):
             if problem.guess and setup.operator.singular:
                 remove_mean(setup.backend, setup.operator, setup.u, setup.workspace(), setup.norms)
@@ -472,39 +381,6 @@ def _rebuilt(
     solver = kind.__new__(kind)
     solver._begin(problem, settings, run, fields, order, count=count)
     return solver
-
-
-def _method_settings(settings: SolverSettings) -> MethodSettings:
-    cycle = MultigridSettings(settings.cycle, settings.full, settings.smoother, settings.pre, settings.post)
-    return MethodSettings(settings.method, cycle, settings.preconditioner, settings.omega, settings.loop)
-
-
-def _boundary_data(setup: Setup, discretisation: Discretisation) -> tuple[float, float]:
-    """`Stopping.data` and `Stopping.boundary`.
-
-    The first is what A does at least to values of half the range of the boundary values, in which 0 counts where A sees
-    constants, and no more than they leave beside zeros.
-    """
-    backend, operator = setup.backend, setup.operator
-    least, largest = discretisation.boundary_range(backend.array_module)
-    size = max(-least, largest)
-    if not discretisation.absorbs_nowhere:
-        least, largest = min(least, 0.0), max(largest, 0.0)
-    half = largest / 2.0 - least / 2.0
-    if half == 0.0:
-        return 0.0, size
-    backend.assemble(operator.array_shape, discretisation.boundary, setup.u)
-    backend.residual(operator, setup.u, None, setup.f, setup.norms)
-    left = _stopping(setup.settings).measure(operator, backend.read(setup.norms))
-    return min(half * smoothest(operator), left), size
-
-
-def _stopping(settings: SolverSettings, data: float = 0.0, boundary: float = 0.0) -> Stopping:
-    return Stopping(
-        *(settings.rtol, settings.atol, settings.norm, settings.max_iterations, settings.check_every, settings.stop),
-        data=data,
-        boundary=boundary,
-    )
 
 
 def _checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple[str, ...]:

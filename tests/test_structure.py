@@ -32,7 +32,7 @@ LAYERS = (
     ("reference", "backends"),
     ("solvers",),
     ("record",),
-    ("outcome", "memory"),
+    ("outcome", "memory", "setup"),
     ("output",),
     ("solution",),
     ("solver",),
@@ -149,7 +149,7 @@ def test_the_package_itself_imports_nothing_before_it_is_asked() -> None:
 
 # ---- who knows the backends
 
-BACKEND_UNITS = {"backends", "outcome", "solver", "run", "scipy_operator", "verify", "perf", "cli"}
+BACKEND_UNITS = {"backends", "outcome", "setup", "solver", "run", "scipy_operator", "verify", "perf", "cli"}
 """The units that may name a backend."""
 
 NAMES_ALLOWED = {
