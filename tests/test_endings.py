@@ -159,6 +159,15 @@ def test_cg_past_rounding_keeps_its_solution(preconditioner: Any, precision: str
     assert error(problem, solution.u) < 20.0 * np.finfo(precision).eps
 
 
+@pytest.mark.parametrize("exponent", [-290, -150, -30, 30, 150, 290])
+@pytest.mark.parametrize("preconditioner", ["none", "multigrid"])
+def test_what_is_at_rounding_does_not_depend_on_the_units(preconditioner: Any, exponent: int) -> None:
+    """Residuals far from 1 are worked on times a power of two, and so is u, whose size says what rounding is."""
+    problem = B((17, 12), f=float(f"1e{exponent}"), a=1.0 + np.arange(204.0).reshape(12, 17) % 5, boundary=WALLS)
+    solution = Solver(problem, "cg", "numpy", rtol=0.0, preconditioner=preconditioner).solve()
+    assert solution.status is Status.AT_ROUNDING
+
+
 def test_a_guess_far_away_leaves_no_rounding_errors_of_its_size() -> None:
     """Those of the guess are 1e6 · 1e-16 · κ; a restart from the true residual removes them."""
     rng = np.random.default_rng(1)

@@ -171,7 +171,8 @@ class Watch:
         target = stopping.target(max(reference, data) or before or norm)
         largest = max(norm, reference, before, data)
         lowest = operator.eigenvalues()[0]
-        plausible = PLAUSIBLE * (largest / lowest + stopping.boundary) if lowest > 0.0 else math.inf
+        explained = largest / lowest + stopping.boundary if lowest > 0.0 else math.inf
+        plausible = PLAUSIBLE * self.factor * explained
         self._monitor = Monitor(target, largest, rounded, self._growth, self._patience, self._stuck)
         if self._observer:
             self._observer.start(target, relative_to, stopping.max_iterations)
