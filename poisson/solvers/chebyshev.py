@@ -9,7 +9,7 @@ from poisson.backends.base import Array, Backend
 from poisson.operator import Operator
 from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
 from poisson.solvers.loops import MOST_SWEEPS_PER_READ, sweep_through
-from poisson.solvers.spectrum import chebyshev_rate, chebyshev_weights, jacobi_bounds
+from poisson.solvers.spectrum import ZeroMean, chebyshev_rate, chebyshev_weights, jacobi_bounds
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 E_FOLDS = 4.0
@@ -49,6 +49,7 @@ class Chebyshev:
         self.degree = min(1 << math.ceil(math.log2(E_FOLDS / rate)), MOST_DEGREE)
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
+        self._mean = ZeroMean(backend, operator)
         self._depth = backend.depth(operator)
         self._f: Array | None = None
         self._pair: tuple[Array, Array] | None = None
@@ -67,6 +68,7 @@ class Chebyshev:
         backend, operator, norms = self._backend, self._operator, self._norms
         watch = Watch(backend, operator, stopping, observer, norms, INTERMEDIATE_GROWTH, local=True)
         source = watch.source(f)
+        self._mean.begin()
         given = given_source(source, f)
         pair = [u, self._work]
         if self._pair is None or self._pair[0] is not u or self._f is not given:
@@ -75,7 +77,9 @@ class Chebyshev:
 
         def residual() -> Norms:
             backend.residual(operator, pair[0], given, pair[1], norms)
-            return backend.read(norms)
+            now = backend.read(norms)
+            self._mean.follow(pair[0], watch.norm(now), pair[1] if operator.singular else None)
+            return now
 
         def advance(count: int) -> None:
             for degree in _powers(count, self.degree):

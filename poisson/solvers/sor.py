@@ -10,7 +10,7 @@ from poisson.errors import CaseError
 from poisson.operator import Operator
 from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
 from poisson.solvers.jacobi import sweeps_per_read
-from poisson.solvers.spectrum import jacobi_bounds, red_black, uniform
+from poisson.solvers.spectrum import ZeroMean, jacobi_bounds, red_black, uniform
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 GROWTH = 1e6
@@ -78,6 +78,7 @@ class Sor:
         self._operator = operator
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
+        self._mean = ZeroMean(backend, operator)
         self._recorded: tuple[Array, Array | None, int, Callable[[], None]] | None = None
 
     def solve(
@@ -93,11 +94,14 @@ class Sor:
         backend, operator, norms = self._backend, self._operator, self._norms
         watch = Watch(backend, operator, stopping, observer, norms, GROWTH, local=True)
         source = watch.source(f)
+        self._mean.begin()
         given = given_source(source, f)
 
         def residual() -> Norms:
             backend.residual(operator, u, given, self._work, norms)
-            return backend.read(norms)
+            now = backend.read(norms)
+            self._mean.follow(u, watch.norm(now), self._work if operator.singular else None)
+            return now
 
         # The error falls with the distance of ω from 2, as the square root of what it does with Jacobi.
         plain = uniform(operator)
