@@ -248,9 +248,9 @@ class ZeroMean:
         self._place = backend.reduction()
         self._last = math.inf
 
-    def begin(self) -> None:
-        """Another solve begins."""
-        self._last = math.inf
+    def begin(self, norm: float = math.inf) -> None:
+        """Another solve begins, with a residual of this norm if it is known by now."""
+        self._last = norm
 
     def follow(self, u: Array, norm: float, work: Array | None) -> None:
         """Remove the mean of u if the norm of its residual has fallen so far since the last time that it may count.

@@ -106,11 +106,12 @@ class Multigrid:
                 self._full = FullMultigrid(backend, self.cycle)
             self._full.start(at.u, f)
         at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
-        status = watch.begin(source, backend.read(norms), lambda: at.u, guess)
+        first = backend.read(norms)
+        status = watch.begin(source, first, lambda: at.u, guess)
         if estimate:
             return self._to_discretisation_error(estimate, watch, at, f, status, interrupted)
         done = 0
-        self._mean.begin()
+        self._mean.begin(watch.norm(first))
         while status is None:
             error = self.cycle.coarse(done)
             done += 1
