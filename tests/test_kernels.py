@@ -271,12 +271,15 @@ CASES = [
     for dtype, dimension in itertools.product(("float32", "float64"), (2, 3))
     for rules, architecture in (
         (RULES[dimension][-1], "sm_90"),
-        *(((RULES[dimension][dimension - 2], "sm_90"),) if (dtype, dimension) != ("float64", 2) else ()),
-        *(((RULES[dimension][-1], "sm_80"),) if (dtype, dimension) == SAMPLE[-1] else ()),
+        *(
+            ((RULES[dimension][dimension - 2], "sm_90"), (RULES[dimension][-1], "sm_80"))
+            if (dtype, dimension) == SAMPLE[-1]
+            else ()
+        ),
     )
 ]
 """Each takes seconds. Faces of every kind in one grid are compiled for both types; grids with one rule for all faces,
-whose kernels have fewer conditions, for three of four; and sm_80, whose shapes are those of sm_90, for one."""
+whose kernels have fewer conditions, and sm_80, whose shapes are those of sm_90, for one of four."""
 
 
 def modules_of(launches: Iterable[Launch]) -> Iterator[tuple[str, tuple[str, ...], list[Launch]]]:
