@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,17 @@ from numpy.typing import NDArray
 
 import poisson
 from poisson import Problem, Solver, Status
+from poisson.backends.numpy import NumpyBackend
+from poisson.boundary import Rule
 from poisson.case.settings import SolverSettings
 from poisson.discretisation import Discretisation
 from poisson.errors import CaseError, ResourceError
+from poisson.operator import Operator
 from poisson.reference import Direct
 from poisson.solvers.fallback import ChosenSolver
-from poisson.solvers.iteration import never
+from poisson.solvers.iteration import factor_for, never
+from poisson.solvers.mixed import in_float32
+from poisson.solvers.spectrum import hardly_holds_constants
 from poisson.solvers.stopping import SolveResult, Stopping
 
 B = Problem.on_box
@@ -226,6 +232,16 @@ def test_mixed_precision_at_any_scale(preconditioner: Any, length: float, expone
     solution = Solver(problem, "cg", "numpy", "mixed", norm="max", preconditioner=preconditioner).solve()
     assert solution.status is Status.CONVERGED
     assert solution.iterations == {"multigrid": 12, "fft": 52}[preconditioner]
+
+
+def test_both_precisions_count_in_the_same_unit_where_c_is_left_out_of_one() -> None:
+    """The norm of A is at a power of two with c, and just below it without: the unit is that of A without c."""
+    h = 2.0**-25
+    free = Operator((9, 9), (h, h), 0.0, (Rule.MIRROR,) * 4, np.nextafter(1.0, 0.0))
+    held = replace(free, c=1.0 + free.norm * 2e-16)
+    assert hardly_holds_constants(held)
+    assert factor_for(held.norm) == factor_for(free.norm) / 2.0
+    assert in_float32(NumpyBackend(np.float64), held).norm == factor_for(free.norm) * free.norm
 
 
 # ---- stalls

@@ -243,9 +243,9 @@ def in_float32(backend: Backend, operator: Operator) -> Operator:
     operator : Operator
         A.
     """
-    unit = factor_for(operator.norm)
     if hardly_holds_constants(operator):
         operator = without_reaction(operator)
+    unit = factor_for(operator.norm)  # of what the method works with, too
     coefficients, companion, nothing = operator.coefficients, backend.companion(np.float32), _nothing(operator)
     if coefficients is None:
         return operator if unit == 1.0 else replace(operator, a=unit * operator.a, c=unit * operator.c)
