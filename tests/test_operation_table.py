@@ -82,10 +82,10 @@ def test_every_operation_is_one_kernel() -> None:
 
 
 def test_kernels_that_are_only_measured_are_no_operations() -> None:
-    texts = [kernels.source(name) for name in kernels.BENCH_SOURCES]
+    texts = [kernels.source(name) for name in kernels.STUDIES]
     declared = [name for text in texts for name in re.findall(r"^[A-Z]+ poisson_(\w+)\(", text, re.MULTILINE)]
     assert declared and set(declared) & (set(OPERATIONS) | FURTHER_KERNELS) == set()
-    assert set(kernels.BENCH_SOURCES) & set(kernels.SOURCES) == set()
+    assert set(kernels.STUDIES) & set(kernels.SOURCES) == set()
 
 
 # ---- the C interface

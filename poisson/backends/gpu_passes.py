@@ -1,8 +1,8 @@
 """The passes over memory in which the gpu backend smooths, and the choice of those that take the least time.
 
-kernels/passes.h says what a pass can do. Many steps in one move less memory, but pay with a halo for each stage, with
-shared memory and with registers. In 2D passes of as many stages as there may be are the fastest for all grids. In 3D it
-depends on the size: on small grids the number of passes counts, on large ones their times.
+kernels/multigrid/passes.h says what a pass can do. Many steps in one move less memory, but pay with a halo for each
+stage, with shared memory and with registers. In 2D passes of as many stages as there may be are the fastest for all
+grids. In 3D it depends on the size: on small grids the number of passes counts, on large ones their times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass over memory does: kernels/passes.h explains the steps, which come in this order.
+    """What one pass over memory does: kernels/multigrid/passes.h explains the steps, which come in this order.
 
     Parameters
     ----------

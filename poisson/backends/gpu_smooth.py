@@ -201,7 +201,7 @@ class SmoothOperations(TransferOperations):
     def _lines_grid(
         self, operator: Operator, shape: Shape, stages: int, halves: Sequence[bool] = (False,) * 3, below: bool = False
     ) -> tuple[int, int, int]:
-        """The blocks of a pass of so many stages: see kernels/passes.h and planes.h.
+        """The blocks of a pass of so many stages: see kernels/multigrid/passes.h and planes.h.
 
         Parameters
         ----------

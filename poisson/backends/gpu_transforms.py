@@ -1,4 +1,4 @@
-"""The direct solution on a GPU: the transforms of each axis in place, by kernels/transform.hip.
+"""The direct solution on a GPU: the transforms of each axis in place, by kernels/transforms/transform.hip.
 
 A line whose length is a product of small factors is transformed in shared memory, read and written once; the last axis
 goes to its modes and back in one kernel, so that a solution is three such passes in 2D and five in 3D. Lines of other
@@ -220,7 +220,7 @@ def _defines(line: Line, ways: tuple[bool, bool]) -> tuple[str, ...]:
 
 
 def groups_of(operator: Operator, axis: int, pairs: int) -> int:
-    """Blocks of so many pairs that have all lines along an axis, as kernels/transform.hip counts them."""
+    """Blocks of so many pairs that have all lines along an axis, as kernels/transforms/transform.hip counts them."""
     nx, ny, nz = (*operator.shape, 1)[:3]
     if axis == 0:
         return blocks_for(ny * nz, 2 * pairs)

@@ -173,7 +173,7 @@ SHORTEST_MARCH = 4
 
 MOST_THREADS = 1024
 MOST_SWEEPS = 8
-"""Sweeps of a pass at most, as in kernels/passes.h."""
+"""Sweeps of a pass at most, as in kernels/multigrid/passes.h."""
 MOST_SHARED = 48 << 10
 """Bytes of shared memory that a block has without asking for more."""
 SHARED_BY_NORMS = 1 << 10
@@ -183,7 +183,7 @@ MOST_RESIDENT = 2048
 
 
 def owned_lines(shape: Shape, stages: int, halves: bool) -> int:
-    """Lines that a block owns in a pass of so many stages in 3D, as in kernels/planes.h.
+    """Lines that a block owns in a pass of so many stages in 3D, as in kernels/multigrid/planes.h.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def owned_lines(shape: Shape, stages: int, halves: bool) -> int:
 
 
 def shared_bytes(shape: Shape, stages: int, restricted: Sequence[bool] | None = None) -> int:
-    """Bytes of shared memory of a block in a pass of so many stages in 3D: its tile in kernels/planes.h, and norms.
+    """Bytes of shared memory of a block in a pass of so many stages in 3D: its tile in planes.h, and norms.
 
     Parameters
     ----------

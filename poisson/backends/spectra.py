@@ -66,7 +66,7 @@ def eigenvalues(operator: Operator, axis: int) -> NDArray[np.float64]:
 
 
 class Kind(IntEnum):
-    """The transforms, with their numbers in kernels/transform.hip and native/transform.cpp."""
+    """The transforms, with their numbers in kernels/transforms/transform.hip and native/transforms/transform.cpp."""
 
     SINE = 0
     COSINE = 1

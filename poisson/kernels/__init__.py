@@ -6,20 +6,31 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-SOURCES = ("stencil", "krylov", "blocked", "smooth", "vectors", "transfer", "grids", "transform", "derivative")
-"""The kernel sources; each file ``<name>.hip`` is one module."""
+_PASSES = ("operator/operator.h", "multigrid/passes.h", "multigrid/lines.h", "multigrid/planes.h")
 
-BENCH_SOURCES = ("variants", "peak")
-"""Sources of kernels that are there to be measured, and that no operation launches."""
-
-HEADERS = {
-    **dict.fromkeys(("stencil", "krylov"), ("operator.h", "march.h")),
-    "vectors": ("operator.h",),
-    **dict.fromkeys(("transfer", "grids"), ("operator.h", "window.h")),
-    **dict.fromkeys(("blocked", "smooth"), ("operator.h", "passes.h", "lines.h", "planes.h")),
-    "transform": ("complex.h", "transform_lines.h"),
+PARTS = {
+    "stencil": ("operator/operator.h", "operator/march.h", "operator/stencil.hip"),
+    "krylov": ("operator/operator.h", "operator/march.h", "operator/krylov.hip"),
+    "blocked": (*_PASSES, "multigrid/blocked.hip"),
+    "smooth": (*_PASSES, "multigrid/smooth.hip"),
+    "vectors": ("operator/operator.h", "operator/vectors.hip"),
+    "transfer": ("operator/operator.h", "multigrid/window.h", "multigrid/transfer.hip"),
+    "grids": ("operator/operator.h", "multigrid/window.h", "multigrid/grids.hip"),
+    "transform": ("transforms/complex.h", "transforms/transform_lines.h", "transforms/transform.hip"),
+    "derivative": ("derivatives/derivative.hip",),
+    "variants": ("studies/variants.hip",),
+    "peak": ("studies/peak.hip",),
 }
-"""What some sources need besides the prelude and the formulas."""
+"""The files of each module behind the common ones: what its kernels need, and the kernels."""
+
+COMMON = ("common/prelude.h", "common/formulas.h")
+"""What every module begins with."""
+
+SOURCES = tuple(name for name, parts in PARTS.items() if not parts[-1].startswith("studies/"))
+"""The modules of operations."""
+
+STUDIES = tuple(name for name in PARTS if name not in SOURCES)
+"""Modules of kernels that are there to be measured, and that no operation launches."""
 
 
 @cache
@@ -36,5 +47,4 @@ def source(name: str) -> str:
     in an included file.
     """
     folder = files(__package__)
-    parts = ("prelude.h", "formulas.h", *HEADERS.get(name, ()), f"{name}.hip")
-    return "\n".join(folder.joinpath(part).read_text("utf-8") for part in parts)
+    return "\n".join(folder.joinpath(part).read_text("utf-8") for part in (*COMMON, *PARTS[name]))

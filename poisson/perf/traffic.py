@@ -1,7 +1,7 @@
 """What each operation must move between memory and chip, and what it must compute, stated once.
 
 Each array that an operation reads or writes counts once: that caches keep neighbours is taken for granted. Additions
-and multiplications count one each, as the formulas in `poisson/kernels/formulas.h` have them.
+and multiplications count one each, as the formulas in `poisson/kernels/common/formulas.h` have them.
 """
 
 from __future__ import annotations

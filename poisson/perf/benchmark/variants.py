@@ -2,7 +2,7 @@
 
 They are those of the three tutorials that the project began with: the finite-difference series of the AMD lab notes,
 parts 1 to 4, whose kernels each add one idea to the one before, and a lecture on stencils after Hwu, Kirk and El Hajj.
-docs/kernels.md explains each. The kernels are in ``poisson/kernels/variants.hip``.
+docs/kernels.md explains each. The kernels are in ``poisson/kernels/studies/variants.hip``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,174 @@
+// First derivatives on nodes by the differences of poisson/differences.py: derivative and gradient.
+#ifdef POISSON_OFFLOAD
+#include "derivatives/lines.h"
+#else
+#include "derivatives/differences.h"
+#endif
+
+namespace {
+
+// The grid of the differences with the scales in the place of an operator's weights.
+inline poisson_operator grid_of(const poisson_differences* differences) {
+    poisson_operator grid = {};
+    grid.dimension = differences->dimension;
+    grid.pitch = differences->pitch;
+    for (int axis = 0; axis < 3; ++axis) {
+        grid.rule[2 * axis] = grid.rule[2 * axis + 1] = differences->wraps[axis] ? WRAP : FIXED;
+        grid.shape[axis] = differences->shape[axis];
+        grid.weight[axis] = differences->scale[axis];
+    }
+    return grid;
+}
+
+#ifdef POISSON_OFFLOAD
+
+// The derivatives along the axes whose array is given: one of them or all.
+template <int HALF, class T>
+poisson_status derive(const poisson_differences* d, const T* u, T* out_x, T* out_y, T* out_z) {
+    if (out_x && out_y && d->dimension == 2) {
+        const poisson_operator grid = grid_of(d);
+        return derive_plane<HALF>(d, &grid, u, out_x, out_y);
+    }
+    if (out_x && out_y) {
+        derive_along_x<HALF>(d, u, out_x);
+        derive_across<HALF>(d, 1, u, out_y);
+        return derive_across<HALF>(d, 2, u, out_z);
+    }
+    if (out_x) return derive_along_x<HALF>(d, u, out_x);
+    return out_y ? derive_across<HALF>(d, 1, u, out_y) : derive_across<HALF>(d, 2, u, out_z);
+}
+
+#else
+
+template <class T>
+inline Line<T> line_along(const Local<T>& a, int axis) {
+    return {axis == 0   ? a.nx
+            : axis == 1 ? a.ny
+                        : a.nz,
+            a.rule(2 * axis) == WRAP,
+            axis == 0   ? a.weight_x
+            : axis == 1 ? a.weight_y
+                        : a.weight_z};
+}
+
+template <bool STREAM, class T>
+inline void put(T* to, Pack<T> pack) {
+    if (STREAM)
+        store_streaming(to, pack);
+    else
+        store(to, pack);
+}
+
+// The derivatives along an axis at the nodes of a whole row, with zeros in the lanes past it.
+template <int HALF, bool STREAM, class T>
+inline void derive_row(const Local<T>& a, int axis, int64_t j, int64_t k, const T* central, const double* closure,
+                       const T* u, T* out) {
+    const Line<T> line = line_along(a, axis);
+    const T* row = u + a.row(j, k);
+    T* to = out + a.row(j, k);
+    const auto clip = [&](int64_t i, Pack<T> pack) {
+        return i + LANES <= a.nx ? pack : lane_numbers<T>() < T(a.nx - i) ? pack : Pack<T>{};
+    };
+    if (axis == 0) {
+        for (int64_t i = 0; i < a.nx; i += LANES) {
+            Pack<T> pack = {};
+            if (i >= HALF && i + LANES <= a.nx - HALF) {
+                prefetch(row + i, FAR_AHEAD);
+                pack = line.scale * central_difference<HALF>(central, [&](int m) { return load(row + i + m); });
+            } else {
+                for (int64_t s = i; s < a.nx && s < i + LANES; ++s)
+                    pack[s - i] = derivative_at<HALF>(line, s, central, closure, [&](int64_t n) { return row[n]; });
+            }
+            put<STREAM>(to + i, pack);
+        }
+        return;
+    }
+    const int64_t stride = axis == 1 ? a.pitch : a.pitch * a.ny, s = axis == 1 ? j : k;
+    const int64_t ahead = s + HALF < line.n ? stride * HALF : 0;
+    for (int64_t i = 0; i < a.nx; i += LANES) {
+        const T* nodes = row + i - stride * s;
+        prefetch(row + i + ahead, FAR_AHEAD);
+        const Pack<T> pack =
+            derivative_at<HALF>(line, s, central, closure, [&](int64_t index) { return load(nodes + stride * index); });
+        put<STREAM>(to + i, clip(i, pack));
+    }
+}
+
+template <int HALF, bool STREAM, class T>
+poisson_status derive_rows(const poisson_differences* differences, const T* u, T* out_x, T* out_y, T* out_z) {
+    const poisson_operator grid = grid_of(differences);
+    POISSON_OPERATOR(T, &grid, a);
+    const Tiling all(POISSON_LOCAL(T, a));
+    const int64_t tiles = all.count();
+    const double* weights = differences->weights;
+    POISSON_THREADS(number, tiles, all.nodes(), (POISSON_PARTS(a)), (weights, u, out_x, out_y, out_z)) {
+        const Local<T> local = POISSON_LOCAL(T, a);
+        const Tile tile = Tiling(local).tile(number);
+        T central[HALF];
+        for (int m = 0; m < HALF; ++m) central[m] = T(weights[m]);
+        for_each_row(local, tile, [&](int64_t j, int64_t k) {
+            for (int axis = 0; axis < local.dimension; ++axis) {
+                T* out = axis == 0 ? out_x : axis == 1 ? out_y : out_z;
+                if (out) derive_row<HALF, STREAM>(local, axis, j, k, central, weights + HALF, u, out);
+            }
+        });
+        if (STREAM) store_fence();
+    }
+    return POISSON_SUCCESS;
+}
+
+// The derivatives along the axes whose array is given.
+template <int HALF, class T>
+poisson_status derive(const poisson_differences* d, const T* u, T* out_x, T* out_y, T* out_z) {
+    return goes_around_cache(d->pitch * d->shape[1] * d->shape[2] * int64_t(sizeof(T)))
+               ? derive_rows<HALF, true>(d, u, out_x, out_y, out_z)
+               : derive_rows<HALF, false>(d, u, out_x, out_y, out_z);
+}
+
+#endif
+
+template <class T>
+poisson_status derive_all(const poisson_differences* d, const T* u, T* out_x, T* out_y, T* out_z) {
+    switch (d->half) {
+        case 1:
+            return derive<1>(d, u, out_x, out_y, out_z);
+        case 2:
+            return derive<2>(d, u, out_x, out_y, out_z);
+        case 3:
+            return derive<3>(d, u, out_x, out_y, out_z);
+        case 4:
+            return derive<4>(d, u, out_x, out_y, out_z);
+        default:
+            return POISSON_BAD_ARGUMENT;
+    }
+}
+
+template <class T>
+poisson_status derivative(const poisson_differences* d, int32_t axis, const T* u, T* out) {
+    if (!d || !u || !out || axis < 0 || axis >= d->dimension) return POISSON_BAD_ARGUMENT;
+    T* const none = nullptr;
+    return derive_all(d, u, axis == 0 ? out : none, axis == 1 ? out : none, axis == 2 ? out : none);
+}
+
+template <class T>
+poisson_status gradient(const poisson_differences* d, const T* u, T* const* outs) {
+    if (!d || !u || !outs || !outs[0] || !outs[1] || (d->dimension == 3 && !outs[2])) return POISSON_BAD_ARGUMENT;
+    return derive_all(d, u, outs[0], outs[1], d->dimension == 3 ? outs[2] : nullptr);
+}
+
+}  // namespace
+
+#define POISSON_DEFINE(real, suffix)                                                                            \
+    extern "C" poisson_status poisson_derivative_##suffix(const poisson_differences* differences, int32_t axis, \
+                                                          const real* u, real* out) {                           \
+        use_threads(differences);                                                                               \
+        return derivative(differences, axis, u, out);                                                           \
+    }                                                                                                           \
+    extern "C" poisson_status poisson_gradient_##suffix(const poisson_differences* differences, const real* u,  \
+                                                        real* const* outs) {                                    \
+        use_threads(differences);                                                                               \
+        return gradient(differences, u, outs);                                                                  \
+    }
+
+POISSON_DEFINE(float, f32)
+POISSON_DEFINE(double, f64)

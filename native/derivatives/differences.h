@@ -1,0 +1,39 @@
+// The difference that a node of a line takes: central, or one-sided near a face.
+#ifndef POISSON_DIFFERENCES_H
+#define POISSON_DIFFERENCES_H
+
+#include "core/regions.h"
+
+// The index of a node up to n nodes before the first or behind the last of a periodic line.
+inline int64_t wrapped(int64_t i, int64_t n) { return i < 0 ? i + n : i < n ? i : i - n; }
+
+// A line of n nodes along an axis.
+template <class T>
+struct Line {
+    int64_t n;
+    bool wraps;
+    T scale;
+
+    bool near_face(int64_t s, int64_t half) const { return !wraps && (s < half || s >= n - half); }
+};
+
+// The derivative at the node s of a line, or of several neighbouring lines; at(s) is the value there.
+template <int HALF, class T, class At>
+inline auto derivative_at(const Line<T>& line, int64_t s, const T* central, const double* closure, At at) {
+    constexpr int POINTS = 2 * HALF + 1;
+    if (line.near_face(s, HALF)) {
+        const bool upper = s >= HALF;
+        const int64_t last = line.n - 1;
+        const double* weight = closure + POINTS * (upper ? last - s : s);
+        const auto centre = at(s);
+        auto sum = centre - centre;
+        // Not unrolled: these nodes are few, and the registers of a GPU's thread would have to hold all the values.
+#pragma GCC unroll 1
+        for (int j = 0; j < POINTS; ++j)
+            sum += one_sided_difference<1, T>(weight + j, centre, [&](int) { return at(upper ? last - j : j); });
+        return (upper ? -line.scale : line.scale) * sum;
+    }
+    return line.scale * central_difference<HALF>(central, [&](int m) { return at(wrapped(s + m, line.n)); });
+}
+
+#endif

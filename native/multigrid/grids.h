@@ -1,0 +1,225 @@
+// Rows between two grids on the same box, on the host: linear interpolation and its scaled transpose.
+//
+// The weights are those of poisson/transfer.py. Along y and z they follow from the places of the nodes, and beyond a
+// mirror or wrap face the images of the nodes take part with the same weights; so whole rows are added up first, in
+// packs, and one row of sums goes between the grids along x: in packs where the intervals halve, else by the tables.
+#ifndef POISSON_GRIDS_H
+#define POISSON_GRIDS_H
+
+#include "multigrid/blocked.h"
+
+// An axis of both grids.
+struct Pairing {
+    int64_t fine, coarse, fine_cells, coarse_cells;
+    bool wraps;
+
+    Pairing(int64_t fine_nodes, int64_t coarse_nodes, bool periodic)
+        : fine(fine_nodes),
+          coarse(coarse_nodes),
+          fine_cells(periodic ? fine_nodes : fine_nodes - 1),
+          coarse_cells(periodic ? coarse_nodes : coarse_nodes - 1),
+          wraps(periodic) {}
+
+    bool same() const { return fine == coarse; }
+    // The one coarse node stands for the mean of all.
+    bool collapses() const { return coarse == 1 && fine > 1; }
+    bool halves() const { return fine_cells == 2 * coarse_cells; }
+    // How many fine nodes beyond a range take part in the restriction to the coarse nodes that lie in it.
+    int64_t reach() const { return same() ? 0 : halves() ? 1 : 2; }
+    // The coarse nodes that lie in a range of fine nodes.
+    Span within(Span nodes) const {
+        return {divide_up(nodes.start * coarse_cells, fine_cells), divide_up(nodes.stop * coarse_cells, fine_cells)};
+    }
+    // The fine nodes, images among them, that take part in the restriction to a coarse node.
+    Span around(int64_t node) const {
+        if (same()) return {node, node + 1};
+        if (collapses()) return {0, fine};
+        if (halves()) return {2 * node - 1, 2 * node + 2};
+        return {floor_divide((node - 1) * fine_cells, coarse_cells) + 1,
+                -floor_divide(-(node + 1) * fine_cells, coarse_cells)};
+    }
+    double weight(int64_t fine_node, int64_t node) const {
+        if (same()) return 1;
+        if (collapses()) return (!wraps && (fine_node == 0 || fine_node == fine - 1) ? 0.5 : 1.0) / double(fine_cells);
+        if (halves()) return fine_node == 2 * node ? 0.5 : 0.25;
+        const int64_t distance = fine_node * coarse_cells - node * fine_cells;
+        return double((fine_cells - (distance < 0 ? -distance : distance)) * coarse_cells) /
+               (double(fine_cells) * double(fine_cells));
+    }
+    // The coarse node at or below a fine one, and how far the fine one lies above it.
+    int64_t below(int64_t node) const {
+        if (collapses()) return 0;
+        return same() ? node : halves() ? node / 2 : node * coarse_cells / fine_cells;
+    }
+    double fraction(int64_t node) const {
+        if (same() || collapses()) return 0;
+        return halves() ? double(node % 2) / 2 : double(node * coarse_cells % fine_cells) / double(fine_cells);
+    }
+    // The coarse node behind one.
+    int64_t next(int64_t node) const { return node + 1 < coarse ? node + 1 : 0; }
+
+private:
+    static int64_t floor_divide(int64_t n, int64_t by) { return (n - (n % by + by) % by) / by; }
+};
+
+// Rows that are to be added up, each with a weight.
+template <class T>
+struct Mix {
+    static constexpr int MOST = 16;
+    int count = 0;
+    const T* row[MOST];
+    T weight[MOST];
+
+    void add(const T* from, double factor) {
+        row[count] = from;
+        weight[count++] = T(factor);
+    }
+};
+
+template <int N, class T>
+inline void add_up_rows(const Mix<T>& mix, int64_t shift, int64_t width, T* to) {
+    constexpr int64_t W = WIDE<T>;
+    const T* row[N];
+    Line<T> weight[N];
+    for (int n = 0; n < N; ++n) {
+        row[n] = mix.row[n] + shift;
+        weight[n] = spread<W>(mix.weight[n]);
+    }
+    for (int64_t i = 0; i < width; i += W) {
+        Line<T> sum = weight[0] * load<W>(row[0] + i);
+        for (int n = 1; n < N; ++n) sum += weight[n] * load<W>(row[n] + i);
+        store(to + i, sum);
+    }
+}
+
+// to = the weighted sum of the rows, from the place `shift` on, in whole lines.
+template <class T>
+inline void add_up(const Mix<T>& mix, int64_t shift, int64_t width, T* to) {
+    switch (mix.count) {
+        case 1:
+            return add_up_rows<1>(mix, shift, width, to);
+        case 2:
+            return add_up_rows<2>(mix, shift, width, to);
+        case 3:
+            return add_up_rows<3>(mix, shift, width, to);
+        case 4:
+            return add_up_rows<4>(mix, shift, width, to);
+        case 9:
+            return add_up_rows<9>(mix, shift, width, to);
+        case 16:
+            return add_up_rows<16>(mix, shift, width, to);
+        default:
+            break;
+    }
+    constexpr int64_t W = WIDE<T>;
+    for (int64_t i = 0; i < width; i += W) {
+        Line<T> sum = {};
+        for (int n = 0; n < mix.count; ++n) sum += spread<W>(mix.weight[n]) * load<W>(mix.row[n] + shift + i);
+        store(to + i, sum);
+    }
+}
+
+constexpr int64_t RESTRICT_ENTRIES = 4, PROLONG_ENTRIES = 2;
+
+// An axis x with the tables of one direction.
+struct AlongX {
+    Pairing pairing;
+    const int32_t* index;
+    const double* weight;
+};
+
+// The coarse nodes [start, stop) of a row from a row of fine nodes; both are counted from the first node of the grid.
+// Where intervals halve, the values on both sides of the range are there, images where the grid ends.
+template <class T>
+inline void restrict_along_x(const AlongX& x, const T* __restrict fine, T* __restrict coarse, int64_t start,
+                             int64_t stop) {
+    if (x.pairing.same()) {
+        std::copy(fine + start, fine + stop, coarse + start);
+    } else if (x.pairing.halves()) {
+        for (int64_t i = start; i < stop; ++i)
+            coarse[i] = T(0.5) * fine[2 * i] + T(0.25) * (fine[2 * i - 1] + fine[2 * i + 1]);
+    } else {
+        for (int64_t i = start; i < stop; ++i) {
+            T sum = 0;
+            // An entry without weight has an index that may lie elsewhere.
+            for (int64_t n = RESTRICT_ENTRIES * i; n < RESTRICT_ENTRIES * (i + 1); ++n)
+                if (x.weight[n] != 0) sum += T(x.weight[n]) * fine[x.index[n]];
+            coarse[i] = sum;
+        }
+    }
+}
+
+// out = u + P coarse at the fine nodes [start, stop) of a row, start being even; without u it is zero. Where intervals
+// halve, the coarse row goes on beyond a wrap face. `out` may be u.
+template <class T>
+inline void prolong_along_x(const AlongX& x, const T* __restrict coarse, const T* u, T* out, int64_t start,
+                            int64_t stop) {
+    if (x.pairing.same()) {
+        for (int64_t i = start; i < stop; ++i) out[i] = (u ? u[i] : T(0)) + coarse[i];
+    } else if (x.pairing.halves()) {
+        const int64_t pairs = stop / 2;
+        if (u) {
+#pragma omp simd
+            for (int64_t i = start / 2; i < pairs; ++i) {
+                out[2 * i] = u[2 * i] + coarse[i];
+                out[2 * i + 1] = u[2 * i + 1] + T(0.5) * (coarse[i] + coarse[i + 1]);
+            }
+        } else {
+#pragma omp simd
+            for (int64_t i = start / 2; i < pairs; ++i) {
+                out[2 * i] = coarse[i];
+                out[2 * i + 1] = T(0.5) * (coarse[i] + coarse[i + 1]);
+            }
+        }
+        if (stop % 2) out[stop - 1] = (u ? u[stop - 1] : T(0)) + coarse[pairs];
+    } else {
+        for (int64_t i = start; i < stop; ++i) {
+            const int64_t n = PROLONG_ENTRIES * i;
+            out[i] =
+                (u ? u[i] : T(0)) + (T(x.weight[n]) * coarse[x.index[n]] + T(x.weight[n + 1]) * coarse[x.index[n + 1]]);
+        }
+    }
+}
+
+// Two grids with the same rules; `tables` has those of one direction.
+template <class T>
+struct Grids {
+    Local<T> coarse;
+    AlongX x;
+    Pairing y, z;
+
+    Grids(const Local<T>& fine, const Local<T>& coarse_, const poisson_transfer& tables)
+        : coarse(coarse_),
+          x{Pairing(fine.nx, coarse_.nx, fine.rule(0) == WRAP), tables.index[0], tables.weight[0]},
+          y(fine.ny, coarse_.ny, fine.rule(2) == WRAP),
+          z(fine.nz, coarse_.nz, fine.dimension == 2 || fine.rule(4) == WRAP) {}
+
+    bool fixed_row(int64_t j, int64_t k) const {
+        return coarse.fixed(j, coarse.ny, 1) || (coarse.dimension == 3 && coarse.fixed(k, coarse.nz, 2));
+    }
+    // The rows of coarse values that make up a row of fine nodes.
+    Mix<T> above(const T* values, int64_t j, int64_t k) const {
+        Mix<T> mix;
+        const double y_fraction = y.fraction(j), z_fraction = z.fraction(k);
+        for (int64_t n = 0; n <= (z_fraction > 0); ++n) {
+            const double by_z = n ? z_fraction : 1 - z_fraction;
+            const int64_t row = y.below(j), plane = n ? z.next(z.below(k)) : z.below(k);
+            mix.add(values + coarse.row(row, plane), by_z * (1 - y_fraction));
+            if (y_fraction > 0) mix.add(values + coarse.row(y.next(row), plane), by_z * y_fraction);
+        }
+        return mix;
+    }
+    // A row of coarse values: those at the nodes [start, stop) from the sum of fine rows, zero at fixed nodes.
+    void restrict_row(const T* fine, T* row, int64_t start, int64_t stop) const {
+        restrict_along_x(x, fine, row, start, stop);
+        if (start == 0 && coarse.rule(0) == FIXED) row[0] = 0;
+        if (stop == coarse.nx && coarse.rule(1) == FIXED) row[stop - 1] = 0;
+    }
+    // Puts the images beyond the ends of a fine row beside it.
+    void end_fine_row(T* row) const {
+        row[-1] = x.pairing.wraps ? row[x.pairing.fine - 1] : row[1];
+        row[x.pairing.fine] = x.pairing.wraps ? row[0] : row[x.pairing.fine - 2];
+    }
+};
+
+#endif

@@ -1,0 +1,135 @@
+// Between two grids on the same box: restrict and prolong_add. On the host whole rows are added up first (grids.h); a
+// thread of a GPU gathers each value by the tables of poisson/transfer.py.
+#ifdef POISSON_OFFLOAD
+#include "multigrid/gather.h"
+#else
+#include "multigrid/summed_rows.h"
+#endif
+
+namespace {
+
+#ifdef POISSON_OFFLOAD
+
+constexpr int64_t RESTRICT_ENTRIES = 4;
+constexpr int64_t PROLONG_ENTRIES = 2;
+
+// to = gather(from), or to = to + gather(from), at every node that is not fixed.
+template <int DIMENSION, int64_t ENTRIES, bool ADD, class T>
+poisson_status transfer_on(const poisson_operator* from_operator, const poisson_operator* to_operator,
+                           const poisson_transfer* tables, const T* values, T* out) {
+    POISSON_OPERATOR(T, from_operator, from);
+    POISSON_OPERATOR(T, to_operator, to);
+    const Tiling all = tiling_by_node(POISSON_LOCAL(T, to));
+    const int64_t tiles = all.count();
+    const int32_t *index_x = tables->index[0], *index_y = tables->index[1], *index_z = tables->index[2];
+    const double *weight_x = tables->weight[0], *weight_y = tables->weight[1], *weight_z = tables->weight[2];
+    POISSON_THREADS(number, tiles, all.nodes(), (POISSON_PARTS(from), POISSON_PARTS(to)),
+                    (index_x, index_y, index_z, weight_x, weight_y, weight_z, values, out)) {
+        const Local<T> source = POISSON_LOCAL(T, from), target = POISSON_LOCAL(T, to);
+        const Tile tile = tiling_by_node(target).tile(number);
+        for_each_row(target, tile, [&](int64_t j, int64_t k) {
+            const bool fixed_row = target.fixed(j, target.ny, 1) || (DIMENSION == 3 && target.fixed(k, target.nz, 2));
+            T* row = out + target.row(j, k);
+            for (int64_t i = tile.first; i < tile.last; ++i) {
+                const bool fixed = fixed_row || target.fixed(i, target.nx, 0);
+                if (fixed && ADD) continue;
+                const T sum = fixed ? T(0)
+                                    : gather<DIMENSION, ENTRIES>(source, index_x, weight_x, index_y, weight_y, index_z,
+                                                                 weight_z, values, i, j, k);
+                row[i] = ADD ? row[i] + sum : sum;
+            }
+        });
+    }
+    return POISSON_SUCCESS;
+}
+
+template <int64_t ENTRIES, bool ADD, class T>
+poisson_status transfer(const poisson_operator* from, const poisson_operator* to, const poisson_transfer* tables,
+                        const T* values, T* out) {
+    return from->dimension == 2 ? transfer_on<2, ENTRIES, ADD>(from, to, tables, values, out)
+                                : transfer_on<3, ENTRIES, ADD>(from, to, tables, values, out);
+}
+
+template <class T>
+poisson_status restrict_to(const poisson_operator* fine, const poisson_operator* coarse, const poisson_transfer* tables,
+                           const T* values, T* out) {
+    return transfer<RESTRICT_ENTRIES, false>(fine, coarse, tables, values, out);
+}
+template <class T>
+poisson_status prolong_add(const poisson_operator* fine, const poisson_operator* coarse, const poisson_transfer* tables,
+                           const T* values, T* out) {
+    return transfer<PROLONG_ENTRIES, true>(coarse, fine, tables, values, out);
+}
+
+#else
+
+// The node of an axis that an index up to two nodes beyond a face is the image of.
+inline int64_t image(int64_t index, int64_t n, int32_t rule) {
+    if (rule == WRAP) return index < 0 ? index + n : index < n ? index : index - n;
+    return index < 0 ? -index : index < n ? index : 2 * (n - 1) - index;
+}
+
+template <class T>
+poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
+                           const poisson_transfer* tables, const T* values, T* out) {
+    const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
+    const Grids<T> grids(fine, coarse, *tables);
+    return for_rows(coarse, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
+        T* row = out + coarse.row(j, k);
+        if (grids.fixed_row(j, k)) {
+            std::fill(row, row + coarse.nx, T(0));
+            return;
+        }
+        const Span rows = grids.y.around(j), planes = fine.dimension == 3 ? grids.z.around(k) : Span{0, 1};
+        Mix<T> mix;
+        for (int64_t p = planes.start; p < planes.stop; ++p) {
+            const double by_plane = fine.dimension == 3 ? grids.z.weight(p, k) : 1;
+            const int64_t plane = fine.dimension == 3 ? image(p, fine.nz, fine.rule(4)) : 0;
+            for (int64_t r = rows.start; r < rows.stop; ++r)
+                mix.add(values + fine.row(image(r, fine.ny, fine.rule(2)), plane), by_plane * grids.y.weight(r, j));
+        }
+        add_up(mix, 0, round_up(fine.nx, WIDE<T>), sums);
+        grids.end_fine_row(sums);
+        grids.restrict_row(sums, row, 0, coarse.nx);
+    });
+}
+
+template <class T>
+poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
+                           const poisson_transfer* tables, const T* values, T* out) {
+    const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
+    const Grids<T> grids(fine, coarse, *tables);
+    return for_rows(fine, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
+        if (fine.fixed(j, fine.ny, 1) || (fine.dimension == 3 && fine.fixed(k, fine.nz, 2))) return;
+        T* row = out + fine.row(j, k);
+        const T first = row[0], last = row[fine.nx - 1];
+        add_up(grids.above(values, j, k), 0, round_up(coarse.nx, WIDE<T>), sums);
+        if (grids.x.pairing.wraps) sums[coarse.nx] = sums[0];
+        prolong_along_x(grids.x, sums, row, row, 0, fine.nx);
+        if (fine.rule(0) == FIXED) row[0] = first;
+        if (fine.rule(1) == FIXED) row[fine.nx - 1] = last;
+    });
+}
+
+#endif
+
+}  // namespace
+
+#define POISSON_DEFINE(real, suffix)                                                                        \
+    extern "C" poisson_status poisson_restrict_##suffix(                                                    \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                     \
+        const poisson_transfer* tables, const real* fine, real* coarse) {                                   \
+        use_threads(fine_operator);                                                                         \
+        if (!fine_operator || !coarse_operator || !tables || !fine || !coarse) return POISSON_BAD_ARGUMENT; \
+        return restrict_to(fine_operator, coarse_operator, tables, fine, coarse);                           \
+    }                                                                                                       \
+    extern "C" poisson_status poisson_prolong_add_##suffix(                                                 \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                     \
+        const poisson_transfer* tables, const real* coarse, real* fine) {                                   \
+        use_threads(fine_operator);                                                                         \
+        if (!fine_operator || !coarse_operator || !tables || !fine || !coarse) return POISSON_BAD_ARGUMENT; \
+        return prolong_add(fine_operator, coarse_operator, tables, coarse, fine);                           \
+    }
+
+POISSON_DEFINE(float, f32)
+POISSON_DEFINE(double, f64)

@@ -1,0 +1,92 @@
+// What divides by the diagonal of A: diagonal_solve, and update where a or c varies.
+#include "operator/diagonal.h"
+
+#include "operator/packs.h"
+
+template <class T>
+poisson_status update_varying(const poisson_operator* operator_, const T* f, const T* au, T* r, T* u, double omega) {
+    POISSON_OPERATOR(T, operator_, a);
+    POISSON_COEFFICIENTS(T, operator_, a);
+    const T factor = T(omega);
+    const Tiling all(POISSON_LOCAL(T, a));
+    const int64_t threads = all.count();
+    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads, factor),
+                    (f, au, r, u, POISSON_ARRAYS(a))) {
+        const Local<T> local = POISSON_LOCAL(T, a);
+        const Coefficients<T> arrays = POISSON_VARYING(T, a);
+        for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
+            for_each_pack(local, tile, [&](int64_t i, int64_t j, int64_t k) {
+                const int64_t at = local.row(j, k) + i;
+                const Pack<T> difference = f ? load(f + at) - load(au + at) : -load(au + at);
+                store(r + at, difference);
+                const Pack<T> scale = spread(factor) / diagonal_at(local, arrays, i, j, k);
+                store(u + at, only_inside(local, i, relax(load(u + at), difference, scale)));
+            });
+        });
+    }
+    return POISSON_SUCCESS;
+}
+
+template poisson_status update_varying<float>(const poisson_operator*, const float*, const float*, float*, float*,
+                                              double);
+template poisson_status update_varying<double>(const poisson_operator*, const double*, const double*, double*, double*,
+                                               double);
+
+namespace {
+
+template <bool VARIES, bool DOT, class T>
+poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double omega, double* result) {
+    POISSON_OPERATOR(T, operator_, a);
+    POISSON_COEFFICIENTS(T, operator_, a);
+    const T factor = T(VARIES ? omega : omega / operator_->diagonal);
+    const Tiling all(POISSON_LOCAL(T, a));
+    const int64_t threads = DOT ? reduction_threads(all.count()) : all.count();
+    const bool stream = goes_around_cache(a_pitch * a_ny * a_nz * int64_t(sizeof(T)));
+    double* partial = DOT ? partial_results(threads) : nullptr;
+    if (DOT && !partial) return POISSON_OUT_OF_MEMORY;
+    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads, factor, stream),
+                    (r, z, partial, result, POISSON_ARRAYS(a))) {
+        const Local<T> local = POISSON_LOCAL(T, a);
+        const Coefficients<T> arrays = POISSON_VARYING(T, a);
+        PackTotals<T> totals;
+        for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
+            for_each_pack(local, tile, [&](int64_t i, int64_t j, int64_t k) {
+                const int64_t at = local.row(j, k) + i;
+                Pack<T> scale = spread(factor);
+                if (VARIES) scale /= diagonal_at(local, arrays, i, j, k);
+                const Pack<T> source = load_constant(r + at);
+                const Pack<T> value = only_free(local, fixed_row(local, j, k), i, scale * source);
+                store_pack(stream, z + at, value);
+                if (DOT) totals.add_product(local, i, trapezoidal_of_row(local, j, k), value, source);
+            });
+        });
+        end_of_streaming(stream);
+        if (DOT) {
+            double sum = 0, maximum = 0;
+            totals.join(sum, maximum);
+            keep_pair(partial, number, threads, sum, maximum, result);
+        }
+    }
+    if (DOT) join_partials(partial, threads, result);
+    return POISSON_SUCCESS;
+}
+
+template <class T>
+poisson_status diagonal_solve(const poisson_operator* a, const T* r, T* z, double omega, double* result) {
+    if (!a || !r || !z) return POISSON_BAD_ARGUMENT;
+    if (varies(*a))
+        return result ? solve<true, true>(a, r, z, omega, result) : solve<true, false>(a, r, z, omega, result);
+    return result ? solve<false, true>(a, r, z, omega, result) : solve<false, false>(a, r, z, omega, result);
+}
+
+}  // namespace
+
+#define POISSON_DEFINE(real, suffix)                                                                             \
+    extern "C" poisson_status poisson_diagonal_solve_##suffix(const poisson_operator* a, const real* r, real* z, \
+                                                              double omega, double* result) {                    \
+        use_threads(a);                                                                                          \
+        return diagonal_solve(a, r, z, omega, result);                                                           \
+    }
+
+POISSON_DEFINE(float, f32)
+POISSON_DEFINE(double, f64)

@@ -1,0 +1,207 @@
+// The nodes of a tile on the host: whole rows, written in packs.
+#ifndef POISSON_ROWS_H
+#define POISSON_ROWS_H
+
+#include "operator/stencil.h"
+
+// The norms of the residual, or the dot product of u and A u in `sum`.
+struct Sums {
+    double sum, maximum;
+};
+
+// What goes to one node of a row, `old` being what is there; without f the source is zero.
+template <int DIMENSION, class M, class T, class O>
+inline O node_value(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O old,
+                    const Factors<T>& factors, int64_t i, Sums& sums) {
+    const bool on_x_face = i == 0 || i == a.nx - 1;
+    if (M::KIND == APPLY && on_x_face) return old;
+    const T centre = rows.centre[i];
+    if (rows.fixed || (on_x_face && a.fixed(i, a.nx, 0))) return O(M::KEEPS ? centre : T(0));
+    if (M::KIND == COLOR && (i & 1) != factors.color) return old;
+    const Applied<T> applied = apply_at<DIMENSION, M::VARIES>(a, rows, links, i);
+    const T r = M::TAKES_SOURCE ? (f ? f[i] : T(0)) - applied.au : T(0);
+    if (M::NORM) {
+        const double x = r, size = x < 0 ? -x : x;
+        sums.sum += x * x;
+        sums.maximum = size > sums.maximum ? size : sums.maximum;
+    }
+    if (M::KIND == PRODUCT) sums.sum += trapezoidal(a, 0, i, a.nx) * double(centre) * double(applied.au);
+    return O(written<M>(centre, applied, r, factors.scale));
+}
+
+// The numbers of an operator in packs, made once for a row: out of memory the compiler would fetch them for every pack,
+// because the stores between might change them.
+template <class T>
+struct Weights {
+    Pack<T> x, y, z, c, scale;
+
+    Weights(const Local<T>& a, T scale_)
+        : x(spread(a.weight_x)), y(spread(a.weight_y)), z(spread(a.weight_z)), c(spread(a.c)), scale(spread(scale_)) {}
+};
+
+// A at LANES nodes, none of which is on an x face.
+template <int DIMENSION, Varies VARIES, class T>
+inline Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& rows, const RowLinks<T>& links, Pack<T> centre,
+                                   int64_t i) {
+    const Pack<T> left = load(rows.centre + i - 1), right = load(rows.centre + i + 1);
+    const Pack<T> y_lower = load(rows.y_lower + i), y_upper = load(rows.y_upper + i);
+    Pack<T> z_lower = {}, z_upper = {};
+    if constexpr (DIMENSION == 3) {
+        prefetch(rows.y_upper + i, NEAR_AHEAD);
+        prefetch(rows.z_lower + i, NEAR_AHEAD);
+        z_lower = load(rows.z_lower + i);
+        z_upper = load(rows.z_upper + i);
+    }
+    if constexpr (VARIES == NOTHING) {
+        if constexpr (DIMENSION == 2)
+            return {apply_operator(centre, left, right, y_lower, y_upper, w.x, w.y, w.c), Pack<T>{}};
+        else
+            return {apply_operator(centre, left, right, y_lower, y_upper, z_lower, z_upper, w.x, w.y, w.z, w.c),
+                    Pack<T>{}};
+    } else {
+        const Pack<T> neighbour[6] = {left, right, y_lower, y_upper, z_lower, z_upper}, weight[3] = {w.x, w.y, w.z};
+        Pack<T> link[6] = {}, c = w.c;
+        if (links.c) {
+            prefetch(links.c + i, FAR_AHEAD);
+            c = load(links.c + i);
+        }
+        if constexpr (VARIES == LINKS) {
+            prefetch(links.x + i, FAR_AHEAD);
+            prefetch(links.y_upper + i, FAR_AHEAD);
+            link[0] = load(links.x + i - 1);
+            link[1] = load(links.x + i);
+            link[2] = load(links.y_lower + i);
+            link[3] = load(links.y_upper + i);
+            if constexpr (DIMENSION == 3) {
+                prefetch(links.z_upper + i, FAR_AHEAD);
+                link[4] = load(links.z_lower + i);
+                link[5] = load(links.z_upper + i);
+            }
+        }
+        return apply_varying<DIMENSION, VARIES>(centre, neighbour, link, weight, c);
+    }
+}
+
+// What goes to LANES nodes if none of them is on an x face, and their residual (PRODUCT: u times A u).
+template <int DIMENSION, class M, class T>
+inline Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const RowLinks<T>& links, const T* f, int64_t i,
+                          Pack<T>& r) {
+    // The rows that come from memory and, in 3D, those that come from the next cache. The hardware's own prefetching
+    // stops at the end of a page, which is a row or two away.
+    prefetch(DIMENSION == 2 ? rows.y_upper + i : rows.z_upper + i, FAR_AHEAD);
+    if (M::TAKES_SOURCE && f) prefetch(f + i, FAR_AHEAD);
+    const Pack<T> centre = load(rows.centre + i);
+    const Applied<Pack<T>> applied = apply_pack<DIMENSION, M::VARIES>(w, rows, links, centre, i);
+    if (M::TAKES_SOURCE) r = f ? load(f + i) - applied.au : -applied.au;
+    if (M::KIND == PRODUCT) r = centre;
+    return written<M>(centre, applied, r, w.scale);
+}
+
+template <class M, class O, class P>
+inline void put(O* to, P pack) {
+    const Pack<O> converted = __builtin_convertvector(pack, Pack<O>);
+    if (M::STREAM)
+        store_streaming(to, converted);
+    else
+        store(to, converted);
+}
+
+// Adds what the packs of a row give to the sums: the norms of r, or the dot product of r and the value.
+template <class M, class T>
+struct RowSums {
+    PackNorms norms;
+
+    void add(Pack<T> r, Pack<T> value) {
+        if (M::NORM) norms.add<T>(r);
+        if (M::KIND == PRODUCT)
+            norms.sum += __builtin_convertvector(r, Pack<double>) * __builtin_convertvector(value, Pack<double>);
+    }
+};
+
+// The nodes of one color of a row, in place; the first and the last of the row have their values already. A pack is
+// stored when the next one has read its neighbours: a load of what was just stored in part would wait for the store.
+template <int DIMENSION, class M, class T>
+inline void visit_color(const Weights<T>& w, const Rows<T>& rows, const RowLinks<T>& links, const T* f, T* out,
+                        int64_t last, int32_t color, T at_first, T at_last) {
+    Pack<T> of_color = {};
+    for (int64_t lane = 0; lane < LANES; ++lane) of_color[lane] = T((lane & 1) == color);
+    const auto chosen = of_color > T(0);
+    Pack<T> before = {};
+    for (int64_t i = 0; i <= last; i += LANES) {
+        Pack<T> r;
+        Pack<T> value = pack_value<DIMENSION, M>(w, rows, links, f, i, r);
+        value = chosen ? value : load(rows.centre + i);
+        if (i > 0) store(out + i - LANES, before);
+        before = value;
+        if (i == 0) before[0] = at_first;
+    }
+    const int64_t start = last / LANES * LANES;
+    for (int64_t lane = 0; lane < LANES; ++lane)
+        before[lane] = start + lane > last ? T(0) : start + lane == last ? at_last : before[lane];
+    store(out + start, before);
+}
+
+// One whole row. It is written in aligned packs from end to end: the packs at the ends take the values on the x faces
+// in their lanes, and zeros in the lanes past the row. They read one value outside their row, which the allocation has.
+// The color in `factors` is that of the row's first node.
+template <int DIMENSION, class M, class T, class O>
+inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O* out,
+                      const Factors<T>& factors, Sums& sums) {
+    if (rows.fixed) {
+        for (int64_t i = 0; i < a.nx; ++i) out[i] = O(M::KEEPS ? rows.centre[i] : T(0));
+        return;
+    }
+    const int64_t last = a.nx - 1, last_pack = last / LANES * LANES;
+    const O at_first = node_value<DIMENSION, M>(a, rows, links, f, out[0], factors, 0, sums);
+    // A node that is the only one counts once.
+    const O at_last =
+        last == 0 ? at_first : node_value<DIMENSION, M>(a, rows, links, f, out[last], factors, last, sums);
+    const Weights<T> w(a, factors.scale);
+    const Pack<T> lane = lane_numbers<T>();
+    RowSums<M, T> row_sums;
+    const auto end_pack = [&](int64_t i) {
+        Pack<T> r = {};
+        Pack<T> value = pack_value<DIMENSION, M>(w, rows, links, f, i, r);
+        const auto inside = (lane > T(-i)) & (lane < T(last - i < LANES ? last - i : LANES));
+        value = inside                ? value
+                : lane == T(last - i) ? spread(T(at_last))
+                : lane == T(-i)       ? spread(T(at_first))
+                                      : Pack<T>{};
+        r = inside ? r : Pack<T>{};
+        put<M>(out + i, value);
+        row_sums.add(r, value);
+    };
+    if constexpr (M::KIND == COLOR) {
+        visit_color<DIMENSION, M>(w, rows, links, f, out, last, factors.color, at_first, at_last);
+        return;
+    }
+    end_pack(0);
+    for (int64_t i = LANES; i < last_pack; i += LANES) {
+        Pack<T> r;
+        const Pack<T> value = pack_value<DIMENSION, M>(w, rows, links, f, i, r);
+        put<M>(out + i, value);
+        row_sums.add(r, value);
+    }
+    if (last_pack > 0) end_pack(last_pack);
+    if (M::NORM || M::KIND == PRODUCT) row_sums.norms.join(sums.sum, sums.maximum);
+}
+
+// The nodes of a tile. With APPLY those on the faces keep their values.
+template <int DIMENSION, class M, class T, class O>
+inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const Tile& tile, const T* u, const T* f,
+                       O* out, const Factors<T>& factors, double& sum, double& maximum) {
+    Sums sums = {sum, maximum};
+    for_each_row(a, tile, [&](int64_t j, int64_t k) {
+        const bool on_face = j == 0 || j == a.ny - 1 || (DIMENSION == 3 && (k == 0 || k == a.nz - 1));
+        if (M::KIND == APPLY && on_face) return;
+        const int64_t row = a.row(j, k);
+        const Factors<T> of_row = {factors.scale, M::KIND == COLOR ? int32_t(factors.color + j + k) & 1 : 0};
+        visit_row<DIMENSION, M>(a, rows_at<DIMENSION>(a, u, j, k), links_at<DIMENSION, M::VARIES>(a, arrays, j, k),
+                                f ? f + row : nullptr, out + row, of_row, sums);
+    });
+    sum = sums.sum;
+    maximum = sums.maximum;
+    if (M::STREAM) store_fence();
+}
+
+#endif

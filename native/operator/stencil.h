@@ -1,0 +1,159 @@
+// What the host's rows and a GPU's columns of nodes share: neighbours, links, and what an operation writes.
+#ifndef POISSON_STENCIL_H
+#define POISSON_STENCIL_H
+
+#include <type_traits>
+
+#include "core/regions.h"
+
+// One row of u with the rows beside it.
+template <class T>
+struct Rows {
+    const T *centre, *y_lower, *y_upper, *z_lower, *z_upper;
+    bool fixed;
+};
+
+template <int DIMENSION, class T>
+inline Rows<T> rows_at(const Local<T>& a, const T* u, int64_t j, int64_t k) {
+    Rows<T> rows;
+    rows.centre = u + a.row(j, k);
+    rows.y_lower = u + a.row(below(j, a.ny, a.rule(2)), k);
+    rows.y_upper = u + a.row(above(j, a.ny, a.rule(3)), k);
+    rows.fixed = a.fixed(j, a.ny, 1);
+    rows.z_lower = rows.z_upper = rows.centre;
+    if (DIMENSION == 3) {
+        rows.z_lower = u + a.row(j, below(k, a.nz, a.rule(4)));
+        rows.z_upper = u + a.row(j, above(k, a.nz, a.rule(5)));
+        rows.fixed = rows.fixed || a.fixed(k, a.nz, 2);
+    }
+    return rows;
+}
+
+// What is an array of an operator: nothing, c alone, or a and perhaps c.
+enum Varies { NOTHING, REACTION, LINKS };
+
+// The coefficients of one row: of the links along x, of those to the rows below and above along the other axes, and c,
+// which is null where it is constant.
+template <class T>
+struct RowLinks {
+    const T *x, *y_lower, *y_upper, *z_lower, *z_upper, *c;
+};
+
+template <int DIMENSION, Varies VARIES, class T>
+inline RowLinks<T> links_at(const Local<T>& a, const Coefficients<T>& arrays, int64_t j, int64_t k) {
+    RowLinks<T> links = {};
+    if (VARIES == NOTHING) return links;
+    links.c = arrays.c ? arrays.c + a.row(j, k) : nullptr;
+    if (VARIES == REACTION) return links;
+    links.x = arrays.x + a.row(j, k);
+    links.y_lower = arrays.y + a.row(link_below(j, a.ny, a.rule(2)), k);
+    links.y_upper = arrays.y + a.row(link_above(j, a.ny, a.rule(3)), k);
+    if (DIMENSION == 3) {
+        links.z_lower = arrays.z + a.row(j, link_below(k, a.nz, a.rule(4)));
+        links.z_upper = arrays.z + a.row(j, link_above(k, a.nz, a.rule(5)));
+    }
+    return links;
+}
+
+// A at one or more nodes: (A u) and the diagonal.
+template <class P>
+struct Applied {
+    P au, diagonal;
+};
+
+// From u and the coefficients of the links at the nodes and their neighbours: the centre, and for each axis the lower
+// and the upper ones; with REACTION the links are not used.
+template <int DIMENSION, Varies VARIES, class P>
+inline Applied<P> apply_varying(P centre, const P (&neighbour)[6], const P (&link)[6], const P (&weight)[3], P c) {
+    Applied<P> applied = {c * centre, c};
+    for (int axis = 0; axis < DIMENSION; ++axis) {
+        const P lower = neighbour[2 * axis], upper = neighbour[2 * axis + 1], w = weight[axis];
+        if (VARIES == LINKS) {
+            applied.au += second_difference(centre, lower, upper, w, link[2 * axis], link[2 * axis + 1]);
+            applied.diagonal += w * (link[2 * axis] + link[2 * axis + 1]);
+        } else {
+            applied.au += second_difference(centre, lower, upper, w);
+            applied.diagonal += w + w;
+        }
+    }
+    return applied;
+}
+
+// The same at a node of a row. Without variation the diagonal is left out.
+template <int DIMENSION, Varies VARIES, class T>
+inline Applied<T> apply_at(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, int64_t i) {
+    const int64_t left = below(i, a.nx, a.rule(0)), right = above(i, a.nx, a.rule(1));
+    const T centre = rows.centre[i], x_lower = rows.centre[left], x_upper = rows.centre[right];
+    if (VARIES == NOTHING) {
+        if (DIMENSION == 2)
+            return {
+                apply_operator(centre, x_lower, x_upper, rows.y_lower[i], rows.y_upper[i], a.weight_x, a.weight_y, a.c),
+                T(0)};
+        return {apply_operator(centre, x_lower, x_upper, rows.y_lower[i], rows.y_upper[i], rows.z_lower[i],
+                               rows.z_upper[i], a.weight_x, a.weight_y, a.weight_z, a.c),
+                T(0)};
+    }
+    const T neighbour[6] = {x_lower, x_upper, rows.y_lower[i], rows.y_upper[i], rows.z_lower[i], rows.z_upper[i]};
+    const T weight[3] = {a.weight_x, a.weight_y, a.weight_z};
+    T link[6] = {};
+    if (VARIES == LINKS) {
+        link[0] = links.x[link_below(i, a.nx, a.rule(0))];
+        link[1] = links.x[link_above(i, a.nx, a.rule(1))];
+        link[2] = links.y_lower[i];
+        link[3] = links.y_upper[i];
+        if (DIMENSION == 3) {
+            link[4] = links.z_lower[i];
+            link[5] = links.z_upper[i];
+        }
+    }
+    return apply_varying<DIMENSION, VARIES>(centre, neighbour, link, weight, links.c ? links.c[i] : a.c);
+}
+
+// One half for each mirror face that a node with this index along an axis of n nodes lies on.
+template <class T>
+inline double trapezoidal(const Local<T>& a, int axis, int64_t index, int64_t n) {
+    const bool lower = index == 0 && a.rule(2 * axis) == MIRROR;
+    const bool upper = index == n - 1 && a.rule(2 * axis + 1) == MIRROR;
+    return lower || upper ? 0.5 : 1.0;
+}
+template <class T>
+inline double trapezoidal_of_row(const Local<T>& a, int64_t j, int64_t k) {
+    return trapezoidal(a, 1, j, a.ny) * (a.dimension == 3 ? trapezoidal(a, 2, k, a.nz) : 1.0);
+}
+
+// What goes to `out` at a node: A u (APPLY leaves the nodes on the faces alone, PRODUCT has all, and the dot product
+// with u), the residual r = f - A u (DEFECT: times a factor, as float), or the relaxed value u + omega r / diag(A)
+// (COLOR: in place, at the nodes of one color).
+enum Kind { APPLY, PRODUCT, RESIDUAL, DEFECT, RELAX, COLOR };
+
+// How nodes are written: NORM with the norms of the residual; STREAM around the cache.
+template <Kind KIND_, bool NORM_, bool STREAM_, Varies VARIES_ = NOTHING>
+struct Mode {
+    static constexpr Kind KIND = KIND_;
+    static constexpr bool NORM = NORM_, STREAM = STREAM_;
+    static constexpr Varies VARIES = VARIES_;
+    // Fixed nodes keep their values; the others are zero there.
+    static constexpr bool KEEPS = KIND == RELAX || KIND == COLOR, TAKES_SOURCE = KIND != APPLY && KIND != PRODUCT;
+};
+
+template <Kind KIND, class T>
+using Output = std::conditional_t<KIND == DEFECT, float, T>;
+
+// What r is multiplied by: omega / diag(A), omega alone where the diagonal varies, or the factor of DEFECT; and the
+// color.
+template <class T>
+struct Factors {
+    T scale;
+    int32_t color;
+};
+
+// What goes to the nodes.
+template <class M, class P>
+inline P written(P centre, const Applied<P>& applied, P r, P scale) {
+    if (M::KIND == APPLY || M::KIND == PRODUCT) return applied.au;
+    if (M::KIND == RESIDUAL) return r;
+    if (M::KIND == DEFECT) return scale * r;
+    return relax(centre, r, M::VARIES == NOTHING ? scale : scale / applied.diagonal);
+}
+
+#endif
