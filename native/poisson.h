@@ -32,7 +32,7 @@ typedef enum {
 
 /* A u = -div(a grad u) + c u on nodes. shape, weight (a/h²) and rule run in the order x, y, z; in 2D shape[2] is 1.
  * rule holds lower and upper face of each axis: 0 fixed, 1 mirror, 2 wrap. Where a varies, `a` holds an array for each
- * axis (the coefficients of the links, as poisson/discretisation.py has them) and weight is 1/h²; where c varies,
+ * axis (the coefficients of the links, as poisson/discrete/discretisation.py has them) and weight is 1/h²; where c varies,
  * c_values holds it at the nodes and c is zero. Both are of the operation's type and layout, and null where they are
  * constant; `diagonal` has no meaning unless both are. */
 typedef struct {
@@ -48,14 +48,14 @@ typedef struct {
     const void* c_values;
 } poisson_operator;
 
-/* Between the nodes of two grids: for each axis the tables of poisson/transfer.py, in the device's memory, with
+/* Between the nodes of two grids: for each axis the tables of poisson/discrete/transfer.py, in the device's memory, with
  * `entries` indices and weights for each node that is written. */
 typedef struct {
     const int32_t* index[3];
     const double* weight[3];
 } poisson_transfer;
 
-/* First derivatives on nodes, by the differences of poisson/differences.py of order 2 half. shape, scale (1/h) and
+/* First derivatives on nodes, by the differences of poisson/mesh/differences.py of order 2 half. shape, scale (1/h) and
  * wraps (whether an axis is periodic) run in the order x, y, z; in 2D shape[2] is 1. weights lies in the device's
  * memory: half weights of the central difference, then 2 half + 1 of a one-sided one for each of the half nodes next to
  * a face. */

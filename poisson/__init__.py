@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from poisson.case import Case as Case
     from poisson.case import load as load_case
     from poisson.errors import PoissonError as PoissonError
-    from poisson.problem import Problem as Problem
-    from poisson.run import solve as solve
-    from poisson.scipy_operator import LinearOperator as LinearOperator
-    from poisson.solution import Interrupted as Interrupted
-    from poisson.solution import Solution as Solution
-    from poisson.solver import Solver as Solver
+    from poisson.problem.problem import Problem as Problem
+    from poisson.run.run import solve as solve
+    from poisson.run.scipy_operator import LinearOperator as LinearOperator
+    from poisson.run.solution import Interrupted as Interrupted
+    from poisson.run.solution import Solution as Solution
+    from poisson.run.solver import Solver as Solver
     from poisson.solvers.status import Status as Status
 
 _PLACES = {
     "Case": ("poisson.case", "Case"),
     "load_case": ("poisson.case", "load"),
     "PoissonError": ("poisson.errors", "PoissonError"),
-    "Interrupted": ("poisson.solution", "Interrupted"),
-    "LinearOperator": ("poisson.scipy_operator", "LinearOperator"),
-    "Problem": ("poisson.problem", "Problem"),
-    "solve": ("poisson.run", "solve"),
-    "Solution": ("poisson.solution", "Solution"),
-    "Solver": ("poisson.solver", "Solver"),
+    "Interrupted": ("poisson.run.solution", "Interrupted"),
+    "LinearOperator": ("poisson.run.scipy_operator", "LinearOperator"),
+    "Problem": ("poisson.problem.problem", "Problem"),
+    "solve": ("poisson.run.run", "solve"),
+    "Solution": ("poisson.run.solution", "Solution"),
+    "Solver": ("poisson.run.solver", "Solver"),
     "Status": ("poisson.solvers.status", "Status"),
 }
 

@@ -12,7 +12,7 @@ class PoissonError(Exception):
 
 
 class ExpressionError(PoissonError):
-    """A text in a case file is not in the grammar of `poisson.expressions`."""
+    """A text in a case file is not in the grammar of `poisson.problem.expressions`."""
 
 
 class CaseError(PoissonError):

@@ -12,8 +12,8 @@ from operators import AXIS_RULES, operator, random_array, rules_of
 
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.operator import Coefficients, Operator
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.mesh.boundary import Rule
 
 Results = list[NDArray[Any]]
 

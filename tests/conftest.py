@@ -13,10 +13,10 @@ import pytest
 
 from poisson import backends
 from poisson.backends.base import Backend
-from poisson.backends.gpu import GpuBackend
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.shapes import KINDS, UNTUNED, VECTOR_SHAPE
+from poisson.backends.gpu.tuned import FOLDER_VARIABLE, Measured, Setting
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.shapes import KINDS, UNTUNED, VECTOR_SHAPE
-from poisson.backends.tuned import FOLDER_VARIABLE, Measured, Setting
 from poisson.errors import BackendUnavailable
 from poisson.perf import timing
 from tests.emulation import EmulatedRuntime, Order

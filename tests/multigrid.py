@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.operator import Coefficients, Operator
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.mesh.boundary import Rule
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
+from poisson.mesh.boundary import Rule
 
 AXIS_RULES = (
     (Rule.FIXED, Rule.FIXED),

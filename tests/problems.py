@@ -9,7 +9,7 @@ import numpy as np
 
 from poisson.backends.base import Array, Backend
 from poisson.case import Case, from_mapping
-from poisson.discretisation import Discretisation
+from poisson.discrete.discretisation import Discretisation
 
 WALLS = {"all": {"dirichlet": 0.0}}
 SINE = {"f": "exact", "exact": "sin(pi*x)*sin(pi*y)"}

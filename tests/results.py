@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from poisson.boundary import Face, Kind
-from poisson.expressions import Expression
-from poisson.grid import Grid
-from poisson.problem import Problem
-from poisson.record import ErrorNorms
-from poisson.solution import Solution
+from poisson.mesh.boundary import Kind
+from poisson.mesh.grid import Grid
+from poisson.output.record import ErrorNorms
+from poisson.problem.expressions import Expression
+from poisson.problem.faces import Face
+from poisson.problem.problem import Problem
+from poisson.run.solution import Solution
 from poisson.solvers.status import Status
 
 WALL = Face(Kind.DIRICHLET, Expression.constant(0.0))

@@ -13,11 +13,12 @@ from operators import name_of, operator, rules_of
 from problems import discretise, make_case
 from scipy import sparse
 
-from poisson import outcome, reference
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Operator
+from poisson.mesh.boundary import Rule
+from poisson.run import outcome
 from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.loops import LOOPS
 from poisson.solvers.stopping import Stopping

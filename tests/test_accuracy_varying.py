@@ -13,9 +13,10 @@ from conftest import BACKENDS
 from numpy.typing import NDArray
 from problems import discretise, make_case
 
-from poisson import outcome, reference, run
 from poisson.case import Case
-from poisson.flux import link_flux
+from poisson.discrete import reference
+from poisson.discrete.flux import link_flux
+from poisson.run import outcome, run
 from poisson.solvers.status import Status
 
 DIRICHLET, NEUMANN = {"dirichlet": "exact"}, {"neumann": "exact"}
@@ -164,8 +165,8 @@ def test_the_flux_is_of_second_order_at_every_node(boundary: dict[str, Any]) -> 
 
 
 def test_the_flux_does_not_depend_on_the_slabs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from poisson import flux as module
-    from poisson.grid import slabs
+    from poisson.discrete import flux as module
+    from poisson.mesh.grid import slabs
 
     case = make_case(
         {"f": 1.0, "a": "1 + x + y*z"}, {"all": DIRICHLET | {"dirichlet": 0.0}, "y": "periodic"}, (5, 6, 7)

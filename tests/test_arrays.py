@@ -10,12 +10,14 @@ import pytest
 from conftest import BACKENDS
 
 import poisson
-from poisson import outcome, sampling
-from poisson.boundary import FACE_NAMES, Face, Kind
 from poisson.errors import CaseError
-from poisson.fields import ArrayField
-from poisson.problem import Problem
-from poisson.solver import Solver
+from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.problem import sampling
+from poisson.problem.faces import Face
+from poisson.problem.fields import ArrayField
+from poisson.problem.problem import Problem
+from poisson.run import outcome
+from poisson.run.solver import Solver
 
 VALUES = np.random.default_rng(4).random((4, 5)) + 1.0
 MASKED = np.ma.masked_array(VALUES, VALUES > 1.5)
@@ -279,7 +281,7 @@ def test_arrays_on_faces_in_slabs(shape: tuple[int, ...], monkeypatch: pytest.Mo
 
     monkeypatch.setattr(sampling, "face_value", noted)
     monkeypatch.setattr(outcome, "RESIDUAL_SLAB", 1)
-    monkeypatch.setattr("poisson.grid.slabs.__defaults__", (1,))
+    monkeypatch.setattr("poisson.mesh.grid.slabs.__defaults__", (1,))
     functions, found = (
         poisson.solve(
             Problem.on_box(shape, f="x - y", boundary=each), "multigrid", "numpy", "float32", fields=["residual"]

@@ -14,15 +14,15 @@ import pytest
 from poisson import backends
 from poisson.backends.base import Pace
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.case.settings import SolverSettings
+from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import BackendUnavailable, ResourceError
-from poisson.operator import Coefficients, Operator
-from poisson.problem import Problem
-from poisson.solver import Solver
+from poisson.mesh.boundary import Rule
+from poisson.problem.problem import Problem
+from poisson.run.solver import Solver
 from poisson.solvers import choose as module
 from poisson.solvers.choose import Choice, choose, describe
 from poisson.solvers.memory import arrays_of
+from poisson.solvers.settings import SolverSettings
 
 WALLS = (Rule.FIXED,) * 4
 AUTO = SolverSettings()

@@ -17,12 +17,14 @@ import pytest
 from conftest import real
 from problems import SINE, WALLS, make_case
 
-from poisson import backends, memory
-from poisson.backends import host, openmp_library
+from poisson import backends
+from poisson.backends import host
 from poisson.backends.numpy import NumpyBackend
+from poisson.backends.openmp import library as openmp_library
 from poisson.cli import main
 from poisson.errors import BackendUnavailable, ResourceError
-from poisson.memory import require_memory, result_bytes
+from poisson.run import memory
+from poisson.run.memory import require_memory, result_bytes
 
 NO_CUPY = "CuPy is not installed: in the checkout, pip install '.[cuda13]' or '.[cuda12]' (NVIDIA) or '.[rocm]' (AMD)"
 NOT_BUILT = "the OpenMP library was not built: install a C++ compiler (e.g. g++) and run pip install again"
@@ -104,11 +106,11 @@ def test_a_kernel_asks_for_more_shared_memory_than_there_is_unasked(
     declared: int, dynamic: int, asked: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(1))
-    monkeypatch.setitem(sys.modules, "poisson.backends.cupy", ModuleType("the real one, for after the test"))
-    del sys.modules["poisson.backends.cupy"]
+    monkeypatch.setitem(sys.modules, "poisson.backends.gpu.cupy", ModuleType("the real one, for after the test"))
+    del sys.modules["poisson.backends.gpu.cupy"]
     function = SimpleNamespace(num_regs=32, shared_size_bytes=declared, local_size_bytes=0)
     module = SimpleNamespace(get_function=lambda name: function)
-    import_module("poisson.backends.cupy")._LoadedModule(module, None).get_function("poisson_transform", dynamic)
+    import_module("poisson.backends.gpu.cupy")._LoadedModule(module, None).get_function("poisson_transform", dynamic)
     assert getattr(function, "max_dynamic_shared_size_bytes", None) == asked
 
 

@@ -12,11 +12,11 @@ import pytest
 from conftest import emulated
 
 from poisson.backends.base import Backend
-from poisson.backends.gpu_derivative import VARIANTS
+from poisson.backends.gpu.derivative import VARIANTS
 from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
-from poisson.differences import Differences
 from poisson.errors import ResourceError
+from poisson.mesh.differences import Differences
 from poisson.perf.benchmark import derivative
 
 COPY = 1e10

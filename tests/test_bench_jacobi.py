@@ -16,10 +16,10 @@ from operators import AXIS_RULES, operator, random_array
 from poisson import backends
 from poisson.backends.ledger import Call
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.openmp_library import library_path
-from poisson.boundary import Rule
+from poisson.backends.openmp.library import library_path
 from poisson.cli import main
 from poisson.errors import GridError
+from poisson.mesh.boundary import Rule
 from poisson.perf.benchmark import jacobi
 from poisson.perf.benchmark.jacobi import ALL_LOOPS, COLUMNS, ITERATION, Kernel, Run, bench
 from poisson.perf.benchmark.problems import PROBLEMS

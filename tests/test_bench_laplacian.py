@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from poisson.backends.base import Backend
-from poisson.backends.gpu import GpuBackend
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.runtime import Resources
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.runtime import Resources
 from poisson.cli import main
 from poisson.cli.measuring import Measurement, bench_laplacian
 from poisson.errors import PoissonError, ResourceError

@@ -15,8 +15,8 @@ from operators import AXIS_RULES, name_of, operator, random_array, rules_of
 from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
+from poisson.mesh.boundary import Rule
 
 WEIGHTS = (0.6, 0.95, 1.3) * 400
 """Of the sweeps in order: no two neighbours alike, and every three of them damp."""

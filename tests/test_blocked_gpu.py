@@ -10,10 +10,10 @@ from agreement import FEW_RULES
 from operators import AXIS_RULES, operator, random_array
 from test_blocked import WEIGHTS, agrees
 
-from poisson.backends.gpu import GpuBackend
-from poisson.backends.shapes import Shape
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.shapes import Shape
+from poisson.discrete.discretisation import Operator
+from poisson.mesh.boundary import Rule
 from tests.emulation import EmulatedRuntime, Order
 
 M, F, W = Rule.MIRROR, Rule.FIXED, Rule.WRAP

@@ -128,7 +128,7 @@ def test_the_judge_sees_exceptions_and_warnings(monkeypatch: pytest.MonkeyPatch)
     solve = poisson.Solver.solve
 
     def warns(self: Any, *given: Any, **named: Any) -> Any:
-        warnings.warn_explicit("overflow encountered in multiply", RuntimeWarning, "poisson/solver.py", 1)
+        warnings.warn_explicit("overflow encountered in multiply", RuntimeWarning, "poisson/run/solver.py", 1)
         return solve(self, *given, **named)
 
     monkeypatch.setattr(poisson.Solver, "solve", fails)
@@ -142,7 +142,7 @@ def test_the_judge_sees_exceptions_and_warnings(monkeypatch: pytest.MonkeyPatch)
 def test_the_judge_sees_a_problem_without_a_solution(monkeypatch: pytest.MonkeyPatch) -> None:
     one_sided = replace(CLOSED, kind="refused", solves=(Solve(1.0),))
     assert [verdict.name for verdict in judge(one_sided, "numpy")] == ["refused"]
-    monkeypatch.setattr("poisson.discretisation.Balance.compatible", True)
+    monkeypatch.setattr("poisson.discrete.discretisation.Balance.compatible", True)
     assert [verdict.name for verdict in judge(one_sided, "numpy")] == ["wrong"]
 
 

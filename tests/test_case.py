@@ -15,12 +15,13 @@ import numpy as np
 import pytest
 from case_texts import FACE_DATA, GOOD, GOOD_3D, SOLVER_KEYS, case_of, mistakes_of
 
-from poisson.boundary import Face, Kind
 from poisson.case import OutputSettings, RunSettings, SolverSettings, from_mapping, load, regrid, toml
 from poisson.errors import CaseError
-from poisson.expressions import Expression, parse
-from poisson.fields import FieldFile
-from poisson.grid import Grid
+from poisson.mesh.boundary import Kind
+from poisson.mesh.grid import Grid
+from poisson.problem.expressions import Expression, parse
+from poisson.problem.faces import Face
+from poisson.problem.fields import FieldFile
 
 ROOT = Path(__file__).resolve().parent.parent
 

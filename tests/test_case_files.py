@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from poisson.boundary import Kind
 from poisson.case import OutputSettings, SolverSettings, from_mapping, load
-from poisson.discretisation import Discretisation
-from poisson.expressions import Expression
-from poisson.grid import Grid
+from poisson.discrete.discretisation import Discretisation
+from poisson.mesh.boundary import Kind
+from poisson.mesh.grid import Grid
+from poisson.problem.expressions import Expression
 from poisson.solvers.loops import LOOPS
 
 ROOT = Path(__file__).resolve().parent.parent

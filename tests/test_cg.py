@@ -11,8 +11,8 @@ from multigrid import F, M, W, cube, node_values, relative_residual, source, wit
 from operators import rules_of
 
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
 from poisson.solvers.cg import ConjugateGradients
 from poisson.solvers.methods import PRECONDITIONERS, MethodSettings, preconditioner_of, solver_of
 from poisson.solvers.multigrid import MultigridSettings

@@ -11,10 +11,10 @@ from conftest import BACKENDS
 from multigrid import F, M, W, cube, node_values, relative_residual, source, with_coefficients, zeros
 from operators import operator, rules_of
 
-from poisson import reference
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.operator import Coefficients, Operator
+from poisson.discrete import reference
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.mesh.boundary import Rule
 from poisson.solvers.chebyshev import Chebyshev, _powers
 from poisson.solvers.spectrum import chebyshev_rate, chebyshev_weights, jacobi_bounds, lowest_ritz_value
 from poisson.solvers.status import Status

@@ -17,15 +17,15 @@ import pytest
 from results import make_solution
 
 import poisson.case
-import poisson.run
-import poisson.verify
+import poisson.run.run
+import poisson.run.verify
 from poisson import cli
 from poisson.cli import Info, Solve, Verify, main
 from poisson.cli.measuring import Measurement
+from poisson.cli.terminal import installation, summary
 from poisson.errors import CaseError, OutputError
-from poisson.solution import Solution
+from poisson.run.solution import Solution
 from poisson.solvers.status import Status
-from poisson.terminal import installation, summary
 
 ROOT = Path(__file__).parent.parent
 PYTHON = [sys.executable, "-m", "poisson"]
@@ -226,8 +226,8 @@ class FakeRun:
     def solve(self, case: object, observer: Any, appraise: Any, keep: Any) -> Solution:
         assert case is self.case
         self.appraised = appraise is not None
-        logging.getLogger("poisson.run").info("backend numpy")
-        logging.getLogger("poisson.run").warning("f is not balanced")
+        logging.getLogger("poisson.run.run").info("backend numpy")
+        logging.getLogger("poisson.run.run").warning("f is not balanced")
         observer.start(1e-8, "f", 100)
         observer(0, 1.0)
         self.before_end()
@@ -239,8 +239,8 @@ class FakeRun:
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRun:
     fake = FakeRun(tmp_path / "result.h5")
     monkeypatch.setattr("poisson.case.load", fake.load)
-    monkeypatch.setattr("poisson.run.solve", fake.solve)
-    monkeypatch.setattr("poisson.memory.result_bytes", lambda problem, dtype, fields: 1000)
+    monkeypatch.setattr("poisson.run.run.solve", fake.solve)
+    monkeypatch.setattr("poisson.run.memory.result_bytes", lambda problem, dtype, fields: 1000)
     monkeypatch.setattr(
         "poisson.perf.traffic.sweep_bytes", lambda problem, itemsize, loop: 3.0 * itemsize * problem.grid.nodes
     )
@@ -359,7 +359,7 @@ def test_a_result_that_could_not_be_written_is_not_computed(
     message = "the folder does not exist; create it or choose another place with --output"
     assert capsys.readouterr() == ("", f"poisson: error: {tmp_path / 'missing' / 'result.h5'}: {message}\n")
     fake.case.output.file = tmp_path / "result.h5"
-    monkeypatch.setattr("poisson.memory.result_bytes", lambda problem, dtype, fields: 1 << 80)
+    monkeypatch.setattr("poisson.run.memory.result_bytes", lambda problem, dtype, fields: 1 << 80)
     assert main(["solve", "a.toml"]) == 2
     assert "1.21e+12 TB are needed and the disk has " in capsys.readouterr().err
 
@@ -381,7 +381,7 @@ def test_verify(
             passed=passed, title="Comparison", headers=("backend", "u"), rows=[("numpy", "1e-15")], notes=("note",)
         )
 
-    monkeypatch.setattr("poisson.verify.verify", verify)
+    monkeypatch.setattr("poisson.run.verify.verify", verify)
     assert main(["verify", "a.toml", "--refine=3", "--set=a=1", *(["--quiet"] if quiet else [])]) == code
     assert fake.asked == ("a.toml", ("a=1",))
     report = "Comparison\n\nbackend      u\n-------  -----\nnumpy    1e-15\nnote\n"

@@ -15,12 +15,12 @@ from operators import AXIS_RULES, name_of, random_array, rules_of
 from problems import make_case
 from varying import problem_with
 
-from poisson import reference
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.discretisation import Discretisation, Operator
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError
+from poisson.mesh.boundary import Rule
 
 SHAPES = {1: (5,), 2: (5, 4), 3: (4, 3, 5)}
 RULES = [*AXIS_RULES, *rules_of(2), *rules_of(3)[::5]]

@@ -11,10 +11,10 @@ from case_texts import GOOD_3D, case_of, mistakes_of
 
 import poisson
 from poisson.case.combinations import COMMON_KEYS, KEYS_OF_METHOD
-from poisson.case.settings import METHODS, SolverSettings
 from poisson.errors import CaseError
-from poisson.problem import Problem
-from poisson.solver import Solver
+from poisson.problem.problem import Problem
+from poisson.run.solver import Solver
+from poisson.solvers.settings import METHODS, SolverSettings
 
 VARYING = ("equation.a=1 + x",)
 ROBIN = ("boundary.x_lower={ robin = 1, alpha = 1 }",)

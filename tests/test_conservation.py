@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from operators import AXIS_RULES, name_of, random_array, rules_of
 from varying import problem_with
 
-from poisson import reference
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Kind, Rule
-from poisson.discretisation import Discretisation
-from poisson.problem import Problem
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation
+from poisson.mesh.boundary import Kind, Rule
+from poisson.problem.problem import Problem
 
 SHAPES = {1: (6,), 2: (5, 4), 3: (4, 3, 5)}
 RULES = [*AXIS_RULES, *rules_of(2), *rules_of(3)[::4]]

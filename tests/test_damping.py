@@ -10,9 +10,10 @@ import pytest
 from operators import operator, random_array
 from problems import SINE, WALLS, discretise, make_case
 
-from poisson import reference, run
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
+from poisson.discrete import reference
+from poisson.mesh.boundary import Rule
+from poisson.run import run
 from poisson.solvers.jacobi import damping
 from poisson.solvers.status import Status
 

@@ -11,13 +11,13 @@ from conftest import emulated
 from numpy.typing import NDArray
 from operators import SPACING, random_array
 
-from poisson.backends import gpu_derivative
 from poisson.backends.base import Backend
+from poisson.backends.gpu import derivative as gpu_derivative
+from poisson.backends.gpu.shapes import Shape
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.shapes import Shape
-from poisson.differences import ORDERS, Differences, derivative_weights
 from poisson.errors import GridError
-from poisson.grid import Grid
+from poisson.mesh.differences import ORDERS, Differences, derivative_weights
+from poisson.mesh.grid import Grid
 
 EVERY_ORDER = pytest.mark.parametrize("order", ORDERS)
 

@@ -19,7 +19,7 @@ from results import make_solution
 from poisson.cli import main
 from poisson.errors import OutputError
 from poisson.output import description, hdf5
-from poisson.record import OperationUse, Performance
+from poisson.output.record import OperationUse, Performance
 from tests.test_cli import ROOT
 
 PERFORMANCE = Performance((OperationUse("sweep", 3, 0.1, 1e9, 1e9, "5x4"),), 1e10, "copy", 1000)

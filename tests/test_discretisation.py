@@ -15,17 +15,19 @@ from numpy.typing import NDArray
 from operators import random_array
 from problems import arrays, make_case
 
-from poisson import reference
-from poisson.backends import gpu_launch, openmp
 from poisson.backends import numpy as numpy_backend
 from poisson.backends.base import Backend
+from poisson.backends.gpu import launch
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import FACE_NAMES, Face, Kind
-from poisson.discretisation import Discretisation
+from poisson.backends.openmp import backend as openmp
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError
-from poisson.expressions import Expression
-from poisson.grid import Grid, slabs
-from poisson.problem import Problem
+from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.grid import Grid, slabs
+from poisson.problem.expressions import Expression
+from poisson.problem.faces import Face
+from poisson.problem.problem import Problem
 
 # Data that differ from face to face, so that the wrong face gives a wrong value.
 DATA = {
@@ -143,7 +145,7 @@ def test_the_slab_makes_no_difference() -> None:
 def test_the_arrays_are_the_same_on_every_backend(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     backend: Backend = {"numpy": NumpyBackend, **BACKENDS}[name](dtype)
     for limit in (1, 1 << 20):
-        for module in (numpy_backend, openmp, gpu_launch):
+        for module in (numpy_backend, openmp, launch):
             monkeypatch.setattr(module, "slabs", lambda shape, limit=limit: slabs(shape, limit))
         for kinds in ALL_KINDS[::6]:
             problem = problem_of(kinds)

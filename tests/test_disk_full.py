@@ -17,8 +17,8 @@ TRIALS = """
 import json, os, resource, sys
 from pathlib import Path
 import fire, h5py, numpy, scipy.fft, rich.live
-import poisson.case.build, poisson.solver, poisson.perf.usage, poisson.output.result, poisson.perf.traffic, poisson.run
-import poisson.backends.numpy, poisson.terminal, poisson.verify
+import poisson.case.build, poisson.run.solver, poisson.perf.usage, poisson.output.result, poisson.perf.traffic
+import poisson.run.run, poisson.backends.numpy, poisson.cli.terminal, poisson.run.verify
 from poisson.cli import main
 
 folder, elsewhere, kind = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 import poisson
 from poisson import Problem, Solver, Status
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.case.settings import SolverSettings
-from poisson.discretisation import Discretisation
+from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.operator import Operator
+from poisson.discrete.reference import Direct
 from poisson.errors import CaseError, ResourceError
-from poisson.operator import Operator
-from poisson.reference import Direct
+from poisson.mesh.boundary import Rule
 from poisson.solvers.fallback import ChosenSolver
 from poisson.solvers.iteration import factor_for, never
 from poisson.solvers.mixed import in_float32
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import hardly_holds_constants
 from poisson.solvers.stopping import SolveResult, Stopping
 

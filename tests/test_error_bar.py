@@ -11,14 +11,15 @@ import pytest
 from numpy.typing import NDArray
 
 import poisson
-from poisson.boundary import Face, Kind, Rule
+from poisson.discrete.operator import Operator
 from poisson.errors import CaseError, GridError
-from poisson.expressions import parse
-from poisson.fields import ArrayField, CoarserField
-from poisson.grid import Grid
-from poisson.operator import Operator
-from poisson.problem import Problem, manufactured_source, manufactured_value, number
-from poisson.solution import Solution
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.grid import Grid
+from poisson.problem.expressions import parse
+from poisson.problem.faces import Face
+from poisson.problem.fields import ArrayField, CoarserField
+from poisson.problem.problem import Problem, manufactured_source, manufactured_value, number
+from poisson.run.solution import Solution
 from poisson.solvers.multigrid.estimate import _ratio
 
 box = Problem.on_box

@@ -15,8 +15,8 @@ import pytest
 import sympy
 
 from poisson.errors import ExpressionError
-from poisson.expressions import MAX_TEXT, Expression, parse
-from poisson.expressions.program import FUNCTIONS
+from poisson.problem.expressions import MAX_TEXT, Expression, parse
+from poisson.problem.expressions.program import FUNCTIONS
 
 POINTS = np.random.default_rng(7).uniform(0.1, 0.9, (3, 40))
 

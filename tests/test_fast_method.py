@@ -15,8 +15,8 @@ from multigrid import F, M, W, cube, relative_residual, source, zeros
 from poisson.backends.base import Array, Backend
 from poisson.backends.ledger import counted
 from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError
-from poisson.operator import Coefficients, Operator
 from poisson.solvers.fast import FastPreconditioner, FastTransform
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping

@@ -14,12 +14,12 @@ from scipy.sparse.linalg import spsolve
 
 from poisson.backends import spectra, transforms
 from poisson.backends.base import Backend
-from poisson.backends.gpu_launch import Launcher
+from poisson.backends.gpu.launch import Launcher
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.openmp_transforms import TransformsOfCopies
-from poisson.boundary import Rule
-from poisson.operator import Coefficients, Operator
-from poisson.reference import fixed_nodes, matrix
+from poisson.backends.openmp.transforms import TransformsOfCopies
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.reference import fixed_nodes, matrix
+from poisson.mesh.boundary import Rule
 from tests.conftest import BACKENDS
 from tests.emulation import EmulatedRuntime
 from tests.operators import AXIS_RULES, name_of, operator, random_array, rules_of

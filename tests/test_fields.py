@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from poisson.errors import CaseError
-from poisson.fields import FieldFile
+from poisson.problem.fields import FieldFile
 
 VALUES = np.random.default_rng(3).normal(size=(4, 5, 6))
 

@@ -60,7 +60,7 @@ def test_a_file_of_others_is_refused_before_the_solve(
     before = path.read_bytes()
     case = "a.h5" if kind == "case" else "a.toml"
     with monkeypatch.context() as patch:
-        patch.setattr("poisson.run.solve", lambda *arguments, **named: pytest.fail("solved"))
+        patch.setattr("poisson.run.run.solve", lambda *arguments, **named: pytest.fail("solved"))
         assert main(["solve", case, "--quiet"]) == 2
     reason = "it is the case file; give another name with --output" if kind == "case" else FOREIGN
     assert capsys.readouterr() == ("", f"poisson: error: a.h5: {reason}\n")

@@ -12,10 +12,10 @@ from problems import make_case
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.discretisation import Discretisation
-from poisson.operator import Operator
-from poisson.problem import Problem
-from poisson.solver import Solver
+from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.operator import Operator
+from poisson.problem.problem import Problem
+from poisson.run.solver import Solver
 from poisson.solvers.multigrid import CoarserProblems, Multigrid, MultigridSettings
 from poisson.solvers.multigrid.estimate import ErrorEstimate
 from poisson.solvers.multigrid.full import FullMultigrid

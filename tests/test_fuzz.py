@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from poisson.case import from_mapping, load
 from poisson.errors import CaseError, ExpressionError, PoissonError
-from poisson.expressions import parse
-from poisson.expressions.program import FUNCTIONS
+from poisson.problem.expressions import parse
+from poisson.problem.expressions.program import FUNCTIONS
 
 VALID = tomllib.loads("""
 title = "Everything"

@@ -18,11 +18,11 @@ from test_krylov_operations import directions
 from test_operations import stencils, transfers, vectors
 from test_varying_operations import relaxations
 
-from poisson.backends.gpu import GpuBackend
-from poisson.backends.shapes import KINDS, UNTUNED, VARYING, Shape
-from poisson.backends.tuned import Measured, Setting
-from poisson.operator import Operator
-from poisson.transfer import Transfer
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.shapes import KINDS, UNTUNED, VARYING, Shape
+from poisson.backends.gpu.tuned import Measured, Setting
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Transfer
 from tests.emulation import EmulatedRuntime, Order
 
 STRIPS = Shape(32, 2, 5, unroll=2, rows=2, strip=1 << 10)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poisson.grid import Grid, slabs
+from poisson.mesh.grid import Grid, slabs
 
 
 def grid(*shape: int, periodic: tuple[bool, ...] | None = None) -> Grid:

@@ -12,9 +12,9 @@ from operators import random_array
 
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.operator import Operator
-from poisson.transfer import Interpolation, Transfer
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.boundary import Rule
 
 
 def coarser(a: Operator, axes: tuple[int, ...] = (0, 1, 2)) -> Operator:

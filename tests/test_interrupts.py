@@ -16,8 +16,8 @@ import pytest
 from problems import SINE, WALLS, make_case
 
 import poisson
-from poisson import run
 from poisson.errors import CaseError
+from poisson.run import run
 from poisson.solvers.status import Status
 from tests.test_cli import ROOT
 
@@ -37,7 +37,7 @@ def at(owner, name, times=1):
     setattr(owner, name, pressed)
 """
 SOLVE = """
-import poisson.case, poisson.solver, poisson.outcome, poisson.run, poisson.terminal
+import poisson.case, poisson.run.solver, poisson.run.outcome, poisson.run.run, poisson.cli.terminal
 import poisson.output.result, poisson.perf.usage
 from poisson.cli import main
 STAGE
@@ -55,8 +55,8 @@ def interrupted(stage: str, path: Path) -> subprocess.CompletedProcess[str]:
 BEFORE = [
     'at(poisson.case, "load")',
     'at(poisson.output.result, "check")',
-    'at(poisson.solver.Solver, "_set_up")',
-    'at(poisson.run.subprocess, "run")',
+    'at(poisson.run.solver.Solver, "_set_up")',
+    'at(poisson.run.run.subprocess, "run")',
 ]
 
 
@@ -70,9 +70,9 @@ def test_ctrl_c_before_there_is_an_iterate_writes_nothing_and_says_so(tmp_path: 
 
 
 AFTER = [
-    ('at(poisson.solver.Solver, "_load")', "interrupted"),
-    ('at(poisson.terminal.Progress, "start")', "interrupted"),
-    ('at(poisson.solver.Solver, "_finish")', "converged"),
+    ('at(poisson.run.solver.Solver, "_load")', "interrupted"),
+    ('at(poisson.cli.terminal.Progress, "start")', "interrupted"),
+    ('at(poisson.run.solver.Solver, "_finish")', "converged"),
     ('at(poisson.output.hdf5, "_write_field")', "converged"),
     ('at(poisson.output.xdmf, "content")', "converged"),
     ('at(poisson.perf.usage, "bandwidth_of")', "converged"),
@@ -96,7 +96,7 @@ def test_ctrl_c_once_there_is_an_iterate_writes_it(tmp_path: Path, stage: str, s
 
 
 LATE = [
-    'at(poisson.terminal, "summary")',
+    'at(poisson.cli.terminal, "summary")',
     # In the second write, which adds the times of the operations.
     'at(poisson.output.hdf5, "_write_performance")',
 ]

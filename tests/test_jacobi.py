@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from operators import operator, random_array, rules_of
 from problems import SINE, WALLS, arrays, discretise, make_case
 
-from poisson import outcome, reference, run
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
 from poisson.cli import main
-from poisson.discretisation import Discretisation, Operator
-from poisson.solution import Solution
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.mesh.boundary import Rule
+from poisson.run import outcome, run
+from poisson.run.solution import Solution
 from poisson.solvers.jacobi import Jacobi, sweeps_per_read
 from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ
 from poisson.solvers.status import Status

@@ -14,8 +14,8 @@ from operators import operator, random_array
 
 from poisson.backends.base import OPERATIONS, Array
 from poisson.backends.numpy import DEPTH, NumpyBackend
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
+from poisson.mesh.boundary import Rule
 from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.loops import LOOPS
 from poisson.solvers.status import Status

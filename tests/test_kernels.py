@@ -20,14 +20,14 @@ import pytest
 from numpy.typing import NDArray
 
 from poisson import kernels
-from poisson.backends import gpu
-from poisson.backends.runtime import Event, Kernel
-from poisson.backends.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
-from poisson.boundary import Rule
-from poisson.differences import Differences
-from poisson.operator import Coefficients, Operator
+from poisson.backends.gpu import backend as gpu
+from poisson.backends.gpu.runtime import Event, Kernel
+from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.boundary import Rule
+from poisson.mesh.differences import Differences
 from poisson.solvers.multigrid.hierarchy import coarse_nodes
-from poisson.transfer import Interpolation, Transfer
 from tests import hip, nvrtc
 from tests.operators import name_of, operator
 

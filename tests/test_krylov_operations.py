@@ -10,8 +10,8 @@ from agreement import KINDS, SHAPES, Results, agree, grid_operator, rules_for, w
 from operators import random_array
 
 from poisson.backends.base import Array, Backend
-from poisson.boundary import Rule
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
 
 
 def scaled(total: float, a: Operator) -> np.ndarray:

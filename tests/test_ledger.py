@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from poisson.backends.base import Backend
-from poisson.backends.gpu import GpuBackend
+from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.ledger import Call, Ledger, counted
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
+from poisson.mesh.boundary import Rule
 from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.multigrid import MultigridSettings

@@ -11,10 +11,10 @@ from scipy.sparse.linalg import LinearOperator as ScipyOperator
 from scipy.sparse.linalg import cg, eigsh, gmres
 
 import poisson
-from poisson import reference
-from poisson.discretisation import Discretisation
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation
 from poisson.errors import PoissonError
-from poisson.problem import Problem
+from poisson.problem.problem import Problem
 
 FACES: dict[str, Any] = {
     "x_lower": {"neumann": "y"},

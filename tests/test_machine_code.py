@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from poisson.backends.gpu import GpuBackend
-from poisson.differences import ORDERS, Differences
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.mesh.differences import ORDERS, Differences
 from tests import nvrtc
 from tests.operators import operator
 from tests.test_kernels import RULES, SAMPLE, SIZES, Launch, NotingRuntime, modules_of, smooth_between_grids_that_halve

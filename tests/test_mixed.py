@@ -13,12 +13,12 @@ from multigrid import F, M, W, cube, node_values, relative_residual, source, wit
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.case.settings import SolverSettings
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
 

@@ -27,13 +27,14 @@ from numpy.typing import NDArray
 from operators import AXIS_RULES, operator, rules_of
 from problems import make_case
 
-from poisson import reference, run
 from poisson.backends.base import Backend
 from poisson.backends.ledger import counted
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.discretisation import Discretisation
-from poisson.operator import Coefficients, Operator
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.mesh.boundary import Rule
+from poisson.run import run
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.multigrid.coarsest import _matrix, inverse

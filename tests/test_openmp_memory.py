@@ -11,10 +11,10 @@ import pytest
 from agreement import grid_operator
 from conftest import BACKENDS
 
-from poisson.backends.openmp import OpenmpBackend
-from poisson.backends.openmp_arrays import DeviceArray
-from poisson.boundary import Rule
-from poisson.differences import Differences
+from poisson.backends.openmp.arrays import DeviceArray
+from poisson.backends.openmp.backend import OpenmpBackend
+from poisson.mesh.boundary import Rule
+from poisson.mesh.differences import Differences
 
 SHAPE = (700, 601)
 """Of rows with padding behind them, and more than two huge pages in all."""

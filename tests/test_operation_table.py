@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from poisson import kernels
-from poisson.backends import openmp_library
 from poisson.backends.base import COMPOSITES, OPERATIONS, Backend
-from poisson.backends.gpu import GpuBackend
+from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.openmp import OpenmpBackend
-from poisson.backends.openmp_library import (
+from poisson.backends.openmp import library as openmp_library
+from poisson.backends.openmp.backend import OpenmpBackend
+from poisson.backends.openmp.library import (
     COMPOSITE_FUNCTIONS,
     FUNCTIONS,
     OPERATION_FUNCTIONS,

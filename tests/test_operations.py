@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from operators import AXIS_RULES, name_of, operator, random_array, rules_of
 
 from poisson import backends
-from poisson.backends import choice, gpu_launch
 from poisson.backends.base import Array, Backend
+from poisson.backends.gpu import choice, launch
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
+from poisson.discrete.transfer import Transfer
 from poisson.errors import ResourceError
-from poisson.transfer import Transfer
+from poisson.mesh.boundary import Rule
 
 SHAPES = {2: [(3, 3), (7, 5), (37, 18), (70, 41)], 3: [(3, 3, 3), (5, 4, 3), (27, 9, 38), (19, 37, 6)]}
 
@@ -166,7 +166,7 @@ def test_reduction_has_the_same_bits_for_every_number_of_threads() -> None:
 
 def limit_blocks(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     """Let a launch have at most so many blocks along y and along z."""
-    for module in (choice, gpu_launch):
+    for module in (choice, launch):
         monkeypatch.setattr(module, "MAX_BLOCKS", limit)
 
 

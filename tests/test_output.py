@@ -17,7 +17,7 @@ from results import make_solution
 from poisson.errors import OutputError
 from poisson.output import description, files, hdf5, result, xdmf
 from poisson.output.convergence import log_slope
-from poisson.problem import EQUATION
+from poisson.problem.problem import EQUATION
 from poisson.solvers.status import Status
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from poisson.errors import CaseError
-from poisson.fields import FieldFile
+from poisson.problem.fields import FieldFile
 from tests.test_cli import ROOT
 
 VALUES = np.arange(20.0).reshape(4, 5)
@@ -158,7 +158,7 @@ def test_a_file_that_another_program_writes_is_locked_and_not_damaged(tmp_path: 
         file["f"] = VALUES
         file.flush()
         script = (
-            "import sys; from pathlib import Path; from poisson.fields import FieldFile\n"
+            "import sys; from pathlib import Path; from poisson.problem.fields import FieldFile\n"
             "FieldFile(Path(sys.argv[1]), 'f').check((4, 5))"
         )
         done = subprocess.run(

@@ -11,11 +11,11 @@ import pytest
 from operators import operator, random_array
 
 from poisson.backends.base import Array, Reduction
-from poisson.backends.gpu import GpuBackend
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.shapes import Shape
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.shapes import Shape
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
+from poisson.mesh.boundary import Rule
 from tests.emulation import EmulatedRuntime, Order
 from tests.emulation.runtime import EmulatedEvent
 

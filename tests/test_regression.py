@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poisson import backends, run
+from poisson import backends
 from poisson.backends.base import Backend
 from poisson.case import Case, load
-from poisson.solution import Solution
+from poisson.run import run
+from poisson.run.solution import Solution
 
 ROOT = Path(__file__).resolve().parent.parent
 CASES = sorted((ROOT / "cases").glob("*.toml"))

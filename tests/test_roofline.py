@@ -14,12 +14,12 @@ import pytest
 
 from poisson import kernels
 from poisson.backends.base import COMPOSITES, OPERATIONS, Backend
-from poisson.backends.gpu_launch import CHAINS
+from poisson.backends.gpu.launch import CHAINS
+from poisson.backends.gpu.shapes import PEAK_SHAPE
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.shapes import PEAK_SHAPE
-from poisson.boundary import Rule
 from poisson.cli import main
 from poisson.errors import GridError, ResourceError
+from poisson.mesh.boundary import Rule
 from poisson.perf import roofline
 from poisson.perf.roofline import Roof, draw, peak_flops
 from poisson.perf.timing import Timing
@@ -107,7 +107,7 @@ def keep_arrays(backend: Backend, kept: list[Any], monkeypatch: pytest.MonkeyPat
             lambda *arguments: kept.append(allocate(*arguments)) or kept[-1],
         )
         return
-    from poisson.backends import openmp
+    from poisson.backends.openmp import backend as openmp
 
     made = openmp.DeviceArray
     monkeypatch.setattr(openmp, "DeviceArray", lambda *arguments: kept.append(made(*arguments)) or kept[-1])

@@ -21,13 +21,13 @@ from test_operations import stencils
 from test_smooth import CALLS, Call, agrees, coarsened, smoothed
 from test_varying_operations import relaxations
 
-from poisson import reference
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.boundary import Rule
 from poisson.solvers.multigrid.hierarchy import coarser
-from poisson.transfer import Interpolation, Transfer
 
 LENGTHS = {2: [(37, 18), (70, 5)], 3: [(28, 9, 14), (5, 4, 38)]}
 FREE = (AXIS_RULES[3], AXIS_RULES[4])

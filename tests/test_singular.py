@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from problems import discretise, make_case
 
-from poisson import discretisation as module
-from poisson import reference, run
 from poisson.cli import main
-from poisson.discretisation import Discretisation
+from poisson.discrete import discretisation as module
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation
 from poisson.errors import IncompatibleSource
-from poisson.grid import slabs
+from poisson.mesh.grid import slabs
+from poisson.run import run
 from poisson.solvers.loops import LOOPS
 from poisson.solvers.status import Status
 

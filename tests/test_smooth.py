@@ -20,9 +20,9 @@ from operators import AXIS_RULES, name_of, operator, random_array, rules_of
 from poisson import backends
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.operator import Operator
-from poisson.transfer import Transfer
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Transfer
+from poisson.mesh.boundary import Rule
 
 WEIGHTS = (0.8, 1.3, 0.5, 0.9)
 HALVING = {2: [(3, 3), (33, 17), (65, 64)], 3: [(5, 3, 9), (17, 33, 9)]}

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from operators import operator, random_array
 from test_blocked import WEIGHTS
 
-from poisson.backends import gpu_smooth
 from poisson.backends.base import Backend
-from poisson.backends.gpu import GpuBackend
-from poisson.backends.gpu_passes import TIMED, TIMES, VARYING_TIMES, Pass, fastest_passes, passes
-from poisson.backends.gpu_smooth import halved
-from poisson.backends.numpy import NumpyBackend
-from poisson.backends.shapes import (
+from poisson.backends.gpu import smooth as gpu_smooth
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.passes import TIMED, TIMES, VARYING_TIMES, Pass, fastest_passes, passes
+from poisson.backends.gpu.shapes import (
     MOST_SHARED,
     SHARED_BY_NORMS,
     SMOOTH_SHAPES,
@@ -29,9 +27,11 @@ from poisson.backends.shapes import (
     shared_bytes,
     with_room,
 )
-from poisson.boundary import Rule
-from poisson.operator import Operator
-from poisson.transfer import Transfer
+from poisson.backends.gpu.smooth import halved
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Transfer
+from poisson.mesh.boundary import Rule
 from tests.emulation import EmulatedRuntime, Order
 
 F, M, W = Rule.FIXED, Rule.MIRROR, Rule.WRAP

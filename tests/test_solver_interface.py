@@ -18,17 +18,18 @@ from conftest import emulated
 from problems import SINE, WALLS, make_case
 
 import poisson
-from poisson import backends, reference
+from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Kind
-from poisson.discretisation import Discretisation
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError, IncompatibleSource, OutputError, PackageMissing, ResourceError
-from poisson.expressions import Expression, parse
-from poisson.fields import ArrayField, FunctionField
-from poisson.grid import Grid
-from poisson.problem import Problem
-from poisson.solver import Solver
+from poisson.mesh.boundary import Kind
+from poisson.mesh.grid import Grid
+from poisson.problem.expressions import Expression, parse
+from poisson.problem.fields import ArrayField, FunctionField
+from poisson.problem.problem import Problem
+from poisson.run.solver import Solver
 from poisson.solvers.status import Status
 
 METHODS = ("multigrid", "cg", "fft", "jacobi", "chebyshev", "sor")
@@ -325,7 +326,7 @@ def test_the_time_of_the_set_up_counts_once(monkeypatch: pytest.MonkeyPatch) -> 
         now += 1000.0
         return set_up(solver, count)
 
-    monkeypatch.setattr("poisson.solver.time", SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr("poisson.run.solver.time", SimpleNamespace(perf_counter=clock))
     monkeypatch.setattr(Solver, "_set_up", slow)
     solver = Solver(Problem.on_box((9, 9), f=1.0), "multigrid", "numpy")
     assert solver.solve().times == {"setup": 1002.0, "solve": 1.0, "finish": 1.0}
@@ -504,7 +505,7 @@ def test_pictures(solved: poisson.Solution) -> None:
 def test_a_package_that_is_missing_is_named(
     solved: poisson.Solution, call: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == package or name == "poisson.plotting"]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == package or name == "poisson.output.plot"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(PackageMissing, match=f"^{call} needs {package}: pip install {package}$"):

@@ -10,10 +10,10 @@ from conftest import BACKENDS
 from multigrid import F, M, W, cube, node_values, relative_residual, source, with_coefficients, zeros
 from operators import operator
 
-from poisson import reference
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
+from poisson.discrete import reference
 from poisson.errors import PoissonError
+from poisson.mesh.boundary import Rule
 from poisson.solvers.sor import Sor, optimal_weight
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping

@@ -21,25 +21,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "poisson"
 
 LAYERS = (
-    ("errors", "grid", "kernels", "plain"),
-    ("arrays", "exclusive", "expressions"),
-    ("fields", "differences", "plotting"),
-    ("boundary",),
-    ("operator", "problem"),
-    ("case", "sampling"),
-    ("discretisation", "flux"),
-    ("transfer",),
-    ("reference", "backends"),
+    ("errors", "kernels", "plain"),
+    ("mesh",),
+    ("problem",),
+    ("discrete",),
+    ("backends",),
     ("solvers",),
-    ("record",),
-    ("outcome", "memory", "setup"),
+    ("case",),
     ("output",),
-    ("solution",),
-    ("solver",),
-    ("run", "scipy_operator"),
-    ("verify",),
+    ("run",),
     ("perf",),
-    ("terminal",),
     ("cli",),
     ("__main__",),
 )
@@ -115,16 +106,16 @@ def test_imports_run_downwards(module: str) -> None:
 
 
 PLANTED = [
-    ("poisson.grid", "import os\nfrom poisson.run import solve", 2, "poisson.run"),
-    ("poisson.grid", "def f():\n    def g():\n        import poisson.cli", 3, "poisson.cli"),
-    ("poisson.solution", "from poisson import run", 1, "poisson.run"),
-    ("poisson.solvers.jacobi", "from poisson import solve", 1, "poisson.run"),
-    ("poisson.solvers.jacobi", "import poisson\n\npoisson.solve(1)", 3, "poisson.run"),
-    ("poisson.boundary", "from . import problem", 1, "poisson.problem"),
+    ("poisson.mesh.grid", "import os\nfrom poisson.run.run import solve", 2, "poisson.run.run"),
+    ("poisson.mesh.grid", "def f():\n    def g():\n        import poisson.cli", 3, "poisson.cli"),
+    ("poisson.output.xdmf", "from poisson import solve", 1, "poisson.run.run"),
+    ("poisson.solvers.jacobi", "from poisson import load_case", 1, "poisson.case"),
+    ("poisson.solvers.jacobi", "import poisson\n\npoisson.solve(1)", 3, "poisson.run.run"),
+    ("poisson.mesh.boundary", "from ..problem import fields", 1, "poisson.problem"),
     ("poisson.backends.base", "from ..solvers.jacobi import jacobi", 1, "poisson.solvers.jacobi"),
-    ("poisson.case", "from ..run import solve", 1, "poisson.run"),
-    ("poisson.case.build", "from poisson.discretisation import Operator", 1, "poisson.discretisation"),
-    ("poisson.errors", "if TYPE_CHECKING:\n    from poisson.grid import Grid", 2, "poisson.grid"),
+    ("poisson.case", "from ..run.run import solve", 1, "poisson.run.run"),
+    ("poisson.discrete.operator", "from poisson.case import Case", 1, "poisson.case"),
+    ("poisson.errors", "if TYPE_CHECKING:\n    from poisson.mesh.grid import Grid", 2, "poisson.mesh.grid"),
 ]
 
 
@@ -149,14 +140,12 @@ def test_the_package_itself_imports_nothing_before_it_is_asked() -> None:
 
 # ---- who knows the backends
 
-BACKEND_UNITS = {"backends", "outcome", "setup", "solver", "run", "scipy_operator", "verify", "perf", "cli"}
+BACKEND_UNITS = {"backends", "run", "perf", "cli"}
 """The units that may name a backend."""
 
 NAMES_ALLOWED = {
     "poisson.case.schema": set(NAMES),  # the words that a case file may hold
-    "poisson.case.settings": {"openmp"},  # the one whose threads can be counted
-    "poisson.memory": {"poisson.backends.host"},  # what the host has free, whichever backend runs
-    "poisson.terminal": {"numpy"},  # the package, among the versions shown
+    "poisson.solvers.settings": {"openmp"},  # the one whose threads can be counted
 }
 IMPLEMENTATION = re.compile("gpu|openmp|cupy", re.IGNORECASE)
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from results import make_solution
 
+from poisson.cli.terminal import Progress, duration, summary, table
 from poisson.cli.terms import messages
 from poisson.solvers.status import Status
-from poisson.terminal import Progress, duration, summary, table
 
 
 class Clock:
@@ -150,7 +150,7 @@ def test_a_log_line_stands_above_the_progress_line(terminal: tuple[int, Any], mo
     with messages(quiet=False), Progress(2e6, clock=clock) as progress:
         drive(progress, clock, 1.0)
         shown(user)
-        logging.getLogger("poisson.run").info("a message")
+        logging.getLogger("poisson.run.run").info("a message")
         text = shown(user)
     assert re.search(r"a message *\r\n.*sweep 1024", text, re.DOTALL)
 

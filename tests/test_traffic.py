@@ -11,8 +11,8 @@ import pytest
 from poisson.backends.base import COMPOSITES, OPERATIONS
 from poisson.backends.ledger import Call
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.operator import Coefficients, Operator
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.mesh.boundary import Rule
 from poisson.perf.traffic import Cost, cost, operation_bytes
 from poisson.perf.workload import box as grid_of
 from poisson.perf.workload import every_operation, values_needed

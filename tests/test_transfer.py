@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from operators import AXIS_RULES, name_of, operator
 
-from poisson.boundary import Rule
-from poisson.transfer import AxisTransfer, Interpolation, Transfer
+from poisson.discrete.transfer import AxisTransfer, Interpolation, Transfer
+from poisson.mesh.boundary import Rule
 
 Pair = tuple[Rule, Rule]
 

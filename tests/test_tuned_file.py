@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from poisson.backends import tuned
-from poisson.backends.shapes import Shape
-from poisson.backends.tuned import Measured, Setting, read, size_class, write
+from poisson.backends.gpu import tuned
+from poisson.backends.gpu.shapes import Shape
+from poisson.backends.gpu.tuned import Measured, Setting, read, size_class, write
 from poisson.errors import OutputError
 from poisson.perf import autotune
 from poisson.perf.autotune import Search, keep, tune_device

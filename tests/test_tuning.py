@@ -12,17 +12,26 @@ import numpy as np
 import pytest
 
 import poisson
-from poisson.backends import tuned
-from poisson.backends.choice import ShapeChoice
-from poisson.backends.gpu import GpuBackend
-from poisson.backends.runtime import Kernel
-from poisson.backends.shapes import DEFAULTS, ENOUGH_BLOCKS, KINDS, MAX_BLOCKS, SHORTEST_MARCH, UNTUNED, Shape, nearest
-from poisson.backends.tuned import Device, Measured, Setting, read
-from poisson.boundary import Rule
+from poisson.backends.gpu import tuned
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.choice import ShapeChoice
+from poisson.backends.gpu.runtime import Kernel
+from poisson.backends.gpu.shapes import (
+    DEFAULTS,
+    ENOUGH_BLOCKS,
+    KINDS,
+    MAX_BLOCKS,
+    SHORTEST_MARCH,
+    UNTUNED,
+    Shape,
+    nearest,
+)
+from poisson.backends.gpu.tuned import Device, Measured, Setting, read
 from poisson.case import load
 from poisson.cli import main
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
 from poisson.errors import ResourceError
+from poisson.mesh.boundary import Rule
 from poisson.perf import autotune
 from poisson.perf.autotune import Search, Trials, tune_device, tune_operator
 from poisson.perf.candidates import coordinates, fits, neighbours

@@ -16,14 +16,14 @@ import pytest
 import poisson
 from poisson.backends.ledger import Ledger, counted
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
 from poisson.case import load
+from poisson.cli.terminal import operations, summary
 from poisson.errors import ResourceError
+from poisson.mesh.boundary import Rule
 from poisson.output import description, result
+from poisson.output.record import OperationUse, Performance
 from poisson.perf import usage
 from poisson.perf.usage import appraise, bandwidth_of
-from poisson.record import OperationUse, Performance
-from poisson.terminal import operations, summary
 from tests.operators import operator
 from tests.results import make_solution
 

@@ -14,12 +14,12 @@ from conftest import real
 from numpy.typing import NDArray
 
 from poisson import kernels
-from poisson.backends.gpu import GpuBackend
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.runtime import Kernel
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.runtime import Kernel
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
 from poisson.errors import ResourceError
+from poisson.mesh.boundary import Rule
 from poisson.perf.benchmark.variants import ANY_BLOCK, VARIANTS, Variant
 from tests import hip, nvrtc
 from tests.emulation import EmulatedRuntime, Order

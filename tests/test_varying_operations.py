@@ -13,8 +13,8 @@ from test_operations import stencils
 
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.boundary import Rule
-from poisson.operator import Coefficients, Operator
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.mesh.boundary import Rule
 
 
 def relaxations(backend: Backend, a: Operator, u: Array, f: Array) -> Results:

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from results import make_solution
 
 import poisson
-from poisson.boundary import Rule
 from poisson.case import from_mapping, regrid
+from poisson.discrete.flux import link_flux
+from poisson.discrete.operator import Operator
 from poisson.errors import BackendUnavailable, GridError
-from poisson.flux import link_flux
-from poisson.grid import slabs
-from poisson.memory import result_bytes
-from poisson.operator import Operator
+from poisson.mesh.boundary import Rule
+from poisson.mesh.grid import slabs
 from poisson.output import description, hdf5, xdmf
-from poisson.solution import Solution
-from poisson.verify import verify
+from poisson.run.memory import result_bytes
+from poisson.run.solution import Solution
+from poisson.run.verify import verify
 
 CASE = """
 [equation]
@@ -215,7 +215,7 @@ def test_the_flux_through_links_is_exact_for_a_parabola_up_to_the_faces(
     shape: tuple[int, ...], limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The flux is linear: there is no error at the faces that the inside has not."""
-    monkeypatch.setattr("poisson.flux.slabs", lambda shape: slabs(shape, limit))
+    monkeypatch.setattr("poisson.discrete.flux.slabs", lambda shape: slabs(shape, limit))
     rules = (Rule.FIXED, Rule.MIRROR, *(Rule.MIRROR,) * (2 * len(shape) - 2))
     operator = Operator(shape, (0.1, 0.2, 0.3)[: len(shape)], 0.0, rules)
     for axis, nodes in enumerate(shape):

@@ -12,14 +12,15 @@ import pytest
 from conftest import real
 from problems import SINE, WALLS, make_case
 
-from poisson import backends, reference
+from poisson import backends
 from poisson.backends.base import Array
 from poisson.backends.numpy import NumpyBackend
 from poisson.case import Case
 from poisson.cli import main
-from poisson.discretisation import Operator
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Operator
 from poisson.errors import CaseError, ResourceError
-from poisson.verify import Report, refinement_shapes, verify
+from poisson.run.verify import Report, refinement_shapes, verify
 
 EXACT_FACES = {"all": {"dirichlet": "exact"}}
 ROBIN = {"robin": "exact", "alpha": "1 + x"}

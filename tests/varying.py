@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.boundary import Face, Kind, Rule
-from poisson.expressions import Expression, parse
-from poisson.fields import ArrayField
-from poisson.grid import Grid
-from poisson.problem import Problem
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.grid import Grid
+from poisson.problem.expressions import Expression, parse
+from poisson.problem.faces import Face
+from poisson.problem.fields import ArrayField
+from poisson.problem.problem import Problem
 
 LOWER, UPPER = (0.0, -1.0, 0.5), (1.0, 1.0, 1.7)
 

@@ -1,4 +1,4 @@
-// First derivatives on nodes by the differences of poisson/differences.py: derivative and gradient.
+// First derivatives on nodes by the differences of poisson/mesh/differences.py: derivative and gradient.
 #ifdef POISSON_OFFLOAD
 #include "derivatives/lines.h"
 #else

@@ -1,4 +1,4 @@
-// The coefficients of links: edges, and coarsen_edges by the tables of poisson/transfer.py.
+// The coefficients of links: edges, and coarsen_edges by the tables of poisson/discrete/transfer.py.
 #ifdef POISSON_OFFLOAD
 #include "core/regions.h"
 #else

@@ -1,4 +1,4 @@
-// From grid to grid by cubics: interpolate, by the tables of poisson/transfer.py.
+// From grid to grid by cubics: interpolate, by the tables of poisson/discrete/transfer.py.
 #ifdef POISSON_OFFLOAD
 #include "multigrid/gather.h"
 #else

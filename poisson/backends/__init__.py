@@ -69,7 +69,7 @@ def create(name: str, dtype: np.dtype[Any] | type[np.floating[Any]], threads: in
 
         return NumpyBackend(dtype)
     if name == "openmp":
-        from poisson.backends.openmp import OpenmpBackend
+        from poisson.backends.openmp.backend import OpenmpBackend
 
         return OpenmpBackend(dtype, threads)
     if name == "gpu":
@@ -124,9 +124,9 @@ def _create_gpu(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
         raise BackendUnavailable(f"CuPy finds no GPU ({error}): install or repair the driver") from error
     if count < 1:
         raise BackendUnavailable("CuPy finds no GPU: install or repair the driver")
-    from poisson.backends.cupy import CupyRuntime
-    from poisson.backends.gpu import GpuBackend
-    from poisson.backends.tuned import Device, read
+    from poisson.backends.gpu.backend import GpuBackend
+    from poisson.backends.gpu.cupy import CupyRuntime
+    from poisson.backends.gpu.tuned import Device, read
 
     runtime = CupyRuntime()
     _gpu_process = os.getpid()

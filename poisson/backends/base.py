@@ -21,9 +21,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.differences import Differences
-from poisson.discretisation import Operator
-from poisson.transfer import Interpolation, Transfer
+from poisson.discrete.discretisation import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.differences import Differences
 
 Array = Any
 Reduction = Any

@@ -12,10 +12,10 @@ from typing import Any, cast
 import numpy as np
 
 from poisson.backends.base import COMPOSITES, OPERATIONS, Array, Backend, FastSolver
-from poisson.differences import Differences
-from poisson.discretisation import Operator
-from poisson.grid import AXES
-from poisson.transfer import Interpolation, Transfer
+from poisson.discrete.discretisation import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.differences import Differences
+from poisson.mesh.grid import AXES
 
 Invocation = Callable[[], None]
 

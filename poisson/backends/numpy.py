@@ -15,11 +15,11 @@ from poisson.backends.base import Array, Backend, FastSolver, Pace, Reduction, S
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.processors import default_threads
 from poisson.backends.transforms import by_scipy
-from poisson.boundary import Rule
-from poisson.differences import Differences
-from poisson.discretisation import Operator
-from poisson.grid import slabs
-from poisson.transfer import Interpolation, Transfer
+from poisson.discrete.discretisation import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.boundary import Rule
+from poisson.mesh.differences import Differences
+from poisson.mesh.grid import slabs
 
 DEPTH = 4
 """Sweeps that `sweeps` may make; here they come one after the other."""

@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.boundary import Rule
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
 
 RADICES = (8, 5, 4, 3, 2)
 """The factors of a length that our own transforms have."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.spectra import eigenvalues, free_nodes, require_constant
-from poisson.boundary import Rule
-from poisson.grid import slabs
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
+from poisson.mesh.grid import slabs
 
 SolveModes = Callable[[NDArray[Any], NDArray[Any]], None]
 """From the modes of f to those of u."""

@@ -4,6 +4,7 @@ Each mistake is one line: the path of the key, the value found, what is allowed,
 """
 
 from poisson.case.reading import from_mapping, load, regrid
-from poisson.case.settings import Case, OutputSettings, RunSettings, SolverSettings
+from poisson.case.settings import Case, OutputSettings
+from poisson.solvers.settings import RunSettings, SolverSettings
 
 __all__ = ["Case", "OutputSettings", "RunSettings", "SolverSettings", "from_mapping", "load", "regrid"]

@@ -14,20 +14,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from poisson.boundary import FACE_NAMES, Face, Kind, require_on_face
 from poisson.case import toml
 from poisson.case.combinations import clashes
 from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, validate
 from poisson.case.mistakes import Path as Keys
 from poisson.case.schema import CaseFile, FaceTable, FileTable, Output
-from poisson.case.settings import WITHOUT_VECTORS, Case, OutputSettings, RunSettings, SolverSettings
-from poisson.differences import ORDERS
+from poisson.case.settings import WITHOUT_VECTORS, Case, OutputSettings
 from poisson.errors import CaseError, ExpressionError
-from poisson.expressions import Expression, parameter_mistake, parse
-from poisson.fields import FieldFile
-from poisson.grid import AXES, Grid, wanted_spacing
-from poisson.problem import Coefficient, NodeField, Problem, manufactured_source, manufactured_value
+from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.differences import ORDERS
+from poisson.mesh.grid import AXES, Grid, wanted_spacing
+from poisson.problem.expressions import Expression, parameter_mistake, parse
+from poisson.problem.faces import Face, require_on_face
+from poisson.problem.fields import FieldFile
+from poisson.problem.problem import Coefficient, NodeField, Problem, manufactured_source, manufactured_value
+from poisson.solvers.settings import RunSettings, SolverSettings
 
 MAX_NODES = 2**60
 """Arrays of more nodes have more bytes than a 64-bit integer counts."""

@@ -7,10 +7,10 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from poisson.boundary import Kind
-from poisson.case.settings import RunSettings, SolverSettings
-from poisson.grid import AXES
-from poisson.problem import CONSTANT_A, MEANS, Problem, number
+from poisson.mesh.boundary import Kind
+from poisson.mesh.grid import AXES
+from poisson.problem.problem import CONSTANT_A, MEANS, Problem, number
+from poisson.solvers.settings import RunSettings, SolverSettings
 
 _CYCLE = frozenset(("cycle", "smoother", "pre", "post"))
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.boundary import Kind
 from poisson.case.mistakes import Path
-from poisson.expressions import Expression
-from poisson.grid import AXES, Grid
-from poisson.problem import Problem, manufactured_value
+from poisson.mesh.boundary import Kind
+from poisson.mesh.grid import AXES, Grid
+from poisson.problem.expressions import Expression
+from poisson.problem.problem import Problem, manufactured_value
 
 TOLERANCE = 1e-6
 """By so much, relative to its largest term, an equation that a solution fulfils may miss: texts round numbers."""

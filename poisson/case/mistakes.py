@@ -10,7 +10,7 @@ from pydantic import Tag, ValidationError
 
 from poisson.case import toml
 from poisson.case.schema import Boundary, CaseFile, Table
-from poisson.grid import AXES
+from poisson.mesh.grid import AXES
 
 Path = tuple[str, ...]
 """The keys that lead to a value, from the top of the file."""

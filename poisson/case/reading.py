@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from poisson.boundary import FACE_NAMES
 from poisson.case import toml
 from poisson.case.settings import Case
 from poisson.errors import CaseError
-from poisson.fields import FieldFile
-from poisson.grid import Grid
+from poisson.mesh.boundary import FACE_NAMES
+from poisson.mesh.grid import Grid
+from poisson.problem.fields import FieldFile
 
 MAX_FILE = 2**18
 """The longest case file that is read, in bytes."""

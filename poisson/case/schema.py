@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from poisson.fields import HDF5_SUFFIXES
-from poisson.grid import MIN_NODES
+from poisson.mesh.grid import MIN_NODES
+from poisson.problem.fields import HDF5_SUFFIXES
 
 MAX_COUNT = 2**53
 MAX_TITLE = 256

@@ -28,8 +28,8 @@ class Measurement:
     plot: str | None
 
     def execute(self) -> int:
+        from poisson.cli.terminal import table
         from poisson.output.files import check_target
-        from poisson.terminal import table
 
         for option, path in (("--csv", self.csv), ("--plot", self.plot)):
             if path:
@@ -81,7 +81,7 @@ def some_of(name: str, text: str, words: Sequence[str]) -> tuple[str, ...]:
 
 def _threads(text: str, backends: Sequence[str]) -> int:
     """The value of ``--threads``, for backends of which one has threads to count, or may have."""
-    from poisson.case.settings import RunSettings
+    from poisson.solvers.settings import RunSettings
 
     count = whole_number("threads", text, 0)
     if count and backends and not any(RunSettings(name).threaded for name in backends):
@@ -441,7 +441,7 @@ def tune(
             operators = None if nodes is None else [laplacian_on(box(nodes))]
             return autotune.tune(backend or "auto", precision or "float64", operators)
         from poisson.case import load
-        from poisson.discretisation import Discretisation
+        from poisson.discrete.discretisation import Discretisation
 
         loaded = load(case, ())
         # The shapes of kernels depend on the grid and the faces, not on the coefficients.

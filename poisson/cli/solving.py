@@ -34,13 +34,13 @@ class Solve:
         """Solve, write and report; `written` receives the files as soon as they are there."""
         import numpy as np
 
-        from poisson import memory, run
         from poisson.case import load
+        from poisson.cli.terminal import Progress, summary
         from poisson.output import hdf5, result
         from poisson.perf.traffic import sweep_bytes
         from poisson.perf.usage import appraise
-        from poisson.solution import Interrupted, Solution
-        from poisson.terminal import Progress, summary
+        from poisson.run import memory, run
+        from poisson.run.solution import Interrupted, Solution
 
         case = load(self.case, self.overrides)
         file, size = case.output.file, memory.result_bytes(case.problem, case.run.dtype, case.output.fields)
@@ -96,9 +96,9 @@ class Verify:
     quiet: bool
 
     def execute(self) -> int:
-        from poisson import verify as verification
         from poisson.case import load
-        from poisson.terminal import table
+        from poisson.cli.terminal import table
+        from poisson.run import verify as verification
 
         report = verification.verify(load(self.case, self.overrides), self.refine)
         if not (self.quiet and report.passed):
@@ -117,7 +117,7 @@ class Info:
             say(describe_apart(self.file))
             return EXIT_OK
         from poisson import backends
-        from poisson.terminal import installation
+        from poisson.cli.terminal import installation
 
         say(installation(backends.describe()))
         return EXIT_OK

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 import poisson
 from poisson.errors import OutputError
-from poisson.grid import AXES
+from poisson.mesh.grid import AXES
 from poisson.output.convergence import log_slope
 from poisson.output.hdf5 import CHECKSUM, COMPONENT, FORMAT, FORMAT_VERSION, Damaged, require_heaps, text_checksum
+from poisson.output.record import FIELD_NOTES
 from poisson.plain import NotPlain, find, require_file
-from poisson.record import FIELD_NOTES
 
 if TYPE_CHECKING:
     import h5py

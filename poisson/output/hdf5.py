@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import OutputError
-from poisson.grid import AXES
+from poisson.mesh.grid import AXES
 from poisson.output.files import NOT_OURS, drafted
+from poisson.output.record import FIELD_NOTES, Performance, Record
 from poisson.output.sink import Sink
 from poisson.plain import find
-from poisson.record import FIELD_NOTES, Performance, Record
 
 if TYPE_CHECKING:
     import h5py

@@ -10,7 +10,7 @@ from pathlib import Path
 from poisson.errors import OutputError
 from poisson.output import hdf5, xdmf
 from poisson.output.files import NOT_OURS, Draft, cause, check_space, check_target, drafted
-from poisson.record import Record
+from poisson.output.record import Record
 
 
 def check(path: str | Path, bytes_needed: int, *, overwrite: bool = False) -> None:

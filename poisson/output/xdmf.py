@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 from numpy.typing import NDArray
 
-from poisson.record import Record
+from poisson.output.record import Record
 
 MARK = " written by poisson "
 """The comment by which a file of ours is known."""

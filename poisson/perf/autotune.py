@@ -23,10 +23,10 @@ import numpy as np
 
 from poisson import backends
 from poisson.backends.base import Array
-from poisson.backends.gpu import GpuBackend
-from poisson.backends.shapes import KINDS, Shape
-from poisson.backends.tuned import FOLDER_VARIABLE, Device, Measured, Setting, read, write
-from poisson.discretisation import Operator
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.shapes import KINDS, Shape
+from poisson.backends.gpu.tuned import FOLDER_VARIABLE, Device, Measured, Setting, read, write
+from poisson.discrete.discretisation import Operator
 from poisson.errors import OutputError
 from poisson.output.files import check_space, error_number, replacing
 from poisson.perf.candidates import coordinates, neighbours

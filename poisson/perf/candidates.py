@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from poisson.backends.shapes import LANES, Shape, fits
+from poisson.backends.gpu.shapes import LANES, Shape, fits
 
 Values = tuple[dict[str, int], ...]
 Coordinates = tuple[tuple[str, Values], ...]
@@ -78,7 +78,7 @@ def neighbours(shape: Shape, values: Values, kind: str, dimension: int, width: i
     values : tuple of dict
         The values of the coordinate.
     kind : str
-        One of `poisson.backends.shapes.KINDS`.
+        One of `poisson.backends.gpu.shapes.KINDS`.
     dimension : int
         That of the grid.
     width : int

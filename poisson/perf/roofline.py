@@ -14,8 +14,8 @@ import numpy as np
 
 from poisson import backends
 from poisson.backends.base import Backend
-from poisson.differences import ORDERS
 from poisson.errors import GridError
+from poisson.mesh.differences import ORDERS
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import copy_bandwidth, in_a_row, measure
 from poisson.perf.traffic import cost

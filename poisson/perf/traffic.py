@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from poisson.backends.ledger import Call
-from poisson.differences import Differences
-from poisson.discretisation import Operator
-from poisson.problem import Problem
-from poisson.transfer import Interpolation, Transfer
+from poisson.discrete.discretisation import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.differences import Differences
+from poisson.problem.problem import Problem
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from poisson.backends.base import Backend
 from poisson.backends.ledger import Call, Invocation, Ledger
+from poisson.output.record import OperationUse, Performance
 from poisson.perf.timing import stream_values
 from poisson.perf.traffic import cost
-from poisson.record import OperationUse, Performance
 
 BUDGET_SECONDS = 0.05
 """About so long the timing of all operations together takes, and the yardstick as long again …"""

@@ -10,13 +10,13 @@ import numpy as np
 
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.ledger import Ledger, counted
-from poisson.boundary import Rule
-from poisson.differences import ORDERS, Differences
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import ResourceError
-from poisson.grid import Grid
+from poisson.mesh.boundary import Rule
+from poisson.mesh.differences import ORDERS, Differences
+from poisson.mesh.grid import Grid
 from poisson.solvers.multigrid.hierarchy import coarser
-from poisson.transfer import Interpolation, Transfer
 
 ARRAYS = 8
 """Arrays of the grid's size that `every_operation` holds at the most."""

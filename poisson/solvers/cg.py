@@ -9,9 +9,9 @@ from contextlib import suppress
 import numpy as np
 
 from poisson.backends.base import Array, Backend
-from poisson.boundary import Rule
+from poisson.discrete.operator import Operator
 from poisson.errors import ResourceError
-from poisson.operator import Operator
+from poisson.mesh.boundary import Rule
 from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
 from poisson.solvers.spectrum import DRIFT, remove_mean
 from poisson.solvers.status import Status

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from poisson.backends.base import Array, Backend
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
 from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
 from poisson.solvers.loops import MOST_SWEEPS_PER_READ, sweep_through
 from poisson.solvers.spectrum import ZeroMean, chebyshev_rate, chebyshev_weights, jacobi_bounds

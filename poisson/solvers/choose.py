@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from poisson.backends.base import Backend
-from poisson.boundary import Rule
-from poisson.case.settings import SolverSettings
+from poisson.discrete.operator import Operator
 from poisson.errors import PoissonError
-from poisson.operator import Operator
+from poisson.mesh.boundary import Rule
 from poisson.solvers.memory import ARRAYS
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import weighted_mean
 from poisson.solvers.stopping import Patience
 

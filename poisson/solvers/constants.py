@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from poisson.backends.base import Array, Backend
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
 from poisson.solvers.iteration import Norms, Solver, Watch, never
 from poisson.solvers.spectrum import weighted_mean
 from poisson.solvers.status import Status

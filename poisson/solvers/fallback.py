@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from poisson.backends.base import Array, Backend
-from poisson.case.settings import SolverSettings
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, describe, patience_with
 from poisson.solvers.iteration import Solver, never
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
 

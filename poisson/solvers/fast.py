@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from poisson.backends.base import Array, Backend
+from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
-from poisson.operator import Operator
 from poisson.solvers.iteration import Norms, Watch, never
 from poisson.solvers.loops import sweep_through
 from poisson.solvers.spectrum import chebyshev_roots, weighted_mean

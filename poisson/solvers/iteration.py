@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from poisson.backends.base import Array, Backend, Reduction
+from poisson.discrete.operator import Operator
 from poisson.errors import ResourceError
-from poisson.operator import Operator
 from poisson.solvers.rounding import LOCAL_ERROR, at_rounding, at_rounding_in_norm, largest_correction
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import GROWTH, Monitor, Observer, Patience, SolveResult, Stopping

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from poisson.backends.base import Array, Backend
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
 from poisson.solvers.iteration import Watch, given_source, never
 from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ, Loop
 from poisson.solvers.spectrum import jacobi_bounds, red_black, uniform

@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 
 from poisson.backends.base import Array, Backend, Reduction
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
 
 MOST_SWEEPS_PER_READ = 1000
 """No recorded block is longer."""

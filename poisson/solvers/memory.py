@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from poisson.case.settings import SolverSettings
+from poisson.solvers.settings import SolverSettings
 
 ARRAYS: Mapping[str, float] = MappingProxyType(
     {"fft": 3.0, "jacobi": 3.0, "staged": 4.0, "chebyshev": 3.0, "sor": 3.0, "cg": 7.0, "multigrid": 4.0}

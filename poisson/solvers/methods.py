@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from poisson.backends.base import Backend
-from poisson.case.settings import METHODS
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
 from poisson.solvers.cg import ConjugateGradients, Diagonal
 from poisson.solvers.chebyshev import Chebyshev
 from poisson.solvers.constants import BalancedSolver
@@ -17,6 +16,7 @@ from poisson.solvers.iteration import Preconditioner, Solver
 from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.mixed import DefectCorrection, MixedConjugateGradients
 from poisson.solvers.multigrid import CoarserProblems, Multigrid, MultigridSettings
+from poisson.solvers.settings import METHODS
 from poisson.solvers.sor import Sor
 from poisson.solvers.spectrum import hardly_holds_constants, without_reaction
 
@@ -30,7 +30,7 @@ class MethodSettings:
     Parameters
     ----------
     method : str
-        One of `poisson.case.settings.METHODS`.
+        One of `poisson.solvers.settings.METHODS`.
     multigrid : MultigridSettings
         The cycle of ``multigrid``, and of the preconditioner of that name.
     preconditioner : str

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from poisson.backends.base import Array, Backend
-from poisson.boundary import Rule
-from poisson.operator import Coefficients, Operator
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.transfer import Interpolation
+from poisson.mesh.boundary import Rule
 from poisson.solvers.cg import lend
 from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.spectrum import ZeroMean, hardly_holds_constants, without_reaction
 from poisson.solvers.stopping import SMALLEST_SUM, Observer, Patience, SolveResult, Stopping
-from poisson.transfer import Interpolation
 
 PATIENCE = Patience(reads=20, factor=2.0)
 """Cycles that reduce the residual by less have stalled."""

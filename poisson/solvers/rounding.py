@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from poisson.backends.base import Array, Backend, Reduction
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
 
 ROUNDING_FACTOR = 16.0
 """A residual is at rounding if the corrections D⁻¹ r are nowhere larger than this many times eps · max|u|."""

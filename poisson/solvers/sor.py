@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 from poisson.backends.base import Array, Backend
+from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
-from poisson.operator import Operator
 from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
 from poisson.solvers.jacobi import sweeps_per_read
 from poisson.solvers.spectrum import ZeroMean, jacobi_bounds, red_black, uniform

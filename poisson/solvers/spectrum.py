@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from poisson.backends.base import Array, Backend, Reduction
-from poisson.boundary import Rule
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
 
 LANCZOS_STEPS = 500
 """Most steps of a Lanczos process …"""

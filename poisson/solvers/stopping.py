@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
 from poisson.solvers.status import Status
 
 WINDOW = 10

@@ -18,7 +18,7 @@
 // Without a stage u and out may be the same array: no other group then uses what one writes.
 //
 // Beyond a face the nodes are the images of those inside, by its rule, and every stage keeps them so. The weights of
-// interpolation and restriction are those of poisson/transfer.py, to which images belong too.
+// interpolation and restriction are those of poisson/discrete/transfer.py, to which images belong too.
 
 #ifndef ZERO
 #define ZERO 0

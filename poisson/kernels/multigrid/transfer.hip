@@ -1,6 +1,6 @@
 // Between two grids on the same box: restrict and prolong_add.
 //
-// The weights of each axis come in tables (poisson/transfer.py): the coarse node I gathers from the fine nodes
+// The weights of each axis come in tables (poisson/discrete/transfer.py): the coarse node I gathers from the fine nodes
 // restrict_index[4 I + n], n = 0..3; the fine node i takes from the coarse nodes prolong_index[2 i + n], n = 0, 1.
 // A weight of zero stands at entries that are not needed; their index is a valid one.
 

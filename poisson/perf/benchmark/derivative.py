@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend
-from poisson.backends.gpu import GpuBackend
+from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.ledger import Call
-from poisson.differences import Differences
-from poisson.grid import AXES, slabs
+from poisson.mesh.differences import Differences
+from poisson.mesh.grid import AXES, slabs
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import copy_bandwidth, in_a_row, measure
 from poisson.perf.traffic import cost

@@ -13,7 +13,7 @@ import numpy as np
 from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.ledger import Call, Invocation, counted
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
 from poisson.errors import GridError, PoissonError
 from poisson.perf.benchmark.problems import PROBLEMS, JacobiProblem
 from poisson.perf.benchmark.structured import StructuredMapping

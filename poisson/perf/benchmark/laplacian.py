@@ -15,12 +15,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from poisson.backends.base import Array, Backend
-from poisson.backends.gpu import GpuBackend
-from poisson.backends.runtime import Resources
-from poisson.backends.shapes import Shape
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.runtime import Resources
+from poisson.backends.gpu.shapes import Shape
+from poisson.discrete.discretisation import Operator
 from poisson.errors import PoissonError
+from poisson.mesh.boundary import Rule
 from poisson.perf.benchmark.variants import VARIANTS, Variant
 from poisson.perf.profiler import ProfilerError, profile
 from poisson.perf.report import Column, Report

@@ -9,8 +9,8 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from poisson.backends.base import Array, Backend
-from poisson.boundary import Rule
-from poisson.discretisation import Operator
+from poisson.discrete.discretisation import Operator
+from poisson.mesh.boundary import Rule
 
 
 @dataclass(frozen=True)

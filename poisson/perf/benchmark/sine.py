@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from poisson.grid import Grid
+from poisson.mesh.grid import Grid
 
 
 class SineTransforms:

@@ -15,23 +15,23 @@ import numpy as np
 
 from poisson import backends
 from poisson.backends.base import Array, Backend
-from poisson.backends.gpu import GpuBackend
+from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.ledger import counted
-from poisson.case.settings import SolverSettings
-from poisson.discretisation import Discretisation, Operator
+from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.discrete.operator import Coefficients
 from poisson.errors import PoissonError
-from poisson.grid import Grid
-from poisson.operator import Coefficients
+from poisson.mesh.grid import Grid
 from poisson.perf.benchmark.sine import SineTransforms
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, laplacian_on, require_room
-from poisson.problem import Problem as GivenProblem
+from poisson.problem.problem import Problem as GivenProblem
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems, MultigridSettings
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult, Stopping
 
 REPEATS = 5

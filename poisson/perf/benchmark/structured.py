@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.openmp_library import STRUCTURED_FUNCTIONS, SUFFIXES, load_library, operator_structure
-from poisson.discretisation import Operator
+from poisson.backends.openmp.library import STRUCTURED_FUNCTIONS, SUFFIXES, load_library, operator_structure
+from poisson.discrete.discretisation import Operator
 
 
 class StructuredMapping:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from poisson.backends.base import Array
-from poisson.backends.gpu import GpuBackend
-from poisson.backends.runtime import Kernel
-from poisson.backends.shapes import MAX_BLOCKS, Shape
-from poisson.discretisation import Operator
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.runtime import Kernel
+from poisson.backends.gpu.shapes import MAX_BLOCKS, Shape
+from poisson.discrete.discretisation import Operator
 from poisson.errors import ResourceError
 
 ANY_BLOCK = 1024

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from poisson.backends.base import Array, Backend
-from poisson.discretisation import Discretisation
+from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.operator import Operator
 from poisson.errors import CaseError, GridError
-from poisson.operator import Operator
 
 MOST = 2
 """Coarser grids: the first shows the size of the error, the second how fast it falls."""

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Backend
-from poisson.boundary import Rule
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
 from poisson.solvers.spectrum import hardly_holds_constants
 
 Matrix = NDArray[np.float64]

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from poisson.backends.base import Array, Backend, Reduction
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Transfer
 from poisson.solvers.multigrid.coarsest import inverse
 from poisson.solvers.multigrid.hierarchy import Level, levels_of
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.multigrid.smoothers import Phase, Smoother, smoother_of
 from poisson.solvers.spectrum import red_black
-from poisson.transfer import Transfer
 
 VISITS = {"V": ("V",), "W": ("W", "W"), "F": ("F", "V")}
 """The cycles that a cycle makes on the next coarser grid."""

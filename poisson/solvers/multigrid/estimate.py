@@ -9,14 +9,14 @@ from collections import deque
 import numpy as np
 
 from poisson.backends.base import Array, Backend
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Interpolation
 from poisson.solvers.multigrid.coarser import CoarserProblem, CoarserProblems
 from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.multigrid.smoothers import PERIOD
 from poisson.solvers.spectrum import remove_mean
-from poisson.transfer import Interpolation
 
 ORDER = 2.0
 """The order of the scheme where u is smooth."""

@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Callable
 
 from poisson.backends.base import Array, Backend
-from poisson.boundary import Rule
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Interpolation
+from poisson.mesh.boundary import Rule
 from poisson.solvers.multigrid.cycle import Cycle
-from poisson.transfer import Interpolation
 
 
 class FullMultigrid:

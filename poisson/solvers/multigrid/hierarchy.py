@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from poisson.backends.base import Array, Backend
-from poisson.boundary import Rule
-from poisson.grid import halved
-from poisson.operator import Coefficients, Operator
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.transfer import Transfer
+from poisson.mesh.boundary import Rule
+from poisson.mesh.grid import halved
 from poisson.solvers.spectrum import chebyshev_rate
-from poisson.transfer import Transfer
 
 MOST_NODES_DENSE = 300
 """A grid of so many nodes is solved directly."""

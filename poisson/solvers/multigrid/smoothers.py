@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from poisson.backends.base import Array, Backend, Reduction
+from poisson.discrete.transfer import Transfer
 from poisson.solvers.multigrid.hierarchy import LARGEST, Level
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.spectrum import chebyshev_roots, red_black, stable_order
-from poisson.transfer import Transfer
 
 PERIOD = 4
 """Cycles over which a Chebyshev smoother spreads the roots of one polynomial."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from poisson.backends.base import Array, Backend
-from poisson.operator import Operator
+from poisson.discrete.operator import Operator
 from poisson.solvers.iteration import Norms, Watch, never, relax
 from poisson.solvers.multigrid.coarser import CoarserProblems
 from poisson.solvers.multigrid.cycle import Cycle

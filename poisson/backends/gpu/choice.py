@@ -1,0 +1,97 @@
+"""Which shape a kernel takes: the one on trial, the one measured on the device, or the default of the architecture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from poisson.backends.gpu.shapes import (
+    DEFAULTS,
+    ENOUGH_BLOCKS,
+    MAX_BLOCKS,
+    SHORTEST_MARCH,
+    SMALL_GRID,
+    VARYING,
+    Shape,
+    nearest,
+)
+from poisson.backends.gpu.tuned import Setting, Table
+from poisson.discrete.discretisation import Operator
+
+
+class ShapeChoice:
+    """The shapes of the kernels on one device.
+
+    Parameters
+    ----------
+    architecture : str
+        What kernels are compiled for, as in `poisson.backends.gpu.runtime.Runtime`.
+    dtype : str
+        ``float32`` or ``float64``.
+    table : mapping
+        What was measured on the device.
+    """
+
+    def __init__(self, architecture: str, dtype: str, table: Table) -> None:
+        self._architecture = architecture
+        self._dtype = dtype
+        self._table = table
+        self._trial: tuple[str, Shape] | None = None
+
+    def of(self, kind: str, operator: Operator) -> Shape:
+        """The shape of a kind of kernel, one of `shapes.KINDS` or another, on the grid of an operator."""
+        shape = self._wanted(VARYING.get(kind, kind) if operator.varies else kind, operator)
+        # On a long, thin grid the longest march that the device's limit on blocks asks for.
+        lines = MAX_BLOCKS * (shape.block_y if operator.dimension == 2 and kind != "sweeps" else 1)
+        return replace(shape, march=max(shape.march, -(-operator.shape[-1] // lines)))
+
+    def default(self, kind: str, operator: Operator) -> Shape:
+        """The built-in shape for the architecture and the size of the grid."""
+        shape = DEFAULTS[nearest(self._architecture)][kind, operator.dimension]
+        if operator.unknowns >= SMALL_GRID:
+            return self._filling(shape, operator) if kind in ("laplacian", "sweep", "varying") else shape
+        if kind == "sweeps":
+            # A pass of several sweeps would repeat too much of its work on a shorter march.
+            return replace(shape, march=min(shape.march, 16))
+        return replace(shape, march=1, unroll=1, resident=1)
+
+    def _filling(self, shape: Shape, operator: Operator) -> Shape:
+        """A shape of so many blocks that their last round, which leaves much of the device idle, matters little."""
+        width = 16 // np.dtype(self._dtype).itemsize
+        nodes = shape.block_x * shape.block_y * width
+        march = shape.march
+        while march > SHORTEST_MARCH and operator.unknowns < ENOUGH_BLOCKS * nodes * march:
+            march //= 2
+        return replace(shape, march=march)
+
+    def origin(self, operator: Operator) -> str:
+        """Where the shapes for an operator come from, in words."""
+        choice = self._table.get(self.setting(operator))
+        if choice is not None:
+            return f"measured on {choice.date}"
+        known = nearest(self._architecture)
+        return f"defaults for {known}" + ("" if known == self._architecture else f", none for {self._architecture}")
+
+    def setting(self, operator: Operator) -> Setting:
+        """What shapes measured with an operator hold for."""
+        return Setting.of(self._dtype, operator.dimension, math.prod(operator.shape))
+
+    @contextmanager
+    def trying(self, kind: str, shape: Shape) -> Iterator[None]:
+        """Within, a kind of kernel takes this shape."""
+        before, self._trial = self._trial, (kind, shape)
+        try:
+            yield
+        finally:
+            self._trial = before
+
+    def _wanted(self, kind: str, operator: Operator) -> Shape:
+        if self._trial is not None and self._trial[0] == kind:
+            return self._trial[1]
+        choice = self._table.get(self.setting(operator))
+        measured = None if choice is None else choice.shapes.get(kind)
+        return self.default(kind, operator) if measured is None else measured

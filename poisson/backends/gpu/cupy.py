@@ -1,0 +1,173 @@
+"""The runtime of a real GPU, through CuPy: CUDA on NVIDIA, HIP on AMD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import cupy as cp
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.gpu.runtime import Event, Kernel, Module, Resources
+
+UNASKED_SHARED_BYTES = 48 * 1024
+"""A kernel with more shared memory, declared and dynamic together, must say so before its first launch."""
+
+
+class _LoadedModule:
+    def __init__(self, module: Any, stream: Any) -> None:
+        self._module = module
+        self._stream = stream
+
+    def get_function(self, name: str, shared_bytes: int = 0) -> Kernel:
+        return _LoadedKernel(self._module.get_function(name), self._stream, shared_bytes)
+
+
+class _LoadedKernel:
+    def __init__(self, function: Any, stream: Any, shared_bytes: int) -> None:
+        self._function = function
+        self._stream = stream
+        self._shared_bytes = shared_bytes
+        if function.shared_size_bytes + shared_bytes > UNASKED_SHARED_BYTES:
+            function.max_dynamic_shared_size_bytes = shared_bytes
+        # The driver loads a kernel at its first use; reading an attribute is a use that is allowed before a capture.
+        self.resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
+
+    def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        with self._stream:
+            self._function(grid, block, arguments, shared_mem=self._shared_bytes)
+
+
+class _Replay:
+    """A recorded graph. It holds addresses, so it keeps the function that refers to the arrays behind them."""
+
+    def __init__(self, graph: Any, stream: Any, function: Callable[[], None]) -> None:
+        self._graph = graph
+        self._stream = stream
+        self._function = function
+
+    def __call__(self) -> None:
+        self._graph.launch(self._stream)
+
+
+class _StreamEvent:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._event = cp.cuda.Event()
+
+    def record(self) -> None:
+        self._event.record(self._stream)
+
+    def wait(self) -> None:
+        self._event.synchronize()
+
+    def since(self, earlier: _StreamEvent) -> float:
+        return float(cp.cuda.get_elapsed_time(earlier._event, self._event)) / 1e3
+
+
+class CupyRuntime:
+    """The current CuPy device, with one stream for everything."""
+
+    xp = cp
+
+    def __init__(self) -> None:
+        self._device = cp.cuda.Device()
+        properties = cp.cuda.runtime.getDeviceProperties(self._device.id)
+        kind = "HIP" if cp.cuda.runtime.is_hip else "CUDA"
+        version = cp.cuda.runtime.runtimeGetVersion()
+        self.name = f"{properties['name'].decode()}, {kind} {version}, CuPy {cp.__version__}"
+        self.driver = str(cp.cuda.runtime.driverGetVersion())
+        hip_name = properties.get("gcnArchName", b"").decode().partition(":")[0]
+        self.architecture = hip_name or f"sm_{self._device.compute_capability}"
+        most = "MaxSharedMemoryPerBlock" if cp.cuda.runtime.is_hip else "MaxSharedMemoryPerBlockOptin"
+        self.shared_bytes = int(self._device.attributes[most])
+        self._stream = cp.cuda.Stream(non_blocking=True)
+
+    def in_use(self) -> AbstractContextManager[Any]:
+        return self._device  # type: ignore[no-any-return]  # CuPy has no annotations
+
+    def compile(self, source: str, options: tuple[str, ...]) -> Module:
+        return _LoadedModule(cp.RawModule(code=source, options=options), self._stream)
+
+    def allocate(self, count: int, dtype: np.dtype[Any]) -> Any:
+        with self._stream:
+            return cp.empty(count, dtype=dtype)
+
+    def allocate_shared(self, count: int) -> tuple[Any, Any]:
+        # Pinned memory of the host has one address for both; a read then costs a wait and no copy.
+        memory = cp.cuda.alloc_pinned_memory(8 * count)
+        return np.uint64(memory.ptr), np.frombuffer(memory, dtype=np.float64, count=count)
+
+    def upload(self, values: NDArray[Any], array: Any) -> None:
+        self._copy_rows(array.data.ptr, array, values.ctypes.data, values, values, cp.cuda.runtime.memcpyHostToDevice)
+
+    def download(self, array: Any) -> NDArray[Any]:
+        values = np.empty(array.shape, dtype=array.dtype)
+        self._copy_rows(values.ctypes.data, values, array.data.ptr, array, values, cp.cuda.runtime.memcpyDeviceToHost)
+        return values
+
+    def _copy_rows(self, to: int, target: Any, start: int, source: Any, values: NDArray[Any], direction: int) -> None:
+        """Copy the rows of `values` between addresses whose rows are as far apart as those of `target` and `source`."""
+        width, rows = _row_bytes(values), values.size // values.shape[-1]
+        pitches = _row_bytes(target), _row_bytes(source)
+        cp.cuda.runtime.memcpy2DAsync(to, pitches[0], start, pitches[1], width, rows, direction, self._stream.ptr)
+        self._stream.synchronize()
+
+    def in_order(self) -> AbstractContextManager[Any]:
+        current = cp.cuda.get_current_stream()
+        if current.ptr != self._stream.ptr:
+            # What fills an array may read arrays of the caller's, which its own stream may still be writing.
+            self._stream.wait_event(current.record())
+        return self._stream  # type: ignore[no-any-return]  # CuPy has no annotations
+
+    def fourier(self, lines: Any) -> Callable[[], None]:
+        from cupy.cuda import cufft
+
+        kind = cufft.CUFFT_C2C if lines.dtype == np.complex64 else cufft.CUFFT_Z2Z
+        with self._stream:
+            plan = cufft.Plan1d(lines.shape[1], kind, lines.shape[0])
+
+        def transform() -> None:
+            with self._stream:
+                plan.fft(lines, lines, cufft.CUFFT_FORWARD)
+
+        return transform
+
+    def copy(self, source: Any, target: Any) -> None:
+        target.data.copy_from_device_async(source.data, source.nbytes, self._stream)
+
+    def synchronize(self) -> None:
+        self._stream.synchronize()
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        if cp.cuda.runtime.is_hip:
+            # CuPy has no graphs on ROCm.
+            return function
+        with self._stream:
+            self._stream.begin_capture()
+            try:
+                function()
+            finally:
+                graph = self._stream.end_capture()
+        return _Replay(graph, self._stream, function)
+
+    def event(self) -> Event:
+        return _StreamEvent(self._stream)
+
+    def memory(self) -> tuple[int, int]:
+        free, total = cp.cuda.runtime.memGetInfo()
+        return int(free) + int(cp.get_default_memory_pool().free_bytes()), int(total)
+
+    def peak_bandwidth(self) -> float | None:
+        attributes = self._device.attributes
+        kilohertz, bits = (attributes.get(name, 0) for name in ("MemoryClockRate", "GlobalMemoryBusWidth"))
+        # HBM makes two transfers a cycle; for other memory CUDA gives a clock with which that holds, and HIP does not.
+        unclear = self.architecture.startswith("gfx1")
+        return None if unclear or not (kilohertz and bits) else 2e3 * kilohertz * bits / 8
+
+
+def _row_bytes(array: Any) -> int:
+    """Bytes from one row to the next."""
+    return int(array.strides[-2]) if array.ndim > 1 else int(array.nbytes)

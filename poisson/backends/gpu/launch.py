@@ -1,0 +1,436 @@
+"""Arrays, reductions and launches of the gpu backend: all that its operations have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson import kernels
+from poisson.backends.base import Array, Backend, Pace, Slab
+from poisson.backends.gpu.choice import ShapeChoice
+from poisson.backends.gpu.runtime import Event, Kernel, Runtime
+from poisson.backends.gpu.shapes import MAX_BLOCKS, PEAK_SHAPE, VECTOR_SHAPE, Shape
+from poisson.backends.gpu.tuned import Device, Table
+from poisson.discrete.discretisation import Operator
+from poisson.errors import FORKED, BackendUnavailable, ResourceError
+from poisson.mesh.boundary import FACE_NAMES, Rule
+from poisson.mesh.grid import slabs
+
+ROW_BYTES = 256
+"""Rows start at multiples of this: 16-byte accesses stay aligned for every size, and rows begin with a cache line."""
+
+SLAB_NODES = 1 << 24
+"""Of an array that is filled at a time: enough to fill a device, and little beside its memory."""
+
+MOST_NODES = (1 << 31) - (1 << 16)
+"""Nodes along an axis at most: kernels count them, and those that their last blocks have beyond, in 32 bits."""
+
+CHAINS = 8
+"""Chains of multiply-adds in a thread of the yardstick of arithmetic, as in peak.hip."""
+
+
+@dataclass
+class Result:
+    """Where a reduction leaves its results: as a kernel argument, as the host sees them, and the mark to wait for."""
+
+    argument: Any
+    values: Any
+    ready: Event
+    marked: bool = False
+
+
+class Shared:
+    """What the backends of both types on one device have in common.
+
+    Attributes
+    ----------
+    partial : array
+        A counter and the parts of the blocks in a reduction; launches run in order, so one is enough.
+    launching : bool
+        Whether a launch is to run; otherwise its kernel is only made ready.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self.launching = True
+        self.partial = self._zeros(2)
+
+    def partial_of(self, blocks: int) -> Any:
+        """`partial`, made large enough for so many blocks."""
+        needed = 2 + 2 * blocks
+        if self.partial.size < needed:
+            self._runtime.synchronize()
+            self.partial = self._zeros(needed)
+        return self.partial
+
+    @contextmanager
+    def without_launches(self) -> Iterator[None]:
+        """Within, kernels are made ready that would be launched."""
+        before, self.launching = self.launching, False
+        try:
+            yield
+        finally:
+            self.launching = before
+
+    def _zeros(self, count: int) -> Any:
+        array = self._runtime.allocate(count, np.dtype(np.float64))
+        self._runtime.upload(np.zeros(count), array)
+        return array
+
+
+class Launcher(Backend):
+    """Arrays are views of padded device arrays; operations are kernel launches on one stream.
+
+    Parameters
+    ----------
+    dtype : numpy dtype
+        float32 or float64.
+    runtime : Runtime
+        The device.
+    table : mapping
+        Shapes of kernels that were measured on it, as `poisson.backends.gpu.tuned.read` gives them.
+    shared : Shared, optional
+        That of the backend of the other type on the same device, if there is one.
+    """
+
+    name = "gpu"
+    pace = Pace(cycle=8.0, transforms=21.0, call=8e-6, bandwidth=4e12)
+
+    def __init__(
+        self,
+        dtype: np.dtype[Any] | type[np.floating[Any]],
+        runtime: Runtime,
+        table: Table = MappingProxyType({}),
+        shared: Shared | None = None,
+    ) -> None:
+        super().__init__(dtype)
+        self.device = runtime.name
+        self.architecture = runtime.architecture
+        self.shapes = ShapeChoice(runtime.architecture, self.dtype.name, table)
+        self._process = os.getpid()
+        self._runtime = runtime
+        self._table_of_shapes = table
+        self._shared = shared or Shared(runtime)
+        self._companion: Backend | None = None
+        self._width = 16 // self.dtype.itemsize
+        self._kernels: dict[tuple[Any, ...], Kernel] = {}
+        # By sizes and rules, and not by operators, which would keep their coefficients alive.
+        self._tables: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+
+    def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
+        if np.dtype(dtype) == self.dtype:
+            return self
+        if self._companion is None:
+            self._companion = type(self)(dtype, self._runtime, self._table_of_shapes, self._shared)
+        return self._companion
+
+    def in_use(self) -> AbstractContextManager[Any]:
+        if os.getpid() != self._process:
+            raise BackendUnavailable(FORKED)
+        return self._runtime.in_use()
+
+    # ---- memory
+
+    def empty(self, array_shape: tuple[int, ...]) -> Array:
+        if max(array_shape) > MOST_NODES:
+            raise ResourceError(
+                f"the gpu backend cannot count {max(array_shape)} nodes along an axis, at most {MOST_NODES}: use "
+                "run.backend = 'openmp'"
+            )
+        padded = (*array_shape[:-1], self.pitch_of(array_shape[-1]))
+        flat = self._runtime.allocate(int(np.prod(padded, dtype=np.int64)), self.dtype)
+        return flat.reshape(padded)[..., : array_shape[-1]]
+
+    def pitch_of(self, nodes: int) -> int:
+        """Values from the start of one row of so many nodes to the next."""
+        multiple = ROW_BYTES // self.dtype.itemsize
+        return -(-nodes // multiple) * multiple
+
+    def from_host(self, values: NDArray[Any]) -> Array:
+        array = self.empty(values.shape)
+        self._runtime.upload(np.ascontiguousarray(values, dtype=self.dtype), array)
+        return array
+
+    def to_host(self, array: Array) -> NDArray[Any]:
+        return self._runtime.download(array)
+
+    @property
+    def array_module(self) -> ModuleType:
+        return self._runtime.xp
+
+    def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: Array | None = None) -> Array:
+        array = self.empty(array_shape) if out is None else out
+        with self._runtime.in_order():
+            for start, stop in slabs(array_shape, limit=SLAB_NODES):
+                array[start:stop] = slab(self._runtime.xp, start, stop)
+        return array
+
+    def synchronize(self) -> None:
+        self._runtime.synchronize()
+
+    def memory(self) -> tuple[int, int]:
+        return self._runtime.memory()
+
+    def stream(self, count: int) -> tuple[Callable[[], None], float]:
+        x, y = (self._runtime.allocate(count, np.dtype(np.float64)) for _ in range(2))
+        with self._runtime.in_order():
+            x[...] = 1.0
+
+        def copy() -> None:
+            self._runtime.copy(x, y)
+
+        return copy, 16.0 * count
+
+    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
+        shape = PEAK_SHAPE
+        needed = blocks_for(count, CHAINS * shape.march * shape.block_x)
+        out = self._runtime.allocate(needed * shape.block_x, self.dtype)
+        arguments = (out, self._real(0.5), self._real(1.0), np.int32(shape.march))
+
+        def multiply_adds() -> None:
+            self._launch("peak", "multiply_adds", shape, None, (needed, 1, 1), arguments)
+
+        return multiply_adds, 2.0 * CHAINS * shape.march * shape.block_x * needed
+
+    def reduction(self) -> Result:
+        return Result(*self._runtime.allocate_shared(2), self._runtime.event())
+
+    def mark(self, result: Result) -> None:
+        result.ready.record()
+        result.marked = True
+
+    def read(self, result: Result) -> tuple[float, float]:
+        if result.marked:
+            result.ready.wait()
+        else:
+            self._runtime.synchronize()
+        result.marked = False
+        return float(result.values[0]), float(result.values[1])
+
+    def seconds(self, call: Callable[[], None]) -> float:
+        start, stop = self._runtime.event(), self._runtime.event()
+        start.record()
+        call()
+        stop.record()
+        stop.wait()
+        return stop.since(start)
+
+    @property
+    def identity(self) -> Device:
+        """What shapes measured here hold for."""
+        return Device.of(self._runtime)
+
+    def tuning(self, operator: Operator) -> str:
+        return self.shapes.origin(operator)
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
+        with self._shared.without_launches():
+            function()
+        replay, partial = self._runtime.capture(function), self._shared.partial
+
+        def replay_with_buffer() -> None:
+            _ = partial  # recorded by address: it must outlive a later, larger buffer
+            replay()
+
+        return replay_with_buffer
+
+    def peak_bandwidth(self) -> float | None:
+        """Bytes a second between chip and memory, by the vendor's figures; None where the driver does not give them."""
+        return self._runtime.peak_bandwidth()
+
+    # ---- kernels
+
+    def kernel(
+        self,
+        source: str,
+        name: str,
+        shape: Shape,
+        operator: Operator | None,
+        defines: tuple[str, ...] = (),
+        shared_bytes: int = 0,
+    ) -> Kernel:
+        """A kernel of `poisson.kernels`, compiled for a shape, the faces of an operator and further options.
+
+        A block gets `shared_bytes` of shared memory beside what the kernel declares.
+        """
+        dimension = operator.dimension if operator else 2
+        rules = operator.rules if operator else (Rule.FIXED,) * 4
+        key = (source, name, shape, dimension, rules, defines)
+        if key not in self._kernels:
+            options = (*self.options(shape, dimension, rules), *defines)
+            module = self._runtime.compile(kernels.source(source), options)
+            self._kernels[key] = module.get_function(f"poisson_{name}", shared_bytes)
+        return self._kernels[key]
+
+    def kernels_of(self, call: Callable[[], None]) -> list[tuple[Shape, Kernel]]:
+        """The kernels that `call` would launch, with their shapes. Nothing is launched."""
+        before, self._kernels = self._kernels, {}
+        try:
+            with self._shared.without_launches():
+                call()
+            return [(key[2], kernel) for key, kernel in self._kernels.items()]
+        finally:
+            self._kernels = {**self._kernels, **before}
+
+    def options(self, shape: Shape, dimension: int, rules: Sequence[Rule]) -> tuple[str, ...]:
+        """The compiler's options for a module: type, dimension, tile and the rules of the faces."""
+        faces = (*rules, *(Rule.FIXED,) * (len(FACE_NAMES) - len(rules)))
+        names = ("XL", "XU", "YL", "YU", "ZL", "ZU")
+        return (
+            "-std=c++17",
+            f"-DREAL={'double' if self.dtype.itemsize == 8 else 'float'}",
+            f"-DDIMENSION={dimension}",
+            f"-DBLOCK_X={shape.block_x}",
+            f"-DBLOCK_Y={shape.block_y}",
+            f"-DMARCH={shape.march}",
+            f"-DUNROLL={shape.unroll}",
+            f"-DRESIDENT={shape.resident}",
+            f"-DDEPTH={shape.depth}",
+            f"-DROWS={shape.rows}",
+            *(f"-DRULE_{name}={int(rule)}" for name, rule in zip(names, faces, strict=True)),
+        )
+
+    # ---- launches
+
+    def _launch(
+        self,
+        source: str,
+        name: str,
+        shape: Shape,
+        operator: Operator | None,
+        grid: tuple[int, int, int],
+        arguments: tuple[Any, ...],
+        defines: tuple[str, ...] = (),
+        shared_bytes: int = 0,
+    ) -> None:
+        if max(grid[1:]) > MAX_BLOCKS:
+            raise ResourceError(
+                f"the gpu backend cannot cut up this grid ({name}: {grid[1]} x {grid[2]} blocks along y and z, at most "
+                f"{MAX_BLOCKS} each): give the longest axis to x, or use run.backend = 'openmp'"
+            )
+        kernel = self.kernel(source, name, shape, operator, defines, shared_bytes)
+        if self._shared.launching:
+            kernel(grid, (shape.block_x, shape.block_y, 1), arguments)
+
+    def _reduce(
+        self,
+        source: str,
+        name: str,
+        shape: Shape,
+        operator: Operator | None,
+        grid: tuple[int, int, int],
+        arguments: tuple[Any, ...],
+        result: Result | None,
+        defines: tuple[str, ...] = (),
+    ) -> None:
+        """Launch a kernel; where there is a result, one that reduces, with room for the parts of its blocks."""
+        if result is not None:
+            arguments = (*arguments, self._shared.partial_of(grid[0] * grid[1] * grid[2]), result.argument)
+        self._launch(source, name, shape, operator, grid, arguments, defines)
+
+    def _march(
+        self,
+        source: str,
+        name: str,
+        operator: Operator,
+        arguments: tuple[Any, ...],
+        result: Result | None,
+        defines: tuple[str, ...] = (),
+        kind: str | None = None,
+    ) -> None:
+        """Launch a kernel that marches through the grid of an operator, with the shape of a kind, or of a sweep."""
+        shape = self.shapes.of(kind or ("sweep" if result is None else "sweep_norm"), operator)
+        grid = self._march_grid(operator, shape)
+        self._reduce(source, name, shape, operator, grid, arguments, result, (*defines, *varying(operator)))
+
+    def stencil_arguments(self, operator: Operator, u: Array, out: Array) -> tuple[Any, ...]:
+        """What a kernel from u to out that applies the operator takes: arrays, nodes, pitch, weights and c."""
+        return (u, out, *self._geometry(operator, u))
+
+    # ---- arguments
+
+    def _real(self, value: float) -> Any:
+        return self.dtype.type(value)
+
+    def _pitch(self, array: Array) -> Any:
+        return np.int64(array.strides[-2] // array.dtype.itemsize)
+
+    def _step(self, operator: Operator, omega: float) -> Any:
+        """What kernels that relax take: omega / diag(A), or omega where they find the diagonal at each node."""
+        return self._real(omega if operator.varies else omega / operator.diagonal)
+
+    def _geometry(self, operator: Operator, u: Array) -> tuple[Any, ...]:
+        """The arguments nx, ny, nz, pitch, the weights, c and what varies, of every kernel with an operator."""
+        weights = (*operator.weights, 0.0)[:3]
+        numbers = (self._real(value) for value in (*weights, operator.c))
+        reaction = () if operator.reaction is None else (operator.reaction,)
+        return (*sizes(operator), self._pitch(u), *numbers, *(operator.edges or ()), *reaction)
+
+    def _row_grid(self, array: Array, shape: Shape = VECTOR_SHAPE) -> tuple[tuple[int, int, int], tuple[Any, Any, Any]]:
+        """The blocks that visit every row, and the arguments nx, rows, pitch."""
+        nx = array.shape[-1]
+        rows = array.size // nx
+        grid = (
+            blocks_for(nx, self._width * shape.block_x),
+            min(blocks_for(rows, shape.block_y * shape.march), MAX_BLOCKS),
+            1,
+        )
+        return grid, (np.int32(nx), np.int64(rows), self._pitch(array))
+
+    def _march_grid(self, operator: Operator, shape: Shape, width: int = 0) -> tuple[int, int, int]:
+        """The blocks of a march in which a thread has `width` nodes along x; 0: those of a pack."""
+        columns = blocks_for(operator.shape[0], (width or self._width) * shape.block_x)
+        if operator.dimension == 2:
+            return columns, blocks_for(operator.shape[1], shape.block_y * shape.march), 1
+        return columns, *strips(operator, shape, shape.block_y, self.dtype.itemsize)
+
+    def _table(self, values: NDArray[Any]) -> Any:
+        """A table of indices or weights on the device."""
+        host = np.ascontiguousarray(values.ravel(), dtype=np.int32 if values.dtype.kind == "i" else self.dtype)
+        table = self._runtime.allocate(host.size, host.dtype)
+        self._runtime.upload(host, table)
+        return table
+
+
+def sizes(operator: Operator) -> tuple[Any, Any, Any]:
+    """nx, ny, nz as kernel arguments; nz is 1 in 2D."""
+    nx, ny, nz = (*operator.shape, 1)[:3]
+    return np.int32(nx), np.int32(ny), np.int32(nz)
+
+
+def varying(operator: Operator) -> tuple[str, ...]:
+    """What tells a kernel which coefficients vary."""
+    a, c = operator.edges is not None, operator.reaction is not None
+    return ("-DEDGES=1",) * a + ("-DREACTION=1",) * c
+
+
+def given(f: Array | None) -> tuple[str, ...]:
+    """What tells a kernel whether there is a source, or another array that it may do without."""
+    return ("-DSOURCE=0",) if f is None else ()
+
+
+def or_null(array: Array | None) -> Any:
+    return np.uint64(0) if array is None else array
+
+
+def strips(operator: Operator, shape: Shape, lines: int, itemsize: int) -> tuple[int, int]:
+    """Blocks of `lines` lines in a strip along y, and bands along z in all strips together."""
+    needed = blocks_for(operator.shape[1], lines)
+    line = operator.shape[0] * itemsize
+    bands = blocks_for(operator.shape[2], shape.march)
+    fewest = blocks_for(needed, max(1, MAX_BLOCKS // bands))
+    in_strip = min(needed, max(fewest, shape.strip // (line * lines))) if shape.strip else needed
+    return in_strip, bands * blocks_for(needed, in_strip)
+
+
+def blocks_for(items: int, each: int) -> int:
+    """How many blocks there are for so many items, where one takes `each`."""
+    return -(-items // each)

@@ -1,0 +1,152 @@
+"""The passes over memory in which the gpu backend smooths, and the choice of those that take the least time.
+
+kernels/multigrid/passes.h says what a pass can do. Many steps in one move less memory, but pay with a halo for each
+stage, with shared memory and with registers. In 2D passes of as many stages as there may be are the fastest for all
+grids. In 3D it depends on the size: on small grids the number of passes counts, on large ones their times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass over memory does: kernels/multigrid/passes.h explains the steps, which come in this order.
+
+    Parameters
+    ----------
+    zero : bool
+        Whether it starts from zero, and not from an array.
+    correct : bool
+        Whether a coarse correction is added first.
+    sweeps : int
+        Jacobi sweeps.
+    residual : bool
+        Whether the residual is computed.
+    """
+
+    zero: bool
+    correct: bool
+    sweeps: int
+    residual: bool
+
+    @property
+    def stages(self) -> int:
+        """The steps that need the neighbours of a node."""
+        return self.sweeps - self.zero + self.residual
+
+    @property
+    def kind(self) -> str:
+        """Of the passes that take the same shape, as `poisson.backends.gpu.shapes.SMOOTH_SHAPES` names them."""
+        if self.stages == 0:
+            return "correction" if self.writes else "restriction"
+        if self.stages == 1:
+            return "correct" if self.correct else "single" if self.residual else "zero"
+        if not (self.zero or self.correct or self.residual):
+            return "sweeps"
+        return "two" if self.stages == 2 else "several"
+
+    @property
+    def writes(self) -> bool:
+        """Whether the iterate changes."""
+        return self.correct or self.sweeps > 0
+
+
+def passes(zero: bool, correct: bool, sweeps: int, residual: bool, most: int) -> Iterator[Pass]:
+    """The passes of at most so many stages that do all of it. A residual may be left for a last one, which writes less.
+
+    Parameters
+    ----------
+    zero, correct, sweeps, residual
+        As for `Pass`; there is something to do.
+    most : int
+        Stages of a pass.
+    """
+    while zero or correct or sweeps or residual:
+        count = min(sweeps, most + zero)
+        last = residual and count == sweeps and count - zero < most
+        yield Pass(zero, correct, count, last)
+        zero = correct = False
+        sweeps -= count
+        residual = residual and not last
+
+
+Times = Mapping[Pass, tuple[float, float]]
+"""Microseconds in float32 and in float64."""
+
+TIMES: Times = MappingProxyType(
+    {
+        Pass(True, False, 1, False): (285.0, 557.0),
+        Pass(True, False, 1, True): (480.0, 767.0),  # moves what a residual moves
+        Pass(True, False, 2, False): (399.0, 641.0),
+        Pass(True, False, 2, True): (857.0, 1570.0),
+        Pass(False, True, 0, False): (326.0, 617.0),
+        Pass(False, True, 1, False): (621.0, 930.0),
+        Pass(False, True, 2, False): (885.0, 1442.0),
+        Pass(False, False, 1, False): (417.0, 814.0),
+        Pass(False, False, 2, False): (670.0, 1120.0),
+        Pass(False, False, 0, True): (480.0, 767.0),
+        Pass(False, False, 1, True): (998.0, 1632.0),
+    }
+)
+"""Of the passes in 3D that may be taken, on `TIMED` nodes of an H200, with full coarsening."""
+
+VARYING_TIMES: Times = MappingProxyType(
+    {
+        Pass(True, False, 1, False): (646.0, 1297.0),
+        Pass(False, True, 0, False): (326.0, 617.0),
+        Pass(False, True, 1, False): (1418.0, 2414.0),  # measured with ten lines in a block; of eight it owns less
+        Pass(False, False, 1, False): (784.0, 1632.0),
+        Pass(False, False, 0, True): (1025.0, 1822.0),
+    }
+)
+"""The same where the coefficients of links vary."""
+
+TIMED = 513**3
+PASS_TIME = 8.0
+"""Microseconds that a pass takes however small the grid is."""
+
+
+@lru_cache(maxsize=256)
+def fastest_passes(
+    zero: bool, correct: bool, sweeps: int, residual: bool, varies: bool, single: bool, nodes: int
+) -> tuple[Pass, ...]:
+    """The passes in 3D that do all of it in the least time, by what was measured.
+
+    Parameters
+    ----------
+    zero, correct, sweeps, residual
+        As for `Pass`; what starts from zero has a sweep and no correction.
+    varies : bool
+        Whether the coefficients of links vary.
+    single : bool
+        Whether the type is float32.
+    nodes : int
+        Those of the grid.
+    """
+    times = VARYING_TIMES if varies else TIMES
+
+    def seconds(found: tuple[Pass, ...]) -> float:
+        return sum(PASS_TIME + times[step][not single] * nodes / TIMED for step in found)
+
+    # What is the fastest after another pass, by the sweeps that are left then.
+    rest: list[tuple[Pass, ...]] = []
+
+    def fastest(zero: bool, correct: bool, left: int) -> tuple[Pass, ...]:
+        choices = (
+            (step,) if step.residual else (step, *rest[left - step.sweeps])
+            for step in times
+            if (step.zero, step.correct) == (zero, correct)
+            and step.sweeps <= left
+            and (not step.residual or (residual and step.sweeps == left))
+        )
+        return min(choices, key=seconds)
+
+    while len(rest) <= sweeps:
+        left = len(rest)
+        rest.append(fastest(False, False, left) if left or residual else ())
+    return fastest(zero, correct, sweeps)

@@ -1,0 +1,238 @@
+"""How the kernels are cut up: the built-in defaults of each architecture.
+
+They hold where `python -m poisson tune` has not measured the device itself; `poisson.backends.gpu.tuned` has what it
+found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a kernel is cut up.
+
+    Parameters
+    ----------
+    block_x, block_y : int
+        Threads of a block along x and y.
+    march : int
+        Nodes that a thread visits along the slowest axis.
+    unroll : int
+        How many of them the compiler takes together.
+    resident : int
+        Blocks that a multiprocessor must be able to hold at once, which bounds the registers of a thread.
+    depth : int
+        Sweeps that a pass over memory makes.
+    rows : int
+        Neighbouring lines along y of a thread in 3D, in a pass of several stages.
+    strip : int
+        In 3D, bytes of that part of a plane that is done from the first plane to the last before the next part is
+        begun; 0: whole planes.
+    """
+
+    block_x: int
+    block_y: int
+    march: int
+    unroll: int = 1
+    resident: int = 1
+    depth: int = 1
+    rows: int = 1
+    strip: int = 0
+
+
+KINDS = ("laplacian", "sweep", "sweep_norm", "sweeps")
+"""The kinds of kernels whose shapes can be chosen: a Laplacian; a sweep or residual, without a norm and with one;
+several sweeps in a pass."""
+
+VARYING = MappingProxyType(
+    {
+        "laplacian": "varying",
+        "sweep": "varying",
+        "sweep_norm": "varying_norm",
+        "direction": "varying_direction",
+    }
+)
+"""The kinds that take the place of others where coefficients vary, and a thread reads more beside u."""
+
+UNTUNED = ("direction", "interpolate", "prolong_add", "restrict", *sorted(set(VARYING.values())))
+"""The kinds that have built-in shapes alone."""
+
+Shapes = Mapping[tuple[str, int], Shape]
+"""Shapes by kind of kernel and dimension."""
+
+_STRIP = 2 << 20
+"""A few such planes of every array fit in the cache of the device."""
+
+_HOPPER: Shapes = MappingProxyType(
+    {
+        ("laplacian", 2): Shape(64, 2, 4, 4),
+        ("laplacian", 3): Shape(32, 8, 8, resident=6, strip=_STRIP),
+        ("sweep", 2): Shape(64, 2, 4, 4),
+        ("sweep", 3): Shape(32, 8, 8, resident=3, strip=_STRIP),
+        ("sweep_norm", 2): Shape(256, 1, 64, unroll=2, resident=4),
+        ("sweep_norm", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
+        ("sweeps", 2): Shape(32, 4, 128, unroll=2, depth=6),
+        ("sweeps", 3): Shape(32, 8, 64, rows=2, resident=2, depth=2),
+        ("varying", 2): Shape(128, 2, 4, 2),
+        ("varying", 3): Shape(32, 4, 8, resident=5, strip=_STRIP),
+        ("varying_norm", 2): Shape(256, 1, 64, unroll=2, resident=3),
+        ("varying_norm", 3): Shape(32, 8, 64, resident=2),
+        ("interpolate", 2): Shape(64, 2, 32),
+        ("interpolate", 3): Shape(32, 4, 32, resident=3, rows=2, strip=_STRIP),
+        ("prolong_add", 2): Shape(64, 2, 16),
+        ("prolong_add", 3): Shape(32, 8, 16, resident=4, strip=_STRIP),
+        ("restrict", 2): Shape(64, 2, 16),
+        ("restrict", 3): Shape(32, 4, 16, resident=6, strip=_STRIP),
+        ("direction", 2): Shape(256, 1, 32, resident=3),
+        ("direction", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
+        ("varying_direction", 2): Shape(256, 1, 32, resident=3),
+        ("varying_direction", 3): Shape(32, 8, 64, resident=2),
+    }
+)
+"""The fastest shapes found on an H200; docs/performance.md has the numbers."""
+
+
+def _rows(threads: int, march: int) -> Shapes:
+    """Blocks of one row of threads, as in the finite-difference series of the AMD lab notes, part 4.
+
+    Its table has the fastest block and tiling factor of each GPU for a Laplacian at 512³ that marches along y; here
+    they stand for every kernel and dimension until one is measured.
+    """
+    kinds = ("laplacian", "sweep", "sweep_norm", *UNTUNED)
+    blocked = {("sweeps", n): _HOPPER["sweeps", n] for n in (2, 3)}
+    return MappingProxyType(blocked | {(kind, n): Shape(threads, 1, march) for kind in kinds for n in (2, 3)})
+
+
+DEFAULTS: Mapping[str, Shapes] = MappingProxyType(
+    {
+        "sm_90": _HOPPER,
+        "sm_80": _HOPPER,  # those of sm_90: not measured on this architecture
+        "gfx906": _rows(256, 4),  # MI50
+        "gfx908": _rows(128, 4),  # MI100
+        "gfx90a": _rows(256, 8),  # MI210, MI250, MI250X
+        "gfx1030": _rows(256, 16),  # RX 6900 XT
+        "gfx1100": _rows(256, 8),  # RX 7900 XTX
+    }
+)
+"""The shapes for each architecture."""
+
+SMOOTH_STAGES = 5
+"""Stages of a pass of `smooth` in 2D at most."""
+
+SMOOTH_SHAPES: Mapping[tuple[int, str], tuple[Shape, Shape]] = MappingProxyType(
+    {
+        (2, "correction"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 128)),
+        (2, "restriction"): (Shape(32, 4, 32), Shape(32, 4, 64)),
+        (2, "zero"): (Shape(32, 4, 64, unroll=4), Shape(32, 4, 32, unroll=4)),
+        (2, "single"): (Shape(32, 8, 64, unroll=2), Shape(32, 4, 128, unroll=4)),
+        (2, "correct"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 64, unroll=4)),
+        (2, "two"): (Shape(32, 4, 32, unroll=2), Shape(32, 4, 32, unroll=4)),
+        (2, "sweeps"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 64, unroll=2)),
+        (2, "several"): (Shape(32, 4, 64, unroll=2), Shape(32, 4, 64, unroll=2)),
+        (3, "correction"): (Shape(32, 8, 32, resident=5), Shape(32, 16, 16, resident=3)),
+        (3, "restriction"): (Shape(32, 9, 32, rows=2, resident=3), Shape(32, 5, 32, rows=2, resident=3)),
+        (3, "zero"): (Shape(32, 18, 32, resident=2), Shape(32, 9, 64, rows=2, resident=3)),
+        (3, "single"): (Shape(32, 10, 32, rows=2, resident=2), Shape(32, 10, 64, rows=2, resident=2)),
+        (3, "correct"): (Shape(32, 14, 32, resident=2), Shape(32, 16, 64, resident=2)),
+        (3, "two"): (Shape(32, 20, 32), Shape(32, 20, 64)),
+        (3, "sweeps"): (Shape(32, 8, 64, rows=2, resident=2), Shape(32, 8, 64, rows=2, resident=2)),
+        (3, "varying correct"): (Shape(32, 8, 32, resident=2), Shape(32, 8, 64, resident=2)),
+        (3, "varying single"): (Shape(32, 19, 32), Shape(32, 19, 64)),
+    }
+)
+"""Of a pass of `smooth`, by dimension and kind, in float32 and in float64: `poisson.backends.gpu.passes.Pass` has the
+kinds; only in 3D is there one where coefficients vary. Two blocks of a multiprocessor share its registers by quarters,
+so the threads of a block decide in steps how many each may have."""
+
+LANES = 32
+"""Threads of a block come in multiples of this: a warp, or half a wavefront."""
+
+VECTOR_SHAPE = Shape(32, 8, 8)
+GATHER_SHAPE = Shape(32, 8, 1, resident=5)
+"""Of interpolation from a finer grid: many threads wait for what they gather."""
+DENSE_SHAPE = Shape(LANES, 4, 1, 8)
+"""Of a product with a dense matrix: a group of lanes for each of its rows."""
+REDUCTION_SHAPE = Shape(32, 8, 64, 4)
+"""Of norm and dot: fewer blocks, because each pays for its part of the reduction."""
+PEAK_SHAPE = Shape(256, 1, 512, 16)
+"""Of the yardstick of arithmetic; `march` is the length of its chains."""
+
+MAX_BLOCKS = 65535
+"""The most blocks that a launch may have along y and along z; along x it is 2³¹ - 1."""
+
+SMALL_GRID = 1 << 20
+"""With fewer unknowns a device would not be full: a thread then visits one node along the slowest axis."""
+
+ENOUGH_BLOCKS = 8192
+"""With fewer blocks the march of a Laplacian or a sweep is shortened …"""
+SHORTEST_MARCH = 4
+"""… but not below this."""
+
+MOST_THREADS = 1024
+MOST_SWEEPS = 8
+"""Sweeps of a pass at most, as in kernels/multigrid/passes.h."""
+MOST_SHARED = 48 << 10
+"""Bytes of shared memory that a block has without asking for more."""
+SHARED_BY_NORMS = 1 << 10
+"""Bytes of it that the reduction of a norm may take."""
+MOST_RESIDENT = 2048
+"""Threads that a multiprocessor holds at most."""
+
+
+def owned_lines(shape: Shape, stages: int, halves: bool) -> int:
+    """Lines that a block owns in a pass of so many stages in 3D, as in kernels/multigrid/planes.h.
+
+    Parameters
+    ----------
+    halves : bool
+        Whether something is restricted to a grid with every other line.
+    """
+    lines = shape.block_y * shape.rows - 2 * stages - halves
+    return lines // 2 * 2 if halves else lines
+
+
+def shared_bytes(shape: Shape, stages: int, restricted: Sequence[bool] | None = None) -> int:
+    """Bytes of shared memory of a block in a pass of so many stages in 3D: its tile in planes.h, and norms.
+
+    Parameters
+    ----------
+    restricted : sequence of bool, optional
+        Along x, y and z, whether the grid that something is restricted to has every other node; None: nothing is.
+    """
+    lines, pack = shape.block_y * shape.rows, 16 * LANES
+    shown = 2 * pack * (lines * stages if stages else 1)
+    gathered = pack // (2 if restricted and restricted[0] else 1) * (1 if restricted and restricted[2] else 2)
+    return shown + gathered * (1 if restricted is None else lines) + SHARED_BY_NORMS
+
+
+def with_room(shape: Shape, stages: int, restricted: Sequence[bool] | None) -> Shape:
+    """The shape, with fewer lines if a block would have no room for them: as for `shared_bytes`."""
+    while shared_bytes(shape, stages, restricted) > MOST_SHARED:
+        shape = replace(shape, block_y=shape.block_y - 1)
+    return shape
+
+
+def fits(shape: Shape, kind: str, dimension: int, width: int) -> bool:
+    """Whether a kernel can have this shape, as far as that shows without compiling it."""
+    threads = shape.block_x * shape.block_y
+    if threads > MOST_THREADS or threads % LANES or threads * shape.resident > MOST_RESIDENT:
+        return False
+    if kind != "sweeps":
+        return shape.unroll <= shape.march
+    halo = -(-shape.depth // width) * width
+    if shape.block_x != LANES or LANES * width <= 2 * halo or shape.depth > MOST_SWEEPS:
+        return False
+    if dimension == 2:
+        return True
+    return owned_lines(shape, shape.depth, False) > 0 and shared_bytes(shape, shape.depth) <= MOST_SHARED
+
+
+def nearest(architecture: str) -> str:
+    """The architecture in `DEFAULTS` whose shapes a device of `architecture` takes: its own, or its vendor's."""
+    if architecture in DEFAULTS:
+        return architecture
+    return "gfx90a" if architecture.startswith("gfx") else "sm_90"

@@ -1,0 +1,308 @@
+"""The direct solution on a GPU: the transforms of each axis in place, by kernels/transforms/transform.hip.
+
+A line whose length is a product of small factors is transformed in shared memory, read and written once; the last axis
+goes to its modes and back in one kernel, so that a solution is three such passes in 2D and five in 3D. Lines of other
+lengths, and those that are too long for shared memory, go through the vendor's library in batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array, FastSolver
+from poisson.backends.gpu.launch import Launcher, blocks_for
+from poisson.backends.gpu.shapes import LANES, Shape
+from poisson.backends.spectra import Line, free, require_constant
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
+
+VALUES = 8
+"""Values of a pair of lines that a thread holds; twice as many if a block would have more than `THREADS` otherwise."""
+THREADS = 1024
+ROW_THREADS = 128
+"""The fewest threads of a block that transforms rows."""
+COLUMN_BYTES = 32
+"""Of neighbouring columns in a block: memory is read in pieces of so many bytes, and more blocks share it."""
+DECLARED_BYTES = 1024
+"""Of shared memory, beside the lines."""
+
+LIBRARY_SHAPE = Shape(LANES, 8, 1)
+"""Of the steps before and after a transform by the vendor's library."""
+BATCH_BYTES = 32 << 20
+"""Of the lines that the vendor's library transforms at a time."""
+
+FACE_SHAPE = Shape(256, 1, 1)
+
+
+@dataclass(frozen=True)
+class Block:
+    """How the lines along an axis are given to blocks of threads.
+
+    Parameters
+    ----------
+    lanes : int
+        Threads of a pair of lines.
+    pairs : int
+        Pairs of lines of a block.
+    shared_bytes : int
+        Their memory.
+    """
+
+    lanes: int
+    pairs: int
+    shared_bytes: int
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.lanes, self.pairs, 1)
+
+
+def block_of(line: Line, itemsize: int, shared_bytes: int) -> Block | None:
+    """The block for a line in shared memory; None where there is none.
+
+    Parameters
+    ----------
+    line : Line
+        The lines.
+    itemsize : int
+        Bytes of a real value.
+    shared_bytes : int
+        Bytes that a block can have.
+    """
+    if not line.factors:
+        return None
+    pairs = COLUMN_BYTES // (2 * itemsize) if line.axis else max(1, ROW_THREADS // _lanes(line.length, VALUES))
+    while pairs:
+        lanes = _lanes(line.length, VALUES)
+        if lanes * pairs > THREADS:
+            lanes = _lanes(line.length, 2 * VALUES)
+        most = max(pairs, LANES // lanes)
+        values = most * _line_values(line.length, most, itemsize)
+        if lanes * most <= THREADS and 2 * itemsize * values + DECLARED_BYTES <= shared_bytes:
+            return Block(lanes, most, 2 * itemsize * values)
+        pairs //= 2
+    return None
+
+
+def _lanes(length: int, values: int) -> int:
+    """Threads for a pair of lines, with so many values each: whole warps, or a power of two from 2 on, one a column."""
+    wanted = blocks_for(length, values)
+    return blocks_for(wanted, LANES) * LANES if wanted > LANES else max(2, 1 << (wanted - 1).bit_length())
+
+
+def _line_values(length: int, pairs: int, itemsize: int) -> int:
+    """LINE_VALUES of transform.hip."""
+    group = 128 // (2 * itemsize)
+    spread = group // pairs if pairs < group else 1
+    return (length + length // group + group) // group * group + spread
+
+
+class TransformOperations(Launcher):
+    """Direct solution."""
+
+    def fast_solver(self, operator: Operator) -> FastSolver:
+        return _FastSolver(self, operator)
+
+    def take_boundary(self, operator: Operator, f: Array, u: Array) -> None:
+        """f += what the fixed nodes of u contribute to the equations of their neighbours."""
+        pitch = self.pitch_of(operator.shape[0])
+        strides = (1, pitch, pitch * operator.shape[1])
+        inner = [free(operator, axis) for axis in range(operator.dimension)] + [slice(0, 1)]
+        for face, rule in enumerate(operator.rules):
+            if rule is not Rule.FIXED:
+                continue
+            axis, upper = divmod(face, 2)
+            first, second = (other for other in range(3) if other != axis and other < len(inner))
+            origin = strides[axis] * (operator.shape[axis] - 1) if upper else 0
+            beside = []
+            for other in (first, second):
+                beside += [np.int64(strides[other]), np.int32(inner[other].start), np.int32(inner[other].stop)]
+            nodes = math.prod(inner[other].stop - inner[other].start for other in (first, second))
+            if nodes == 0:
+                continue
+            arguments = (
+                *(f, u, np.int64(origin), np.int64(-strides[axis] if upper else strides[axis])),
+                *(*beside, self._real(operator.weights[axis])),
+            )
+            grid = (blocks_for(nodes, FACE_SHAPE.block_x), 1, 1)
+            self._launch("transform", "transform_boundary", FACE_SHAPE, None, grid, arguments, _ANY_LINE)
+
+    def transform(
+        self, line: Line, block: Block, source: Array, target: Array, ways: tuple[bool, bool], tables: Sequence[Any]
+    ) -> None:
+        """Lines of `source` to their modes, back from them, or both with the division between, in shared memory."""
+        defines = (*_defines(line, ways), f"-DRADICES={','.join(map(str, line.factors))}")
+        groups = groups_of(line.operator, line.axis, block.pairs)
+        arguments = (source, target, *self._layout(line.operator), *tables)
+        shared = block.shared_bytes
+        self._launch("transform", "transform", block.shape, None, (groups, 1, 1), arguments, defines, shared)
+
+    def gather(
+        self, line: Line, source: Array, lines: Sequence[Any], part: tuple[int, int], to_modes: bool, turns: Any
+    ) -> None:
+        """So many groups of lines from a first one on, ready for the vendor's transform."""
+        arguments = (source, *lines[:2], np.int64(part[0]), *self._layout(line.operator), turns)
+        defines = _defines(line, (to_modes, not to_modes))
+        self._launch("transform", "transform_gather", LIBRARY_SHAPE, None, (part[1], 1, 1), arguments, defines)
+
+    def scatter(
+        self,
+        line: Line,
+        lines: Sequence[Any],
+        target: Array,
+        part: tuple[int, int],
+        to_modes: bool,
+        divided: bool,
+        tables: Sequence[Any],
+    ) -> None:
+        """The same lines after the transform; the modes divided by the eigenvalues if asked."""
+        arguments = (*lines, target, np.int64(part[0]), *self._layout(line.operator), *tables)
+        defines = (*_defines(line, (to_modes, not to_modes)), f"-DDIVIDE={int(divided)}")
+        self._launch("transform", "transform_scatter", LIBRARY_SHAPE, None, (part[1], 1, 1), arguments, defines)
+
+    def complex_lines(self, count: int, length: int) -> tuple[Sequence[Any], Callable[[], None]]:
+        """Memory for lines, for one more value of each and for the lines again; a call that transforms the lines."""
+        values = count * length
+        lines, ends, spare = (self._runtime.allocate(2 * n, self.dtype) for n in (values, count, values))
+        complex_type = np.result_type(self.dtype, np.complex64)
+        transform = self._runtime.fourier(lines.view(complex_type).reshape(count, length))
+
+        def transform_if_launching() -> None:
+            if self._shared.launching:
+                transform()
+
+        return (lines, ends, spare), transform_if_launching
+
+    def prepare(self, call: Callable[[], None]) -> None:
+        """Make the kernels ready that `call` would launch."""
+        with self._shared.without_launches():
+            call()
+
+    def block(self, line: Line) -> Block | None:
+        """`block_of` on this device."""
+        return block_of(line, self.dtype.itemsize, self._runtime.shared_bytes)
+
+    def table_of(self, values: NDArray[Any]) -> Any:
+        """Real or complex values on the device, in this backend's type."""
+        return self._table(np.ascontiguousarray(values).view(np.float64))
+
+    def scalar(self, value: float) -> Any:
+        """An argument of this backend's type."""
+        return self._real(value)
+
+    def _layout(self, operator: Operator) -> tuple[Any, ...]:
+        """The arguments nx, ny, nz, pitch and the nodes of each axis that are not fixed."""
+        shape = (*operator.shape, 1)[:3]
+        inner = [free(operator, axis) for axis in range(operator.dimension)]
+        ends = [np.int32(end) for part in (*inner, slice(0, 1))[:3] for end in (part.start, part.stop)]
+        return (*(np.int32(nodes) for nodes in shape), np.int64(self.pitch_of(shape[0])), *ends)
+
+
+_ANY_LINE = ("-DAXIS=0", "-DLENGTH=2", "-DKIND=0", "-DREVERSED=0", "-DFORWARD=1", "-DBACKWARD=0")
+"""Options of a kernel that knows nothing of lines."""
+
+
+def _defines(line: Line, ways: tuple[bool, bool]) -> tuple[str, ...]:
+    return (
+        f"-DAXIS={line.axis}",
+        f"-DLENGTH={line.length}",
+        f"-DKIND={int(line.kind)}",
+        f"-DREVERSED={int(line.reversed)}",
+        f"-DFORWARD={int(ways[0])}",
+        f"-DBACKWARD={int(ways[1])}",
+    )
+
+
+def groups_of(operator: Operator, axis: int, pairs: int) -> int:
+    """Blocks of so many pairs that have all lines along an axis, as kernels/transforms/transform.hip counts them."""
+    nx, ny, nz = (*operator.shape, 1)[:3]
+    if axis == 0:
+        return blocks_for(ny * nz, 2 * pairs)
+    return blocks_for(nx, 2 * pairs) * (nz if axis == 1 else ny)
+
+
+class _InSharedMemory:
+    """The transforms of one axis by the kernels' own."""
+
+    def __init__(self, backend: TransformOperations, line: Line, block: Block, tables: Sequence[Any]) -> None:
+        self._backend = backend
+        self._line = line
+        self._block = block
+        self._tables = (backend.table_of(line.roots()), backend.table_of(line.turns()), *tables)
+
+    def __call__(self, source: Array, target: Array, to_modes: bool, to_nodes: bool) -> None:
+        self._backend.transform(self._line, self._block, source, target, (to_modes, to_nodes), self._tables)
+
+
+class _ByLibrary:
+    """The transforms of one axis by the vendor's library, batch after batch."""
+
+    def __init__(self, backend: TransformOperations, line: Line, tables: Sequence[Any]) -> None:
+        self._backend = backend
+        self._line = line
+        pairs = LIBRARY_SHAPE.block_y
+        self._groups = groups_of(line.operator, line.axis, pairs)
+        group_bytes = 2 * pairs * line.length * backend.dtype.itemsize
+        self._batch = min(self._groups, max(1, BATCH_BYTES // group_bytes))
+        self._lines, self._transform = backend.complex_lines(self._batch * pairs, line.length)
+        self._turns = backend.table_of(line.turns())
+        self._tables = (self._turns, *tables)
+
+    def __call__(self, source: Array, target: Array, to_modes: bool, to_nodes: bool) -> None:
+        if to_modes:
+            self._apply(source, source if to_nodes else target, True, to_nodes)
+        if to_nodes:
+            self._apply(source, target, False, False)
+
+    def _apply(self, source: Array, target: Array, to_modes: bool, divided: bool) -> None:
+        for first in range(0, self._groups, self._batch):
+            part = (first, min(self._batch, self._groups - first))
+            self._backend.gather(self._line, source, self._lines, part, to_modes, self._turns)
+            self._transform()
+            self._backend.scatter(self._line, self._lines, target, part, to_modes, divided, self._tables)
+
+
+class _FastSolver:
+    """A `FastSolver`; what the kernels need is made here, so that a solution is launches alone.
+
+    Raises
+    ------
+    ValueError
+        If the coefficients vary.
+    """
+
+    def __init__(self, backend: TransformOperations, operator: Operator) -> None:
+        require_constant(operator)
+        self._backend = backend
+        self._operator = operator
+        lines = [Line(operator, axis) for axis in range(operator.dimension) if operator.weights[axis]]
+        spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
+        for line in lines:
+            spectra[line.axis] = line.spectrum()
+        spectra[0] += operator.c
+        scale = 1.0 / math.prod(line.gain for line in lines)
+        tables = (*(backend.table_of(values) for values in spectra), backend.scalar(scale))
+        self._transforms = [self._transform(line, tables) for line in lines] if operator.unknowns else []
+        backend.prepare(lambda: self.solve(None, None))
+
+    def solve(self, f: Array, u: Array) -> None:
+        """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
+        if not self._transforms:
+            return
+        self._backend.take_boundary(self._operator, f, u)
+        *others, last = self._transforms
+        for transform in others:
+            transform(f, f, True, False)
+        last(f, f if others else u, True, True)
+        for transform in reversed(others):
+            transform(f, u if transform is others[0] else f, False, True)
+
+    def _transform(self, line: Line, tables: Sequence[Any]) -> _InSharedMemory | _ByLibrary:
+        block = self._backend.block(line)
+        return _InSharedMemory(self._backend, line, block, tables) if block else _ByLibrary(self._backend, line, tables)

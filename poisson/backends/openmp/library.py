@@ -1,0 +1,241 @@
+"""The functions of the OpenMP library and their ctypes signatures; where the library is, and how it is loaded."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from contextlib import suppress
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poisson.backends.processors import run_time_was_loaded, short_waits, waiting_is_set
+from poisson.discrete.operator import Operator
+from poisson.errors import BackendUnavailable, ResourceError
+
+ABI_VERSION = 4
+LIBRARY_NAME = "libpoisson.so"
+LIBRARY_VARIABLE = "POISSON_LIBRARY"
+"""An environment variable that names another build of the library, e.g. one for a GPU."""
+
+
+class OperatorStructure(Structure):
+    _fields_ = (
+        ("dimension", c_int32),
+        ("rule", c_int32 * 6),
+        ("threads", c_int32),
+        ("shape", c_int64 * 3),
+        ("pitch", c_int64),
+        ("weight", c_double * 3),
+        ("c", c_double),
+        ("diagonal", c_double),
+        ("a", c_void_p * 3),
+        ("c_values", c_void_p),
+    )
+
+
+class TransferStructure(Structure):
+    _fields_ = (("index", c_void_p * 3), ("weight", c_void_p * 3))
+
+
+class DifferencesStructure(Structure):
+    _fields_ = (
+        ("dimension", c_int32),
+        ("half", c_int32),
+        ("wraps", c_int32 * 3),
+        ("threads", c_int32),
+        ("shape", c_int64 * 3),
+        ("pitch", c_int64),
+        ("scale", c_double * 3),
+        ("weights", c_void_p),
+    )
+
+
+class LineStructure(Structure):
+    """The lines of an array along one axis: poisson_line."""
+
+    _fields_ = (
+        ("axis", c_int32),
+        ("kind", c_int32),
+        ("reversed", c_int32),
+        ("radix", c_int32 * 32),
+        ("length", c_int64),
+        ("roots", c_void_p),
+        ("turns", c_void_p),
+        ("order", c_void_p),
+    )
+
+
+_LINE = POINTER(LineStructure)
+_DIFFERENCES = POINTER(DifferencesStructure)
+_OPERATOR = POINTER(OperatorStructure)
+_TRANSFER = (_OPERATOR, _OPERATOR, POINTER(TransferStructure))
+_STATUS = c_int32
+# Name: (type of the result, types of the arguments). The names of operations get the suffix of their real type.
+FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "abi_version": (c_int32, ()),
+    "build": (c_char_p, ()),
+    "devices": (c_int32, ()),
+    "threads": (c_int32, (c_int32,)),
+    "wait_shortly": (None, (c_int32,)),
+    "allocate": (_STATUS, (c_int64, c_int64, c_int32, POINTER(c_void_p))),
+    "release": (None, (c_void_p,)),
+    "upload": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
+    "download": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
+    "result_bytes": (c_int64, ()),
+    "read": (_STATUS, (c_void_p, c_double * 2)),
+    "triad": (_STATUS, (c_void_p, c_void_p, c_void_p, c_double, c_int64, c_int32)),
+    "chains_f32": (c_int64, ()),
+    "chains_f64": (c_int64, ()),
+    "multiply_adds_f32": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
+    "multiply_adds_f64": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
+    "transform_f32": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
+    "transform_f64": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
+    "divide_f32": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
+    "tridiagonal_f32": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
+    "divide_f64": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
+    "tridiagonal_f64": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
+    "depth_f32": (c_int32, (_OPERATOR,)),
+    "depth_f64": (c_int32, (_OPERATOR,)),
+}
+NUMBERS = {"abi_version", "devices", "threads", "depth_f32", "depth_f64"}
+"""The functions whose integer is no status."""
+OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "laplacian": (_OPERATOR, c_void_p, c_void_p),
+    "boundary_conditions": (_OPERATOR, c_void_p, c_void_p),
+    "update": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p, c_double),
+    "norm": (_OPERATOR, c_void_p, c_void_p),
+    "sweep": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_double, c_void_p),
+    "sweeps": (_OPERATOR, c_void_p, c_void_p, c_void_p, POINTER(c_double), c_int32, c_void_p),
+    "residual": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p),
+    "fill": (c_void_p, c_int64, c_int64, c_double, c_int32),
+    "axpby": (c_double, c_void_p, c_double, c_void_p, c_int64, c_int64, c_int32),
+    "dot": (_OPERATOR, c_void_p, c_void_p, c_void_p),
+    "restrict": (*_TRANSFER, c_void_p, c_void_p),
+    "prolong_add": (*_TRANSFER, c_void_p, c_void_p),
+    "interpolate": (*_TRANSFER, c_int32, c_void_p, c_void_p),
+    "color_sweep": (_OPERATOR, c_void_p, c_void_p, c_int32, c_double),
+    "diagonal_solve": (_OPERATOR, c_void_p, c_void_p, c_double, c_void_p),
+    "direction": (_OPERATOR, c_void_p, c_double, c_void_p, c_void_p, c_void_p, c_void_p),
+    "advance": (_OPERATOR, c_double, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+    "defect": (_OPERATOR, c_void_p, c_void_p, c_double, c_void_p, c_void_p),
+    "correct": (c_double, c_void_p, c_void_p, c_int64, c_int64, c_int32),
+    "dense": (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_int32),
+    "edges": (_OPERATOR, c_int32, c_void_p, c_int32, c_void_p),
+    "coarsen_edges": (*_TRANSFER, c_int32, c_void_p, c_void_p),
+    "derivative": (_DIFFERENCES, c_int32, c_void_p, c_void_p),
+    "gradient": (_DIFFERENCES, c_void_p, POINTER(c_void_p)),
+}
+_PARTNER = (_OPERATOR, POINTER(TransferStructure), c_void_p)
+COMPOSITE_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "smooth": (_OPERATOR, *(c_void_p,) * 4, POINTER(c_double), c_int32, *_PARTNER, *_PARTNER, c_void_p),
+}
+"""The composites, with the suffix of their real type."""
+STRUCTURED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "structured_laplacian": (_OPERATOR, c_void_p, c_void_p),
+    "structured_boundary_conditions": (_OPERATOR, c_void_p, c_void_p),
+    "structured_update": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p, c_double),
+    "structured_norm": (_OPERATOR, c_void_p, c_double * 2),
+}
+"""For measurements, with the suffix of their real type: `poisson.perf.benchmark.structured` calls them."""
+SUFFIXES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+
+
+def check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
+    """Turn a poisson_status into an exception."""
+    if status == 0:
+        return status
+    if status == 1:
+        raise ResourceError(
+            f"the openmp backend's device has too little memory ({function.__name__}): reduce domain.shape, or use "
+            "run.precision = 'float32'"
+        )
+    if status == 2:
+        raise BackendUnavailable(
+            "the OpenMP library was built for a GPU and finds none: check the driver and OMP_TARGET_OFFLOAD, or use a "
+            f"build for the host (unset {LIBRARY_VARIABLE}, or pip install again without POISSON_OFFLOAD_ARCH)"
+        )
+    raise RuntimeError(f"{function.__name__} failed with status {status}")
+
+
+def library_path() -> Path | None:
+    """Where the library is: what `LIBRARY_VARIABLE` names, beside this file, or where this package is installed."""
+    if named := os.environ.get(LIBRARY_VARIABLE):
+        # As a relative path, ctypes would look for it in the system's folders.
+        return Path(named).absolute()
+    places = [Path(__file__).with_name(LIBRARY_NAME)]
+    with suppress(metadata.PackageNotFoundError):
+        # `python -m poisson` in a checkout imports the sources of the current folder, not what pip has built.
+        places.append(Path(str(metadata.distribution("poisson").locate_file(f"poisson/backends/{LIBRARY_NAME}"))))
+    return next((place for place in places if place.exists()), None)
+
+
+@cache
+def load_library() -> ctypes.CDLL:
+    """The library with the signatures of `FUNCTIONS` and the tables behind it.
+
+    Raises
+    ------
+    BackendUnavailable
+        If it was not built, cannot be loaded, is of another version, lacks functions, or finds no device.
+    """
+    path = library_path()
+    if path is None:
+        raise BackendUnavailable(
+            "the OpenMP library was not built: install a C++ compiler (e.g. g++) and run pip install again"
+        )
+    too_late = run_time_was_loaded()
+    try:
+        with short_waits():
+            library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BackendUnavailable(f"the OpenMP library cannot be loaded: {error}") from error
+    try:
+        version = library.poisson_abi_version()
+    except AttributeError:
+        version = None
+    if version != ABI_VERSION:
+        raise BackendUnavailable(
+            f"{path} has interface version {version}, this package needs {ABI_VERSION}: run pip install again"
+        )
+    signatures = dict(FUNCTIONS)
+    for name, arguments in (OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS).items():
+        signatures |= {f"{name}_{suffix}": (_STATUS, arguments) for suffix in SUFFIXES.values()}
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"poisson_{name}", None)
+        if function is None:
+            raise BackendUnavailable(
+                f"{path} lacks the function poisson_{name} of interface version {version}: run pip install again"
+            )
+        function.restype = result
+        function.argtypes = arguments
+        if result is _STATUS and name not in NUMBERS:
+            function.errcheck = check
+    if library.poisson_devices() < 1:
+        check(2, library.poisson_devices, ())
+    if not waiting_is_set():
+        library.poisson_wait_shortly(too_late)
+    return library
+
+
+def operator_structure(operator: Operator, pitch: int, threads: int) -> OperatorStructure:
+    """An operator as the library sees it, for arrays whose rows are `pitch` values apart and so many threads."""
+    edges = [array.pointer for array in operator.edges or ()]
+    # A 2D region does not look at the z axis, but a target region wants a device address there.
+    edges += edges[-1:] * (3 - len(edges))
+    return OperatorStructure(
+        dimension=operator.dimension,
+        rule=(c_int32 * 6)(*(int(rule) for rule in operator.rules)),
+        threads=threads,
+        shape=(c_int64 * 3)(*operator.shape, *(1,) * (3 - operator.dimension)),
+        pitch=pitch,
+        weight=(c_double * 3)(*operator.weights),
+        c=operator.c,
+        diagonal=0.0 if operator.varies else operator.diagonal,
+        a=(c_void_p * 3)(*edges),
+        c_values=None if operator.reaction is None else operator.reaction.pointer,
+    )

@@ -1,0 +1,173 @@
+"""The direct solution on the arrays of the OpenMP library: its own transforms and tridiagonal systems, or scipy's."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.openmp.library import SUFFIXES, LineStructure, operator_structure
+from poisson.backends.spectra import Line, free, require_constant
+from poisson.backends.transforms import AxisTransform, HostTransforms, ScipyTransform, by_scipy, transformed_axes
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
+
+if TYPE_CHECKING:
+    from poisson.backends.openmp.arrays import DeviceArray
+    from poisson.backends.openmp.backend import OpenmpBackend
+
+
+class TransformsInPlace:
+    """A `FastSolver` on arrays in the host's memory.
+
+    Parameters
+    ----------
+    library : CDLL
+        The library.
+    operator : Operator
+        With constant coefficients.
+    dtype : numpy dtype
+        float32 or float64.
+    pitch : int
+        Values from the start of one row of the arrays to the next.
+    threads : int
+        Threads of transforms, the library's and scipy's.
+
+    Raises
+    ------
+    ValueError
+        If the coefficients vary.
+    """
+
+    def __init__(
+        self, library: ctypes.CDLL, operator: Operator, dtype: np.dtype[Any], pitch: int, threads: int
+    ) -> None:
+        require_constant(operator)
+        self._library = library
+        self._operator = operator
+        self._dtype = dtype
+        self._structure = ctypes.byref(operator_structure(operator, pitch, threads))
+        self._threads = threads
+        axes = transformed_axes(operator)
+        # The library has no tridiagonal systems that wrap, and in 1D there is no second axis to leave to them.
+        tridiagonal = operator.rules[-1] is not Rule.WRAP
+        transforms = [self._transform(axis) for axis in (axes[:-1] if tridiagonal else axes)]
+        self._spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
+        for transform in transforms:
+            self._spectra[transform.axis][free(operator, transform.axis)] = transform.spectrum
+        self._spectra[0] += operator.c
+        self._transforms = HostTransforms(operator, transforms, self._tridiagonal if tridiagonal else self._divide)
+
+    def solve(self, f: DeviceArray, u: DeviceArray) -> None:
+        """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
+        self._transforms.solve(view(f), view(u))
+
+    def _function(self, name: str) -> Callable[..., None]:
+        function: Callable[..., None] = getattr(self._library, f"poisson_{name}_{SUFFIXES[self._dtype]}")
+        return function
+
+    def _transform(self, axis: int) -> AxisTransform:
+        line = Line(self._operator, axis)
+        if not line.factors:
+            return ScipyTransform(self._operator, axis, self._threads)
+        return _LibraryTransform(self._function("transform"), self._structure, line, self._dtype)
+
+    def _call(self, name: str, f: NDArray[Any], u: NDArray[Any]) -> None:
+        """Call a function that takes the eigenvalues by node."""
+        tables = (values.ctypes.data for values in self._spectra)
+        self._function(name)(self._structure, *tables, f.ctypes.data, u.ctypes.data)
+
+    def _divide(self, f: NDArray[Any], u: NDArray[Any]) -> None:
+        self._call("divide", f, u)
+
+    def _tridiagonal(self, f: NDArray[Any], u: NDArray[Any]) -> None:
+        # Where A is singular, the system of the lowest mode of the other axes is.
+        lowest = (slice(None),) + (0,) * (self._operator.dimension - 1)
+        line = f[lowest].astype(np.float64) if self._operator.singular else None
+        self._call("tridiagonal", f, u)
+        if line is not None:
+            u[lowest] = between_mirrors(line, self._operator.weights[-1])
+
+
+def between_mirrors(f: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
+    """The solution of zero mean of ``weight (2 u_i − u_{i−1} − u_{i+1}) = f_i − mean`` between mirror faces."""
+    cells = np.ones(f.size)
+    cells[[0, -1]] = 0.5
+    source = cells * (f - cells @ f / cells.sum()) / weight
+    u: NDArray[np.float64] = np.append(0.0, -np.cumsum(np.cumsum(source)[:-1]))
+    u -= cells @ u / cells.sum()
+    return u
+
+
+class _LibraryTransform:
+    """An `AxisTransform` by the library, for lines whose length has small factors only."""
+
+    def __init__(self, function: Callable[..., None], operator: Any, line: Line, dtype: np.dtype[Any]) -> None:
+        self.axis = line.axis
+        self.spectrum = line.spectrum()[free(line.operator, line.axis)]
+        self._function = function
+        self._operator = operator
+        self._scale = 1.0 / line.gain
+        complex_type = np.result_type(dtype, np.complex64)
+        self._tables = (line.roots().astype(complex_type), line.turns().astype(complex_type), _digits_reversed(line))
+        roots, turns, order = (table.ctypes.data for table in self._tables)
+        self._line = ctypes.byref(
+            LineStructure(
+                axis=line.axis,
+                kind=int(line.kind),
+                reversed=int(line.reversed),
+                radix=(ctypes.c_int32 * 32)(*line.factors),
+                length=line.length,
+                roots=roots,
+                turns=turns,
+                order=order,
+            )
+        )
+
+    def forward(self, array: NDArray[Any]) -> None:
+        self._function(self._operator, self._line, 1, 1.0, array.ctypes.data)
+
+    def backward(self, array: NDArray[Any]) -> None:
+        self._function(self._operator, self._line, 0, self._scale, array.ctypes.data)
+
+
+def _digits_reversed(line: Line) -> NDArray[np.int32]:
+    """Where each frequency lies after a transform in place, factor by factor."""
+    order, left = np.zeros(1, dtype=np.int64), line.length
+    for radix in line.factors:
+        left //= radix
+        order = np.concatenate([order + digit * left for digit in range(radix)])
+    return order.astype(np.int32)
+
+
+class TransformsOfCopies:
+    """A `FastSolver` on arrays of a GPU, solved on the host.
+
+    Raises
+    ------
+    ValueError
+        If the coefficients vary.
+    """
+
+    def __init__(self, backend: OpenmpBackend, operator: Operator, upload: Callable[..., None]) -> None:
+        self._backend = backend
+        self._upload = upload
+        self._transforms = by_scipy(operator, backend.threads)
+
+    def solve(self, f: DeviceArray, u: DeviceArray) -> None:
+        """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
+        result = self._backend.to_host(u)
+        self._transforms.solve(self._backend.to_host(f), result)
+        self._upload(u, result)
+
+
+def view(array: DeviceArray) -> NDArray[Any]:
+    """An array in the host's memory as NumPy sees it; it lives no longer than `array`."""
+    row_bytes = array.pitch * array.dtype.itemsize
+    memory = (ctypes.c_ubyte * (array.rows * row_bytes)).from_address(array.pointer)
+    rows = np.ctypeslib.as_array(memory).view(array.dtype).reshape(*array.shape[:-1], array.pitch)
+    nodes: NDArray[Any] = rows[..., : array.shape[-1]]
+    return nodes

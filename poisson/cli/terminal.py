@@ -1,0 +1,352 @@
+"""What a user sees at the terminal: the progress of a solve, its summary, and tables."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import os
+import platform
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TextIO
+
+from poisson import __version__
+from poisson.output.convergence import log_slope
+from poisson.output.files import size
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from poisson.backends import BackendInfo
+    from poisson.output.record import Performance, Record
+
+_SAMPLE_SECONDS = 0.125
+_LIVE_AFTER = 0.5
+_LINES_AFTER = 2.0
+_LINE_GROWTH = 1.5
+_WINDOW = 64
+_MOST_ROWS = 12
+_MOST_GRIDS = 6
+_PACKAGES = ("numpy", "scipy", "h5py", "pydantic", "fire", "rich")
+_NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|nan|[-+]?inf|-?", re.IGNORECASE)
+
+
+class Progress:
+    """Shows how a solve goes on; an observer of the solver.
+
+    On a terminal it keeps one line up to date, at most eight times a second, and clears it at the end. Elsewhere it
+    writes plain lines: the first after two seconds, each later one after half as much time again as has passed.
+    Use it as a context manager, so that the line is cleared whatever happens.
+
+    Parameters
+    ----------
+    sweep_bytes : float, optional
+        Bytes that one sweep must move, for the effective bandwidth of a method of sweeps; without it iterations are
+        counted.
+    quiet : bool
+        Whether to show nothing.
+    stream : text file, optional
+        Where to write; standard error by default.
+    clock : function
+        Gives the time in seconds.
+    """
+
+    def __init__(
+        self,
+        sweep_bytes: float | None = None,
+        *,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sweep_bytes = sweep_bytes
+        self._unit = "iteration" if sweep_bytes is None else "sweep"
+        chosen = sys.stderr if stream is None else stream
+        self._clock = clock
+        # There is no standard error where the caller has closed it.
+        self._shown = not quiet and chosen is not None
+        self._stream = chosen
+        self._live_wanted = (
+            self._shown and self._stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+        )
+        self._live: Live | None = None
+        self._samples: deque[tuple[float, int, float]] = deque(maxlen=_WINDOW)
+        self._target = 0.0
+        self._limit = 0
+        self._heading = ""
+        self._begin = self._next_sample = clock()
+        self._next_line = math.inf
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._shown = False
+        live, self._live = self._live, None
+        if live is not None:
+            try:
+                live.stop()
+            except OSError:
+                # The terminal is gone, and its line with it.
+                return
+
+    def start(self, target: float, reference: str, max_iterations: int) -> None:
+        """Take note of where the solve is to end.
+
+        Parameters
+        ----------
+        target : float
+            The residual norm at which it has converged, in U/L².
+        reference : str
+            What the target is relative to, in words.
+        max_iterations : int
+            The iteration at which it stops otherwise.
+        """
+        self._target = target
+        self._limit = max_iterations
+        self._heading = (
+            f"target: residual {target:.3e}, relative to {reference}; at most {max_iterations} {self._unit}s"
+        )
+        self._begin = self._next_sample = self._clock()
+        self._next_line = self._begin + (_LIVE_AFTER if self._live_wanted else _LINES_AFTER)
+        self._samples.clear()
+
+    def __call__(self, iteration: int, norm: float) -> None:
+        """Take note of the residual norm after so many iterations, and show it if it is time to."""
+        if not self._shown:
+            return
+        now = self._clock()
+        if now < self._next_sample:
+            return
+        self._next_sample = now + _SAMPLE_SECONDS
+        self._samples.append((now, iteration, norm))
+        if now < self._next_line:
+            return
+        try:
+            if self._heading:
+                print(self._heading, file=self._stream, flush=True)
+                self._heading = ""
+            if self._live_wanted:
+                self._refresh(self._state())
+            else:
+                self._next_line = self._begin + _LINE_GROWTH * (now - self._begin)
+                print(self._state(), file=self._stream, flush=True)
+        except OSError:
+            # A terminal that has gone away is no reason to end the solve.
+            self._shown = False
+
+    def _state(self) -> str:
+        """One line on the latest sample: iteration, residual, speed, time left."""
+        first, (now, iteration, norm) = self._samples[0], self._samples[-1]
+        parts = [f"{self._unit} {iteration}", f"residual {norm:.2e}"]
+        if now > first[0] and iteration > first[1]:
+            rate = (iteration - first[1]) / (now - first[0])
+            parts.append(f"{_speed(rate)} {self._unit}s/s")
+            if self._sweep_bytes is not None:
+                parts.append(f"{_speed(rate * self._sweep_bytes / 1e9)} GB/s")
+            parts.append(self._time_left(rate, iteration, norm))
+        return ", ".join(parts)
+
+    def _time_left(self, rate: float, iteration: int, norm: float) -> str:
+        """The time to the target at the observed convergence, or to the limit if that is sooner."""
+        to_limit = max(0, self._limit - iteration)
+        slope = log_slope((sweep, value) for _, sweep, value in self._samples)
+        if slope is not None and slope < 0.0 < norm < math.inf and self._target > 0.0:
+            to_target = max(0.0, math.log(self._target / norm) / slope)
+            if to_target <= to_limit:
+                return f"{duration(to_target / rate)} left"
+        return f"{duration(to_limit / rate)} to the limit"
+
+    def _refresh(self, line: str) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        text = Text(line, no_wrap=True, overflow="ellipsis")
+        if self._live is None:
+            console = Console(file=self._stream)
+            self._live = Live(text, console=console, auto_refresh=False, transient=True, redirect_stdout=False)
+            self._live.start()
+        self._live.update(text, refresh=True)
+
+
+def summary(solution: Record, sweep_bytes: float | None = None) -> str:
+    """The end of a solve in a few lines.
+
+    Parameters
+    ----------
+    solution : Record
+        The result.
+    sweep_bytes : float, optional
+        Bytes that one sweep must move, for the effective bandwidth of a method of sweeps.
+
+    Returns
+    -------
+    str
+        Status with advice, method, iterations, residual, error, time and speed; what is not known is left out.
+    """
+    lines = [
+        f"{solution.status.value}: {solution.advice}",
+        f"iterations  {solution.iterations}",
+        f"residual    {solution.residual:.3e} ({solution.norm}), target {solution.target:.3e}",
+    ]
+    if solution.provenance.get("method"):
+        lines.insert(1, f"method      {solution.provenance['method']}")
+    if solution.error_bar is not None:
+        lines.append(f"error bar   {solution.error_bar:.3e} (max), estimated from coarser grids")
+    if solution.error is not None:
+        lines.append(f"error       {solution.error.rms:.3e} (rms), {solution.error.max:.3e} (max)")
+    if solution.times:
+        lines.append("time        " + ", ".join(f"{part} {value:.3g} s" for part, value in solution.times.items()))
+    if "tuning" in solution.provenance:
+        lines.append(f"kernels     {solution.provenance['tuning']}")
+    seconds = solution.times.get("solve", 0.0)
+    if seconds > 0.0 and solution.iterations > 0:
+        nodes, rate = solution.problem.grid.nodes, solution.iterations / seconds
+        lines.append(
+            f"speed       {nodes / seconds:.3g} unknowns/s"
+            if sweep_bytes is None
+            else f"speed       {nodes * rate:.3g} node updates/s, {_speed(rate * sweep_bytes / 1e9)} GB/s"
+        )
+    if solution.performance is not None:
+        lines += ["", *operations(solution.performance, seconds), ""]
+    return "\n".join(lines)
+
+
+def operations(performance: Performance, loop_seconds: float) -> list[str]:
+    """What the operations of a solve reached, a line each.
+
+    Parameters
+    ----------
+    performance : Performance
+        As measured after the loop.
+    loop_seconds : float
+        Wall time of the loop.
+
+    Returns
+    -------
+    list of str
+        A table: calls, the time of all of them, the bandwidth, and its part of the yardstick's; of many operations
+        those that took longest. Below it, their time together, that of each grid, and the yardstick.
+    """
+    together = sum(use.seconds for use in performance.operations)
+    several = len({use.grid for use in performance.operations if use.grid}) > 1
+    rows = [
+        (
+            f"{use.operation}, {use.grid}" if several else use.operation,
+            use.calls,
+            f"{use.seconds:.3g}",
+            _speed(use.bandwidth / 1e9),
+            f"{100.0 * use.bandwidth / performance.bandwidth:.0f}",
+        )
+        for use in performance.operations[:_MOST_ROWS]
+    ]
+    rest = performance.operations[_MOST_ROWS:]
+    if rest:
+        calls, seconds = sum(use.calls for use in rest), sum(use.seconds for use in rest)
+        rows.append((f"{len(rest)} others", calls, f"{seconds:.3g}", "", ""))
+    by_grid: dict[str, float] = {}
+    for use in performance.operations:
+        by_grid[use.grid] = by_grid.get(use.grid, 0.0) + use.seconds
+    shares = [f"{grid} {100.0 * seconds / together:.0f}%" for grid, seconds in by_grid.items()]
+    levels = [f"by grid: {', '.join(shares[:_MOST_GRIDS])}"] if several else []
+    yardstick = performance.yardstick
+    return [
+        *table(("operation", "calls", "time s", "GB/s", f"% of {yardstick}"), rows).splitlines(),
+        *levels,
+        f"together {together:.3g} s, by calls timed after the loop; the loop took {loop_seconds:.3g} s",
+        f"{yardstick} of arrays of {size(performance.array_bytes)}: {_speed(performance.bandwidth / 1e9)} GB/s",
+    ]
+
+
+def installation(backends: Iterable[BackendInfo]) -> str:
+    """What is installed here: the backends with what each lacks, and the versions of the packages.
+
+    Parameters
+    ----------
+    backends : iterable of BackendInfo
+        As `poisson.backends.describe` gives them.
+
+    Returns
+    -------
+    str
+        Two tables.
+    """
+    rows = [(info.name, "yes" if info.available else "no", info.device or info.reason) for info in backends]
+    versions = [("poisson", __version__), ("Python", platform.python_version())]
+    versions += [(name, importlib.metadata.version(name)) for name in _PACKAGES]
+    versions.append(("system", f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs"))
+    width = max(len(name) for name, _ in versions)
+    return "\n".join(
+        [
+            table(("backend", "available", "device, or what is missing"), rows),
+            "",
+            *(f"{name:<{width}}  {text}" for name, text in versions),
+        ]
+    )
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A plain-text table with aligned columns.
+
+    Parameters
+    ----------
+    headers : sequence of str
+        One for each column.
+    rows : iterable of sequences
+        The cells, shown with ``str``; a column of numbers, with gaps or not, is aligned to the right.
+
+    Returns
+    -------
+    str
+        The header, a rule, and a line for each row, without blanks at the ends of lines.
+
+    Raises
+    ------
+    ValueError
+        If a row has more or fewer cells than there are headers.
+    """
+    body = [[str(cell) for cell in row] for row in rows]
+    for row in body:
+        if len(row) != len(headers):
+            raise ValueError(f"a row has {len(row)} cells for {len(headers)} headers")
+    cells = [[row[column] for row in body] for column in range(len(headers))]
+    widths = [max([len(header), *map(len, column)]) for header, column in zip(headers, cells, strict=True)]
+    numeric = [any(column) and all(_NUMBER.fullmatch(cell) for cell in column) for column in cells]
+
+    if not numeric[-1]:
+        # Nothing stands after the last column, so its longest text need not be underlined.
+        widths[-1] = len(headers[-1])
+
+    def line(texts: Sequence[str]) -> str:
+        padded = (
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(texts, widths, numeric, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(headers), line(["-" * width for width in widths]), *map(line, body)])
+
+
+def duration(seconds: float) -> str:
+    """A time for people: ``8 s``, ``2:05 min``, ``1:02:05 h``; "over 100 days" beyond that."""
+    if seconds >= 100 * 86400:
+        return "over 100 days"
+    whole = math.ceil(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes}:{rest:02d} min"
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d} h"
+
+
+def _speed(value: float) -> str:
+    """A number with three digits, without an exponent where it is large."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,1 @@
+"""From a problem to its discrete equations, and their direct solution as a reference."""

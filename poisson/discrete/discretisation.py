@@ -1,0 +1,373 @@
+"""From a problem to the arrays and constants that a backend needs.
+
+The operator is that of `poisson.discrete.operator`; a between two nodes is the harmonic or the arithmetic mean of its
+values at them. What the faces add stands in three places:
+
+- a Dirichlet condition in the initial guess, whose fixed nodes have the boundary values,
+- a ∂u/∂n = g in the source, as 2 g / h: the balance of the half cell at the face, whose inner side the mirror rule has,
+- a ∂u/∂n + αu = g in the source and in c, as 2 g / h and 2 α / h.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.errors import CaseError, IncompatibleSource
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.grid import slabs
+from poisson.problem import sampling
+from poisson.problem.problem import Coefficient, Problem, number
+
+__all__ = ["Balance", "Coefficients", "Discretisation", "Operator", "Slab"]
+
+Slab = Callable[[ModuleType, int, int], Any]
+log = logging.getLogger(__name__)
+
+
+class Maker(Protocol):
+    """What makes the arrays of coefficients: a backend."""
+
+    dtype: np.dtype[Any]
+
+    def empty(self, array_shape: tuple[int, ...]) -> Any: ...
+
+    def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> Any: ...
+
+    def edges(self, operator: Operator, axis: int, a: Any, harmonic: bool, out: Any) -> None: ...
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Whether a singular problem has a solution: ∫f + ∮g must vanish.
+
+    Parameters
+    ----------
+    source, flux : float
+        ∫f and ∮g by the trapezoidal rule.
+    scale : float
+        ∫|f| + ∮|g|.
+    tolerance : float
+        The relative defect up to which the quadrature error of the grid may be the cause.
+    """
+
+    source: float
+    flux: float
+    scale: float
+    tolerance: float
+
+    @property
+    def defect(self) -> float:
+        """∫f + ∮g."""
+        return self.source + self.flux
+
+    @property
+    def compatible(self) -> bool:
+        return abs(self.defect) <= self.tolerance * self.scale
+
+
+@dataclass(frozen=True)
+class Discretisation:
+    """A problem on its grid, with arrays of at least two axes: those of a 1D problem have the shape ``(1, nx)``.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to discretise.
+    shift : float
+        Subtracted from the source at every node: the defect of a singular problem, spread evenly, in U/L².
+    """
+
+    problem: Problem
+    shift: float = 0.0
+
+    def coarser(self) -> Discretisation | None:
+        """The same problem discretised on a grid of half the intervals, with what `Problem.coarser` leaves out."""
+        problem = self.problem.coarser()
+        return None if problem is None else Discretisation(problem)
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of the arrays."""
+        return sampling.array_shape(self.problem.grid)
+
+    @property
+    def laplacian(self) -> Operator:
+        """−∇² on the nodes, with the rules of the faces: what does not depend on the coefficients.
+
+        The second axis of a 1D problem has one node, infinite spacing and so no weight.
+        """
+        grid = self.problem.grid
+        rules = tuple(face.kind.rule for face in self.problem.faces)
+        if grid.dimension == 1:
+            return Operator((*grid.shape, 1), (*grid.spacing, math.inf), 0.0, (*rules, Rule.WRAP, Rule.WRAP))
+        return Operator(grid.shape, grid.spacing, 0.0, rules)
+
+    @property
+    def operator(self) -> Operator:
+        """The operator of a problem whose coefficients do not vary; `operator_on` makes that of any problem.
+
+        Raises
+        ------
+        ValueError
+            If they vary: their arrays need a backend.
+        """
+        a, c = number(self.problem.a), number(self.problem.c)
+        if self.problem.varies or a is None or c is None:
+            raise ValueError("the coefficients vary, so that the operator needs arrays: use operator_on(backend)")
+        return replace(self.laplacian, a=a, c=c)
+
+    def operator_on(self, backend: Maker) -> Operator:
+        """The operator, with its coefficients on a backend where they vary.
+
+        Raises
+        ------
+        CaseError
+            If a is not positive somewhere, or c or α negative, or one of them not finite; the line names the key and
+            the place.
+        """
+        return self.part_on(backend, 0, self.array_shape[0])[1]
+
+    def part_on(self, backend: Maker, start: int, stop: int) -> tuple[NDArray[np.int64], Operator]:
+        """The operator on the rows (planes in 3D) ``[start, stop)`` of an array, at least two of them or all.
+
+        Returns and raises as `Operator.part` and `operator_on` do.
+        """
+        if not self.problem.varies:
+            return self.operator.part(start, stop)
+        rows, operator = self.laplacian.part(start, stop)
+        return rows, self._with_coefficients(backend, operator, rows)
+
+    @property
+    def absorbs_nowhere(self) -> bool:
+        """Whether A of a constant is zero at all nodes that are not next to a fixed one: c = 0 and α = 0, as given."""
+        return number(self.problem.c) == 0.0 and not self._absorbs
+
+    @cached_property
+    def singular(self) -> bool:
+        """Whether u is determined only up to a constant: no Dirichlet face anywhere, and c = 0 and α = 0 everywhere."""
+        if Rule.FIXED in self.laplacian.rules:
+            return False
+        c = number(self.problem.c)
+        if c is not None and not self._absorbs:
+            return c == 0.0
+        return not any(float(self.reaction(np, *slab).max()) > 0.0 for slab in slabs(self.array_shape))
+
+    def source(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """The source with its face terms, zero at fixed nodes, in U/L².
+
+        Parameters
+        ----------
+        xp : module
+            numpy or cupy: where to evaluate.
+        start, stop : int
+            The range of the first array axis.
+
+        Returns
+        -------
+        float64 array of the slab's shape.
+
+        Raises
+        ------
+        CaseError
+            If a value is not finite; the line names the key and the place.
+        """
+        values = self.f(xp, start, stop)
+        for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
+            g = sampling.face_value(self.problem, xp, face, start, stop)
+            values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * g
+        for _, where in sampling.faces(self.problem, Rule.FIXED, start, stop):
+            values[where] = 0.0
+        return values
+
+    def f(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """The right-hand side of the equation that is solved: f, less `shift`. As `source` otherwise."""
+        values = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, start, stop)
+        return values - self.shift if self.shift else values
+
+    def initial(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """The initial guess, with the boundary values at fixed nodes, in U. As `source` otherwise."""
+        values = sampling.nodes(self.problem, xp, "run.initial", self.problem.initial, start, stop)
+        return self._with_boundary(values, xp, start, stop)
+
+    def boundary(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """The boundary values at fixed nodes and zeros elsewhere, in U. As `source` otherwise."""
+        return self._with_boundary(xp.zeros((stop - start, *self.array_shape[1:])), xp, start, stop)
+
+    def boundary_range(self, xp: ModuleType) -> tuple[float, float]:
+        """The least and the largest value that a Dirichlet face holds, in U; zeros without one."""
+        ends: list[float] = []
+        for start, stop in slabs(self.array_shape):
+            for face, _ in sampling.faces(self.problem, Rule.FIXED, start, stop):
+                values = sampling.face_value(self.problem, xp, face, start, stop)
+                ends += [float(values.min()), float(values.max())]
+        return (min(ends), max(ends)) if ends else (0.0, 0.0)
+
+    def exact(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """The exact solution, in U. As `source` otherwise."""
+        assert self.problem.exact is not None
+        return sampling.nodes(self.problem, xp, "equation.exact", self.problem.exact, start, stop)
+
+    def a(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """a at the nodes. As `source` otherwise; every value must be positive."""
+        return self._coefficient(xp, "equation.a", self.problem.a, start, stop, sampling.POSITIVE)
+
+    def c(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """c at the nodes, in 1/L². As `source` otherwise; no value may be negative."""
+        return self._coefficient(xp, "equation.c", self.problem.c, start, stop, sampling.NOT_NEGATIVE)
+
+    def reaction(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """c with the Robin terms, as the operator has it. As `c` otherwise; no α may be negative either."""
+        values = self.c(xp, start, stop)
+        for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
+            if self.problem.faces[face].kind is Kind.ROBIN:
+                alpha = sampling.face_alpha(self.problem, xp, face, start, stop)
+                values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * alpha
+        return values
+
+    def weights(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """The trapezoidal weights: 1, and one half of it for each mirror face. Shape of the slab."""
+        values = xp.ones((stop - start, *self.array_shape[1:]))
+        for _, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
+            values[where] *= 0.5
+        return values
+
+    def balance(self, xp: ModuleType) -> Balance:
+        """Integrate the source and the boundary data of a singular problem.
+
+        The trapezoidal rule is of second order like the scheme, so a defect of the size of (h/L)² times the data may be
+        its error; ten times that is tolerated, and never more than a tenth of the data.
+        """
+        grid = self.problem.grid
+        cell = math.prod(grid.spacing)
+        source = flux = scale = 0.0
+        for start, stop in slabs(self.array_shape):
+            weights = self.weights(xp, start, stop) * cell
+            f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, start, stop)
+            source += float((weights * f).sum())
+            scale += float((weights * abs(f)).sum())
+            for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
+                g = (2.0 / grid.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, start, stop)
+                flux += float((weights[where] * g).sum())
+                scale += float((weights[where] * abs(g)).sum())
+        coarsest = max(1.0 / count for count in grid.intervals)
+        return Balance(source, flux, scale, min(0.1, 10.0 * coarsest**2))
+
+    def balanced(self, xp: ModuleType) -> Discretisation:
+        """Remove the defect of a singular problem from its source.
+
+        Raises
+        ------
+        IncompatibleSource
+            If the defect is larger than the discretisation explains: the problem has no solution.
+        """
+        if not self.singular:
+            return self
+        balance = self.balance(xp)
+        relative = balance.defect / balance.scale if balance.scale else 0.0
+        numbers = (
+            f"∫f = {balance.source:.6g}, ∮g = {balance.flux:.6g}, ∫f + ∮g = {balance.defect:.3g} "
+            f"({abs(relative):.2g} of ∫|f| + ∮|g|)"
+        )
+        volume = math.prod(self.problem.grid.extent)
+        if not balance.compatible:
+            raise IncompatibleSource(
+                f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but {numbers}, and the grid explains at "
+                f"most {balance.tolerance:.2g}: subtract {balance.defect / volume:.6g} from equation.f, or correct the "
+                "boundary"
+            )
+        log.info("singular problem (no dirichlet face, c = 0): %s; removed from f, u gets zero mean", numbers)
+        return replace(self, shift=balance.defect / volume)
+
+    def _with_boundary(self, values: Any, xp: ModuleType, start: int, stop: int) -> Any:
+        for face, where in reversed(list(sampling.faces(self.problem, Rule.FIXED, start, stop))):
+            values[where] = sampling.face_value(self.problem, xp, face, start, stop)
+        return values
+
+    @cached_property
+    def _least_alpha(self) -> tuple[float, ...]:
+        """The least α on each face, 0 where it has no Robin condition, and on the faces of an axis added in 1D."""
+        least = [math.inf if face.absorbs else 0.0 for face in self.problem.faces]
+        for start, stop in slabs(self.array_shape):
+            for face, _ in sampling.faces(self.problem, Rule.MIRROR, start, stop):
+                if self.problem.faces[face].absorbs:
+                    alpha = sampling.face_alpha(self.problem, np, face, start, stop)
+                    least[face] = min(least[face], float(alpha.min()))
+        return (*least, *(0.0,) * (2 * len(self.array_shape) - len(least)))
+
+    @property
+    def _absorbs(self) -> bool:
+        return any(face.absorbs for face in self.problem.faces)
+
+    def _coefficient(
+        self, xp: ModuleType, key: str, coefficient: Coefficient, start: int, stop: int, limit: sampling.Limit
+    ) -> Any:
+        if isinstance(coefficient, (int, float)):
+            return xp.full((stop - start, *self.array_shape[1:]), float(coefficient))
+        return sampling.nodes(self.problem, xp, key, coefficient, start, stop, limit)
+
+    def _with_coefficients(self, backend: Maker, operator: Operator, rows: NDArray[np.int64]) -> Operator:
+        """An operator on some rows of the grid, or all, with the coefficients of these rows."""
+        shape, a, c = operator.array_shape, number(self.problem.a), number(self.problem.c)
+        a_range, c_range = _Range(a), _Range(c)
+        edges = reaction = None
+        if a is None:
+            nodes = backend.assemble(shape, _on_rows(rows, a_range.noted(self.a)))
+            a_range.require_fit(backend.dtype, "equation.a", from_zero=False)
+            edges = tuple(backend.empty(shape) for _ in operator.shape)
+            for axis, edge in enumerate(edges):
+                backend.edges(operator, axis, nodes, self.problem.mean == "harmonic", edge)
+        if c is None or self._absorbs:
+            c_range = _Range()
+            reaction = backend.assemble(shape, _on_rows(rows, c_range.noted(self.reaction)))
+            c_range.require_fit(backend.dtype, "equation.c with the robin terms", from_zero=True)
+        return replace(
+            operator,
+            a=1.0 if a is None else a,
+            c=0.0 if reaction is not None or c is None else c,
+            coefficients=Coefficients(edges, reaction, a_range.ends, c_range.ends, self._least_alpha),
+        )
+
+
+class _Range:
+    """The least and the largest value of a function, noted as it is evaluated slab by slab."""
+
+    def __init__(self, value: float | None = None) -> None:
+        self.ends = (math.inf, -math.inf) if value is None else (value, value)
+
+    def noted(self, function: Slab) -> Slab:
+        def slab(xp: ModuleType, start: int, stop: int) -> Any:
+            values = function(xp, start, stop)
+            self.ends = min(self.ends[0], float(values.min())), max(self.ends[1], float(values.max()))
+            return values
+
+        return slab
+
+    def require_fit(self, dtype: np.dtype[Any], key: str, *, from_zero: bool) -> None:
+        """Refuse values that a type cannot hold, or whose inverses it cannot."""
+        limits = np.finfo(dtype)
+        least, largest = self.ends
+        if largest > float(limits.max) or (least < float(limits.tiny) and not from_zero):
+            wanted = "scale the equation" if dtype == np.float64 else "use run.precision = 'float64'"
+            raise CaseError([f"{key}: the values from {least:g} to {largest:g} do not fit into {dtype.name}; {wanted}"])
+
+
+def _on_rows(rows: NDArray[np.int64], function: Slab) -> Slab:
+    """A function of slabs of the grid as one of slabs of some of its rows."""
+
+    def slab(xp: ModuleType, start: int, stop: int) -> Any:
+        wanted = rows[start:stop]
+        runs = np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1)
+        pieces = [function(xp, int(run[0]), int(run[-1]) + 1) for run in runs]
+        return pieces[0] if len(pieces) == 1 else xp.concatenate(pieces)
+
+    return slab

@@ -1,0 +1,63 @@
+"""The flux −a∇u where a varies from node to node.
+
+a and a difference of u that are both taken at a node miss the flux by any factor where a jumps beside it. The flux
+through the link between two nodes, −a_{i+½} (u_{i+1} − u_i)/h, is what the discrete equations balance, and across a
+jump the normal flux has no jump. A node has the mean of the links on both of its sides; a node on a face that is not
+periodic, which has a link on one side only, what the two nearest links extrapolate to. Both are of second order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
+from poisson.mesh.grid import slabs
+
+
+def link_flux(operator: Operator, axis: int, edges: NDArray[Any], u: NDArray[Any], out: NDArray[Any]) -> None:
+    """out = −a ∂u/∂x along `axis` (0 is x) at every node, in U/L.
+
+    Parameters
+    ----------
+    operator : Operator
+        Its shape, spacing and rules are used.
+    axis : int
+        The direction.
+    edges : array
+        `Coefficients.a` of the axis, on the host.
+    u, out : array of the same shape
+        The solution, and the result.
+    """
+    place = operator.dimension - 1 - axis
+    wraps = operator.axis_rules(axis)[0] is Rule.WRAP
+    for start, stop in slabs(u.shape):
+        if place == 0:
+            out[start:stop] = _rows(edges, u, start, stop, wraps)
+        else:
+            along, values = (np.moveaxis(array[start:stop], place, 0) for array in (edges, u))
+            np.moveaxis(out[start:stop], place, 0)[...] = _rows(along, values, 0, len(values), wraps)
+    out /= operator.spacing[axis]
+
+
+def _rows(edges: NDArray[Any], u: NDArray[Any], start: int, stop: int, wraps: bool) -> NDArray[Any]:
+    """h times the flux along the first array axis, for the rows ``[start, stop)``."""
+    count = len(u)
+
+    def through(first: int, last: int) -> NDArray[Any]:
+        """Through the links from the rows ``[first, last)`` to the next."""
+        rows = np.arange(first, last) % count
+        return np.asarray(edges[rows] * (u[rows] - u[(rows + 1) % count]))
+
+    links = through(start - 1, stop)
+    flux = (links[:-1] + links[1:]) / 2
+    if not wraps and start == 0:
+        nearest, next_one = through(0, 2)
+        flux[0] = (3 * nearest - next_one) / 2
+    if not wraps and stop == count:
+        next_one, nearest = through(count - 3, count - 1)
+        flux[-1] = (3 * nearest - next_one) / 2
+    return np.asarray(flux)

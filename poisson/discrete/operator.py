@@ -1,0 +1,200 @@
+"""The discrete operator: all that a kernel needs to know of a problem.
+
+It is the second-order central difference on nodes,
+
+    (A u)_i = Σ_axes (a_{i−½} (u_i − u_{i−1}) + a_{i+½} (u_i − u_{i+1})) / h² + c_i u_i,
+
+with neighbours across a face by the face's rule. a belongs to the links between nodes; across a mirror face the link is
+that to the inner neighbour. Under the trapezoidal weights (one half for each mirror face that a node lies on) A is
+symmetric.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.mesh.boundary import Rule
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Coefficients that vary from node to node, as arrays of one backend. Compared and hashed by identity.
+
+    Parameters
+    ----------
+    a : tuple of arrays, optional
+        One for each axis, of the grid's array shape: at node i the coefficient of the link between the nodes i and
+        i + 1 along that axis. The last entry along the axis is the link back to the first node where the axis wraps,
+        and repeats the entry before it elsewhere. Without it a is constant.
+    c : array, optional
+        The reaction coefficient at the nodes, with the Robin terms, in 1/L². Without it c is constant.
+    a_range, c_range : tuple of float
+        The least and the largest value of each.
+    alpha : tuple of float
+        For each face the least α of a Robin condition, whose terms are in c, in 1/L; 0 for another. Without it all are.
+    """
+
+    a: tuple[Any, ...] | None
+    c: Any | None
+    a_range: tuple[float, float]
+    c_range: tuple[float, float]
+    alpha: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A u = −∇·(a∇u) + c u on nodes: all that a kernel needs to know.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Nodes along x, y(, z).
+    spacing : tuple of float
+        Distance between nodes along each axis, in L.
+    c : float
+        Reaction coefficient, in 1/L²; 0 where `coefficients` has it.
+    rules : tuple of Rule
+        One for each face, in the order of `boundary.FACE_NAMES`.
+    a : float
+        The coefficient a; 1 where `coefficients` has it.
+    coefficients : Coefficients, optional
+        What varies from node to node.
+    """
+
+    shape: tuple[int, ...]
+    spacing: tuple[float, ...]
+    c: float
+    rules: tuple[Rule, ...]
+    a: float = 1.0
+    coefficients: Coefficients | None = None
+
+    @property
+    def dimension(self) -> int:
+        return len(self.shape)
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        return self.shape[::-1]
+
+    @property
+    def varies(self) -> bool:
+        """Whether a or c varies from node to node."""
+        return self.coefficients is not None
+
+    @property
+    def edges(self) -> tuple[Any, ...] | None:
+        """`Coefficients.a`, if a varies."""
+        return self.coefficients.a if self.coefficients else None
+
+    @property
+    def reaction(self) -> Any | None:
+        """`Coefficients.c`, if c varies."""
+        return self.coefficients.c if self.coefficients else None
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """a/h² for each axis, in 1/L²; 1/h² where a varies."""
+        return tuple(self.a / (h * h) for h in self.spacing)
+
+    @property
+    def diagonal(self) -> float:
+        """The diagonal of A, the same at every node that is not fixed, in 1/L².
+
+        Raises
+        ------
+        ValueError
+            If the coefficients vary.
+        """
+        if self.varies:
+            raise ValueError("the diagonal varies from node to node")
+        return math.fsum(2.0 * weight for weight in self.weights) + self.c
+
+    @property
+    def norm(self) -> float:
+        """The maximum norm of A, in 1/L²; a bound on it where the coefficients vary."""
+        a, c = self.a, self.c
+        if self.coefficients:
+            a, c = self.coefficients.a_range[1], self.coefficients.c_range[1]
+        return math.fsum(4.0 * a / (h * h) for h in self.spacing) + c
+
+    @property
+    def unknowns(self) -> int:
+        """Nodes that are not fixed."""
+        return math.prod(nodes - self.axis_rules(axis).count(Rule.FIXED) for axis, nodes in enumerate(self.shape))
+
+    @property
+    def singular(self) -> bool:
+        """Whether constants are in the null space of A."""
+        largest = self.coefficients.c_range[1] if self.coefficients else self.c
+        return largest == 0.0 and Rule.FIXED not in self.rules
+
+    def axis_rules(self, axis: int) -> tuple[Rule, Rule]:
+        """The rules of the lower and the upper face of `axis`."""
+        return self.rules[2 * axis], self.rules[2 * axis + 1]
+
+    def part(self, start: int, stop: int) -> tuple[NDArray[np.int64], Operator]:
+        """The operator on the rows (planes in 3D) ``[start, stop)`` of an array, at least two of them or all.
+
+        Returns
+        -------
+        rows : int array
+            Those rows, with one more on each side where the grid goes on.
+        operator : Operator
+            A on these rows; the rows added are fixed. Coefficients that vary are not cut:
+            `poisson.discrete.discretisation.Discretisation.part_on` makes those of the rows.
+        """
+        count = self.array_shape[0]
+        lower, upper = self.axis_rules(self.dimension - 1)
+        if stop - start == count:
+            return np.arange(count), self
+        below, above = start > 0 or lower is Rule.WRAP, stop < count or upper is Rule.WRAP
+        rows = np.arange(start - below, stop + above) % count
+        rules = (*self.rules[:-2], Rule.FIXED if below else lower, Rule.FIXED if above else upper)
+        return rows, replace(self, shape=(*self.shape[:-1], rows.size), rules=rules)
+
+    def eigenvalues(self) -> tuple[float, float]:
+        """The smallest non-zero and the largest eigenvalue of A on the unknowns, in 1/L².
+
+        The eigenvectors are products of sines and cosines, so both are known in closed form (G. Strang, "The discrete
+        cosine transform", SIAM Review 41, 1999, section 2).
+
+        Where the coefficients vary these are bounds, one from below and one from above: in the inner product in which A
+        is symmetric it lies between the operators with the least and with the largest a and c, so its eigenvalues do
+        (Courant and Fischer). The lower bound is 0 where no node is fixed and c, which is not 0 everywhere, is 0
+        somewhere.
+        """
+        # The second lowest is asked for only where the lowest of every axis is zero.
+        lowest, second, highest = 0.0, math.inf, 0.0
+        for axis, (nodes, weight) in enumerate(zip(self.shape, self.weights, strict=True)):
+            if weight == 0.0:
+                continue  # the second axis of a 1D problem
+            angles = _extreme_angles(nodes, self.axis_rules(axis))
+            low, next_low, high = (4.0 * weight * math.sin(angle) ** 2 for angle in angles)
+            lowest += low
+            second = min(second, next_low)
+            highest += high
+        if self.coefficients is None:
+            lowest += self.c
+            return lowest if lowest > 0.0 else second, highest + self.c
+        least, largest = self.coefficients.a_range if self.edges else (1.0, 1.0)
+        c_least, c_largest = self.coefficients.c_range
+        bound = second * least if self.singular else lowest * least + c_least
+        return bound, highest * largest + c_largest
+
+
+def _extreme_angles(nodes: int, rules: tuple[Rule, Rule]) -> tuple[float, float, float]:
+    """The angles θ of the lowest, second and highest eigenvalue (4/h²) sin²θ of one axis."""
+    lower, upper = rules
+    if lower is Rule.WRAP:
+        return 0.0, math.pi / nodes, math.pi * (nodes // 2) / nodes
+    step = math.pi / (2 * (nodes - 1))
+    if lower is Rule.FIXED and upper is Rule.FIXED:
+        return step, 2 * step, (nodes - 2) * step
+    if lower is Rule.MIRROR and upper is Rule.MIRROR:
+        return 0.0, step, math.pi / 2
+    return step / 2, 3 * step / 2, (nodes - 1.5) * step

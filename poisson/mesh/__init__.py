@@ -1,0 +1,1 @@
+"""Where the nodes are: grids on a box, its faces, differences along axes."""

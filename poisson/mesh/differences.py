@@ -1,0 +1,130 @@
+"""First derivatives on a uniform grid, by differences of order 2, 4, 6 or 8.
+
+At a node with enough nodes on both sides the derivative is the central difference of order p = 2 k over 2 k + 1 nodes,
+
+    ∂u/∂x = Σ_{m=1..k} c_m (u_{i+m} − u_{i−m}) / h.
+
+On a periodic axis every node is such a node. On another axis the k nodes next to each face take the difference over the
+p + 1 nodes from the face inwards instead, which is of order p too,
+
+    ∂u/∂x = Σ_{j=0..p} w_ij (u_j − u_i) / h.
+
+Both are exact for polynomials up to degree p. The weights are the derivatives of the Lagrange polynomials, computed in
+rational arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.errors import GridError
+from poisson.mesh.grid import AXES, Grid
+
+ORDERS = (2, 4, 6, 8)
+"""The orders of accuracy that there are."""
+
+
+@dataclass(frozen=True)
+class Differences:
+    """First derivatives on the nodes of a grid.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Nodes along x, y(, z), at least ``order + 1`` each; the second axis of a 1D grid has one, and is periodic.
+    spacing : tuple of float
+        Distance between neighbouring nodes along each axis, in L.
+    periodic : tuple of bool
+        Whether each axis is periodic.
+    order : int
+        Order of accuracy: 2, 4, 6 or 8.
+
+    Raises
+    ------
+    ValueError
+        If the order is none of these, or the lengths of the tuples differ.
+    GridError
+        If an axis has too few nodes for the order.
+    """
+
+    shape: tuple[int, ...]
+    spacing: tuple[float, ...]
+    periodic: tuple[bool, ...]
+    order: int = 2
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ValueError(f"the order {self.order} is none of {ORDERS}")
+        if not len(self.shape) == len(self.spacing) == len(self.periodic):
+            raise ValueError("shape, spacing and periodic differ in length")
+        for name, nodes, wraps in zip(AXES, self.shape, self.periodic, strict=False):
+            if nodes <= self.order and not (nodes == 1 and wraps):
+                raise GridError(
+                    f"{name}: {nodes} nodes; a difference of order {self.order} needs at least {self.order + 1}: "
+                    "take a lower order or more nodes"
+                )
+
+    @staticmethod
+    def on(grid: Grid, order: int = 2) -> Differences:
+        """The differences of an order on a grid; on a 1D grid those along y, of arrays ``(1, nx)``, are zero."""
+        if grid.dimension == 1:
+            return Differences((*grid.shape, 1), (*grid.spacing, math.inf), (*grid.periodic, True), order)
+        return Differences(grid.shape, grid.spacing, grid.periodic, order)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.shape)
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of an array on the grid: ``(ny, nx)`` or ``(nz, ny, nx)``."""
+        return self.shape[::-1]
+
+    @property
+    def half(self) -> int:
+        """Nodes of the central difference on each side, k."""
+        return self.order // 2
+
+    @property
+    def central(self) -> NDArray[np.float64]:
+        """The weights c_1 … c_k of the central difference, dimensionless, shape ``(k,)``."""
+        around = range(-self.half, self.half + 1)
+        return np.array([float(weight) for weight in derivative_weights(around)[self.half + 1 :]])
+
+    @property
+    def closure(self) -> NDArray[np.float64]:
+        """The weights w_ij of node j in the derivative at node i, dimensionless, shape ``(k, p + 1)``.
+
+        At the upper face nodes count from that face inwards, and the derivative changes its sign.
+        """
+        return np.array(
+            [[float(weight) for weight in derivative_weights(range(-i, self.order + 1 - i))] for i in range(self.half)]
+        )
+
+
+@cache
+def derivative_weights(offsets: range) -> tuple[Fraction, ...]:
+    """The weights with which values at `offsets` give the first derivative at 0, for unit spacing.
+
+    Parameters
+    ----------
+    offsets : range
+        Of integers, 0 among them.
+
+    Returns
+    -------
+    tuple of Fraction
+        Exact for polynomials of a degree below the number of offsets.
+    """
+    others = [offset for offset in offsets if offset]
+    weights = {
+        j: Fraction(math.prod(-k for k in others if k != j), j * math.prod(j - k for k in others if k != j))
+        for j in others
+    }
+    return tuple(weights.get(j, -sum(weights.values(), Fraction(0))) for j in offsets)

@@ -1,0 +1,160 @@
+"""What a solve leaves, as data: the solution, how the solve ended, and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.problem.problem import Problem
+from poisson.solvers.status import Status
+
+FIELD_NOTES = {
+    "u": ("solution u", "U"),
+    "f": ("source f", "U/L2"),
+    "a": ("coefficient a", "1"),
+    "c": ("coefficient c, without the terms of robin faces", "1/L2"),
+    "residual": ("residual f - A u, zero where u is given", "U/L2"),
+    "error": ("u - exact", "U"),
+    "gradient": ("gradient of u", "U/L"),
+    "flux": ("flux -a grad u", "U/L"),
+}
+"""What the fields are, and their units in the case's unit of length L and unit of the solution U."""
+
+
+@dataclass(frozen=True)
+class ErrorNorms:
+    """The difference between u and the exact solution, in U: its trapezoidal rms and its maximum."""
+
+    rms: float
+    max: float
+
+
+@dataclass(frozen=True)
+class OperationUse:
+    """All calls of one operation in the solver loop, on one grid.
+
+    Parameters
+    ----------
+    operation : str
+        Its name, and whether it leaves a norm.
+    calls : int
+        How often it ran.
+    seconds : float
+        That number times the time of one call, measured after the loop on the same arrays.
+    bytes, flops : float
+        What all the calls together had to move and to compute.
+    grid : str
+        The nodes of the grid, such as ``65x33``; of the finer one between two grids.
+    """
+
+    operation: str
+    calls: int
+    seconds: float
+    bytes: float
+    flops: float
+    grid: str = ""
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes a second."""
+        return self.bytes / self.seconds
+
+
+@dataclass(frozen=True)
+class Performance:
+    """The operations of the solver loop, and what the device can do at best.
+
+    Parameters
+    ----------
+    operations : tuple of OperationUse
+        The one that took longest first.
+    bandwidth : float
+        Bytes a second of the yardstick, measured after the loop.
+    yardstick : str
+        What that is: ``copy``, or ``triad`` of the STREAM benchmark.
+    array_bytes : int
+        The size of its arrays: that of the solve's own, within limits.
+    """
+
+    operations: tuple[OperationUse, ...]
+    bandwidth: float
+    yardstick: str
+    array_bytes: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """The result of a solve. Arrays have the grid's ``array_shape``.
+
+    Parameters
+    ----------
+    problem : Problem
+        What was solved.
+    u : float array
+        The solution in U, in the type of the run. A NumPy array; where the data came as arrays on a device, an array
+        there.
+    status : Status
+        How the solve ended.
+    iterations : int
+        Iterations (sweeps, cycles) done to reach u.
+    norm : str
+        The norm that the residuals are measured in: ``rms`` or ``max``.
+    residual : float
+        Norm of f − A u in U/L², recomputed in float64 from `u`.
+    target : float
+        The residual norm at which the solve counts as converged, in U/L².
+    history : sequence of (int, float)
+        Iterate, as the number of iterations that made it, and its residual norm in U/L², for each norm read.
+    fields : mapping of str to float array
+        The further fields asked for in ``[output] fields``, by name. A vector has one axis more, the last, for its
+        components x, y(, z), and the precision of the run; the others are float64.
+    error : ErrorNorms, optional
+        The error against the exact solution, where one is known.
+    times : mapping of str to float
+        Seconds spent in each part of the run; ``solve`` is the solver loop alone.
+    provenance : mapping
+        Strings and numbers that say how the result came about (backend, device, precision, versions, …).
+    case_text : str
+        The resolved case as TOML.
+    performance : Performance, optional
+        What the operations of the loop reached, where it was measured.
+    error_bar : float, optional
+        With ``stop = "discretisation"``, an estimate of the largest error of u against the solution of the
+        differential equation, in U, that is meant to lie above it.
+    """
+
+    problem: Problem
+    u: Any
+    status: Status
+    iterations: int
+    norm: str
+    residual: float
+    target: float
+    history: tuple[tuple[int, float], ...]
+    fields: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    error: ErrorNorms | None = None
+    times: Mapping[str, float] = field(default_factory=dict)
+    provenance: Mapping[str, str | int | float] = field(default_factory=dict)
+    case_text: str = ""
+    performance: Performance | None = None
+    error_bar: float | None = None
+
+    @property
+    def advice(self) -> str:
+        """What the status means and what to do about it, in one line."""
+        if self.status is Status.CONVERGED and self.error_bar is not None:
+            return "the algebraic error is estimated to be below the discretisation error"
+        if self.status is Status.AT_ROUNDING:
+            level = f"the residual {self.residual:.1e} is as small as rounding of u in {self.u.dtype} lets it be"
+            smaller = "; run.precision = 'float64' reaches a smaller one" if self.u.dtype == np.float32 else ""
+            return f"{level}, and the target {self.target:.1e} is below that{smaller}"
+        return self.status.advice
+
+    @property
+    def host_u(self) -> NDArray[Any]:
+        """u as a NumPy array: itself, or a copy of what is on a device."""
+        return self.u if isinstance(self.u, np.ndarray) else np.asarray(self.u.get())

@@ -1,0 +1,1 @@
+"""What is to be solved: equation, faces and data, as a user gives them."""

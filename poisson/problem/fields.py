@@ -1,0 +1,354 @@
+"""Fields that are not formulas: in a file, in an array, or a Python function; one real value for each node.
+
+Files are read by rows, so that one may be larger than memory. Arrays may be of any library, and are used where they
+are.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.errors import CaseError
+from poisson.mesh.grid import cubics
+from poisson.plain import NotPlain, find, require_file
+from poisson.problem import arrays
+
+HDF5_SUFFIXES = (".h5", ".hdf5")
+SUFFIXES = (".npy", *HDF5_SUFFIXES)
+
+MOST_HEADER = 1 << 16
+"""Bytes of the header of a ``.npy`` file."""
+MOST_NAMES = 1000
+"""Data sets of a file among which one of a similar name is looked for."""
+
+
+@dataclass(frozen=True)
+class FieldFile:
+    """A field in a ``.npy`` or HDF5 file, with the ``array_shape`` of the grid, such as ``(nz, ny, nx)``, or of a face.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    dataset : str, optional
+        The dataset in an HDF5 file, such as ``f`` or ``group/f``; None for a ``.npy`` file.
+    """
+
+    path: Path
+    dataset: str | None = None
+
+    def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "") -> None:
+        """Make sure that the file can be read as a field on a grid, or on a face of one, without reading its values.
+
+        Parameters
+        ----------
+        array_shape : tuple of int
+            What the shape of the array must be.
+        place, axes : str
+            What needs that shape, and why, for the message.
+
+        Raises
+        ------
+        CaseError
+            With one line that says what is wrong with the file or its shape or type.
+        """
+        with self._open() as array:
+            if array.shape != array_shape:
+                why = axes or f"arrays are {('(nx,)', '(ny, nx)', '(nz, ny, nx)')[len(array_shape) - 1]}"
+                raise CaseError([f"{self} has the shape {array.shape}; {place} needs {array_shape}, as {why}"])
+            if array.dtype.kind not in "fiu":
+                raise CaseError([f"{self} holds values of type {array.dtype}; real numbers are needed"])
+
+    def read(self, start: int, stop: int) -> NDArray[np.float64]:
+        """Rows (planes in 3D, nodes in 1D) `start` to `stop`, without `stop`, of the first array axis, as float64.
+
+        Raises
+        ------
+        CaseError
+            If the file cannot be read.
+        """
+        with self._open() as array:
+            return np.ascontiguousarray(array[start:stop], dtype=np.float64)
+
+    def __str__(self) -> str:
+        return f"{str(self.path)!r}" if self.dataset is None else f"{self.dataset!r} in {str(self.path)!r}"
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        """The array in the file, not yet read: a memory map or an h5py dataset."""
+        suffix = self.path.suffix.lower()
+        name = str(self.path)
+        if suffix not in SUFFIXES:
+            raise CaseError([f"{name!r} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"])
+        if suffix == ".npy" and self.dataset is not None:
+            raise CaseError([f"{name!r} is a .npy file and has no datasets; leave 'dataset' out"])
+        if suffix != ".npy" and self.dataset is None:
+            raise CaseError([f'{name!r} is an HDF5 file; say which dataset, as in dataset = "f"'])
+        try:
+            require_file(self.path)
+            if suffix == ".npy":
+                _require_short_header(self.path)
+                yield np.lib.format.open_memmap(self.path, mode="r")
+            else:
+                with self._open_dataset() as dataset:
+                    yield dataset
+        except (CaseError, MemoryError):
+            raise
+        except NotPlain as error:
+            raise CaseError([f"{name!r} {error}"]) from None
+        except FileNotFoundError:
+            raise CaseError([f"there is no file {name!r}"]) from None
+        except PermissionError:
+            raise CaseError([f"{name!r} may not be read"]) from None
+        except BlockingIOError:
+            raise CaseError([f"{name!r} is locked by another program that has it open; close it there"]) from None
+        except Exception as error:  # the readers of a damaged file let through whatever their parsers raise
+            kind = "a .npy" if suffix == ".npy" else "an HDF5"
+            raise CaseError([f"{name!r} cannot be read as {kind} file: {_one_line(error)}"]) from error
+
+    @contextmanager
+    def _open_dataset(self) -> Iterator[Any]:
+        import h5py
+
+        with h5py.File(self.path, "r") as file:
+            try:
+                found = find(file, str(self.dataset))
+            except NotPlain as error:
+                raise CaseError([f"{self} {error}"]) from None
+            if isinstance(found, h5py.Dataset):
+                yield found
+                return
+            if isinstance(found, h5py.Group):
+                raise CaseError([f"{self.dataset!r} in {str(self.path)!r} is a group; name a dataset in it"])
+            near = difflib.get_close_matches(str(self.dataset), _datasets(file), n=1)
+            suggestion = f"; did you mean {near[0]!r}?" if near else ""
+            raise CaseError([f"there is no dataset {self.dataset!r} in {str(self.path)!r}{suggestion}"])
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayField:
+    """A field in an array of the grid's ``array_shape``, or the data of a face in one of the face's shape.
+
+    Compared by identity.
+
+    Parameters
+    ----------
+    values : array
+        Of any library, see `poisson.problem.arrays`. What is on the host is kept as an array of NumPy, as a rule not a
+        copy.
+
+    Raises
+    ------
+    CaseError
+        If values are masked, or the array cannot be read.
+    """
+
+    values: Any
+
+    def __post_init__(self) -> None:
+        if not self.on_device:
+            object.__setattr__(self, "values", arrays.host(self.values))
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the values are where NumPy cannot read them."""
+        return arrays.on_device(self.values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return arrays.shape_of(self.values)
+
+    def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "x is the last axis") -> None:
+        """Make sure that the array can be used as a field on a grid, or on a face of one.
+
+        Parameters
+        ----------
+        array_shape : tuple of int
+            What its shape must be.
+        place, axes : str
+            What needs that shape, and why, for the message.
+
+        Raises
+        ------
+        CaseError
+            With one line that says what is wrong with its shape or type.
+        """
+        arrays.require_unmasked(self.values)
+        if self.shape != array_shape:
+            raise CaseError([f"an array of the shape {self.shape}; {place} needs {array_shape}, as {axes}"])
+        interface = getattr(self.values, arrays.CUDA, None) if self.on_device else None
+        if interface is not None:
+            arrays.require_real(np.empty(0, interface["typestr"]))
+        elif not self.on_device:
+            arrays.require_real(self.values)
+
+    def read(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """Rows (planes in 3D) `start` to `stop`, without `stop`, as an array of the module xp; a view if it can be.
+
+        Raises
+        ------
+        CaseError
+            If the values are on a device, and cannot be read from there or are not real.
+        """
+        if xp is np and self.on_device and hasattr(self.values, "__getitem__"):
+            part = arrays.host(self.values[start:stop])
+        elif self.on_device:
+            part = arrays.brought(self.values, xp)[start:stop]
+        else:
+            part = arrays.brought(self.values[start:stop], xp)
+        arrays.require_real(part)
+        return part
+
+
+@dataclass(frozen=True)
+class FunctionField:
+    """A field by a Python function of the coordinates.
+
+    Parameters
+    ----------
+    function : callable
+        Called with arrays x, y(, z) that broadcast against each other, of NumPy or of CuPy; its result, a number or an
+        array of any library, must broadcast to the shape of them all.
+    """
+
+    function: Callable[..., Any]
+
+    def __call__(self, xp: ModuleType, *coordinates: Any) -> Any:
+        """The values at points, as an array of the module xp.
+
+        Raises
+        ------
+        CaseError
+            If the function returns an array with masked values, or one that cannot be read.
+        """
+        values = self.function(*coordinates)
+        if not arrays.is_array(values):
+            return xp.asarray(values)
+        try:
+            return arrays.brought(values, xp)
+        except CaseError as error:
+            raise CaseError([f"the function returns {error}"]) from error
+
+
+@dataclass(frozen=True, eq=False)
+class CoarserField:
+    """What a file or an array has on a grid or a face, on a coarser one: its values at common nodes, cubics between.
+
+    Parameters
+    ----------
+    field : FieldFile, ArrayField or CoarserField
+        On the finer grid.
+    fine, coarse : tuple of int
+        The shapes of both arrays, whose nodes lie on the same box.
+    periodic : tuple of bool
+        Whether each of their axes is.
+    bounded : bool
+        Whether a value may not fall below half the least of those that it is made of, as cubics do at a jump: then it
+        takes that one, so that what is positive stays so.
+    """
+
+    field: FieldFile | ArrayField | CoarserField
+    fine: tuple[int, ...]
+    coarse: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    bounded: bool = False
+
+    def read(self, xp: ModuleType, start: int, stop: int) -> Any:
+        """Rows (planes in 3D) `start` to `stop`, without `stop`, as a float64 array of the module xp."""
+        slowest, *others = itertools.starmap(cubics, zip(self.fine, self.coarse, self.periodic, strict=True))
+        # Of the first axis only the rows of this slab, from only the rows that they need.
+        index, weight = slowest[0][start:stop], slowest[1][start:stop]
+        used = index[weight != 0.0]
+        first, last = int(used.min()), int(used.max()) + 1
+        tables: list[tuple[NDArray[Any], NDArray[Any]]] = [(np.where(weight != 0.0, index - first, 0), weight), *others]
+        values = xp.asarray(rows_of(self.field, xp, first, last), dtype=xp.float64)
+        least = values
+        for axis, (index, weight) in enumerate(tables):
+            values, least = _along(xp, axis, index, weight, values, least if self.bounded else None)
+        return xp.where(values < 0.5 * least, least, values) if self.bounded else values
+
+
+def _along(
+    xp: ModuleType, axis: int, index: NDArray[Any], weight: NDArray[Any], values: Any, least: Any | None
+) -> tuple[Any, Any]:
+    """Interpolate along an axis; of `least` the least value with any weight."""
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    total: Any = 0.0
+    lowest: Any = None
+    for column in range(index.shape[1]):
+        used = weight[:, column] != 0.0
+        if not used.any():
+            continue
+        # Unused entries repeat the one of the largest weight.
+        place = xp.asarray(np.where(used, index[:, column], index[np.arange(len(index)), weight.argmax(axis=1)]))
+        total = total + xp.asarray(weight[:, column].reshape(shape)) * xp.take(values, place, axis=axis)
+        if least is not None:
+            taken = xp.take(least, place, axis=axis)
+            lowest = taken if lowest is None else xp.minimum(lowest, taken)
+    return total, lowest
+
+
+def rows_of(field: FieldFile | ArrayField | CoarserField, xp: ModuleType, start: int, stop: int) -> Any:
+    """Rows (planes in 3D) `start` to `stop`, without `stop`, of a field that is no function, as an array of xp."""
+    if isinstance(field, FieldFile):
+        return xp.asarray(field.read(start, stop))
+    return field.read(xp, start, stop)
+
+
+def at_nodes(field: Any, xp: ModuleType, coordinates: Sequence[Any], start: int, stop: int) -> Any:
+    """The values of a field of any kind on a slab, broadcastable to its shape.
+
+    Parameters
+    ----------
+    field : Expression, FunctionField, ArrayField, FieldFile or CoarserField
+        The field.
+    xp : module
+        numpy or cupy: where the values are wanted.
+    coordinates : sequence of array
+        x, y(, z) of the slab.
+    start, stop : int
+        Its range of the first array axis.
+    """
+    if isinstance(field, (ArrayField, FieldFile, CoarserField)):
+        return rows_of(field, xp, start, stop)
+    return field(xp, *coordinates)
+
+
+def _require_short_header(path: Path) -> None:
+    """Make sure that reading the header of a ``.npy`` file takes no more memory than a header needs."""
+    with path.open("rb") as stream:
+        major, _ = np.lib.format.read_magic(stream)
+        length = int.from_bytes(stream.read(2 if major == 1 else 4), "little")
+    if length > MOST_HEADER:
+        raise ValueError(f"its header has {length} bytes, more than {MOST_HEADER}")
+
+
+def _datasets(file: Any) -> list[str]:
+    """The names of the first data sets in an HDF5 file."""
+    import h5py
+
+    names: list[str] = []
+
+    def visit(name: str, item: Any) -> bool | None:
+        if isinstance(item, h5py.Dataset):
+            names.append(name)
+        return True if len(names) == MOST_NAMES else None
+
+    file.visititems(visit)
+    return names
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

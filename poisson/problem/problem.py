@@ -1,0 +1,384 @@
+"""The mathematical problem: equation, grid, faces, and the exact solution where it is known."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from poisson.errors import CaseError, ExpressionError
+from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.grid import AXES, Grid
+from poisson.problem.arrays import host, is_array
+from poisson.problem.expressions import Expression, parse
+from poisson.problem.faces import Face, FaceData, require_on_face
+from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
+
+EQUATION = "-div(a grad u) + c u = f"
+"""The equation with its sign; `Problem.equation` says what a is as well."""
+
+NodeField = Expression | FieldFile | ArrayField | FunctionField | CoarserField
+"""A function given at every node: by a text (or a number), a file, an array or a Python function."""
+
+Coefficient = float | NodeField
+"""A number, or a function given at every node."""
+
+Number = TypeVar("Number", int, float)
+
+MEANS = ("harmonic", "arithmetic")
+"""The default first."""
+CONSTANT_A = "only its default where a is constant, as between equal values every mean is the same"
+
+PERIODIC = Kind.PERIODIC.value
+NO_FACE_LEFT = "allowed: nothing, as every face has a condition of its own"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """−∇·(a∇u) + c u = f on a box, with a condition on each face.
+
+    Parameters
+    ----------
+    grid : Grid
+        The nodes.
+    faces : tuple of Face
+        One for each face, in the order of `boundary.FACE_NAMES`.
+    f : Expression, FieldFile, ArrayField or FunctionField
+        The source, in U/L².
+    c : float or a field as `f`
+        The reaction coefficient, ≥ 0, in 1/L².
+    initial : a field as `f`
+        The initial guess, in U. Dirichlet nodes take their boundary values instead.
+    exact : Expression, optional
+        The exact solution, in U, if it is known.
+    title : str
+        A name for people.
+    a : float or a field as `f`
+        The coefficient of the gradient, > 0, dimensionless.
+    mean : str
+        How a between two nodes follows from its values at them, where it varies: ``harmonic`` or ``arithmetic``.
+    """
+
+    grid: Grid
+    faces: tuple[Face, ...]
+    f: NodeField
+    c: Coefficient = 0.0
+    initial: NodeField = field(default_factory=lambda: Expression.constant(0.0))
+    exact: Expression | None = None
+    title: str = ""
+    a: Coefficient = 1.0
+    mean: str = "harmonic"
+
+    def __post_init__(self) -> None:
+        if len(self.faces) != 2 * self.grid.dimension:
+            raise ValueError(f"{2 * self.grid.dimension} faces are needed, {len(self.faces)} are given")
+        a, c = number(self.a), number(self.c)
+        if c is not None and not c >= 0.0:
+            raise ValueError(f"c = {c}; it must be >= 0")
+        if a is not None and not a > 0.0:
+            raise ValueError(f"a = {a}; it must be > 0")
+        if self.mean not in MEANS:
+            raise ValueError(f"mean = {self.mean!r}; it must be one of {MEANS}")
+        for axis, wraps in enumerate(self.grid.periodic):
+            kinds = {self.faces[2 * axis].kind, self.faces[2 * axis + 1].kind}
+            if (Kind.PERIODIC in kinds) != wraps or (wraps and len(kinds) > 1):
+                raise ValueError(f"the {AXES[axis]} faces and the grid do not agree on whether the axis is periodic")
+
+    @staticmethod
+    def on_box(
+        shape: Sequence[int],
+        *,
+        f: Any = 0.0,
+        a: Any = 1.0,
+        c: Any = 0.0,
+        boundary: Any = 0.0,
+        lower: Sequence[float] | None = None,
+        upper: Sequence[float] | None = None,
+        initial: Any = 0.0,
+        exact: str | Expression | None = None,
+        mean: str = "harmonic",
+        title: str = "",
+    ) -> Problem:
+        """A problem from numbers, texts, Python functions and arrays.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Nodes along x(, y, z), those on the boundary included; on a periodic axis the last node is not counted.
+        f, a, c, initial : number, text, function, array or field
+            The source, the coefficients and the initial guess. A function takes arrays x(, y, z) that broadcast against
+            each other. An array, of any library, has the shape `shape` reversed, as x is its last axis; one on a device
+            stays there.
+        boundary : mapping, number, text, function or array
+            As the table ``[boundary]`` of a case file, with functions and arrays beside numbers and texts, such as
+            ``{"x": "periodic", "y_lower": {"neumann": 0.0}, "y_upper": {"dirichlet": lambda x, y: x}}``. What is no
+            mapping is the Dirichlet value on every face; ``"periodic"``, also under ``"all"``, makes every axis
+            periodic. An array has one value for each node of its face, in the order of the other arrays: ``(ny,)`` on
+            an x face in 2D, ``(nz, nx)`` on a y face in 3D; in 1D a face takes a number.
+        lower, upper : sequence of float, optional
+            The corners of the box, in L; by default the unit box.
+        exact : text or Expression, optional
+            The exact solution, if it is known.
+        mean, title : str
+            As in `Problem`.
+
+        Raises
+        ------
+        CaseError
+            With one line that says what is wrong.
+        """
+        nodes = _corner("shape", shape, operator.index, "integers")
+        dimension = len(nodes)
+        faces = _box_faces(boundary, nodes)
+        periodic = tuple(face.kind is Kind.PERIODIC for face in faces[::2])
+        solution = None if exact is None else _exact(exact, dimension)
+        try:
+            low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "numbers")
+            high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "numbers")
+            grid = Grid(low, high, nodes, periodic)
+            given = {"f": f, "a": a, "c": c, "initial": initial}
+            fields = {name: node_field(value, grid, name) for name, value in given.items()}
+            coefficients: dict[str, Any] = {
+                name: fields[name] if number(fields[name]) is None else number(fields[name]) for name in ("a", "c")
+            }
+            if mean in MEANS[1:] and isinstance(coefficients["a"], float):
+                raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
+            return Problem(
+                *(grid, faces, fields["f"], coefficients["c"], fields["initial"], solution, title),
+                *(coefficients["a"], mean),
+            )
+        except ValueError as error:
+            raise CaseError([str(error)]) from error
+
+    def coarser(self) -> Problem | None:
+        """The same problem on a grid of half the intervals, without its initial guess and its exact solution.
+
+        None where `Grid.coarser` has no such grid.
+        """
+        grid = self.grid.coarser()
+        if grid is None:
+            return None
+
+        def on_it(given: Any, axes: Sequence[int], bounded: bool = False) -> Any:
+            if not isinstance(given, (FieldFile, ArrayField, CoarserField)):
+                return given
+            fine, coarse = (tuple(each.shape[axis] for axis in axes) for each in (self.grid, grid))
+            return CoarserField(given, fine, coarse, tuple(grid.periodic[axis] for axis in axes), bounded)
+
+        axes = range(grid.dimension)[::-1]
+        faces = []
+        for index, face in enumerate(self.faces):
+            along = [axis for axis in axes if axis != index // 2]
+            faces.append(replace(face, value=on_it(face.value, along), alpha=on_it(face.alpha, along, bounded=True)))
+        f, c, a = on_it(self.f, axes), on_it(self.c, axes, bounded=True), on_it(self.a, axes, bounded=True)
+        initial = Expression.constant(0.0)
+        return replace(self, grid=grid, faces=tuple(faces), f=f, c=c, a=a, initial=initial, exact=None)
+
+    @property
+    def varies(self) -> bool:
+        """Whether the coefficients of the discrete operator differ from node to node; α of a Robin face is one."""
+        return number(self.a) is None or number(self.c) is None or any(face.absorbs for face in self.faces)
+
+    @property
+    def guess(self) -> bool:
+        """Whether there is an initial guess other than zero."""
+        return self.initial != Expression.constant(0.0)
+
+    @property
+    def equation(self) -> str:
+        """The equation, and what a is in it."""
+        a = number(self.a)
+        if a is not None:
+            return f"{EQUATION}, a = {a:.12g}"
+        return f"{EQUATION}, a = a({', '.join(AXES[: self.grid.dimension])}), {self.mean} mean between nodes"
+
+
+def require_problem(given: object) -> None:
+    """Refuse what is no `Problem`, such as a case.
+
+    Raises
+    ------
+    CaseError
+        With what to give instead.
+    """
+    if not isinstance(given, Problem):
+        kind = type(given).__name__
+        raise CaseError([f"problem: a {kind}; allowed: a poisson.Problem; that of a case is its attribute problem"])
+
+
+def _corner(name: str, given: Any, convert: Callable[[Any], Number], kind: str) -> tuple[Number, ...]:
+    """One number for each axis from what `Problem.on_box` is given."""
+    with contextlib.suppress(TypeError, ValueError):
+        return tuple(convert(entry) for entry in given)
+    raise CaseError([f"{name}: {given!r}; allowed: 1, 2 or 3 {kind}, in the order x(, y(, z))"])
+
+
+def number(coefficient: Coefficient) -> float | None:
+    """The value of a coefficient that is the same everywhere; None for one that is not known to be."""
+    if isinstance(coefficient, Expression):
+        return coefficient.value if coefficient.is_constant else None
+    return None if isinstance(coefficient, (FieldFile, ArrayField, FunctionField, CoarserField)) else float(coefficient)
+
+
+def node_field(given: Any, grid: Grid, name: str) -> NodeField:
+    """A field from what a user gives in Python.
+
+    Parameters
+    ----------
+    given : number, text, function, array or field
+        A function takes arrays x(, y, z); an array has the grid's ``array_shape`` and is not copied.
+    grid : Grid
+        The nodes.
+    name : str
+        What it is, for the message.
+
+    Raises
+    ------
+    CaseError
+        With one line that says what is wrong.
+    """
+    field = _field(given, grid.dimension, name)
+    if isinstance(field, (FieldFile, ArrayField)):
+        with _named(name):
+            field.check(grid.array_shape)
+    return field
+
+
+def _field(given: Any, dimension: int, name: str) -> NodeField:
+    """A field of any kind, not yet checked against the grid."""
+    if isinstance(given, (Expression, FieldFile, FunctionField, ArrayField)):
+        return given
+    if callable(given) and not getattr(given, "shape", ()):
+        return FunctionField(given)
+    if is_array(given):
+        with _named(name):
+            array = ArrayField(given)
+            if array.shape != ():
+                return array
+            given = host(given)[()]
+    try:
+        # NumPy makes a number of a complex one by leaving a part of it out.
+        if isinstance(given, np.complexfloating):
+            raise TypeError
+        return parse(given, dimension, {}) if isinstance(given, str) else Expression.constant(float(given))
+    except ExpressionError as error:
+        raise CaseError([f"{name}: {given!r}; {error}"]) from None
+    except (TypeError, ValueError, OverflowError):
+        kind = type(given).__name__
+        raise CaseError([f"{name}: a {kind}; allowed: a number, a text, a function of x(, y, z) or an array"]) from None
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Within, an error about a value says where that stands."""
+    try:
+        yield
+    except CaseError as error:
+        raise CaseError([f"{name}: {error}"]) from error
+
+
+def _exact(given: Any, dimension: int) -> Expression:
+    """The exact solution, which derivatives are taken of."""
+    field = _field(given, dimension, "exact")
+    if isinstance(field, Expression):
+        return field
+    kind = {FunctionField: "a function", ArrayField: "an array"}.get(type(field), "a file")
+    raise CaseError([f"exact: {kind}; allowed: a number or a text, which derivatives can be taken of"])
+
+
+def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
+    """The faces from what `Problem.on_box` is given."""
+    dimension = len(nodes)
+    tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
+    names = FACE_NAMES[: 2 * dimension]
+    known = ("all", *AXES[:dimension], *names)
+    for name in tables:
+        if name not in known:
+            raise CaseError([f"boundary.{name}: unknown key; allowed: {', '.join(known)}"])
+    faces = []
+    wraps_all = _is_text(tables.get("all"), PERIODIC)
+    for face, name in enumerate(names):
+        axis = tables.get(name[0])
+        if axis is not None and not _is_text(axis, PERIODIC):
+            raise CaseError([f'boundary.{name[0]}: {_shown(axis)}; allowed: "periodic"'])
+        if axis is None and name not in tables and "all" not in tables:
+            raise CaseError([f'boundary.{name}: missing; allowed: a condition here, under "all", or a periodic axis'])
+        if axis is not None and name in tables:
+            raise CaseError(
+                [f'boundary.{name}: {_shown(tables[name])}; allowed: nothing beside {name[0]} = "periodic"']
+            )
+        if axis is not None or (wraps_all and name not in tables):
+            faces.append(Face(Kind.PERIODIC))
+        else:
+            key = name if name in tables else "all"
+            faces.append(_box_face(tables[key], nodes, face, f"boundary.{key}"))
+    for face, name in enumerate(names):
+        if faces[face].kind is Kind.PERIODIC and faces[face ^ 1].kind is not Kind.PERIODIC:
+            reason = f"as {names[face ^ 1]} has one; {AXES[face // 2]} = 'periodic' makes both faces periodic"
+            raise CaseError([f"boundary.{name}: 'periodic'; allowed: a condition, {reason}"])
+    if names and "all" in tables and all(name in tables or name[0] in tables for name in names):
+        raise CaseError([f"boundary.all: {_shown(tables['all'])}; {NO_FACE_LEFT}"])
+    return tuple(faces)
+
+
+def _shown(given: Any) -> str:
+    """A value on one line of a message."""
+    text = " ".join(repr(given).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_text(given: Any, text: str) -> bool:
+    """Whether it is that text, and no array, which compares with texts value by value."""
+    return isinstance(given, str) and given == text
+
+
+def _box_face(given: Any, nodes: tuple[int, ...], face: int, name: str) -> Face:
+    if _is_text(given, PERIODIC):
+        axis = AXES[face // 2]
+        raise CaseError(
+            [f'{name}: {_shown(given)}; allowed: a condition; for both {axis} faces at once {axis} = "periodic"']
+        )
+    if isinstance(given, Face):
+        for part, data in {"value": given.value, "alpha": given.alpha}.items():
+            with _named(f"{name}.{part}"):
+                require_on_face(data, nodes, face)
+        return given
+    table = dict(given) if isinstance(given, Mapping) else {"dirichlet": given}
+    alpha = table.pop("alpha", None)
+    kinds = {kind.value: kind for kind in Kind if kind is not Kind.PERIODIC}
+    if len(table) != 1 or not set(table) <= set(kinds) or ("robin" in table) != (alpha is not None):
+        allowed = "one of dirichlet, neumann and robin, and alpha beside robin"
+        raise CaseError([f"{name}: {_shown(given)}; allowed: {allowed}"])
+    [(kind, value)] = table.items()
+    robin = None if alpha is None else _face_data(alpha, nodes, face, f"{name}.alpha")
+    return Face(kinds[kind], _face_data(value, nodes, face, f"{name}.{kind}"), robin)
+
+
+def _face_data(given: Any, nodes: tuple[int, ...], face: int, name: str) -> FaceData:
+    field = _field(given, len(nodes), name)
+    with _named(name):
+        require_on_face(field, nodes, face)
+    return field
+
+
+def manufactured_source(exact: Expression, a: Expression | float, c: Expression | float, dimension: int) -> Expression:
+    """f = −∇·(a∇u) + c u of the exact solution u, derived symbolically."""
+    source = exact * c
+    for name in AXES[:dimension]:
+        source = source - (exact.derivative(name) * a).derivative(name)
+    return source
+
+
+def manufactured_value(
+    exact: Expression, a: Expression | float, kind: Kind, alpha: Expression | None, face: int
+) -> Expression:
+    """Boundary data of the exact solution u on a face: u itself, a ∂u/∂n or a ∂u/∂n + αu, with the outward normal."""
+    if kind is Kind.DIRICHLET:
+        return exact
+    flux = exact.derivative(AXES[face // 2]) * a
+    flux = flux if FACE_NAMES[face].endswith("upper") else -flux
+    return flux if alpha is None else flux + exact * alpha

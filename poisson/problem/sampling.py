@@ -1,0 +1,209 @@
+"""The functions of a problem on its nodes, slab by slab, in the layout of the backends' arrays.
+
+A backend's arrays have at least two axes: a 1D problem has one row, of shape ``(1, nx)``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from poisson.errors import CaseError
+from poisson.mesh.boundary import FACE_NAMES, Rule
+from poisson.mesh.grid import AXES, Grid
+from poisson.problem.faces import FaceData, face_shape
+from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField, at_nodes
+from poisson.problem.problem import NodeField, Problem
+
+Index = tuple[slice | int, ...]
+
+
+def array_shape(grid: Grid) -> tuple[int, ...]:
+    """Shape of a backend's array on a grid: ``(1, nx)``, ``(ny, nx)`` or ``(nz, ny, nx)``."""
+    return (1, *grid.array_shape) if grid.dimension == 1 else grid.array_shape
+
+
+def coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]:
+    """x(, y(, z)) of the slab ``[start, stop)`` of the first array axis, each in a shape that broadcasts to its."""
+    axes = len(array_shape(grid))
+    found = []
+    for axis in range(grid.dimension):
+        values = grid.coordinates(axis)
+        if axis == axes - 1:
+            values = values[start:stop]
+        shape = [1] * axes
+        shape[axes - 1 - axis] = -1
+        found.append(xp.asarray(values.reshape(shape)))
+    return found
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What every value must be: finite, or also within an interval that begins at zero."""
+
+    wanted: str
+    holds: Callable[[Any], Any]
+
+
+POSITIVE = Limit("> 0", lambda values: values > 0.0)
+NOT_NEGATIVE = Limit(">= 0", lambda values: values >= 0.0)
+
+
+def nodes(
+    problem: Problem, xp: ModuleType, key: str, values: NodeField, start: int, stop: int, limit: Limit | None = None
+) -> Any:
+    """A function at the nodes of a slab.
+
+    Parameters
+    ----------
+    problem : Problem
+        On whose grid.
+    xp : module
+        numpy or cupy: where to evaluate.
+    key : str
+        Where the function stands in the case file.
+    values : Expression, FieldFile, ArrayField or FunctionField
+        The function.
+    start, stop : int
+        The range of the first array axis.
+    limit : Limit, optional
+        What every value must be, beside finite.
+
+    Returns
+    -------
+    A new float64 array of the slab's shape.
+
+    Raises
+    ------
+    CaseError
+        If a value is not finite, or not within the limit, or a Python function returns no such array; the line names
+        the key and the place.
+    """
+    grid = problem.grid
+    slab = xp.empty((stop - start, *array_shape(grid)[1:]), dtype=xp.float64)
+    places = coordinates(grid, xp, start, stop)
+    # The one row of a 1D problem is the whole of a file or an array.
+    first, last = (0, grid.shape[0]) if grid.dimension == 1 else (start, stop)
+    slab[...] = _evaluated(key, values, xp, places, first, last)
+    _require(xp, key, slab, places, limit)
+    return slab
+
+
+def faces(problem: Problem, rule: Rule, start: int, stop: int) -> Iterator[tuple[int, Index]]:
+    """The faces with a rule that touch a slab, in order of precedence, each with its place in the slab."""
+    shape = array_shape(problem.grid)
+    for face, condition in enumerate(problem.faces):
+        if condition.kind.rule is not rule:
+            continue
+        upper = face % 2
+        place = _place(problem, face)
+        if place == 0 and (stop < shape[0] if upper else start > 0):
+            continue
+        where: list[slice | int] = [slice(None)] * len(shape)
+        where[place] = -1 if upper else 0
+        yield face, tuple(where)
+
+
+def face_value(problem: Problem, xp: ModuleType, face: int, start: int, stop: int) -> Any:
+    """The boundary data on the part of a face that lies in a slab, in a shape that broadcasts to it.
+
+    Raises
+    ------
+    CaseError
+        If a value is not finite; the line names the key and the place.
+    """
+    function = problem.faces[face].value
+    assert function is not None
+    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}", face, function, start, stop)
+
+
+def face_alpha(problem: Problem, xp: ModuleType, face: int, start: int, stop: int) -> Any:
+    """α on the part of a Robin face that lies in a slab, as `face_value`; no value may be negative."""
+    function = problem.faces[face].alpha
+    assert function is not None
+    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}.alpha", face, function, start, stop, NOT_NEGATIVE)
+
+
+def _on_face(
+    problem: Problem,
+    xp: ModuleType,
+    key: str,
+    face: int,
+    function: FaceData,
+    start: int,
+    stop: int,
+    limit: Limit | None = None,
+) -> Any:
+    """A function on the part of a face that lies in a slab."""
+    places = coordinates(problem.grid, xp, start, stop)
+    place = _place(problem, face)
+    end = slice(-1, None) if face % 2 else slice(0, 1)
+    places[face // 2] = places[face // 2][(slice(None),) * place + (end,)]
+    # A face at an end of the first array axis lies in one slab as a whole.
+    stored = isinstance(function, (ArrayField, FieldFile, CoarserField))
+    first, last = (0, face_shape(problem.grid.shape, face)[0]) if stored and place == 0 else (start, stop)
+    values = xp.asarray(_evaluated(key, function, xp, places, first, last), dtype=xp.float64)
+    if stored:
+        values = xp.expand_dims(values, place)
+    _require(xp, key, values, places, limit)
+    return values.reshape(values.shape[:place] + values.shape[place + 1 :]) if values.ndim else values
+
+
+def _place(problem: Problem, face: int) -> int:
+    """The array axis that a face is at an end of."""
+    return len(array_shape(problem.grid)) - 1 - face // 2
+
+
+def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], start: int, stop: int) -> Any:
+    """The values at some points, or those of the rows that an array or a file has for them.
+
+    Raises
+    ------
+    CaseError
+        If they cannot be read, or a Python function returns no real numbers, or an array whose shape does not broadcast
+        to that of the points.
+    """
+    try:
+        values = at_nodes(given, xp, places, start, stop)
+    except CaseError as error:
+        if isinstance(given, FieldFile):
+            raise
+        raise CaseError([f"{key}: {error}"]) from error
+    if not isinstance(given, FunctionField):
+        return values
+    if values.dtype.kind not in "fiub":
+        raise CaseError([f"{key}: the function returns values of type {values.dtype}; allowed: real numbers"])
+    points = np.broadcast_shapes(*(place.shape for place in places))
+    with contextlib.suppress(ValueError):
+        if np.broadcast_shapes(values.shape, points) == points:
+            return values
+    shapes = f"an array of the shape {values.shape} for points of the shape {points}"
+    raise CaseError([f"{key}: the function returns {shapes}; allowed: a number, or what broadcasts to that shape"])
+
+
+def _require(xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit: Limit | None) -> None:
+    """Refuse values that are not finite, or not within a limit.
+
+    Raises
+    ------
+    CaseError
+        With the key, the first such value and its place.
+    """
+    limits = [Limit("finite", xp.isfinite), *([limit] if limit else [])]
+    # What holds for the least and the largest value holds for all of them; a NaN is both.
+    ends = xp.stack([values.min(), values.max()])
+    if all(bool(each.holds(ends).all()) for each in limits):
+        return
+    wrong = next(each for each in limits if not bool(each.holds(values).all()))
+    first = [int(index) for index in xp.argwhere(~wrong.holds(values))[0]]
+    names = []
+    for axis, name in enumerate(AXES[: len(places)]):
+        along = places[axis].ravel()
+        index = first[len(first) - 1 - axis] if first else 0
+        names.append(f"{name} = {float(along[min(index, along.size - 1)]):.6g}")
+    raise CaseError([f"{key}: {float(values[tuple(first)])} at {', '.join(names)}; every value must be {wrong.wanted}"])

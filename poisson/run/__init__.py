@@ -1,0 +1,1 @@
+"""From a problem to its solution: the solver that keeps its set-up, a run, and what it leaves."""

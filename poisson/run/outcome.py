@@ -1,0 +1,267 @@
+"""After a solve: the residual that certifies it, its error, and the fields that are asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array, Backend, Reduction
+from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.discrete.flux import link_flux
+from poisson.mesh.differences import Differences
+from poisson.mesh.grid import slabs
+from poisson.output.record import ErrorNorms
+from poisson.solvers.rounding import largest_correction
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import VANISHED, SolveResult
+
+RESIDUAL_SLAB = 1 << 24
+"""Nodes of a slab in which the residual of a float32 run is recomputed."""
+
+
+def true_residual(
+    backend: Backend,
+    double: Backend,
+    discretisation: Discretisation,
+    operator: Operator,
+    result: SolveResult,
+    f: Array,
+    norms: Reduction,
+    *,
+    keep: bool,
+) -> tuple[NDArray[np.float64] | None, tuple[float, float]]:
+    """The residual of the final u in float64.
+
+    Parameters
+    ----------
+    backend, double : Backend
+        Where u is, and the float64 backend of the same device.
+    discretisation : Discretisation
+        The problem, with the source that was solved for.
+    operator : Operator
+        A on `backend`.
+    result : SolveResult
+        Holds u, and an array that may be overwritten.
+    f : Array
+        The source with its face terms.
+    norms : Reduction
+        A place for results on `backend`.
+    keep : bool
+        Whether the values are wanted, too.
+
+    Returns
+    -------
+    values : float64 array or None
+        The residual on the host, if it is wanted.
+    norms : tuple of float
+        (Σ r², max |r|).
+    """
+    if double is not backend:
+        values = np.empty(operator.array_shape) if keep else None
+        return values, _residual_by_slabs(double, discretisation, backend.to_host(result.u), values)
+    backend.residual(operator, result.u, f, result.work, norms)
+    found = backend.read(norms)
+    return (backend.to_host(result.work) if keep else None), found
+
+
+def true_correction(
+    backend: Backend,
+    double: Backend,
+    discretisation: Discretisation,
+    operator: Operator,
+    result: SolveResult,
+    f: Array,
+    norms: Reduction,
+) -> float:
+    """max |D⁻¹ r| in float64 for the residual r of the final u, in U.
+
+    Parameters
+    ----------
+    backend, double, discretisation, operator, result, norms
+        As `true_residual` takes them, right after it.
+    f : Array
+        An array that may be overwritten.
+    """
+    if double is backend:
+        return largest_correction(backend, operator, result.work, f, norms)
+    largest = 0.0
+    for _, part, r in _residuals(double, discretisation, backend.to_host(result.u)):
+        place = double.reduction()
+        largest = max(largest, largest_correction(double, part, r, double.empty(part.array_shape), place))
+    return largest
+
+
+def _residual_by_slabs(
+    backend: Backend, discretisation: Discretisation, u: NDArray[Any], values: NDArray[np.float64] | None
+) -> tuple[float, float]:
+    """Compute the residual slab by slab.
+
+    `values`, if given, gets the residual. Returns (Σ r², max |r|).
+    """
+    norms = backend.reduction()
+    total = largest = 0.0
+    for (start, stop, before), part, r in _residuals(backend, discretisation, u):
+        backend.norm(part, r, norms)
+        squares, maximum = backend.read(norms)
+        total, largest = total + squares, max(largest, maximum)
+        if values is not None:
+            values[start:stop] = backend.to_host(r)[before : before + stop - start]
+    return total, largest
+
+
+def _residuals(
+    backend: Backend, discretisation: Discretisation, u: NDArray[Any]
+) -> Iterator[tuple[tuple[int, int, int], Operator, Array]]:
+    """The residual slab by slab: whole arrays in float64 may not fit where those of the run do.
+
+    Yields
+    ------
+    where : tuple of int
+        The slab, as the range of the first array axis, and at which row of `r` it begins.
+    part : Operator
+        A on the slab and the fixed rows beside it.
+    r : Array
+        The residual there, zero on the rows beside the slab.
+    """
+    thickness = max(2, RESIDUAL_SLAB // math.prod(u.shape[1:]))
+    starts = range(0, max(1, u.shape[0] - 1), thickness)
+    for start, stop in zip(starts, (*starts[1:], u.shape[0]), strict=True):
+        rows, part = discretisation.part_on(backend, start, stop)
+        before = (start - int(rows[0])) % u.shape[0]
+        f = np.zeros(part.array_shape)
+        for low, high in slabs((stop - start, *u.shape[1:])):
+            f[before + low : before + high] = discretisation.source(np, start + low, start + high)
+        r = backend.empty(part.array_shape)
+        backend.residual(part, backend.from_host(u[rows]), backend.from_host(f), r)
+        yield (start, stop, before), part, r
+
+
+def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool]) -> Status:
+    """How the solve ended, by the recomputed residual: that of the loop has rounding errors of the run's precision.
+
+    A solve that estimates its error ends by that, whatever its residual.
+
+    Parameters
+    ----------
+    result : SolveResult
+        How the method ended.
+    residual : float
+        The norm of the recomputed residual, in U/L².
+    rounded : callable
+        Whether that residual is at the rounding of u; asked only where it decides.
+    """
+    if result.error is not None or result.status is Status.INTERRUPTED:
+        return result.status
+    if residual <= result.target < math.inf:
+        return Status.CONVERGED
+    if result.status in (Status.CONVERGED, Status.AT_ROUNDING):
+        vanished = residual <= VANISHED * max((norm for _, norm in result.history), default=0.0)
+        return Status.AT_ROUNDING if vanished or rounded() else Status.STAGNATED
+    return result.status
+
+
+def scalar_field(name: str, discretisation: Discretisation, u: NDArray[Any]) -> NDArray[np.float64]:
+    """``f``, ``a``, ``c`` or ``error`` at the nodes, as float64 on the host."""
+    values = np.empty(discretisation.array_shape)
+    u = u.reshape(values.shape)
+    offset = _exact_mean(discretisation, np) if name == "error" else 0.0
+    for start, stop in slabs(values.shape):
+        if name == "f":
+            values[start:stop] = discretisation.f(np, start, stop)
+        elif name == "a":
+            values[start:stop] = discretisation.a(np, start, stop)
+        elif name == "c":
+            values[start:stop] = discretisation.c(np, start, stop)
+        elif name == "error":
+            values[start:stop] = u[start:stop] - (discretisation.exact(np, start, stop) - offset)
+        else:
+            raise ValueError(f"unknown field {name!r}")
+    return values
+
+
+def vectors(
+    backend: Backend,
+    differences: Differences,
+    discretisation: Discretisation,
+    operator: Operator,
+    result: SolveResult,
+    names: tuple[str, ...],
+) -> dict[str, NDArray[Any]]:
+    """∇u and −a∇u, those of them that are named, on the host with the components last, in the precision of the run.
+
+    The flux of second order is that through the links where a varies (`poisson.discrete.flux`).
+    """
+    grid, found = discretisation.problem.grid, {}
+    through_links = "flux" in names and operator.edges is not None and differences.order == 2
+    if through_links:
+        found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)
+    if "gradient" in names or not through_links:
+        gradient = np.empty((*operator.array_shape, grid.dimension), dtype=backend.dtype)
+        for axis in range(grid.dimension):
+            # One component at a time needs no array that the loop has not made.
+            backend.derivative(differences, axis, result.u, result.work)
+            gradient[..., axis] = backend.to_host(result.work)
+        found["gradient"] = gradient
+        if "flux" in names and not through_links:
+            found["flux"] = _flux(discretisation, gradient)
+    return {name: found[name].reshape(*grid.array_shape, grid.dimension) for name in names}
+
+
+def _flux_of_links(backend: Backend, operator: Operator, result: SolveResult, dimension: int) -> NDArray[Any]:
+    assert operator.edges is not None
+    u = backend.to_host(result.u)
+    flux = np.empty((*u.shape, dimension), dtype=u.dtype)
+    for axis in range(dimension):
+        link_flux(operator, axis, backend.to_host(operator.edges[axis]), u, flux[..., axis])
+    return flux
+
+
+def _flux(discretisation: Discretisation, gradient: NDArray[Any]) -> NDArray[Any]:
+    flux = np.empty_like(gradient)
+    for start, stop in slabs(discretisation.array_shape):
+        a = discretisation.a(np, start, stop)[..., np.newaxis]
+        flux[start:stop] = -a * gradient[start:stop]
+    return flux
+
+
+def error_norms(discretisation: Discretisation, u: Any, xp: ModuleType = np) -> ErrorNorms:
+    """The error of u against the exact solution; for a singular problem, against the exact solution with zero mean.
+
+    The rms is that of the trapezoidal rule, sqrt(∫e² / volume): a plain mean counts the faces by the mesh, which the
+    observed order of accuracy would show.
+
+    Parameters
+    ----------
+    discretisation : Discretisation
+        The problem, with its exact solution.
+    u : array
+        The solution, an array of `xp`.
+    xp : module
+        numpy or cupy.
+    """
+    squares = largest = 0.0
+    offset = _exact_mean(discretisation, xp)
+    u = u.reshape(discretisation.array_shape)
+    for start, stop in slabs(discretisation.array_shape):
+        error = u[start:stop] - (discretisation.exact(xp, start, stop) - offset)
+        # Dirichlet faces have weight 1 here, but no error.
+        squares += float((discretisation.weights(xp, start, stop) * error * error).sum())
+        largest = max(largest, float(abs(error).max()))
+    return ErrorNorms(math.sqrt(squares / math.prod(discretisation.problem.grid.intervals)), largest)
+
+
+def _exact_mean(discretisation: Discretisation, xp: ModuleType) -> float:
+    """The trapezoidal mean of the exact solution of a singular problem, whose u has zero mean; 0 for any other."""
+    if not discretisation.singular:
+        return 0.0
+    total = volume = 0.0
+    for start, stop in slabs(discretisation.array_shape):
+        weights = discretisation.weights(xp, start, stop)
+        total += float((weights * discretisation.exact(xp, start, stop)).sum())
+        volume += float(weights.sum())
+    return total / volume

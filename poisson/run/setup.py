@@ -1,0 +1,148 @@
+"""What a solver sets up once, and keeps between solves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.ledger import Ledger
+from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.solvers import methods
+from poisson.solvers.choose import Choice
+from poisson.solvers.fallback import ChosenSolver
+from poisson.solvers.iteration import Solver as Method
+from poisson.solvers.methods import MethodSettings
+from poisson.solvers.multigrid import CoarserProblems, MultigridSettings
+from poisson.solvers.settings import SolverSettings
+from poisson.solvers.spectrum import smoothest
+from poisson.solvers.stopping import SolveResult, Stopping
+
+
+@dataclass
+class Setup:
+    """What a solver keeps between solves.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are, and the operations run.
+    stand_in : Backend
+        The backend as the method sees it: it may count the operations.
+    ledger : Ledger or None
+        Where they are counted.
+    operator : Operator
+        A.
+    choice : Choice or None
+        What ``method = "auto"`` came to.
+    settings : SolverSettings
+        With the method that runs.
+    precision : str
+        In which it runs.
+    method : Method
+        The method with all that it has set up.
+    u, f : Array
+        The iterate and the source.
+    norms : Reduction
+        A place for results.
+    data, boundary : float
+        What the boundary values amount to as a source, and their largest size (`Stopping`).
+    inner : Operator, optional
+        A on the float32 companion of the backend, in mixed precision.
+    resuming : Method, optional
+        The method for an initial guess, if it is another one.
+    coarser : CoarserProblems, optional
+        The problem on coarser grids, to stop at the discretisation error.
+    work : Array, optional
+        For what comes after a solve, where the method leaves no array to it.
+    """
+
+    backend: Backend
+    stand_in: Backend
+    ledger: Ledger | None
+    operator: Operator
+    choice: Choice | None
+    settings: SolverSettings
+    precision: str
+    method: Method
+    u: Array
+    f: Array
+    norms: Reduction
+    data: float = 0.0
+    boundary: float = 0.0
+    inner: Operator | None = None
+    resuming: Method | None = None
+    coarser: CoarserProblems | None = None
+    work: Array | None = None
+
+    def method_for(self, *, guess: bool) -> Method:
+        """The method for a solve with or without an initial guess, which a start on the coarsest grid would not use."""
+        if not (guess and self.settings.method == "multigrid" and self.settings.full):
+            return self.method
+        if self.resuming is None:
+            settings = method_settings(replace(self.settings, full=False))
+            self.resuming = self.with_others(methods.solver_of(self.stand_in, self.operator, settings, self.inner))
+        return self.resuming
+
+    def with_others(self, method: Method) -> Method:
+        """The method with those that go on where it stalls, if it was not asked for but chosen."""
+        if self.choice is None:
+            return method
+
+        # Not through `self`, which keeps the method: the arrays would live until the garbage collector came by.
+        stand_in, operator = self.stand_in, self.operator
+
+        def make(settings: SolverSettings) -> Method:
+            return methods.solver_of(stand_in, operator, method_settings(settings))
+
+        return ChosenSolver(self.backend, self.settings, method, make)
+
+    def take_boundary(self, discretisation: Discretisation) -> None:
+        """Set `data` and `boundary`; u and f lose their values.
+
+        The first is what A does at least to values of half the range of the boundary values, in which 0 counts where A
+        sees constants, and no more than they leave beside zeros.
+        """
+        backend, operator = self.backend, self.operator
+        least, largest = discretisation.boundary_range(backend.array_module)
+        self.boundary = max(-least, largest)
+        if not discretisation.absorbs_nowhere:
+            least, largest = min(least, 0.0), max(largest, 0.0)
+        half = largest / 2.0 - least / 2.0
+        if half > 0.0:
+            backend.assemble(operator.array_shape, discretisation.boundary, self.u)
+            backend.residual(operator, self.u, None, self.f, self.norms)
+            left = self.stopping.measure(operator, backend.read(self.norms))
+            self.data = min(half * smoothest(operator), left)
+
+    @property
+    def stopping(self) -> Stopping:
+        """When a solve ends."""
+        settings = self.settings
+        return Stopping(
+            *(
+                settings.rtol,
+                settings.atol,
+                settings.norm,
+                settings.max_iterations,
+                settings.check_every,
+                settings.stop,
+            ),
+            data=self.data,
+            boundary=self.boundary,
+        )
+
+    def left_over(self, result: SolveResult) -> SolveResult:
+        """What a solve left, with an array that may be overwritten in any case."""
+        return result if result.work is not None else replace(result, work=self.workspace())
+
+    def workspace(self) -> Array:
+        """An array that may be overwritten between two solves."""
+        if self.work is None:
+            self.work = self.backend.empty(self.operator.array_shape)
+        return self.work
+
+
+def method_settings(settings: SolverSettings) -> MethodSettings:
+    """Those of the settings of ``[solver]`` that make a method."""
+    cycle = MultigridSettings(settings.cycle, settings.full, settings.smoother, settings.pre, settings.post)
+    return MethodSettings(settings.method, cycle, settings.preconditioner, settings.omega, settings.loop)

@@ -1,0 +1,135 @@
+"""What a solve returns: its record, with ways to save it, show it and hand it on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from poisson.errors import CaseError, OutputError, PackageMissing
+from poisson.mesh.grid import AXES
+from poisson.output.record import FIELD_NOTES, Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import Dataset
+
+
+@dataclass(frozen=True)
+class Solution(Record):
+    """The result of a solve: see `poisson.output.record.Record` for what it holds."""
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the result in HDF5, and beside it the XDMF file by which ParaView opens it.
+
+        Parameters
+        ----------
+        path : str or Path
+            The HDF5 file; it appears whole or not at all.
+        overwrite : bool
+            Whether files of these names that are no results may be replaced; older results always are.
+
+        Returns
+        -------
+        Path
+            The HDF5 file.
+
+        Raises
+        ------
+        OutputError
+            If it cannot be written; the line says where the result was saved instead.
+        """
+        from poisson.output import result
+
+        try:
+            written, _ = result.save(path, self, overwrite=overwrite)
+        except OutputError as error:
+            # There is no command line here with an option to name.
+            text = str(error).replace("with --overwrite", "by overwrite=True").replace(" with --output", "")
+            raise OutputError(text) from error
+        return written
+
+    def to_xarray(self) -> Dataset:
+        """u and the fields on their coordinates, as xarray opens them from a file of `save`.
+
+        Returns
+        -------
+        xarray.Dataset
+            With the dimensions z, y, x (those there are), ``component`` for vectors, and how the solve ended among the
+            attributes. NumPy arrays, not copied where u is one.
+
+        Raises
+        ------
+        PackageMissing
+            If xarray is not installed.
+        """
+        try:
+            import xarray
+        except ModuleNotFoundError as error:
+            raise PackageMissing("to_xarray needs xarray: pip install xarray") from error
+
+        grid = self.problem.grid
+        names = AXES[: grid.dimension]
+        coordinates: dict[str, Any] = {
+            name: (name, grid.coordinates(axis), {"units": "L"}) for axis, name in enumerate(names)
+        }
+        variables = {}
+        for name, values in {"u": self.host_u, **self.fields}.items():
+            vector = values.ndim > grid.dimension
+            dimensions = (*reversed(names), *(("component",) if vector else ()))
+            long_name, units = FIELD_NOTES.get(name, (name, "1"))
+            variables[name] = (dimensions, values, {"long_name": long_name, "units": units})
+            if vector:
+                coordinates["component"] = ("component", list(names), {})
+        attributes: dict[str, Any] = {
+            "title": self.problem.title,
+            "status": self.status.value,
+            "iterations": self.iterations,
+            "residual": self.residual,
+        }
+        return xarray.Dataset(variables, coordinates, attributes)
+
+    def plot(self, field: str = "u") -> Figure:
+        """Draw a field: a curve in 1D, filled contours in 2D, in 3D those of the planes through the middle.
+
+        Parameters
+        ----------
+        field : str
+            ``u`` or one of `fields` that is not a vector.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            A notebook shows it; ``figure.savefig("u.png")`` writes it.
+
+        Raises
+        ------
+        CaseError
+            If there is no such field, or it is a vector.
+        PackageMissing
+            If matplotlib is not installed.
+        """
+        try:
+            from poisson.output.plot import draw
+        except ModuleNotFoundError as error:
+            raise PackageMissing("plot needs matplotlib: pip install matplotlib") from error
+
+        known = {"u": self.host_u, **self.fields}
+        if field not in known or known[field].ndim > self.problem.grid.dimension:
+            scalars = ", ".join(name for name, values in known.items() if values.ndim == self.problem.grid.dimension)
+            raise CaseError([f"there is no scalar field {field!r} in this solution; there is {scalars}"])
+        return draw(self.problem.grid, known[field], self.problem.title, field)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a solve.
+
+    Parameters
+    ----------
+    solution : Solution
+        The last complete iterate, with the status ``interrupted``; where the loop had ended before, its result.
+    """
+
+    def __init__(self, solution: Solution) -> None:
+        super().__init__("the solve was interrupted; the last complete iterate is the solution of this exception")
+        self.solution = solution

@@ -1,0 +1,409 @@
+"""Solving one problem for many sources: everything that does not depend on the source is set up once."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+import poisson
+from poisson import backends
+from poisson.backends.base import Backend
+from poisson.backends.ledger import Ledger, counted
+from poisson.case import Case
+from poisson.case.combinations import clashes
+from poisson.case.settings import WITHOUT_VECTORS
+from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.errors import CaseError
+from poisson.mesh.differences import ORDERS, Differences
+from poisson.problem.fields import ArrayField
+from poisson.problem.problem import Problem, node_field, require_problem
+from poisson.run import outcome
+from poisson.run.exclusive import Exclusive
+from poisson.run.memory import VECTORS, require_memory
+from poisson.run.setup import Setup, method_settings
+from poisson.run.solution import Solution
+from poisson.solvers import methods
+from poisson.solvers.choose import choose, describe
+from poisson.solvers.iteration import never
+from poisson.solvers.mixed import in_float32
+from poisson.solvers.multigrid import CoarserProblems
+from poisson.solvers.rounding import at_rounding_in_norm
+from poisson.solvers.settings import RunSettings, SolverSettings
+from poisson.solvers.spectrum import remove_mean
+from poisson.solvers.stopping import Observer, SolveResult, Stopping
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+DTYPES: Mapping[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
+
+log = logging.getLogger(__name__)
+
+
+class Options(TypedDict, total=False):
+    """The further keys of ``[solver]``, as `poisson.case.SolverSettings` describes them."""
+
+    omega: float | None
+    loop: Literal["blocked", "fused", "staged"]
+    rtol: float
+    atol: float
+    norm: Literal["rms", "max"]
+    max_iterations: int
+    check_every: int
+    cycle: Literal["V", "W", "F"]
+    full: bool
+    smoother: Literal["chebyshev", "jacobi", "red-black"]
+    pre: int
+    post: int
+    preconditioner: Literal["none", "jacobi", "multigrid", "fft"]
+    stop: Literal["residual", "discretisation"]
+
+
+class Solver:
+    """Solves a problem, for its own source or for many others.
+
+    The operator, its coefficients, the levels, plans, graphs, compiled kernels and arrays are set up once, here.
+    Several threads may use one solver, which then solves for one after the other, and several solvers at the same time.
+    A copy, or what pickle makes of it elsewhere, is set up anew.
+
+    Parameters
+    ----------
+    problem : Problem
+        Such as `Problem.on_box` makes, or that of a case.
+    method : str
+        ``auto``, ``multigrid``, ``cg``, ``fft``, ``jacobi``, ``chebyshev`` or ``sor``.
+    backend : str
+        ``auto``, ``gpu``, ``openmp`` or ``numpy``.
+    precision : str
+        ``float64``, ``float32`` or ``mixed``.
+    threads : int
+        Of a backend on the CPU; 0 takes ``OMP_NUM_THREADS``, or else all processors that the process may use.
+    fields : sequence of str
+        What a solution holds beside u: ``f``, ``a``, ``c``, ``residual``, ``error``, ``gradient``, ``flux``.
+    order : int
+        Order of accuracy of the differences of ``gradient`` and ``flux``.
+    **options
+        The further keys of ``[solver]``, such as ``rtol=1e-10``; see `Options`.
+
+    Raises
+    ------
+    PoissonError
+        If a setting is wrong or does not fit the problem, the backend is not available, or memory is short.
+
+    Examples
+    --------
+    >>> problem = poisson.Problem.on_box((65, 65), f="sin(pi*x)*sin(pi*y)")    # doctest: +SKIP
+    >>> solver = poisson.Solver(problem, rtol=1e-10)                           # doctest: +SKIP
+    >>> first, second = solver.solve(), solver.solve(f=lambda x, y: x * y)     # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        method: str = "auto",
+        backend: str = "auto",
+        precision: str = "float64",
+        *,
+        threads: int = 0,
+        fields: Sequence[str] = (),
+        order: int = 2,
+        **options: Unpack[Options],
+    ) -> None:
+        from poisson.case.build import check_settings
+
+        require_problem(problem)
+        run = {"backend": backend, "precision": precision, "threads": threads}
+        settings, machine = check_settings({"method": method, **options}, run, problem)
+        self._begin(problem, settings, machine, _checked_fields(fields, order, problem), order, count=False)
+
+    @classmethod
+    def of(cls, case: Case, *, count: bool = False) -> Solver:
+        """The solver of a case; with `count` it counts the operations (`ledger`)."""
+        solver = cls.__new__(cls)
+        fields = tuple(name for name in case.output.fields if name != "u")
+        solver._begin(case.problem, case.solver, case.run, fields, case.output.order, count=count)
+        return solver
+
+    def _begin(
+        self,
+        problem: Problem,
+        settings: SolverSettings,
+        run: RunSettings,
+        fields: tuple[str, ...],
+        order: int,
+        *,
+        count: bool,
+    ) -> None:
+        self.problem = problem
+        self.settings = settings
+        self.run = run
+        self._exclusive = Exclusive("Solver")
+        self._fields = fields
+        self._order = order
+        vectors = any(name in VECTORS for name in fields)
+        self._differences = Differences.on(problem.grid, order) if vectors else None
+        self._seconds = 0.0
+        start = time.perf_counter()
+        with np.errstate(all="ignore"):
+            self._setup = self._set_up(count)
+        self._seconds = time.perf_counter() - start
+
+    def _set_up(self, count: bool) -> Setup:
+        settings, precision = self.settings, self.run.precision
+        backend = backends.create(self.run.backend, DTYPES[self.run.dtype], self.run.threads)
+        require_memory(backend, self.problem, settings, precision, self._fields)
+        discretisation = Discretisation(self.problem)
+        operator = discretisation.operator_on(backend)
+        choice = None
+        if settings.method == "auto":
+            choice = choose(backend, operator, settings, precision)
+            log.info("%s", choice.line)
+            settings, precision = choice.settings, choice.precision
+            require_memory(backend, self.problem, settings, precision, self._fields, coefficients=False)
+        stand_in, ledger = counted(backend) if count else (backend, None)
+        inner = in_float32(backend, operator) if precision == "mixed" else None
+        coarser = CoarserProblems(backend, discretisation) if settings.stop == "discretisation" else None
+        method = methods.solver_of(stand_in, operator, method_settings(settings), inner, coarser)
+        shape = discretisation.array_shape
+        setup = Setup(
+            *(backend, stand_in, ledger, operator, choice, settings, precision, method),
+            *(backend.empty(shape), backend.empty(shape), backend.reduction()),
+            inner=inner,
+            coarser=coarser,
+        )
+        setup.take_boundary(discretisation)
+        setup.method = setup.with_others(method)
+        return setup
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Arrays, plans and kernels belong to one solver in one process: a copy sets up its own.
+        count = self.ledger is not None
+        return _rebuilt, (type(self), self.problem, self.settings, self.run, self._fields, self._order, count)
+
+    @property
+    def backend(self) -> Backend:
+        """Where it solves."""
+        return self._setup.backend
+
+    @property
+    def operator(self) -> Operator:
+        """The discrete operator on the backend."""
+        return self._setup.operator
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The operations so far, if they are counted."""
+        return self._setup.ledger
+
+    @property
+    def method(self) -> str:
+        """The method that runs, with its main settings."""
+        return describe(self._setup.settings, self._setup.precision)
+
+    def solve(
+        self,
+        f: Any = None,
+        initial: Any = None,
+        *,
+        observer: Observer | None = None,
+        interrupted: Callable[[], bool] = never,
+    ) -> Solution:
+        """Solve for a source.
+
+        Parameters
+        ----------
+        f, initial : number, text, function, array or field, optional
+            The source and the initial guess in the place of the problem's; as `Problem.on_box` takes them.
+        observer : Observer, optional
+            Told the target residual at the start and every norm that is read.
+        interrupted : callable
+            Asked now and then; true ends the solve.
+
+        Returns
+        -------
+        Solution
+            u is a NumPy array; where f or the initial guess is an array on the backend's device, u is one too, and
+            nothing was copied to the host.
+
+        Raises
+        ------
+        PoissonError
+            If the data are not finite, a singular problem has no solution, or this solver is asked from within one of
+            its own solves.
+        """
+        with self._exclusive.use(), self._setup.backend.in_use():
+            return self._solve(f, initial, observer, interrupted)
+
+    def _solve(self, f: Any, initial: Any, observer: Observer | None, interrupted: Callable[[], bool]) -> Solution:
+        times: dict[str, float] = {}
+        setup = self._setup
+        problem = self._with(f, initial)
+        started = datetime.now(UTC)
+        with _timed(times, "setup"), np.errstate(all="ignore"):
+            discretisation = self._load(problem)
+        times["setup"] += self._seconds
+        self._seconds = 0.0
+        stopping = setup.stopping
+        with _timed(times, "solve"), np.errstate(all="ignore"):
+            if problem.guess and setup.operator.singular:
+                remove_mean(setup.backend, setup.operator, setup.u, setup.workspace(), setup.norms)
+            method = setup.method_for(guess=problem.guess)
+            result = method.solve(setup.u, setup.f, stopping=stopping, observer=observer, interrupted=interrupted)
+            setup.backend.synchronize()
+        with _timed(times, "finish"), np.errstate(all="ignore"):
+            solution = self._finish(problem, discretisation, setup.left_over(result), stopping)
+        return replace(solution, times=times, provenance=self._provenance(started, result))
+
+    def _with(self, f: Any, initial: Any) -> Problem:
+        given = {"f": f, "initial": initial}
+        fields: dict[str, Any] = {
+            name: node_field(value, self.problem.grid, name) for name, value in given.items() if value is not None
+        }
+        if not fields:
+            return self.problem
+        # The exact solution belongs to the problem's own source.
+        problem = replace(self.problem, **fields, exact=None if f is not None else self.problem.exact)
+        for clash in clashes(self.settings, self.run, problem):
+            raise CaseError([f"{clash.path[0]}.{clash.path[1]}: {clash.item!r}; allowed: {clash.allowed}"])
+        return problem
+
+    def _load(self, problem: Problem) -> Discretisation:
+        """Fill the arrays for a problem that differs from the solver's in the source and the initial guess only."""
+        setup = self._setup
+        backend = setup.backend
+        discretisation = Discretisation(problem).balanced(backend.array_module)
+        shape = discretisation.array_shape
+        backend.assemble(shape, discretisation.initial, setup.u)
+        backend.assemble(shape, discretisation.source, setup.f)
+        if setup.coarser:
+            setup.coarser.load(discretisation)
+        return discretisation
+
+    def _finish(
+        self, problem: Problem, discretisation: Discretisation, result: SolveResult, stopping: Stopping
+    ) -> Solution:
+        setup = self._setup
+        wanted = tuple(name for name in self._fields if name != "error" or problem.exact is not None)
+        backend, operator = setup.backend, setup.operator
+        if operator.singular:
+            remove_mean(backend, operator, result.u, result.work, setup.norms)
+        u = self._u(problem, result)
+        residual, norms = outcome.true_residual(
+            *(backend, backend.companion(np.float64), discretisation, operator, result, setup.f, setup.norms),
+            keep="residual" in wanted,
+        )
+        norm = stopping.measure(operator, norms)
+
+        def rounded() -> bool:
+            correction = outcome.true_correction(
+                *(backend, backend.companion(np.float64), discretisation, operator, result, setup.f, setup.norms)
+            )
+            backend.norm(operator, result.u, setup.norms)
+            return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
+
+        status = outcome.verdict(result, norm, rounded)
+        fields: dict[str, NDArray[Any]] = {}
+        if self._differences is not None:
+            named = tuple(name for name in wanted if name in VECTORS)
+            fields |= outcome.vectors(backend, self._differences, discretisation, operator, result, named)
+        if residual is not None:
+            fields["residual"] = residual.reshape(problem.grid.array_shape)
+        on_host = isinstance(u, np.ndarray)
+        for name in wanted:
+            if name not in fields:
+                host = u if on_host else backend.to_host(result.u)
+                fields[name] = outcome.scalar_field(name, discretisation, host).reshape(problem.grid.array_shape)
+        error = None
+        if problem.exact is not None:
+            error = outcome.error_norms(discretisation, u, np if on_host else backend.array_module)
+        return Solution(
+            problem=problem,
+            u=u,
+            status=status,
+            iterations=result.iterations,
+            norm=stopping.norm,
+            residual=norm,
+            target=result.target,
+            history=result.history,
+            fields={name: fields[name] for name in wanted},
+            error=error,
+            error_bar=result.error,
+        )
+
+    def _u(self, problem: Problem, result: SolveResult) -> Any:
+        """The solution of the grid's shape: on the device where the data were there, else on the host."""
+        backend, shape = self._setup.backend, problem.grid.array_shape
+        given = (problem.f, problem.initial)
+        on_device = any(isinstance(field, ArrayField) and field.on_device for field in given)
+        if not (on_device and hasattr(result.u, "__cuda_array_interface__")):
+            return backend.to_host(result.u).reshape(shape)
+        copy = backend.empty(result.u.shape)
+        backend.axpby(1.0, result.u, 0.0, copy)
+        backend.synchronize()
+        return copy.reshape(shape)
+
+    def _provenance(self, started: datetime, result: SolveResult) -> dict[str, str | int | float]:
+        setup = self._setup
+        return {
+            "version": poisson.__version__,
+            "host": platform.node(),
+            "platform": platform.platform(),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "backend": setup.backend.name,
+            "device": setup.backend.device,
+            "precision": setup.precision,
+            "method": self.method + (f", then {result.instead}" if result.instead else ""),
+            "reason": setup.choice.reason if setup.choice else "asked for",
+            "loop": setup.settings.loop if setup.settings.method == "jacobi" else "",
+            "tuning": setup.backend.tuning(setup.operator),
+            "started": started.isoformat(timespec="seconds"),
+        }
+
+
+def _rebuilt(
+    kind: type[Solver],
+    problem: Problem,
+    settings: SolverSettings,
+    run: RunSettings,
+    fields: tuple[str, ...],
+    order: int,
+    count: bool,
+) -> Solver:
+    """What a copied or pickled solver becomes."""
+    solver = kind.__new__(kind)
+    solver._begin(problem, settings, run, fields, order, count=count)
+    return solver
+
+
+def _checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple[str, ...]:
+    """The fields asked for but u, which a solution has in any case."""
+    known = ("u", "f", "a", "c", "residual", "error", "gradient", "flux")
+    wrong = [fields] if isinstance(fields, str) else [name for name in fields if name not in known]
+    if wrong:
+        raise CaseError([f"fields: {wrong[0]!r}; allowed: a list of {', '.join(known)}"])
+    if order not in ORDERS:
+        raise CaseError([f"order: {order!r}; allowed: {', '.join(map(str, ORDERS))}"])
+    if order != ORDERS[0] and not any(name in VECTORS for name in fields):
+        raise CaseError([f"order: {order!r}; allowed: {WITHOUT_VECTORS.format('fields')}"])
+    if "error" in fields and problem.exact is None:
+        raise CaseError(["fields: 'error'; allowed: only where the exact solution is given"])
+    return tuple(name for name in fields if name != "u")
+
+
+@contextlib.contextmanager
+def _timed(times: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    try:
+        yield
+    finally:
+        times[name] = time.perf_counter() - start

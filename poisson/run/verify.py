@@ -1,0 +1,239 @@
+"""Verification of a case: against the direct solution of the same discrete problem, and by the order of accuracy."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson import backends
+from poisson.case import Case, SolverSettings, regrid
+from poisson.case.combinations import clashes
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.errors import CaseError
+from poisson.mesh.grid import MIN_NODES
+from poisson.output.record import Record
+from poisson.run import run
+from poisson.run.outcome import error_norms
+from poisson.solvers.loops import LOOPS
+
+ORDER = 2.0
+ORDER_TOLERANCE = 0.1
+
+FAST_METHODS = ("multigrid", "cg", "fft")
+"""The methods that stand for ``auto`` in a comparison, those of them that fit the problem."""
+
+SPECTRUM_UNKNOWNS = 20_000
+"""A grid with so many unknowns shows the smallest eigenvalue of the continuous problem well enough."""
+
+SPECTRUM_MARGIN = 0.9
+"""What is found of the smallest eigenvalue lies above it, and that of a coarser grid by its discretisation error."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A table with a verdict."""
+
+    title: str
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+    passed: bool
+
+
+def verify(case: Case, refine: int | None = None) -> Report:
+    """Verify a case.
+
+    Parameters
+    ----------
+    case : Case
+        The case; its backend and loop do not matter, because all of them are compared.
+    refine : int, optional
+        Instead of the comparison, solve on so many grids, the case's own last, and observe the order of accuracy.
+
+    Raises
+    ------
+    PoissonError
+        If the grid is too large for the direct solution, or the case gives no exact solution to refine against.
+    """
+    return _compare(case) if refine is None else _refine(case, refine)
+
+
+def _compare(case: Case) -> Report:
+    """Every available backend and every method or loop that stands for the case's, against scipy.sparse."""
+    reference.require_size(Discretisation(case.problem).laplacian)
+    discretisation = Discretisation(case.problem).balanced(np)
+    log.info("direct solution with scipy.sparse")
+    factors = reference.Direct(discretisation)
+    direct = factors.solution()
+    operator = factors.operator
+    lowest = SPECTRUM_MARGIN * factors.lowest_eigenvalue() if operator.varies else operator.eigenvalues()[0]
+    rows = []
+    passed = True
+    if case.problem.exact:
+        errors = error_norms(discretisation, direct)
+        rows.append(("scipy.sparse", "direct", "", "", "", "", f"{errors.rms:.3e}", f"{errors.max:.3e}", ""))
+    missing = []
+    for info in backends.describe():
+        if not info.available:
+            missing.append(f"{info.name} not compared: {info.reason}")
+            continue
+        for name, settings in _variants(case):
+            log.info("backend %s, %s", info.name, name)
+            solution = run.solve(replace(case, run=replace(case.run, backend=info.name), solver=settings))
+            difference = solution.host_u.reshape(direct.shape) - direct
+            allowed = _allowed(operator, lowest, solution, direct)
+            agrees = _rms(difference) <= allowed and solution.status.success
+            passed = passed and agrees
+            rows.append(
+                (
+                    *(info.name, name, str(solution.iterations)),
+                    *(f"{np.abs(difference).max():.3e}", f"{_rms(difference):.3e}", f"{allowed:.3e}"),
+                    *((f"{solution.error.rms:.3e}", f"{solution.error.max:.3e}") if solution.error else ("", "")),
+                    "ok" if agrees else "OFF" if solution.status.success else solution.status.value,
+                )
+            )
+    headers = (
+        *("backend", "method", "iterations", "max diff", "rms diff", "allowed"),
+        *("rms error", "max error", "verdict"),
+    )
+    notes = (
+        "diff: against the direct solution of the same equations; allowed: what the residual left over and rounding "
+        "explain, residual / smallest eigenvalue; error: against equation.exact",
+        *missing,
+    )
+    return Report(f"{case.problem.title or 'case'}: comparison with scipy.sparse", headers, tuple(rows), notes, passed)
+
+
+def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:
+    """What to compare, by name: every loop of Jacobi's method, or for ``auto`` every fast method that fits."""
+    # What stops at the discretisation error is not meant to agree with the direct solution.
+    given = replace(case.solver, stop="residual")
+    if given.method == "jacobi":
+        for loop in LOOPS:
+            yield f"jacobi {loop}", replace(given, loop=loop)
+    elif given.method != "auto":
+        yield given.method, given
+    else:
+        for method in FAST_METHODS:
+            settings = replace(given, method=method)
+            if not any(clashes(settings, case.run, case.problem)):
+                yield method, settings
+
+
+def _allowed(operator: Operator, lowest: float, solution: Record, direct: NDArray[np.float64]) -> float:
+    """A bound on the rms difference from the direct solution.
+
+    Rounding: u carries eps of its size, and the direct solution eps times the condition number at the worst.
+    """
+    highest = operator.eigenvalues()[1]
+    rounding = float(np.finfo(solution.host_u.dtype).eps) + float(np.finfo(np.float64).eps) * highest / lowest
+    return _left_over(operator, lowest, solution) + 4.0 * rounding * float(np.abs(direct).max())
+
+
+def _left_over(operator: Operator, lowest: float, solution: Record) -> float:
+    """A bound on the rms difference from the solution of the discrete equations that the residual explains.
+
+    In the norm with the trapezoidal weights A is symmetric, so ‖e‖ ≤ ‖r‖ / λ_min there. The weights lie between 2^−d
+    and 1.
+    """
+    weights = math.sqrt(2.0**operator.dimension)
+    per_node = math.sqrt(operator.unknowns / solution.host_u.size) if solution.norm == "rms" else 1.0
+    return weights * per_node * solution.residual / lowest
+
+
+def _rms(values: NDArray[np.floating]) -> float:
+    return math.sqrt(float(np.mean(values.astype(np.float64) ** 2)))
+
+
+def _refine(case: Case, grids: int) -> Report:
+    """The error against the exact solution on a sequence of grids."""
+    if case.problem.exact is None:
+        raise CaseError(["verify --refine needs equation.exact: give the exact solution as a text"])
+    case = replace(case, output=replace(case.output, fields=("u",)))
+    shapes = refinement_shapes(case, grids)
+    rows = []
+    converged = True
+    order: float | None = None
+    before: tuple[float, float] | None = None
+    for shape in shapes:
+        log.info("grid %s", " x ".join(map(str, shape)))
+        solution = run.solve(regrid(case, shape))
+        assert solution.error is not None
+        converged = converged and solution.status.success
+        now = max(solution.problem.grid.spacing), solution.error.rms
+        order = None if before is None else _order(before, now)
+        rows.append(
+            (
+                *(" x ".join(map(str, shape)), f"{now[0]:.4g}", str(solution.iterations), solution.status.value),
+                *(f"{solution.error.rms:.4e}", f"{solution.error.max:.4e}", "" if order is None else f"{order:.3f}"),
+            )
+        )
+        before = now
+    left_over = _left_over(Discretisation(solution.problem).laplacian, _lowest(case, shapes), solution)
+    passed = False
+    if not converged:
+        note = "no verdict: a solve has not converged"
+    elif order is None or now[1] <= left_over:
+        note = (
+            f"no verdict: the error is not above the {left_over:.1e} that the residual leaves over; take a smaller "
+            "solver.rtol, or another equation.exact if the differences are exact for this one"
+        )
+    else:
+        passed = abs(order - ORDER) <= ORDER_TOLERANCE
+        note = f"observed order on the finest grids: {order:.3f}; expected {ORDER:g} within {ORDER_TOLERANCE:g}"
+    headers = ("nodes", "spacing", "iterations", "status", "rms error", "max error", "order")
+    return Report(f"{case.problem.title or 'case'}: order of accuracy", headers, tuple(rows), (note,), passed)
+
+
+def _lowest(case: Case, shapes: list[tuple[int, ...]]) -> float:
+    """The smallest eigenvalue of a case on the last of the grids, or a little less.
+
+    Where the coefficients vary it is that of the finest of the grids that is quick to factorise: the lowest mode is
+    smooth, so that it hardly depends on the grid.
+    """
+    on_grids = [Discretisation(regrid(case, shape).problem) for shape in shapes]
+    if not case.problem.varies:
+        return on_grids[-1].operator.eigenvalues()[0]
+    small = [grid for grid in on_grids if grid.laplacian.unknowns <= SPECTRUM_UNKNOWNS]
+    return SPECTRUM_MARGIN * reference.Direct((small or on_grids)[-1 if small else 0]).lowest_eigenvalue()
+
+
+def _order(before: tuple[float, float], now: tuple[float, float]) -> float | None:
+    """The observed order from (spacing, error) on two grids; None where an error has no logarithm."""
+    if not all(0.0 < error < math.inf for _, error in (before, now)):
+        return None
+    return math.log(before[1] / now[1]) / math.log(before[0] / now[0])
+
+
+def refinement_shapes(case: Case, grids: int) -> list[tuple[int, ...]]:
+    """The grids of an order study, coarse to fine: the case's own last, each with half the intervals of the next.
+
+    Raises
+    ------
+    CaseError
+        If the coarsest would have too few nodes.
+    """
+    if grids < 2:
+        raise CaseError([f"verify --refine={grids}: at least 2 grids are needed"])
+    grid = case.problem.grid
+
+    def shape(level: int) -> tuple[int, ...]:
+        intervals = (round(math.ldexp(count, -level)) for count in grid.intervals)
+        return tuple(n + (not wraps) for n, wraps in zip(intervals, grid.periodic, strict=True))
+
+    if min(shape(grids - 1)) < MIN_NODES:
+        raise CaseError(
+            [
+                f"verify --refine={grids}: the coarsest grid would have {min(shape(grids - 1))} nodes along an axis; "
+                "use fewer grids"
+            ]
+        )
+    return [shape(level) for level in reversed(range(grids))]
