@@ -21,6 +21,7 @@ from poisson import backends
 from poisson.backends import host
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp import library as openmp_library
+from poisson.backends.registry import BACKENDS, BackendEntry, backend_names, threaded
 from poisson.cli import main
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.run import memory
@@ -63,6 +64,45 @@ def test_a_name_that_is_not_one() -> None:
 def test_a_type_that_is_not_one(dtype: Any) -> None:
     with pytest.raises(ValueError, match=f"{np.dtype(dtype)} is not float32 or float64"):
         backends.create("numpy", dtype)
+
+
+# ---- the registry
+
+
+def test_every_entry_makes_the_backend_of_its_name() -> None:
+    assert backends.NAMES == tuple(BACKENDS) == backend_names()[1:]
+    assert [entry.name for entry in BACKENDS.values()] == list(BACKENDS)
+    for name, entry in BACKENDS.items():
+        module, _, maker = entry.place.partition(":")
+        assert callable(getattr(import_module(module), maker))
+        if name != "gpu":
+            assert real(name)(np.float64).name == name
+
+
+def test_a_backend_needs_only_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is chosen, described and created as the others are; without an entry there is none."""
+    made: list[Any] = []
+
+    class Other(NumpyBackend):
+        name = "other"
+
+        def __init__(self, *given: Any) -> None:
+            made.append(given)
+            super().__init__(given[0])
+
+    module = ModuleType("other_backend")
+    module.Other = Other  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "other_backend", module)
+    for threads in (True, False):
+        entry = BackendEntry("other", "other_backend:Other", threaded=threads)
+        monkeypatch.setattr("poisson.backends.registry.BACKENDS", {"other": entry})
+        assert backends.create("other", np.float32, 3).name == backends.create("auto", np.float64, 3).name == "other"
+        assert made == ([(np.float32, 3), (np.float64, 3)] if threads else [(np.float32,), (np.float64,)])
+        assert [info.name for info in backends.describe()] == ["other"]
+        assert (threaded("other"), threaded("auto")) == (threads, True)
+        made.clear()
+    with pytest.raises(BackendUnavailable, match="unknown backend 'numpy'; the backends are auto, other"):
+        threaded("numpy")
 
 
 # ---- the gpu backend
@@ -270,7 +310,8 @@ def test_a_case_runs_where_nothing_is_built(tmp_path: Path, capsys: pytest.Captu
 
 @pytest.mark.usefixtures("no_cupy", "no_library")
 def test_auto_without_any_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "NAMES", ("gpu", "openmp"))
+    without = {name: entry for name, entry in BACKENDS.items() if name != "numpy"}
+    monkeypatch.setattr("poisson.backends.registry.BACKENDS", without)
     assert refusal("auto") == f"gpu: {NO_CUPY}; openmp: {NOT_BUILT}"
 
 

@@ -6,12 +6,19 @@ of them a case needs depends on other keys and is decided in `poisson.case.build
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from poisson.backends.registry import AUTO, backend_names
 from poisson.mesh.grid import MIN_NODES
 from poisson.problem.fields import HDF5_SUFFIXES
+from poisson.solvers.keys import either
+
+if TYPE_CHECKING:
+    BackendName = str
+else:
+    BackendName = Literal[backend_names()]
 
 MAX_COUNT = 2**53
 MAX_TITLE = 256
@@ -160,9 +167,7 @@ class Solver(Table):
 
 
 class Run(Table):
-    backend: Literal["auto", "gpu", "openmp", "numpy"] = Field(
-        default="auto", description='"auto", "gpu", "openmp" or "numpy"'
-    )
+    backend: BackendName = Field(default=AUTO, description=either(backend_names()))
     precision: Literal["float64", "float32", "mixed"] = Field(
         default="float64", description='"float64", "float32" or "mixed"'
     )

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from poisson.backends.registry import NAMES, backend_names, threaded
 from poisson.cli.terms import EXIT_OK, UsageError, say
 from poisson.errors import OutputError
 
 if TYPE_CHECKING:
     from poisson.perf.report import Report
 
-BACKENDS = ("auto", "gpu", "openmp", "numpy")
 PRECISIONS = ("float64", "float32")
 
 
@@ -81,11 +81,10 @@ def some_of(name: str, text: str, words: Sequence[str]) -> tuple[str, ...]:
 
 def _threads(text: str, backends: Sequence[str]) -> int:
     """The value of ``--threads``, for backends of which one has threads to count, or may have."""
-    from poisson.solvers.settings import RunSettings
-
     count = whole_number("threads", text, 0)
-    if count and backends and not any(RunSettings(name).threaded for name in backends):
-        raise UsageError(f"--threads {count}: without the openmp backend there are no threads to count")
+    if count and backends and not any(threaded(name) for name in backends):
+        countable = " or ".join(name for name in NAMES if threaded(name))
+        raise UsageError(f"--threads {count}: without the {countable} backend there are no threads to count")
     return count
 
 
@@ -166,7 +165,7 @@ def bench_laplacian(
         if sizes is None
         else [box("sizes", text, 3) for text in sizes.split(",")]
     )
-    one_of("backend", backend, BACKENDS)
+    one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
     wanted = tuple(name.strip() for name in variant.split(",")) if variant is not None else ()
 
@@ -217,7 +216,7 @@ def bench_derivative(
     Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
     nodes = shape("n", n, 3) if "x" in n else (whole_number("n", n, 3),) * 3
     accuracy = int(one_of("order", order, ("2", "4", "6", "8")))
-    one_of("backend", backend, BACKENDS)
+    one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
 
     def work() -> Report:
@@ -273,7 +272,6 @@ def bench_jacobi(
       python -m poisson bench jacobi --n=512 --backend=openmp --threads=1 --csv=jacobi.csv --plot=jacobi.png
 
     Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
-    from poisson.backends import NAMES
     from poisson.perf.benchmark import jacobi
     from poisson.perf.benchmark.problems import PROBLEMS
 
@@ -323,7 +321,7 @@ def bench_operations(
 
     Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
     shapes = [shape("sizes", text.strip(), 9) for text in sizes.split(",")]
-    one_of("backend", backend, BACKENDS)
+    one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
     count = _threads(threads, [backend])
 
@@ -384,7 +382,7 @@ def bench_solve(
     ratio = 1.0 if jump is None else _positive("jump", jump)
     sizes = [] if n is None else [shape("n", text.strip(), 33) for text in n.split(",")]
     methods = some_of("method", method, solve.METHODS) if method else ()
-    one_of("backend", backend, BACKENDS)
+    one_of("backend", backend, backend_names())
     options: dict[str, Any] = {
         "name": backend,
         # On the host the transforms of the plain solver have threads, whatever the backend has.
@@ -429,7 +427,7 @@ def tune(
         raise UsageError("--shape goes without a case file, which has its own")
     nodes = None if shape is None else _nodes(shape)
     if backend is not None:
-        one_of("backend", backend, BACKENDS)
+        one_of("backend", backend, backend_names())
     if precision is not None:
         one_of("precision", precision, PRECISIONS)
 
@@ -477,7 +475,7 @@ def roofline(
 
     Exit codes: 0 done, 2 bad input, 130 interrupted."""
     nodes = None if shape is None else _nodes(shape)
-    one_of("backend", backend, BACKENDS)
+    one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
 
     def work() -> Report:

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator as ScipyOperator
 
 from poisson import backends
 from poisson.backends.base import Array, Backend
+from poisson.backends.registry import threaded
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.reference import fixed_nodes
 from poisson.errors import CaseError
@@ -20,7 +21,6 @@ from poisson.problem.arrays import host, is_array
 from poisson.problem.problem import Problem, require_problem
 from poisson.run.exclusive import Exclusive
 from poisson.solvers.methods import MethodSettings, preconditioner_of
-from poisson.solvers.settings import RunSettings
 
 Vector = NDArray[np.float64]
 AnyVector = NDArray[np.float64] | NDArray[np.complex128]
@@ -88,7 +88,7 @@ class LinearOperator(_RealMap):
 
     def __init__(self, problem: Problem, backend: str = "auto", *, threads: int = 0) -> None:
         require_problem(problem)
-        if threads and not RunSettings(backend).threaded:
+        if threads and not threaded(backend):
             raise CaseError([f"threads: {threads}; allowed: 0 with backend {backend!r}, which has no threads to count"])
         self._made_of = problem, backend, threads
         self._exclusive = Exclusive("LinearOperator")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from poisson.backends.registry import threaded
+
 METHODS = ("multigrid", "cg", "fft", "jacobi", "chebyshev", "sor")
 """The methods that a case may name beside ``auto``."""
 
@@ -83,7 +85,7 @@ class RunSettings:
     @property
     def threaded(self) -> bool:
         """Whether the backend runs on threads of the CPU, or may."""
-        return self.backend in ("auto", "openmp")
+        return threaded(self.backend)
 
     @property
     def dtype(self) -> str:

@@ -1,1 +1,50 @@
 """HIP kernels compiled at run time through CuPy, for NVIDIA and AMD GPUs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from poisson.errors import FORKED, BackendUnavailable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from poisson.backends.base import Backend
+
+_process: int | None = None
+"""The process that has used a GPU, or from which this one was forked after that."""
+
+
+def create(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
+    """The backend on the device that CuPy finds.
+
+    Raises
+    ------
+    BackendUnavailable
+        If CuPy is not installed or finds no device, or another process that has used it was forked into this one.
+    """
+    try:
+        import cupy
+    except ModuleNotFoundError as error:
+        raise BackendUnavailable(
+            "CuPy is not installed: in the checkout, pip install '.[cuda13]' or '.[cuda12]' (NVIDIA) or '.[rocm]' (AMD)"
+        ) from error
+    except ImportError as error:
+        raise BackendUnavailable(f"CuPy cannot be imported ({error}): install it again") from error
+    global _process
+    if _process not in (None, os.getpid()):
+        raise BackendUnavailable(FORKED)
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise BackendUnavailable(f"CuPy finds no GPU ({error}): install or repair the driver") from error
+    if count < 1:
+        raise BackendUnavailable("CuPy finds no GPU: install or repair the driver")
+    from poisson.backends.gpu.backend import GpuBackend
+    from poisson.backends.gpu.cupy import CupyRuntime
+    from poisson.backends.gpu.tuned import Device, read
+
+    runtime = CupyRuntime()
+    _process = os.getpid()
+    return GpuBackend(dtype, runtime, read(Device.of(runtime)))

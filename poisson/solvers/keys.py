@@ -1,0 +1,127 @@
+"""Keys of ``[solver]``: the default of a setting, what may stand there and what it means, all in one place.
+
+A record of settings is a frozen dataclass that derives from `Settings`. Its fields made by `word`, `real`, `whole` or
+`flag` are keys; the schema of a case file, the messages and the tables of the documentation are made from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MAX_COUNT = 2**53
+"""Integers up to here are floating-point numbers, too."""
+
+_SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+_HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "gt": lambda value, bound: value > bound,
+    "ge": lambda value, bound: value >= bound,
+    "lt": lambda value, bound: value < bound,
+    "le": lambda value, bound: value <= bound,
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is known of a key beside its default.
+
+    Parameters
+    ----------
+    kind : type
+        ``str``, ``float``, ``int`` or ``bool``.
+    doc : str
+        What it means, in Markdown.
+    rank : float
+        Its place among all keys in lists; keys of one rank stand in the order of their names.
+    words : callable
+        The words that a text may be.
+    bounds : mapping
+        ``gt``, ``ge``, ``lt`` and ``le`` of a number.
+    note : str
+        What is added where it is said what may stand there.
+    """
+
+    kind: type
+    doc: str
+    rank: float
+    words: Callable[[], Sequence[str]] = tuple
+    bounds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def allowed(self) -> str:
+        """What may stand there, in words."""
+        if self.kind is str:
+            return either(self.words())
+        if self.kind is bool:
+            return "true or false"
+        bounds = " and ".join(f"{_SIGNS[name]} {_number(bound)}" for name, bound in self.bounds.items())
+        return f"{'an integer' if self.kind is int else 'a number'} {bounds}{self.note}"
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value of the right type may stand there; a NaN may not."""
+        if self.kind is str:
+            return value in self.words()
+        return all(_HOLDS[name](value, bound) for name, bound in self.bounds.items())
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings that belong together.
+
+    Raises
+    ------
+    ValueError
+        If a key has a value that may not stand there.
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            key, value = field.metadata.get("key"), getattr(self, field.name)
+            if key and not (value is None and field.default is None) and not key.holds(value):
+                raise ValueError(f"{field.name} = {value!r}; it must be {key.allowed}")
+
+
+def keys_of(kind: type[Settings]) -> dict[str, Key]:
+    """The keys among the fields of a record of settings."""
+    return {field.name: field.metadata["key"] for field in dataclasses.fields(kind) if "key" in field.metadata}
+
+
+def word(
+    default: str, words: Sequence[str] | Callable[[], Sequence[str]], doc: str, *, rank: float = float("inf")
+) -> Any:
+    """A key that is one of a few words, or of those that a function gives."""
+    return _field(default, Key(str, doc, rank, words if callable(words) else lambda: words))
+
+
+def real(default: float | None, doc: str, *, rank: float = float("inf"), **bounds: float) -> Any:
+    """A key that is a number within bounds (``gt``, ``ge``, ``lt``, ``le``), or may be left out."""
+    return _field(default, Key(float, doc, rank, bounds=bounds))
+
+
+def whole(
+    default: int, doc: str, *, rank: float = float("inf"), ge: int = 0, le: int = MAX_COUNT, note: str = ""
+) -> Any:
+    """A key that is an integer within bounds."""
+    return _field(default, Key(int, doc, rank, bounds={"ge": ge, "le": le}, note=note))
+
+
+def flag(default: bool, doc: str, *, rank: float = float("inf")) -> Any:
+    """A key that is true or false."""
+    return _field(default, Key(bool, doc, rank))
+
+
+def either(words: Sequence[str]) -> str:
+    """Words in quotes, as a sentence lists them: ``"V", "W" or "F"``."""
+    quoted = [f'"{word}"' for word in words]
+    return f"{', '.join(quoted[:-1])} or {quoted[-1]}" if len(quoted) > 1 else quoted[0]
+
+
+def _field(default: Any, key: Key) -> Any:
+    return dataclasses.field(default=default, metadata={"key": key})
+
+
+def _number(bound: float) -> str:
+    return "2**53" if bound == MAX_COUNT else f"{bound:g}"
