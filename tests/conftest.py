@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.emulation import EmulatedRuntime, Order
 
 from poisson import backends
 from poisson.backends.base import Backend
@@ -19,7 +20,6 @@ from poisson.backends.gpu.tuned import FOLDER_VARIABLE, Measured, Setting
 from poisson.backends.numpy import NumpyBackend
 from poisson.errors import BackendUnavailable
 from poisson.perf import timing
-from tests.emulation import EmulatedRuntime, Order
 
 MakeBackend = Callable[[Any], Backend]
 

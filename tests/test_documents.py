@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from support.places import ROOT
 
 import poisson
 from poisson.case import from_mapping, load
@@ -19,7 +20,6 @@ from poisson.output import hdf5, result
 from poisson.perf.usage import appraise
 from poisson.solvers.status import Status
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = (ROOT / "README.md").read_text("utf-8")
 CASE_FILE = (ROOT / "docs" / "case-file.md").read_text("utf-8")

@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 
 import poisson
 from poisson.backends import NAMES
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "poisson"
 
 LAYERS = (

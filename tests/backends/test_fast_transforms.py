@@ -1,0 +1,200 @@
+"""The direct solution by fast transforms against the sparse reference, for every combination of faces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import BACKENDS
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
+from support.emulation import EmulatedRuntime
+from support.operators import AXIS_RULES, name_of, operator, random_array, rules_of
+
+from poisson.backends import spectra, transforms
+from poisson.backends.base import Backend
+from poisson.backends.gpu.launch import Launcher
+from poisson.backends.numpy import NumpyBackend
+from poisson.backends.openmp.transforms import TransformsOfCopies
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.reference import fixed_nodes, matrix
+from poisson.mesh.boundary import Rule
+
+ALL_BACKENDS: dict[str, Callable[[Any], Backend]] = {"numpy": NumpyBackend, **BACKENDS}
+ROUNDING = {"float32": 1e-5, "float64": 1e-13}
+
+
+@pytest.fixture(params=["numpy", "openmp", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+def any_backend(request: pytest.FixtureRequest, dtype: Any) -> Backend:
+    """A backend in either precision."""
+    return ALL_BACKENDS[request.param](dtype)
+
+
+def line(nodes: int, rules: tuple[Rule, Rule], c: float) -> Operator:
+    """An operator in one dimension."""
+    return Operator((nodes, 1), (0.1, math.inf), c, (*rules, Rule.WRAP, Rule.WRAP))
+
+
+def trapezoidal(a: Operator) -> NDArray[np.float64]:
+    """The weights of the inner product in which A is symmetric."""
+    weights = np.ones(a.array_shape)
+    for face, rule in enumerate(a.rules):
+        if rule is Rule.MIRROR:
+            place = a.dimension - 1 - face // 2
+            weights[(slice(None),) * place + (-1 if face % 2 else 0,)] *= 0.5
+    return weights
+
+
+def reference(a: Operator, f: NDArray[Any], u: NDArray[Any]) -> NDArray[np.float64]:
+    """The solution with the values of u at fixed nodes, by a sparse factorisation in double precision."""
+    free = ~fixed_nodes(a).ravel()
+    full = matrix(a)
+    inner = sparse.csc_array(full[free][:, free])
+    right = (f.astype(np.float64).ravel() - full @ (u.astype(np.float64).ravel() * ~free))[free]
+    solution = u.astype(np.float64).ravel()
+    if a.singular:
+        # One more unknown takes up the mean of f, one more equation gives u a mean of zero.
+        weights = sparse.coo_array(trapezoidal(a).reshape(1, -1))
+        ones = sparse.coo_array(np.ones((weights.shape[1], 1)))
+        rows: list[list[Any]] = [[inner, ones], [weights, None]]
+        bordered = sparse.csc_array(sparse.block_array(rows))
+        solution[free] = spsolve(bordered, np.append(right, 0.0))[:-1]
+    else:
+        solution[free] = spsolve(inner, right)
+    return solution.reshape(a.array_shape)
+
+
+MADE_ONCE = [
+    (transforms, "eigenvalues"),
+    (spectra, "eigenvalues"),
+    (Launcher, "_table"),
+    (Launcher, "empty"),
+    (EmulatedRuntime, "compile"),
+    (EmulatedRuntime, "allocate"),
+    (EmulatedRuntime, "fourier"),
+]
+
+
+def must_not_be_called(*_: Any, **__: Any) -> None:
+    raise AssertionError("a solution made something anew")
+
+
+def solve(backend: Backend, a: Operator, f: NDArray[Any], u: NDArray[Any]) -> NDArray[Any]:
+    source, result = backend.from_host(f), backend.from_host(u)
+    backend.fast_solver(a).solve(source, result)
+    return backend.to_host(result)
+
+
+def check(backend: Backend, a: Operator, seed: int = 1) -> None:
+    """Compare with the reference; the source is not zero at fixed nodes, the boundary data is not zero anywhere."""
+    f, u = (random_array(a.array_shape, backend.dtype, seed + n) for n in range(2))
+    expected = reference(a, f, u)
+    found = solve(backend, a, f, u)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING[backend.dtype.name] * np.abs(expected).max())
+    fixed = fixed_nodes(a)
+    np.testing.assert_array_equal(found[fixed], u[fixed])
+
+
+# A GPU kernel is compiled for each length and kind, which the emulation pays for: few sizes. Eleven and thirteen are no
+# products of small factors, and go another way there.
+
+
+@pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
+def test_every_kind_of_axis_in_one_dimension(any_backend: Backend, rules: tuple[Rule, Rule]) -> None:
+    # Of lengths with small factors, those in two dimensions are enough for the emulation in the second type.
+    few = any_backend.name == "gpu" and any_backend.dtype == np.float32
+    for nodes, c in ((13, 0.0), (3, 0.0), (12, 0.7))[: 1 if few else 3]:
+        check(any_backend, line(nodes, rules, c))
+
+
+@pytest.mark.parametrize("rules", rules_of(2), ids=name_of)
+def test_every_combination_of_faces_in_two_dimensions(any_backend: Backend, rules: tuple[Rule, ...]) -> None:
+    check(any_backend, operator((5, 6), rules, 0.0))
+    check(any_backend, operator((5, 6), rules, 0.7))
+
+
+@pytest.mark.parametrize("rules", rules_of(3), ids=name_of)
+def test_every_combination_of_faces_in_three_dimensions(any_backend: Backend, rules: tuple[Rule, ...]) -> None:
+    check(any_backend, operator((5, 6, 7), rules, 0.0))
+
+
+def test_lines_of_all_lengths(any_backend: Backend) -> None:
+    """Cosines, whose odd coefficients are sums over the threads of a line, next to more lines than a block has.
+
+    The emulation has all lengths in float64 and, as the types differ in the number of threads alone, four in float32.
+    """
+    rules = (Rule.MIRROR, Rule.MIRROR, Rule.FIXED, Rule.MIRROR)
+    few = any_backend.name == "gpu" and any_backend.dtype == np.float32
+    for nodes in (9, 16, 41, 49, 65, 301, 321, 1024)[:: 2 if few else 1]:
+        check(any_backend, operator((nodes, 5), rules, 0.0))
+
+
+@pytest.mark.parametrize("last", AXIS_RULES, ids=name_of)
+def test_more_columns_than_are_taken_together(any_backend: Backend, last: tuple[Rule, Rule]) -> None:
+    rules = (Rule.FIXED, Rule.MIRROR, Rule.WRAP, Rule.WRAP, *last)
+    check(any_backend, operator((37, 20, 5), rules, 0.7))
+
+
+def test_arrays_on_a_gpu_of_openmp_are_solved_as_copies(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = BACKENDS["openmp"](dtype)
+    monkeypatch.setattr(backend, "_offloads", True)
+    a = operator((7, 6), (Rule.FIXED, Rule.MIRROR, Rule.FIXED, Rule.FIXED))
+    assert isinstance(backend.fast_solver(a), TransformsOfCopies)
+    check(backend, a)
+
+
+def test_large_sizes_keep_their_digits(any_backend: Backend) -> None:
+    """The lowest mode of many nodes, whose eigenvalue is a millionth of the largest, comes back as it went in."""
+    a = operator((1025, 6), (Rule.FIXED,) * 2 + (Rule.WRAP,) * 2, 0.0)
+    shape = np.sin(math.pi * np.arange(1025) / 1024)
+    u = np.zeros(a.array_shape)
+    eigenvalue = 4 * a.weights[0] * math.sin(math.pi / 2048) ** 2
+    found = solve(any_backend, a, eigenvalue * np.broadcast_to(shape, u.shape), u)
+    assert np.abs(found - shape).max() < 400 * np.finfo(any_backend.dtype).eps
+
+
+@pytest.mark.parametrize("name", ["numpy", "openmp"])
+@pytest.mark.parametrize("rules", AXIS_RULES[:4], ids=name_of)
+def test_systems_of_many_rows_keep_their_digits(name: str, rules: tuple[Rule, Rule]) -> None:
+    """Also where the pivots of the elimination settle slowly: they may only be taken over once they have."""
+    backend, nodes = ALL_BACKENDS[name](np.float64), 3001
+    waves, step = 39.5 if rules[0] is not rules[1] else 40.0, math.pi / (nodes - 1)
+    a = Operator((4, nodes), (0.1, 1.0), 1e-4, (Rule.WRAP, Rule.WRAP, *rules))
+    phase = math.pi / 2 if rules[0] is Rule.FIXED else 0.0
+    wave = np.repeat(np.cos(waves * step * np.arange(nodes) - phase)[:, np.newaxis], 4, axis=1)
+    eigenvalue = a.c + 4.0 * math.sin(waves * step / 2) ** 2
+    found = solve(backend, a, eigenvalue * wave, np.zeros_like(wave))
+    assert np.abs(found - wave).max() < 2e-13
+
+
+def test_a_singular_problem_leaves_out_the_mean(any_backend: Backend) -> None:
+    for rules in ((Rule.MIRROR,) * 4, (Rule.WRAP,) * 4, (Rule.MIRROR, Rule.MIRROR, Rule.WRAP, Rule.WRAP)):
+        a = operator((5, 6), rules, 0.0)
+        found = solve(any_backend, a, np.ones(a.array_shape), random_array(a.array_shape, np.float64, 3))
+        np.testing.assert_allclose(found, 0.0, atol=100 * np.finfo(any_backend.dtype).eps)
+
+
+def test_a_solution_makes_nothing_anew(any_backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables, plans and kernels are made with the solver; its answers are the same to the bit."""
+    a = operator((12, 6), (Rule.FIXED, Rule.FIXED, Rule.MIRROR, Rule.FIXED))
+    f, u = (random_array(a.array_shape, np.float64, seed) for seed in (4, 5))
+    solver = any_backend.fast_solver(a)
+    arrays = [(any_backend.from_host(f), any_backend.from_host(u)) for _ in range(2)]
+    for module, name in MADE_ONCE:
+        monkeypatch.setattr(module, name, must_not_be_called)
+    answers: list[NDArray[Any]] = []
+    for source, result in arrays:
+        solver.solve(source, result)
+        answers.append(any_backend.to_host(result))
+    np.testing.assert_array_equal(answers[0], answers[1])
+
+
+def test_varying_coefficients_are_refused(any_backend: Backend) -> None:
+    ones = any_backend.from_host(np.ones((4, 5)))
+    a = Operator((5, 4), (0.1, 0.1), 0.0, (Rule.FIXED,) * 4, coefficients=Coefficients(None, ones, (1, 1), (1, 1)))
+    with pytest.raises(ValueError, match="constant coefficients"):
+        any_backend.fast_solver(a)

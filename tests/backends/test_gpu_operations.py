@@ -1,0 +1,128 @@
+"""What only the gpu backend has to get right: strips of planes, the order of threads, two types on one device."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import emulated
+from support.agreement import FEW_RULES, Results, agree, grid_operator, with_coefficients
+from support.emulation import EmulatedRuntime, Order
+from support.operators import random_array
+from test_grid_operations import coarser, interpolations
+from test_krylov_operations import directions
+from test_operations import stencils, transfers, vectors
+from test_varying_operations import relaxations
+
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.shapes import KINDS, UNTUNED, VARYING, Shape
+from poisson.backends.gpu.tuned import Measured, Setting
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Transfer
+
+STRIPS = Shape(32, 2, 5, unroll=2, rows=2, strip=1 << 10)
+"""Strips of a few lines, and marches that the grid cuts short."""
+
+
+@dataclass(frozen=True)
+class OneShape:
+    """A table of measured shapes with one for all kernels that march by themselves."""
+
+    shape: Shape
+
+    def get(self, key: Setting, default: Any = None) -> Measured:
+        return Measured("2026-01-01", {kind: self.shape for kind in (*KINDS, *UNTUNED) if kind != "sweeps"})
+
+
+def backend_with(shape: Shape, dtype: Any = np.float64) -> GpuBackend:
+    table: Mapping[Setting, Measured] = OneShape(shape)  # type: ignore[assignment]  # has the one method that is called
+    return GpuBackend(dtype, EmulatedRuntime(), table)
+
+
+@pytest.mark.parametrize("operations", [stencils, directions, interpolations, transfers])
+def test_marches_in_strips_agree_with_the_specification(operations: Callable[..., Results]) -> None:
+    a = grid_operator((27, 21, 38), FEW_RULES[3][2])
+    backend = backend_with(STRIPS)
+    agree(backend, a, operations, "none" if operations in (interpolations, transfers) else "both")
+    lines = STRIPS.block_y
+    assert STRIPS.strip // (a.shape[0] * backend.dtype.itemsize * lines) * lines < a.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("operations", "kind"),
+    [(stencils, "none"), (vectors, "none"), (transfers, "none"), (relaxations, "both"), (directions, "both")],
+)
+def test_order_of_threads_does_not_matter(operations: Callable[..., Results], kind: str) -> None:
+    """A missing barrier or a dependency between blocks would show, also where an array changes in place."""
+    a = grid_operator((70, 22), FEW_RULES[2][1])
+    first: Results | None = None
+    for order in (Order.FORWARD, Order.REVERSED, Order.SHUFFLED):
+        backend = emulated(np.float64, order)
+        arrays = [backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2)]
+        results = operations(backend, with_coefficients(backend, a, kind), *arrays)
+        first = first or results
+        for expected, got in zip(first, results, strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("kind", VARYING)
+def test_coefficients_that_vary_have_shapes_of_their_own(kind: str) -> None:
+    backend = backend_with(STRIPS)
+    constant = grid_operator((7, 5), FEW_RULES[2][0])
+    varying = with_coefficients(backend, constant, "c")
+    trial = Shape(64, 1, 3)
+    with backend.shapes.trying(VARYING[kind], trial):
+        assert (backend.shapes.of(kind, varying), backend.shapes.of(kind, constant)) == (trial, STRIPS)
+    with backend.shapes.trying(kind, trial):
+        assert (backend.shapes.of(kind, varying), backend.shapes.of(kind, constant)) == (STRIPS, trial)
+
+
+class Recording(EmulatedRuntime):
+    """Runs what is captured twice: when it is recorded and when it is repeated."""
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        function()
+        return function
+
+
+def test_a_recording_holds_the_operations_of_both_types() -> None:
+    """Before it is recorded nothing has run on either, and a larger buffer for reductions is not allocated in it."""
+    backend = GpuBackend(np.float64, Recording())
+    single = backend.companion(np.float32)
+    a = grid_operator((70, 41), FEW_RULES[2][0])
+    x, y = single.from_host(np.ones(a.array_shape)), backend.from_host(np.zeros(a.array_shape))
+    norms = backend.reduction()
+
+    def add_and_measure() -> None:
+        single.axpby(1.0, x, 1.0, x)
+        backend.correct(0.5, x, y)
+        single.norm(a, x, norms)
+
+    replay = backend.capture(add_and_measure)
+    assert (single.to_host(x) == 2.0).all() and (backend.to_host(y) == 1.0).all()
+    backend.norm(grid_operator((700, 411), FEW_RULES[2][0]), backend.from_host(np.ones((411, 700))), norms)
+    replay()
+    assert (single.to_host(x) == 4.0).all() and (backend.to_host(y) == 3.0).all()
+    assert backend.read(norms) == (16.0 * 70 * 41, 4.0)
+
+
+def test_tables_of_transfers_keep_no_coefficients_alive() -> None:
+    backend = emulated(np.float64)
+    fine = with_coefficients(backend, grid_operator((37, 18), FEW_RULES[2][0]), "both")
+    arrays = [backend.from_host(random_array(shape, np.float64, 1)) for shape in (fine.array_shape, (10, 19))]
+    coefficients = weakref.ref(fine.coefficients)
+
+    def use(fine: Operator) -> None:
+        transfer = Transfer(fine, coarser(fine))
+        backend.restrict(transfer, *arrays)
+        backend.prolong_add(transfer, *arrays[::-1])
+
+    use(fine)
+    del fine
+    gc.collect()
+    assert coefficients() is None

@@ -1,0 +1,260 @@
+"""`OPERATIONS` against all that carries its names: methods, ctypes signatures, C prototypes, symbols, kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import re
+import shutil
+import subprocess
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_void_p
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.places import ROOT
+
+from poisson import kernels
+from poisson.backends.base import COMPOSITES, OPERATIONS, Backend
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.numpy import NumpyBackend
+from poisson.backends.openmp import library as openmp_library
+from poisson.backends.openmp.backend import OpenmpBackend
+from poisson.backends.openmp.library import (
+    COMPOSITE_FUNCTIONS,
+    FUNCTIONS,
+    OPERATION_FUNCTIONS,
+    STRUCTURED_FUNCTIONS,
+    SUFFIXES,
+    DifferencesStructure,
+    LineStructure,
+    OperatorStructure,
+    TransferStructure,
+)
+
+HEADER = (ROOT / "native" / "poisson.h").read_text("utf-8")
+
+OTHER_METHODS = {
+    *("empty", "from_host", "to_host", "assemble", "synchronize", "memory", "stream", "arithmetic"),
+    *("reduction", "read", "depth", "companion", "fast_solver"),
+}
+"""The abstract methods that are no operations: memory, yardsticks, the results of reductions, sweeps in a pass, other
+backends and solvers."""
+
+FURTHER_KERNELS = {
+    *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
+    *("smooth", "smooth_norm", "interpolate_gather"),
+    *("transform", "transform_gather", "transform_scatter", "transform_boundary"),
+}
+"""Kernels without an operation of their own: passes with a reduction, other variants, half a level, fast transforms."""
+
+
+def arguments_of(function: Any) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
+# ---- methods
+
+
+def test_the_operations_are_the_abstract_methods() -> None:
+    assert set(Backend.__abstractmethods__) == set(OPERATIONS) | OTHER_METHODS
+
+
+@pytest.mark.parametrize("kind", [Backend, NumpyBackend, OpenmpBackend, GpuBackend])
+def test_every_backend_has_the_operations_with_their_arguments(kind: type[Backend]) -> None:
+    assert {name: arguments_of(getattr(kind, name))[1:] for name in OPERATIONS} == dict(OPERATIONS)
+    assert all(inspect.getdoc(getattr(Backend, name)) for name in OPERATIONS)
+
+
+@pytest.mark.parametrize("kind", [NumpyBackend, OpenmpBackend, GpuBackend])
+def test_the_other_methods_of_the_backends_agree_too(kind: type[Backend]) -> None:
+    for name in OTHER_METHODS | {"capture", "mark", "seconds", "tuning", "derivative_variants"}:
+        assert arguments_of(getattr(kind, name)) == arguments_of(getattr(Backend, name)), name
+
+
+# ---- kernels
+
+
+def test_every_operation_is_one_kernel() -> None:
+    texts = [kernels.source(name) for name in kernels.SOURCES]
+    declared = [name for text in texts for name in re.findall(r"^KERNEL poisson_(\w+)\(", text, re.MULTILINE)]
+    assert len(declared) == len(set(declared))
+    assert set(declared) == set(OPERATIONS) | FURTHER_KERNELS
+
+
+def test_kernels_that_are_only_measured_are_no_operations() -> None:
+    texts = [kernels.source(name) for name in kernels.STUDIES]
+    declared = [name for text in texts for name in re.findall(r"^[A-Z]+ poisson_(\w+)\(", text, re.MULTILINE)]
+    assert declared and set(declared) & (set(OPERATIONS) | FURTHER_KERNELS) == set()
+    assert set(kernels.STUDIES) & set(kernels.SOURCES) == set()
+
+
+# ---- the C interface
+
+
+def without_comments(text: str) -> str:
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def prototypes() -> dict[str, tuple[str, list[tuple[str, str]]]]:
+    """Every prototype of the header: its name without poisson_, its result, the types and names of its arguments."""
+    text = without_comments(HEADER)
+    macros = list(re.finditer(r"#define POISSON_\w+\(real, suffix\)(.*?[^\\])\n", text, re.DOTALL))
+    assert len(macros) == 2
+    for macro in macros:
+        once = macro[1].replace("\\\n", " ")
+        for real, suffix in (("float", "f32"), ("double", "f64")):
+            text += once.replace("##suffix", suffix).replace("real", real)
+        text = text.replace(macro[0], "")
+    found = {}
+    for result, name, arguments in re.findall(r"(\w[\w ]*\*? ?)poisson_(\w+)\(([^()]*)\);", text):
+        pairs = [re.fullmatch(r"\s*(.+?)\s*(\w+)\s*", item, re.DOTALL) for item in arguments.split(",")]
+        pairs = [] if arguments.strip() == "void" else pairs
+        found[name] = (result.strip(), [(pair[1], pair[2]) for pair in pairs if pair is not None])
+    return found
+
+
+def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """What ctypes is told, by the names of the prototypes."""
+    with_suffix = {
+        f"{name}_{suffix}": (c_int32, arguments)
+        for name, arguments in (OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS).items()
+        for suffix in SUFFIXES.values()
+    }
+    return {**FUNCTIONS, **with_suffix}
+
+
+RESULTS = {"poisson_status": c_int32, "int32_t": c_int32, "int64_t": c_int64, "const char*": c_char_p, "void": None}
+SCALARS = {"int32_t": c_int32, "int64_t": c_int64, "double": c_double}
+STRUCTURES: dict[str, type[ctypes.Structure]] = {
+    "poisson_operator": OperatorStructure,
+    "poisson_transfer": TransferStructure,
+    "poisson_differences": DifferencesStructure,
+    "poisson_line": LineStructure,
+}
+
+
+def matches(c_type: str, given: Any) -> bool:
+    """Whether a ctypes type passes what C expects."""
+    structure = STRUCTURES.get(c_type.removeprefix("const ").removesuffix("*"))
+    if structure is not None:
+        return given is POINTER(structure)
+    if c_type.endswith("*"):
+        return given is c_void_p or issubclass(given, (ctypes._Pointer, ctypes.Array))
+    return given is SCALARS[c_type]
+
+
+def test_ctypes_and_the_header_agree() -> None:
+    declared, told = prototypes(), signatures()
+    assert set(declared) == set(told)
+    for name, (result, arguments) in declared.items():
+        assert RESULTS[result] is told[name][0], name
+        assert len(arguments) == len(told[name][1]), name
+        for (c_type, argument), given in zip(arguments, told[name][1], strict=True):
+            assert matches(c_type, given), (name, argument)
+
+
+def c_arguments(arguments: tuple[str, ...]) -> list[str]:
+    """The arguments of an operation as the header writes them.
+
+    Operators, transfers and differences come as structures that know the arrays' layout; without one of them, the array
+    that is written last is followed by its rows and pitch, and the threads come last. The structures know these, too.
+    """
+    written = {
+        "operator": ["operator_"],
+        "transfer": ["fine_operator", "coarse_operator", "tables"],
+        "interpolation": ["source_operator", "target_operator", "tables", "everywhere"],
+        "weights": ["weights", "count"],
+    }
+    end = []
+    if "matrix" in arguments:
+        written |= {"matrix": ["matrix", "matrix_pitch"], "y": ["y", "columns", "rows", "pitch"]}
+        end = ["threads"]
+    elif not {"operator", "transfer", "interpolation", "differences"} & set(arguments):
+        last = [name for name in arguments if name in ("x", "y")][-1]
+        written[last] = [last, "rows", "pitch"]
+        end = ["threads"]
+    return [name for argument in arguments for name in written.get(argument, [argument])] + end
+
+
+def test_the_header_names_the_arguments_of_the_operations() -> None:
+    assert set(OPERATION_FUNCTIONS) == set(OPERATIONS)
+    declared = prototypes()
+    # The arrays of one type whatever the operation's.
+    special = {(name, argument): "double" for name in OPERATIONS for argument in ("result", "weights")}
+    special |= {("defect", "r"): "float", ("correct", "x"): "float"}
+    for name, arguments in OPERATIONS.items():
+        for suffix, real in (("f32", "float"), ("f64", "double")):
+            given = declared[f"{name}_{suffix}"][1]
+            assert [argument for _, argument in given] == c_arguments(arguments), name
+            for c_type, argument in given:
+                if c_type.endswith("*") and "poisson_" not in c_type:
+                    assert special.get((name, argument), real) in c_type, (name, argument)
+
+
+def test_the_composites_have_their_arguments_everywhere() -> None:
+    assert set(COMPOSITE_FUNCTIONS) == set(COMPOSITES)
+    declared = prototypes()
+    for name, arguments in COMPOSITES.items():
+        for kind in (Backend, NumpyBackend, OpenmpBackend, GpuBackend):
+            assert arguments_of(getattr(kind, name))[1:] == arguments
+        expected = []
+        for argument in c_arguments(arguments):
+            pair = argument in ("correction", "restriction")
+            expected += [f"{argument}_operator", f"{argument}_tables", argument] if pair else [argument]
+        for suffix in SUFFIXES.values():
+            assert [argument for _, argument in declared[f"{name}_{suffix}"][1]] == expected
+
+
+def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
+    """They take what the operations take; the norm comes back at once."""
+    declared = prototypes()
+    assert {name.removeprefix("structured_") for name in STRUCTURED_FUNCTIONS} == set(list(OPERATIONS)[:4])
+    for name in STRUCTURED_FUNCTIONS:
+        expected = c_arguments(OPERATIONS[name.removeprefix("structured_")])
+        for suffix in SUFFIXES.values():
+            given = [argument for _, argument in declared[f"{name}_{suffix}"][1]]
+            assert given == [item.replace("result", "sum_and_maximum") for item in expected]
+
+
+def test_the_structures_have_the_fields_of_the_header() -> None:
+    text = without_comments(HEADER)
+    scalars = {**SCALARS, **dict.fromkeys(("const int32_t*", "const double*", "const void*"), c_void_p)}
+    assert set(re.findall(r"\} (\w+);", text)) == {*STRUCTURES, "poisson_status"}
+    for name, structure in STRUCTURES.items():
+        body = re.search(rf"typedef struct \{{([^{{}}]*)\}} {name};", text)
+        assert body is not None
+        fields = []
+        for c_type, field, count in re.findall(r"([\w ]+?\*?)\s+(\w+)(?:\[(\d+)\])?;", body[1]):
+            kind = scalars[c_type.strip()]
+            fields.append((field, kind * int(count) if count else kind))
+        assert tuple(fields) == tuple(structure._fields_)
+
+
+def test_the_interface_has_one_version() -> None:
+    assert re.findall(r"#define POISSON_ABI_VERSION (\d+)", HEADER) == [str(openmp_library.ABI_VERSION)]
+
+
+# ---- the library
+
+
+def library() -> Path:
+    path = openmp_library.library_path()
+    if path is None:
+        pytest.skip("the OpenMP library was not built here")
+    return path
+
+
+def test_the_library_exports_the_interface_and_nothing_else() -> None:
+    if shutil.which("nm") is None:
+        pytest.skip("there is no nm (Debian: binutils)")
+    listing = subprocess.run(["nm", "-D", "--defined-only", str(library())], capture_output=True, text=True, check=True)
+    symbols = {line.split()[-1] for line in listing.stdout.splitlines()}
+    assert {name for name in symbols if name.startswith("poisson_")} == {f"poisson_{name}" for name in signatures()}
+    assert {name for name in symbols if name.startswith("_Z")} == set()
+
+
+def test_ctypes_finds_every_function() -> None:
+    loaded = ctypes.CDLL(str(library()))
+    assert [name for name in signatures() if not hasattr(loaded, f"poisson_{name}")] == []
+    assert loaded.poisson_abi_version() == openmp_library.ABI_VERSION

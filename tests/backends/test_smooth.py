@@ -1,0 +1,242 @@
+"""Half a level of multigrid in one call, against the composition of the operations in NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import BACKENDS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from support.agreement import FEW_RULES, KINDS, with_coefficients
+from support.operators import AXIS_RULES, name_of, operator, random_array, rules_of
+
+from poisson import backends
+from poisson.backends.base import Array, Backend
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Transfer
+from poisson.mesh.boundary import Rule
+
+WEIGHTS = (0.8, 1.3, 0.5, 0.9)
+HALVING = {2: [(3, 3), (33, 17), (65, 64)], 3: [(5, 3, 9), (17, 33, 9)]}
+OTHERS = {2: [(7, 4), (37, 18), (70, 41)], 3: [(5, 4, 6), (28, 9, 14)]}
+# More columns, rows and planes than one tile has, and none of them a multiple of it.
+LARGE = {2: [(3100, 250), (9, 900), (1000, 200)], 3: [(600, 150, 9), (60, 51, 100)]}
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a smoothing is asked for beside its sweeps."""
+
+    zero: bool
+    correct: bool
+    restrict: bool
+    norm: bool
+
+
+CALLS = [Call(*flags) for flags in itertools.product((False, True), repeat=4)]
+
+
+def coarsened(a: Operator, axes: tuple[int, ...]) -> Transfer:
+    """To about half of the nodes along `axes`, on the same box."""
+    shape, spacing = list(a.shape), list(a.spacing)
+    for axis in axes:
+        wraps = a.axis_rules(axis)[0] is Rule.WRAP
+        nodes, ends = a.shape[axis], 0 if wraps else 1
+        coarse = -(-(nodes + ends) // 2)
+        if coarse >= 3:
+            shape[axis], spacing[axis] = coarse, a.spacing[axis] * (nodes - ends) / (coarse - ends)
+    return Transfer(a, Operator(tuple(shape), tuple(spacing), a.c, a.rules))
+
+
+def smoothed(backend: Backend, transfer: Transfer, call: Call, sweeps: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
+    """The result, the restricted residual and the norms that a call leaves."""
+    a, dtype = transfer.fine, backend.dtype
+    arrays: list[Array] = [backend.from_host(random_array(a.array_shape, dtype, seed)) for seed in range(4)]
+    u, f, out, work = arrays
+    error, coarse = (backend.from_host(random_array(transfer.coarse.array_shape, dtype, seed)) for seed in (4, 5))
+    norms = backend.reduction()
+    backend.smooth(
+        *(a, None if call.zero else u, f, out, work, WEIGHTS[:sweeps]),
+        correction=(transfer, error) if call.correct else None,
+        restriction=(transfer, coarse) if call.restrict else None,
+        result=norms if call.norm else None,
+    )
+    return backend.to_host(out), backend.to_host(coarse), backend.read(norms) if call.norm else None
+
+
+def with_arrays(backend: Backend, transfer: Transfer, kind: str) -> Transfer:
+    """The transfer from the operator with coefficients of a kind on a backend."""
+    return Transfer(with_coefficients(backend, transfer.fine, kind), transfer.coarse)
+
+
+def agrees(backend: Backend, transfer: Transfer, call: Call, sweeps: int, kind: str = "none") -> None:
+    """To some units of rounding for each step; the residual takes those of u times the diagonal of A."""
+    expected, got = (
+        smoothed(candidate, with_arrays(candidate, transfer, kind), call, sweeps)
+        for candidate in (NumpyBackend(backend.dtype), backend)
+    )
+    case = f"{transfer.fine.shape} to {transfer.coarse.shape}, {name_of(transfer.fine.rules)}, {call}, {sweeps} sweeps"
+    case += f", {kind} varies"
+    unit = 16 * (1 + sweeps) * float(np.finfo(backend.dtype).eps) * max(1.0, float(np.abs(expected[0]).max()))
+    np.testing.assert_allclose(got[0], expected[0], rtol=0, atol=unit, err_msg=case)
+    of_residual = unit * (1 + 2 * transfer.fine.diagonal * (1 if kind == "none" else 10))
+    np.testing.assert_allclose(got[1], expected[1], rtol=0, atol=of_residual, err_msg=case)
+    if call.norm:
+        assert got[2] == pytest.approx(expected[2], rel=64 * unit), case
+
+
+def axes_of(dimension: int) -> list[tuple[int, ...]]:
+    """All axes, and each choice of some."""
+    return [axes for count in range(dimension, 0, -1) for axes in itertools.combinations(range(dimension), count)]
+
+
+@pytest.mark.parametrize("shapes", [HALVING, OTHERS], ids=["halving", "others"])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_every_call_with_few_faces(backend: Backend, dimension: int, shapes: dict[int, list[tuple[int, ...]]]) -> None:
+    """The emulation is slow: it has a sample here, and the rest in test_smooth_gpu.py."""
+    slow = backend.name == "gpu"
+    for number, rules in enumerate(FEW_RULES[dimension][: 1 if slow else None]):
+        for shape in shapes[dimension][: 1 if slow else None]:
+            calls = CALLS[number :: 5 if slow else 1]
+            for sweeps, call in zip(itertools.cycle(range(5)), calls, strict=False):
+                agrees(backend, coarsened(operator(shape, rules), tuple(range(dimension))), call, sweeps)
+
+
+@pytest.mark.parametrize("rules", rules_of(2) + rules_of(3), ids=name_of)
+def test_every_combination_of_faces(rules: tuple[Rule, ...]) -> None:
+    dimension = len(rules) // 2
+    backends_in_turn = itertools.cycle([BACKENDS["openmp"](dtype) for dtype in (np.float64, np.float32)])
+    shapes = HALVING[dimension][1:] + OTHERS[dimension][1:]
+    choices = zip(itertools.cycle(CALLS[1::2]), itertools.product(shapes, axes_of(dimension)), strict=False)
+    for number, (call, (shape, axes)) in enumerate(choices):
+        agrees(next(backends_in_turn), coarsened(operator(shape, rules), axes), call, number % 5)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("rules", rules_of(2) + rules_of(3)[::2], ids=name_of)
+def test_coefficients_that_vary(rules: tuple[Rule, ...], kind: str, dtype: Any) -> None:
+    dimension, backend = len(rules) // 2, BACKENDS["openmp"](dtype)
+    shapes = (*HALVING[dimension][1:], *OTHERS[dimension][::2])
+    choices = zip(itertools.cycle(CALLS[1::2]), itertools.product(shapes, axes_of(dimension)[::2]), strict=False)
+    for number, (call, (shape, axes)) in enumerate(choices):
+        agrees(backend, coarsened(operator(shape, rules), axes), call, number % 5, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_every_call_with_coefficients_that_vary(dimension: int, kind: str, dtype: Any) -> None:
+    backend = BACKENDS["openmp"](dtype)
+    for sweeps, call in itertools.product(range(4), CALLS):
+        transfer = coarsened(operator(HALVING[dimension][-1], FEW_RULES[dimension][sweeps]), axes_of(dimension)[0])
+        agrees(backend, transfer, call, sweeps, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_several_tiles_of_coefficients_that_vary(dtype: Any, dimension: int, kind: str) -> None:
+    backend = BACKENDS["openmp"](dtype)
+    for number, shape in enumerate(LARGE[dimension]):
+        transfer = coarsened(operator(shape, FEW_RULES[dimension][number + 1]), axes_of(dimension)[0])
+        agrees(backend, transfer, Call(False, True, True, True), 3, kind)
+        agrees(backend, transfer, Call(True, False, True, False), 2, kind)
+
+
+@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("number", range(5))
+def test_grids_of_several_tiles(dtype: Any, dimension: int, number: int) -> None:
+    backend = BACKENDS["openmp"](dtype)
+    for shape in LARGE[dimension]:
+        transfer = coarsened(operator(shape, FEW_RULES[dimension][number]), axes_of(dimension)[number % 2])
+        agrees(backend, transfer, Call(False, True, True, True), 3)
+        agrees(backend, transfer, Call(True, False, True, False), 2)
+        agrees(backend, transfer, Call(False, False, False, True), 1)
+
+
+@pytest.mark.parametrize("pair", AXIS_RULES, ids=name_of)
+def test_one_dimension(dtype: Any, pair: tuple[Rule, Rule]) -> None:
+    backend = BACKENDS["openmp"](dtype)
+    for nodes in (3, 9, 10, 300, 5001):
+        a = Operator((nodes, 1), (0.1, math.inf), 0.3, (*pair, Rule.WRAP, Rule.WRAP))
+        for number, call in enumerate(CALLS):
+            agrees(backend, coarsened(a, (0,)), call, number % 5, KINDS[(number + nodes) % 4])
+
+
+def test_more_sweeps_than_a_cycle_makes(dtype: Any) -> None:
+    backend = BACKENDS["openmp"](dtype)
+    a = operator((70, 41), FEW_RULES[2][1])
+    u, f = (random_array(a.array_shape, dtype, seed) for seed in (1, 2))
+    weights = WEIGHTS * 10
+    results = []
+    for candidate in (NumpyBackend(dtype), backend):
+        out, work = candidate.empty(a.array_shape), candidate.empty(a.array_shape)
+        candidate.smooth(a, candidate.from_host(u), candidate.from_host(f), out, work, weights)
+        results.append(candidate.to_host(out))
+    np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1000 * float(np.finfo(dtype).eps))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_any_shape_faces_and_call(data: st.DataObject) -> None:
+    backend = BACKENDS["openmp"](data.draw(st.sampled_from([np.float64, np.float32])))
+    dimension = data.draw(st.sampled_from([2, 3]))
+    shape = data.draw(st.tuples(*[st.integers(3, 300 if dimension == 2 else 50)] * dimension))
+    a = operator(shape, data.draw(st.sampled_from(rules_of(dimension))), data.draw(st.sampled_from([0.0, 0.3, 50.0])))
+    axes = data.draw(st.sampled_from(axes_of(dimension)))
+    agrees(backend, coarsened(a, axes), data.draw(st.sampled_from(CALLS)), data.draw(st.integers(0, 4)))
+
+
+@pytest.mark.parametrize("shape", [(601, 1231), (201, 170, 100)])
+def test_same_bits_for_every_number_of_threads(shape: tuple[int, ...]) -> None:
+    transfer = coarsened(operator(shape, FEW_RULES[len(shape)][1]), (0, 1))
+    results = set()
+    for threads in (1, 2, 3):
+        backend = backends.create("openmp", np.float64, threads)
+        out, coarse, norms = smoothed(backend, transfer, Call(False, True, True, True), 3)
+        results.add((out.tobytes(), coarse.tobytes(), norms))
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize("shape", [(37, 18), (65, 33)])
+def test_nothing_is_written_beyond_the_rows(shape: tuple[int, int]) -> None:
+    """The norm and the dot product of a later call may read whole rows, padding and all."""
+    backend = BACKENDS["openmp"](np.float64)
+    transfer = coarsened(operator(shape, FEW_RULES[2][1]), (0, 1))
+    u, f, out, work = (backend.from_host(random_array(shape[::-1], np.float64, seed)) for seed in range(4))
+    coarse = backend.empty(transfer.coarse.array_shape)
+    for weights in ((), (0.8,), (0.8, 1.2)):
+        backend.smooth(transfer.fine, u, f, out, work, weights, restriction=(transfer, coarse))
+        for array in (u, out, coarse):
+            whole = backend.empty((array.rows * array.pitch,))
+            whole.pointer, kept = array.pointer, whole.pointer
+            padding = backend.to_host(whole).reshape(array.rows, array.pitch)[:, array.shape[1] :]
+            whole.pointer = kept
+            np.testing.assert_array_equal(padding, 0.0)
+
+
+def test_what_is_kept_of_a_call_keeps_no_coefficients() -> None:
+    backend = BACKENDS["openmp"](np.float64)
+    plain = coarsened(operator((9, 9), FEW_RULES[2][0]), (0, 1))
+    transfer = with_arrays(backend, plain, "both")
+    smoothed(backend, transfer, Call(False, False, True, False), 2)
+    gone = weakref.ref(transfer.fine.coefficients)
+    del transfer
+    assert gone() is None
+    # An operator that may lie in the place of the old one has arguments of its own.
+    for _ in range(3):
+        agrees(backend, plain, Call(False, False, True, False), 2, "both")
+
+
+def test_the_result_in_the_place_of_the_start_is_refused() -> None:
+    backend = BACKENDS["openmp"](np.float64)
+    a = operator((9, 9), FEW_RULES[2][0])
+    u, f, work = (backend.empty(a.array_shape) for _ in range(3))
+    with pytest.raises(RuntimeError, match="poisson_smooth_f64 failed with status 3"):
+        backend.smooth(a, u, f, u, work, (0.8,))

@@ -1,0 +1,425 @@
+"""The command line: what is refused, what is carried out, and what the user sees."""
+
+import inspect
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import h5py
+import pytest
+from support.results import make_solution
+
+import poisson.case
+import poisson.run.run
+import poisson.run.verify
+from poisson import cli
+from poisson.cli import Info, Solve, Verify, main
+from poisson.cli.measuring import Measurement
+from poisson.cli.terminal import installation, summary
+from poisson.errors import CaseError, OutputError
+from poisson.run.solution import Solution
+from poisson.solvers.status import Status
+
+PYTHON = [sys.executable, "-m", "poisson"]
+THERE_IS = f"there is {', '.join(list(cli.COMMANDS)[:-1])} and {list(cli.COMMANDS)[-1]}"
+BENCHES = [name.removeprefix("bench ") for name in cli.COMMANDS if name.startswith("bench ")]
+SEE_SOLVE = "see 'python -m poisson solve --help'"
+REFUSED = [
+    (["slove", "a.toml"], "unknown command 'slove'; did you mean solve?"),
+    (["plot"], f"unknown command 'plot'; {THERE_IS}"),
+    (
+        ["bench"],
+        "bench needs what to measure, for example python -m poisson bench laplacian; "
+        f"there is {', '.join(BENCHES[:-1])} and {BENCHES[-1]}",
+    ),
+    (["bench", "lapacian"], "unknown command 'bench lapacian'; did you mean laplacian?"),
+    (["bench", "laplacian", "512"], "bench laplacian takes options alone, --NAME=VALUE; '512' is too much"),
+    (["bench", "laplacian", "--size=8"], "unknown option --size for bench laplacian; did you mean --sizes?"),
+    (["bench", "laplacian", "--n=2"], "--n 2: a whole number is needed, at least 3"),
+    (["bench", "laplacian", "--n=8,9"], "--n 8,9: a whole number is needed, at least 3"),
+    (["bench", "laplacian", "--n=8x9"], "--n 8x9: a size is one number for a cube, or NXxNYxNZ"),
+    (["bench", "laplacian", "--sizes="], "--sizes : a whole number is needed, at least 3"),
+    (
+        ["bench", "laplacian", "--n=8", "--study"],
+        "--n and --study both say which sizes: give one of them",
+    ),
+    (
+        ["bench", "laplacian", "--once", "--profile"],
+        "--once is what --profile runs under the profiler: give one of them",
+    ),
+    (["bench", "laplacian", "--backend=cpu"], "--backend cpu: it is one of auto, gpu, openmp, numpy"),
+    (["bench", "laplacian", "--precision=float16"], "--precision float16: it is one of float64, float32"),
+    (["a.toml"], "unknown command 'a.toml'; to solve that case: python -m poisson solve a.toml"),
+    (["a.h5"], "unknown command 'a.h5'; to describe that result: python -m poisson info a.h5"),
+    (["--verison"], "unknown option --verison; did you mean --version?"),
+    (
+        ["--set", "a=1", "solve"],
+        "--set stands before the command; write the command first: python -m poisson COMMAND ... --set",
+    ),
+    (["solve"], f"solve needs CASE; {SEE_SOLVE}"),
+    (["solve", "--quiet"], f"solve needs CASE; {SEE_SOLVE}"),
+    (["solve", "a", "b"], "solve takes one CASE; 'b' is too much"),
+    (["solve", "a", "case"], "solve takes one CASE; 'case' is too much"),
+    (["info", "a", "b"], "info takes one FILE; 'b' is too much"),
+    (["solve", "a", "--qiuet"], "unknown option --qiuet for solve; did you mean --quiet?"),
+    (["solve", "a", "--noquiet"], "unknown option --noquiet for solve; did you mean --quiet?"),
+    (["solve", "a", "--out=b"], "unknown option --out for solve; did you mean --output?"),
+    (
+        ["solve", "a", "-q"],
+        "unknown option -q for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+    ),
+    (
+        ["solve", "a", "--", "--trace"],
+        "unknown option -- for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+    ),
+    (
+        ["solve", "-"],
+        "unknown option - for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+    ),
+    (
+        ["solve", "a", "--refine=4"],
+        "unknown option --refine for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+    ),
+    (
+        ["verify", "a", "--output=b"],
+        "unknown option --output for verify; there is --refine, --set, --backend, --quiet and --help",
+    ),
+    (["info", "--quiet"], "unknown option --quiet for info; there is only --help"),
+    (["solve", "a", "--quiet=no"], "--quiet takes no value; write --quiet alone or leave it out"),
+    (["solve", "a", "--output"], f"--output needs a value: --output=VALUE; {SEE_SOLVE}"),
+    (["solve", "a", "--set", "--quiet"], f"--set needs a value: --set=VALUE; {SEE_SOLVE}"),
+    (["solve", "a", "--output=b", "--output", "c"], "--output is given twice; give it once"),
+    (["solve", "a", "--set", "b"], "--set b: KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
+    (["solve", "a", "--set=", "--quiet"], "--set : KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
+    (["solve", "a", "--set", "=1"], "--set =1: KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
+    (["verify", "a", "--backend=numpy"], "--backend needs --refine: without it, verify compares every backend"),
+    (
+        ["verify", "a", "--set=run.backend=numpy"],
+        "--set run.backend needs --refine: without it, verify compares every backend",
+    ),
+    (["verify", "a", "--set", "output.file=b.h5"], "--set output.file: verify writes no result; leave it out"),
+    (["verify", "a", "--refine", "x"], "--refine x: a whole number of grids is needed, at least 2"),
+    (["verify", "a", "--refine=1"], "--refine 1: a whole number of grids is needed, at least 2"),
+    (["verify", "a", "--refine=-4"], "--refine -4: a whole number of grids is needed, at least 2"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED)
+def test_a_wrong_line_is_refused_in_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for request in (Solve, Verify, Info, Measurement):
+        monkeypatch.setattr(request, "execute", lambda self: pytest.fail("carried out"))
+    assert main(words) == 2
+    assert capsys.readouterr() == ("", f"poisson: error: {message}\n")
+
+
+UNDERSTOOD = [
+    (["solve", "a.toml"], Solve("a.toml", (), quiet=False)),
+    (["solve", "--quiet", "a.toml"], Solve("a.toml", (), quiet=True)),
+    (["solve", "1e3"], Solve("1e3", (), quiet=False)),
+    (["solve", "[a]", "--output", "None"], Solve("[a]", ('output.file="None"',), quiet=False)),
+    (["solve", "{'a': 1}", "--output=1e3"], Solve("{'a': 1}", ('output.file="1e3"',), quiet=False)),
+    (["solve", "'a'", "--output=--x"], Solve("'a'", ('output.file="--x"',), quiet=False)),
+    (["solve", "a=b", "--output", "-x"], Solve("a=b", ('output.file="-x"',), quiet=False)),
+    (["solve", "a", "--output", 'é "x"\\'], Solve("a", ('output.file="é \\"x\\"\\\\"',), quiet=False)),
+    (
+        ["solve", "--set", "run.backend=gpu", "a", "--set=b.c=[1, 2]", "--set", "d=x=y", "--backend=numpy"],
+        Solve("a", ("run.backend=gpu", "b.c=[1, 2]", "d=x=y", 'run.backend="numpy"'), quiet=False),
+    ),
+    (["verify", "a"], Verify("a", (), None, quiet=False)),
+    (
+        ["verify", "a", "--refine", "4", "--quiet", "--set=b=1", "--backend", "numpy"],
+        Verify("a", ("b=1", 'run.backend="numpy"'), 4, quiet=True),
+    ),
+    (["solve", "a", "--overwrite"], Solve("a", (), quiet=False, overwrite=True)),
+    (["info"], Info(None)),
+    (["info", "True"], Info("True")),
+]
+
+
+@pytest.mark.parametrize(("words", "request_expected"), UNDERSTOOD)
+def test_a_line_becomes_a_request_with_the_text_typed(
+    words: list[str], request_expected: cli.Request, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli._bind(words[0], words[1:]) == request_expected
+    assert capsys.readouterr() == ("", "")
+
+
+def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PYTHON, *words], capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_help(words: list[str]) -> None:
+    done = run(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, cli.HELP + "\n", "")
+
+
+@pytest.mark.parametrize("command", list(cli.COMMANDS))
+def test_help_on_a_command(command: str) -> None:
+    for words in (["--help"], ["a.toml", "-h"], ["--qiuet", "--help"]):
+        done = run(*command.split(), *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == inspect.getdoc(cli.COMMANDS[command]) + "\n"
+
+
+def test_help_on_a_word_that_begins_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--help"]) == 0
+    assert capsys.readouterr() == ("".join(f"python -m poisson bench {name} --help\n" for name in BENCHES), "")
+
+
+def test_help_is_complete_and_fits_a_terminal() -> None:
+    for name, function in cli.COMMANDS.items():
+        text = inspect.getdoc(function) or ""
+        for parameter in inspect.signature(function).parameters.values():
+            option = f"--{parameter.name.replace('_', '-')}"
+            shown = option if parameter.kind is parameter.KEYWORD_ONLY else parameter.name.upper()
+            assert len(re.findall(rf"^  {shown}\b", text, re.MULTILINE)) == 1, (name, shown)
+        assert "Examples:\n" in text and "\nExit codes: 0 " in text
+        assert re.search(rf"^  {name} ", cli.HELP, re.MULTILINE)
+        assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, cli.HELP.splitlines())) <= 100
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from poisson.cli import main; main(['solve', '--help']);"
+        "print(sorted({'numpy', 'scipy', 'h5py', 'fire', 'rich', 'pydantic', 'sympy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.endswith("\n[]\n")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr() == (f"poisson {poisson.__version__}\n", "")
+
+
+class FakeRun:
+    """Stands in for loading and solving; keeps what it was asked."""
+
+    def __init__(self, path: Path) -> None:
+        self.solution: Solution = make_solution(2)
+        self.asked: tuple[object, ...] = ()
+        self.appraised = False
+        self.before_end: Callable[[], None] = lambda: None
+        self.case = SimpleNamespace(
+            problem=self.solution.problem,
+            run=SimpleNamespace(dtype="float64"),
+            solver=SimpleNamespace(method="jacobi", loop="fused"),
+            output=SimpleNamespace(file=path, fields=("u",)),
+        )
+
+    def load(self, path: str, overrides: tuple[str, ...]) -> SimpleNamespace:
+        self.asked = (path, overrides)
+        return self.case
+
+    def solve(self, case: object, observer: Any, appraise: Any, keep: Any) -> Solution:
+        assert case is self.case
+        self.appraised = appraise is not None
+        logging.getLogger("poisson.run.run").info("backend numpy")
+        logging.getLogger("poisson.run.run").warning("f is not balanced")
+        observer.start(1e-8, "f", 100)
+        observer(0, 1.0)
+        self.before_end()
+        keep(self.solution)
+        return self.solution
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRun:
+    fake = FakeRun(tmp_path / "result.h5")
+    monkeypatch.setattr("poisson.case.load", fake.load)
+    monkeypatch.setattr("poisson.run.run.solve", fake.solve)
+    monkeypatch.setattr("poisson.run.memory.result_bytes", lambda problem, dtype, fields: 1000)
+    monkeypatch.setattr(
+        "poisson.perf.traffic.sweep_bytes", lambda problem, itemsize, loop: 3.0 * itemsize * problem.grid.nodes
+    )
+    return fake
+
+
+def test_solve_writes_the_result_and_the_summary(
+    fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", "a.toml", "--set", "solver.rtol=1", "--backend", "numpy"]) == 0
+    assert fake.asked == ("a.toml", ("solver.rtol=1", 'run.backend="numpy"'))
+    assert sorted(os.listdir(tmp_path)) == ["result.h5", "result.xmf"]
+    with h5py.File(tmp_path / "result.h5") as file:
+        assert file.attrs["title"] == "A test"
+    out, err = capsys.readouterr()
+    assert out == (
+        f"{summary(fake.solution, 480.0)}\noutput      {tmp_path / 'result.h5'} (ParaView: {tmp_path / 'result.xmf'})\n"
+    )
+    assert err == "backend numpy\npoisson: warning: f is not balanced\n"
+    assert fake.appraised
+
+
+def test_quiet_shows_only_warnings(fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "--quiet", "a.toml"]) == 0
+    assert (tmp_path / "result.h5").exists()
+    assert capsys.readouterr() == ("", "poisson: warning: f is not balanced\n")
+    assert not fake.appraised
+    fake.solution = replace(fake.solution, status=Status.DIVERGED)
+    assert main(["solve", "--quiet", "a.toml"]) == 1
+    warning = f"poisson: warning: diverged: {Status.DIVERGED.advice}\n"
+    assert capsys.readouterr() == ("", "poisson: warning: f is not balanced\n" + warning)
+
+
+def test_the_log_is_as_it_was_afterwards(fake: FakeRun) -> None:
+    logger = logging.getLogger("poisson")
+    before = (logger.level, logger.propagate, list(logger.handlers))
+    main(["solve", "a.toml"])
+    assert (logger.level, logger.propagate, list(logger.handlers)) == before
+
+
+EXIT_CODES = {
+    Status.CONVERGED: 0,
+    Status.AT_ROUNDING: 0,
+    Status.MAX_ITERATIONS: 1,
+    Status.STAGNATED: 1,
+    Status.DIVERGED: 1,
+    Status.INTERRUPTED: 130,
+}
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_the_exit_code_says_how_it_ended_and_the_file_is_there(fake: FakeRun, tmp_path: Path, status: Status) -> None:
+    fake.solution = replace(fake.solution, status=status)
+    assert main(["solve", "a.toml"]) == EXIT_CODES[status]
+    with h5py.File(tmp_path / "result.h5") as file:
+        assert file.attrs["status"] == status.value
+
+
+ERRORS = [
+    (CaseError(["a: b", "c: d"]), 2, "poisson: error: a: b\npoisson: error: c: d\n"),
+    (OutputError("x.h5: full"), 2, "poisson: error: x.h5: full\n"),
+    (
+        MemoryError("8 TiB"),
+        2,
+        "poisson: error: not enough memory (8 TiB); take fewer nodes, or float32 instead of float64\n",
+    ),
+    (
+        MemoryError(),
+        2,
+        "poisson: error: not enough memory; take fewer nodes, or float32 instead of float64\n",
+    ),
+    (KeyboardInterrupt(), 130, "poisson: interrupted\n"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "message"), ERRORS)
+def test_errors(
+    error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: Solve) -> int:
+        raise error
+
+    monkeypatch.setattr(Solve, "execute", fail)
+    assert main(["solve", "a.toml"]) == code
+    assert capsys.readouterr() == ("", message)
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Solve, "execute", lambda self: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["solve", "a.toml"])
+
+
+def test_a_result_that_cannot_be_written_exits_with_2(
+    fake: FakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    fake.case.output.file = folder / "result.h5"
+    fake.before_end = folder.rmdir
+    assert main(["solve", "a.toml"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    error = err.splitlines()[-1]
+    assert error.startswith(f"poisson: error: {fake.case.output.file}: the folder does not exist;")
+    assert h5py.is_hdf5(error.rpartition("the result is saved as ")[2])
+
+
+def test_a_result_that_could_not_be_written_is_not_computed(
+    fake: FakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.before_end = lambda: pytest.fail("solved")
+    fake.case.output.file = tmp_path / "missing" / "result.h5"
+    assert main(["solve", "a.toml"]) == 2
+    message = "the folder does not exist; create it or choose another place with --output"
+    assert capsys.readouterr() == ("", f"poisson: error: {tmp_path / 'missing' / 'result.h5'}: {message}\n")
+    fake.case.output.file = tmp_path / "result.h5"
+    monkeypatch.setattr("poisson.run.memory.result_bytes", lambda problem, dtype, fields: 1 << 80)
+    assert main(["solve", "a.toml"]) == 2
+    assert "1.21e+12 TB are needed and the disk has " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("passed", "quiet", "code"), [(True, False, 0), (False, False, 1), (True, True, 0), (False, True, 1)]
+)
+def test_verify(
+    fake: FakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    passed: bool,
+    quiet: bool,
+    code: int,
+) -> None:
+    def verify(case: object, refine: int | None) -> SimpleNamespace:
+        assert (case, refine) == (fake.case, 3)
+        return SimpleNamespace(
+            passed=passed, title="Comparison", headers=("backend", "u"), rows=[("numpy", "1e-15")], notes=("note",)
+        )
+
+    monkeypatch.setattr("poisson.run.verify.verify", verify)
+    assert main(["verify", "a.toml", "--refine=3", "--set=a=1", *(["--quiet"] if quiet else [])]) == code
+    assert fake.asked == ("a.toml", ("a=1",))
+    report = "Comparison\n\nbackend      u\n-------  -----\nnumpy    1e-15\nnote\n"
+    assert capsys.readouterr() == ("" if quiet and passed else report, "")
+
+
+def test_info_describes_a_file(fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["solve", "--quiet", "a.toml"])
+    capsys.readouterr()
+    assert main(["info", str(tmp_path / "result.h5")]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{tmp_path / 'result.h5'}: A test\nequation ")
+    assert err == ""
+    assert main(["info", str(tmp_path / "none.h5")]) == 2
+    assert capsys.readouterr() == ("", f"poisson: error: {tmp_path / 'none.h5'}: no such file; check the name\n")
+
+
+def test_info_lists_what_is_installed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        SimpleNamespace(name="gpu", available=False, device="", reason="CuPy is not installed"),
+        SimpleNamespace(name="numpy", available=True, device="CPU", reason=""),
+    ]
+    monkeypatch.setattr("poisson.backends.describe", lambda: rows)
+    assert main(["info"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == (installation(rows) + "\n", "")  # type: ignore[arg-type]
+    lines = out.splitlines()
+    assert lines[2:4] == ["gpu      no         CuPy is not installed", "numpy    yes        CPU"]
+    assert f"h5py      {h5py.__version__}" in lines
+    assert f"Python    {sys.version.split()[0]}" in lines
+
+
+@pytest.mark.parametrize("option", ["--csv", "--plot"])
+def test_a_measurement_refused_by_the_disk_names_its_option(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is measured."""
+    path = tmp_path / "nowhere" / "rows"
+    assert main(["bench", "laplacian", "--n=9", "--backend=numpy", f"{option}={path}"]) == 2
+    assert capsys.readouterr().err == (
+        f"poisson: error: {path}: the folder does not exist; create it or choose another place with {option}\n"
+    )

@@ -1,0 +1,352 @@
+"""Every kernel that the gpu backend launches, compiled to machine code for NVIDIA and AMD GPUs without one.
+
+The backend runs all its operations on a runtime that only takes notes, so the launches are those that a device would
+see, in their shapes, with their options. ``pytest -s tests/kernels/test_kernels.py`` prints the registers of each
+kernel.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support import hip, nvrtc
+from support.operators import name_of, operator
+
+from poisson import kernels
+from poisson.backends.gpu import backend as gpu
+from poisson.backends.gpu.runtime import Event, Kernel
+from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.boundary import Rule
+from poisson.mesh.differences import Differences
+from poisson.solvers.multigrid.hierarchy import coarse_nodes
+
+_KERNEL = re.compile(r"^KERNEL (\w+)\(", re.MULTILINE)
+UNUSED = "static __device__ void"
+"""What stands in the place of KERNEL for a function that is not to be compiled."""
+
+REGISTERS_OF_A_BLOCK = 65536
+"""The registers that the threads of a block share, on sm_80 and sm_90."""
+
+MANY_SCALARS = {f"poisson_{name}{norm}" for name in ("sweeps", "smooth") for norm in ("", "_norm")}
+"""Kernels whose conditions take more scalar registers than AMD GPUs have; the rest lie in lanes of vector registers."""
+
+MIXED = (Rule.MIRROR, Rule.FIXED, Rule.FIXED, Rule.MIRROR, Rule.WRAP, Rule.WRAP)
+RULES = {
+    2: ((Rule.FIXED,) * 4, (Rule.WRAP,) * 4, MIXED[:4]),
+    3: ((Rule.FIXED,) * 6, (Rule.WRAP,) * 6, MIXED),
+}
+SIZES = {2: ((65, 33), (1200, 1000)), 3: ((17, 9, 13), (120, 110, 100))}
+"""A grid that does not fill a device, and one that does: the backend cuts them up in different ways."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel, the module it is in, and the threads of its blocks."""
+
+    text: str
+    options: tuple[str, ...]
+    name: str
+    threads: int
+
+
+@dataclass
+class _Module:
+    text: str
+    options: tuple[str, ...]
+    launches: set[Launch]
+
+    def get_function(self, name: str, shared_bytes: int = 0) -> Kernel:
+        def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+            self.launches.add(Launch(self.text, self.options, name, block[0] * block[1] * block[2]))
+
+        return launch
+
+
+class _Event:
+    """A mark among launches that take no time."""
+
+    def record(self) -> None:
+        return None
+
+    def wait(self) -> None:
+        return None
+
+    def since(self, earlier: Event) -> float:
+        return 0.0
+
+
+@dataclass
+class NotingRuntime:
+    """A device that runs nothing and notes every launch."""
+
+    xp: ModuleType = np
+    name: str = "notes"
+    architecture: str = "sm_90"
+    driver: str = "none"
+    shared_bytes: int = 227 << 10
+    launches: set[Launch] = field(default_factory=set)
+
+    def compile(self, source: str, options: tuple[str, ...]) -> _Module:
+        return _Module(source, options, self.launches)
+
+    def allocate(self, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return np.empty(count, dtype=dtype)
+
+    def allocate_shared(self, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        values = np.zeros(count)
+        return values, values
+
+    def upload(self, values: NDArray[Any], array: NDArray[Any]) -> None:
+        array[...] = values
+
+    def download(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array.copy()
+
+    def in_order(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def fourier(self, lines: NDArray[Any]) -> Callable[[], None]:
+        return lambda: None
+
+    def copy(self, source: NDArray[Any], target: NDArray[Any]) -> None:
+        target[...] = source
+
+    def synchronize(self) -> None:
+        return None
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        return function
+
+    def event(self) -> _Event:
+        return _Event()
+
+    def in_use(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def memory(self) -> tuple[int, int]:
+        return 1 << 40, 1 << 40
+
+    def peak_bandwidth(self) -> None:
+        return None
+
+
+def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
+    """Launch every kernel there is on the arrays of a grid."""
+    u, f, r, au = (backend.empty(fine.array_shape) for _ in range(4))
+    result = backend.reduction()
+    backend.laplacian(fine, u, au)
+    backend.boundary_conditions(fine, u, au)
+    for source in (f, None):
+        backend.update(fine, source, au, r, u, 1.0)
+    backend.norm(fine, r, result)
+    for norms in (None, result):
+        for source in (f, None):
+            backend.sweep(fine, u, source, r, 1.0, norms)
+            backend.sweeps(fine, u, source, r, [1.0] * backend.depth(fine), norms)
+            backend.residual(fine, u, source, r, norms)
+    backend.fill(u, 0.0)
+    backend.axpby(1.0, u, 1.0, f)
+    backend.dot(fine, u, f, result)
+    axes = range(fine.dimension)
+    wraps = tuple(fine.axis_rules(axis)[0] is Rule.WRAP for axis in axes)
+    shape = tuple(coarse_nodes(fine, axis) for axis in axes)
+    transfer = Transfer(fine, operator(shape, fine.rules))
+    coarse = backend.empty(transfer.coarse.array_shape)
+    backend.restrict(transfer, u, coarse)
+    backend.prolong_add(transfer, coarse, u)
+    backend.interpolate(Interpolation(transfer.coarse, fine), coarse, u)
+    backend.interpolate(Interpolation(fine, transfer.coarse), u, coarse)
+    for axis in range(fine.dimension):
+        backend.edges(fine, axis, u, True, f)
+        backend.coarsen_edges(transfer, axis, u, coarse)
+    backend.dense(backend.empty((60, 60)), backend.empty((6, 10)), backend.empty((6, 10)))
+    krylov_operations(backend, fine)
+    smooth_between_grids_that_halve(backend, fine)
+    direct_solutions(backend, fine)
+    differences = Differences(fine.shape, fine.spacing, wraps, 8)
+    backend.gradient(differences, u, [f, r, au][: fine.dimension])
+    for axis in range(fine.dimension):
+        for derivative in backend.derivative_variants().values():
+            derivative(differences, axis, u, r)
+
+
+def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
+    """Launch the kernels of fast transforms: their own on lines of lengths that have small factors, the vendor's."""
+    for shape in ((513, 65, 49)[: like.dimension], (12, 3, 3)[: like.dimension]):
+        a = operator(shape, like.rules)
+        u, f = (backend.empty(a.array_shape) for _ in range(2))
+        backend.fast_solver(a).solve(f, u)
+
+
+def krylov_operations(backend: gpu.GpuBackend, a: Operator) -> None:
+    """Launch the kernels that Krylov methods and mixed precision need."""
+    u, f, r, z = (backend.empty(a.array_shape) for _ in range(4))
+    single, result = backend.companion(np.float32).empty(a.array_shape), backend.reduction()
+    backend.advance(a, 0.3, u, f, r, z, result)
+    backend.correct(0.3, single, u)
+    for beta in (0.4, 0.0):
+        backend.direction(a, u, beta, f, r, z, result)
+    for source in (f, None):
+        backend.color_sweep(a, u, source, 0, 1.0)
+    for norms in (None, result):
+        backend.diagonal_solve(a, r, z, 1.0, norms)
+        backend.defect(a, u, f, 0.5, single, norms)
+
+
+def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:
+    """Launch the kernels of an operator that varies, on a grid of the same size."""
+    u, f, r, au = (backend.empty(like.array_shape) for _ in range(4))
+    for edges, reaction in (((u,) * like.dimension, None), (None, f), ((u,) * like.dimension, f)):
+        a = replace(like, coefficients=Coefficients(edges, reaction, (1.0, 1.0), (1.0, 1.0)))
+        backend.laplacian(a, u, au)
+        backend.boundary_conditions(a, u, au)
+        backend.update(a, f, au, r, u, 1.0)
+        for norms in (None, backend.reduction()):
+            backend.sweep(a, u, f, r, 1.0, norms)
+        krylov_operations(backend, a)
+        if a.edges is not None:
+            smooth_between_grids_that_halve(backend, a)
+
+
+def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> None:
+    """Launch the kernels of multigrid on a grid of about the size of another, with coefficients as it has them."""
+    wraps = [like.axis_rules(axis)[0] is Rule.WRAP for axis in range(like.dimension)]
+    shape = tuple(n // 2 * 2 + (not along) for n, along in zip(like.shape, wraps, strict=True))
+    fine, coarse = operator(shape, like.rules), operator(tuple(-(-n // 2) for n in shape), like.rules)
+    u, f, out, work = (backend.empty(fine.array_shape) for _ in range(4))
+    if like.coefficients is not None:
+        c = None if like.reaction is None else f
+        fine = replace(fine, c=0.0, coefficients=Coefficients((u,) * fine.dimension, c, (1.0, 1.0), (1.0, 1.0)))
+    pair = (Transfer(fine, coarse), backend.empty(coarse.array_shape))
+    backend.restrict(pair[0], u, pair[1])
+    backend.prolong_add(pair[0], pair[1], u)
+    backend.smooth(fine, None, f, out, work, [0.6, 0.9], None, pair)
+    backend.smooth(fine, u, f, out, work, [0.8], pair)
+    for norms in (None, backend.reduction()):
+        backend.smooth(fine, u, f, out, work, [0.8, 0.6, 0.9], pair, pair, norms)
+
+
+@cache
+def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90") -> frozenset[Launch]:
+    """Every launch on a grid that fills a device; with faces of every kind more, where sm_90 is asked for.
+
+    These are coefficients that vary and, in float64, a grid that does not fill it.
+    """
+    runtime = NotingRuntime(architecture=architecture)
+    backend = gpu.GpuBackend(np.dtype(dtype), runtime)
+    small, large = SIZES[len(rules) // 2]
+    run_every_operation(backend, operator(large, rules))
+    if rules == RULES[len(rules) // 2][-1] and architecture == "sm_90":
+        if dtype == "float64":
+            run_every_operation(backend, operator(small, rules))
+        operations_that_read_coefficients(backend, operator(large, rules))
+    return frozenset(runtime.launches)
+
+
+def test_every_kernel_is_launched() -> None:
+    texts = [kernels.source(name) for name in kernels.SOURCES]
+    declared = {name for text in texts for name in _KERNEL.findall(text)}
+    for dimension, dtype in itertools.product((2, 3), ("float32", "float64")):
+        launches = launches_of(dtype, RULES[dimension][0])
+        assert {launch.name for launch in launches} == declared
+        assert {launch.text for launch in launches} == set(texts)
+
+
+SAMPLE = (("float32", 2), ("float64", 3))
+"""Where one type for each dimension is enough."""
+
+CASES = [
+    pytest.param(dtype, rules, architecture, id=f"{dtype}-{name_of(rules)}-{architecture}")
+    for dtype, dimension in itertools.product(("float32", "float64"), (2, 3))
+    for rules, architecture in (
+        (RULES[dimension][-1], "sm_90"),
+        *(
+            ((RULES[dimension][dimension - 2], "sm_90"), (RULES[dimension][-1], "sm_80"))
+            if (dtype, dimension) == SAMPLE[-1]
+            else ()
+        ),
+    )
+]
+"""Each takes seconds. Faces of every kind in one grid are compiled for both types; grids with one rule for all faces,
+whose kernels have fewer conditions, and sm_80, whose shapes are those of sm_90, for one of four."""
+
+
+def modules_of(launches: Iterable[Launch]) -> Iterator[tuple[str, tuple[str, ...], list[Launch]]]:
+    """The text and the options of each module, and what is launched of it.
+
+    The text has the kernels that are launched and no others, each of which would take as long to compile.
+    """
+    modules: dict[tuple[str, tuple[str, ...]], list[Launch]] = {}
+    for launch in launches:
+        modules.setdefault((launch.text, launch.options), []).append(launch)
+    for (text, options), launched in modules.items():
+        left_out = set(_KERNEL.findall(text)) - {launch.name for launch in launched}
+        for name in left_out:
+            text = text.replace(f"\nKERNEL {name}(", f"\n{UNUSED} {name}(")
+        yield text, options, launched
+
+
+@pytest.mark.parametrize(("dtype", "rules", "arch"), CASES)
+def test_nvidia_code_spills_nothing_and_fits_the_registers(dtype: str, rules: tuple[Rule, ...], arch: str) -> None:
+    spilling, too_large = [], []
+    for text, options, launches in modules_of(launches_of(dtype, rules, arch)):
+        kernels_of_module = nvrtc.compile(text, options, arch).kernels
+        assert set(kernels_of_module) == {launch.name for launch in launches}
+        for launch in launches:
+            used = kernels_of_module[launch.name]
+            shown = f"{launch.name} for {arch}: {used.registers} registers x {launch.threads} threads, {options}"
+            print(shown)
+            if used.spills or used.stack_bytes:
+                spilling.append(shown)
+            if used.registers * launch.threads > REGISTERS_OF_A_BLOCK:
+                too_large.append(shown)
+    assert (spilling, too_large) == ([], [])
+
+
+@pytest.mark.parametrize("axes", [(1,), (1, 2), (0, 1)])
+def test_shared_memory_is_what_the_choice_of_a_shape_takes_it_for(axes: tuple[int, ...]) -> None:
+    """Where not all axes halve, a restriction needs more of it; NVRTC refuses more than a block has."""
+    fine = operator((65, 33, 33), RULES[3][0])
+    shape = tuple((n + 1) // 2 if axis in axes else n for axis, n in enumerate(fine.shape))
+    transfer, runtime = Transfer(fine, operator(shape, fine.rules)), NotingRuntime()
+    backend = gpu.GpuBackend(np.dtype(np.float64), runtime)
+    u, f, out, work = (backend.empty(fine.array_shape) for _ in range(4))
+    below = (transfer, backend.empty(transfer.coarse.array_shape))
+    backend.smooth(fine, None, f, out, work, [0.6, 0.9], None, below)
+    backend.smooth(fine, u, f, out, work, [0.6], None, below, backend.reduction())
+    assert len(runtime.launches) == 2
+    restricted = tuple(axis in axes for axis in range(3))
+    for text, options, (launch,) in modules_of(runtime.launches):
+        used = nvrtc.compile(text, options, "sm_90").kernels[launch.name].shared_bytes
+        expected = shared_bytes(Shape(32, launch.threads // 32, 4), 2, restricted)
+        assert 0 <= expected - used <= SHARED_BY_NORMS and expected <= MOST_SHARED
+
+
+@pytest.mark.skipif(hip.missing() is not None, reason=str(hip.missing()))
+@pytest.mark.parametrize(("dtype", "dimension"), SAMPLE)
+def test_amd_code_spills_nothing(dtype: str, dimension: int) -> None:
+    modules = list(modules_of(launches_of(dtype, RULES[dimension][-1], "gfx90a")))
+    names = [{launch.name for launch in launches} for _, _, launches in modules]
+    found = hip.compile_together([(text, options) for text, options, _ in modules], names, arch="gfx90a")
+    spilling = []
+    for (_, options, launches), kernels_of_module in zip(modules, found, strict=True):
+        for launch in launches:
+            used = kernels_of_module[launch.name]
+            shown = f"{launch.name} for gfx90a: {used.vector_registers} vector registers, {options}"
+            print(shown)
+            many_scalars = used.spilled_scalars and launch.name not in MANY_SCALARS
+            if used.spilled_registers or used.scratch_bytes or many_scalars:
+                spilling.append(shown)
+    assert spilling == []

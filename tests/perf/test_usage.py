@@ -1,0 +1,195 @@
+"""What the operations of a solve reached: counted, timed by a scripted clock, shown and written."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from support.operators import operator
+from support.places import ROOT
+from support.results import make_solution
+
+import poisson
+from poisson.backends.ledger import Ledger, counted
+from poisson.backends.numpy import NumpyBackend
+from poisson.case import load
+from poisson.cli.terminal import operations, summary
+from poisson.errors import ResourceError
+from poisson.mesh.boundary import Rule
+from poisson.output import description, result
+from poisson.output.record import OperationUse, Performance
+from poisson.perf import usage
+from poisson.perf.usage import appraise, bandwidth_of
+
+OPERATOR = operator((64, 32), (Rule.FIXED,) * 4)
+NODES = 64 * 32
+
+
+class Clock(NumpyBackend):
+    """NumPy, where a sweep takes a millisecond, a norm takes 10 µs, and the yardstick moves 50 GB/s."""
+
+    def __init__(self) -> None:
+        super().__init__(np.float64)
+        self.now = 0.0
+        self.streamed: list[int] = []
+
+    def sweep(self, *arguments: Any) -> None:
+        super().sweep(*arguments)
+        self.now += 1e-3
+
+    def norm(self, *arguments: Any) -> None:
+        super().norm(*arguments)
+        self.now += 1e-5
+
+    def stream(self, count: int) -> tuple[Callable[[], None], float]:
+        self.streamed.append(count)
+
+        def copy() -> None:
+            self.now += 16.0 * count / 50e9
+
+        return copy, 16.0 * count
+
+    def seconds(self, call: Callable[[], None]) -> float:
+        before = self.now
+        call()
+        return self.now - before
+
+
+def used(backend: NumpyBackend, sweeps: int, norms: int) -> Ledger:
+    stand_in, ledger = counted(backend)
+    u, f, r = (backend.from_host(np.ones(OPERATOR.array_shape)) for _ in range(3))
+    for _ in range(sweeps):
+        stand_in.sweep(OPERATOR, u, f, r, 1.0)
+    for _ in range(norms):
+        stand_in.norm(OPERATOR, r, np.zeros(2))
+    return ledger
+
+
+def test_the_time_is_that_of_one_call_times_the_calls() -> None:
+    backend = Clock()
+    found = appraise(backend, used(backend, 40, 3), 0.05)
+    assert found is not None
+    assert [(use.operation, use.calls) for use in found.operations] == [("sweep", 40), ("norm", 3)]
+    sweep, norm = found.operations
+    assert (sweep.seconds, norm.seconds) == (pytest.approx(0.04), pytest.approx(3e-5))
+    assert (sweep.bytes, norm.bytes) == (40 * 24 * NODES, 3 * 8 * NODES)
+    assert (sweep.flops, norm.flops) == (40 * 14 * NODES, 3 * 2 * NODES)
+    assert sweep.bandwidth == pytest.approx(24e3 * NODES)
+    assert found.bandwidth == pytest.approx(50e9)
+    assert (found.yardstick, found.array_bytes) == ("copy", 8 * usage.LEAST_STREAM)
+
+
+def test_the_measurement_is_short() -> None:
+    backend = Clock()
+    ledger = used(backend, 40, 3)
+    before = backend.now
+    appraise(backend, ledger, 0.05)
+    assert backend.now - before < 2.5 * usage.BUDGET_SECONDS
+
+
+def test_few_slow_sweeps_are_not_timed_again(caplog: pytest.LogCaptureFixture) -> None:
+    backend = Clock()
+    with caplog.at_level(logging.INFO, "poisson"):
+        assert appraise(backend, used(backend, 2, 1), 30.0) is None
+    assert caplog.messages == [
+        "the operations were not timed: a few calls of each would take long beside so few iterations"
+    ]
+
+
+def test_nothing_ran() -> None:
+    assert appraise(Clock(), Ledger(), 0.0) is None
+
+
+def test_the_yardstick_grows_as_far_as_the_time_allows() -> None:
+    quick = Clock()
+    assert bandwidth_of(quick, 1 << 25, 1.0) == (pytest.approx(50e9), 8 << 25)
+    assert quick.streamed == [usage.FIRST_STREAM, 1 << 25]
+    slow = Clock()
+    assert bandwidth_of(slow, 1 << 25, 0.01) == (pytest.approx(50e9), 8 * usage.FIRST_STREAM)
+    assert slow.streamed == [usage.FIRST_STREAM]
+
+
+class Broken(Clock):
+    def stream(self, count: int) -> tuple[Callable[[], None], float]:
+        raise ResourceError("too little memory")
+
+
+CASE = ["domain.shape=[33, 17]", 'run.backend="numpy"', "solver.method=jacobi", "solver.max_iterations=50"]
+
+
+def test_a_solve_without_memory_to_measure_with_keeps_its_result(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("poisson.backends.create", lambda name, dtype, threads=0: Broken())
+    solution = poisson.solve(load(ROOT / "cases/unit_square.toml", CASE), appraise=appraise)
+    assert solution.iterations == 50
+    assert solution.performance is None
+    assert "the operations could not be timed: too little memory" in caplog.messages
+
+
+def test_measuring_leaves_the_result_as_it_is() -> None:
+    case = load(ROOT / "cases/unit_square.toml", CASE)
+    plain, measured = poisson.solve(case), poisson.solve(case, appraise=appraise)
+    assert np.array_equal(plain.u, measured.u)
+    assert (plain.residual, plain.history, plain.error) == (measured.residual, measured.history, measured.error)
+    assert plain.performance is None
+    assert measured.performance is not None
+    calls = {use.operation: use.calls for use in measured.performance.operations}
+    sweeps = {name: re.match(r"sweeps x(\d+)", name) for name in calls}
+    assert sum(calls[name] * int(match[1]) for name, match in sweeps.items() if match) == 50
+    assert "appraise" in measured.times and "appraise" not in plain.times
+
+
+PERFORMANCE = Performance(
+    (OperationUse("sweep", 20, 2.0, 6e9, 4e9, "65x33"), OperationUse("norm", 3, 0.0125, 1e7, 2e6)),
+    4e9,
+    "triad",
+    33_600_000,
+)
+
+
+def test_the_operations_are_shown_a_line_each() -> None:
+    assert operations(PERFORMANCE, 2.5) == [
+        "operation  calls  time s  GB/s  % of triad",
+        "---------  -----  ------  ----  ----------",
+        "sweep         20       2     3          75",
+        "norm           3  0.0125   0.8          20",
+        "together 2.01 s, by calls timed after the loop; the loop took 2.5 s",
+        "triad of arrays of 33.6 MB: 4 GB/s",
+    ]
+    solution = make_solution(2, performance=PERFORMANCE)
+    lines = operations(PERFORMANCE, solution.times["solve"])
+    assert summary(solution, 480.0).endswith("GB/s\n\n" + "\n".join(lines) + "\n")
+
+
+def test_the_operations_are_written(tmp_path: Path) -> None:
+    path, _ = result.save(tmp_path / "result.h5", make_solution(2, performance=PERFORMANCE))
+    with h5py.File(path) as file:
+        found = {name: np.asarray(value).tolist() for name, value in file["performance"].attrs.items()}
+    assert found == {
+        "operations": ["sweep", "norm"],
+        "grids": ["65x33", ""],
+        "calls": [20, 3],
+        "seconds": [2.0, 0.0125],
+        "bytes": [6e9, 1e7],
+        "flops": [4e9, 2e6],
+        "bandwidth": 4e9,
+        "yardstick": "triad",
+        "array_bytes": 33_600_000,
+    }
+    described = [" ".join(line.split()) for line in description.describe(path).splitlines()]
+    start = described.index("operations triad 4 GB/s")
+    assert described[start + 1 : start + 3] == [
+        "sweep 65x33: 20 calls, 2 s, 3 GB/s",
+        "norm 3 calls, 0.0125 s, 0.8 GB/s",
+    ]
+    result.save(tmp_path / "plain.h5", dataclasses.replace(make_solution(2)))
+    with h5py.File(tmp_path / "plain.h5") as file:
+        assert "performance" not in file

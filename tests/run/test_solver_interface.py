@@ -1,0 +1,525 @@
+"""`Problem.on_box`, `Solver` and `Solution`: what goes in, what is kept between solves, what comes out."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import sys
+import tempfile
+import weakref
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from conftest import emulated
+from support.problems import SINE, WALLS, make_case
+
+import poisson
+from poisson import backends
+from poisson.backends.base import Backend
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation
+from poisson.errors import CaseError, IncompatibleSource, OutputError, PackageMissing, ResourceError
+from poisson.mesh.boundary import Kind
+from poisson.mesh.grid import Grid
+from poisson.problem.expressions import Expression, parse
+from poisson.problem.fields import ArrayField, FunctionField
+from poisson.problem.problem import Problem
+from poisson.run.solver import Solver
+from poisson.solvers.status import Status
+
+METHODS = ("multigrid", "cg", "fft", "jacobi", "chebyshev", "sor")
+
+
+def bumps(x: Any, y: Any) -> Any:
+    return np.exp(x) * np.sin(3 * y)
+
+
+def direct(problem: Problem) -> Any:
+    discretisation = Discretisation(problem).balanced(np)
+    return reference.solve(discretisation).reshape(problem.grid.array_shape)
+
+
+# ---- problems
+
+
+def test_a_problem_from_numbers_texts_functions_and_arrays() -> None:
+    c = np.ones((4, 5))
+    problem = Problem.on_box(
+        (5, 4),
+        f="x*y",
+        a=bumps,
+        c=c,
+        boundary={"x": "periodic", "y_lower": {"neumann": lambda x, y: x}, "all": {"robin": 1.0, "alpha": "2"}},
+        upper=(2.0, 1.0),
+        initial=3,
+        mean="arithmetic",
+        title="A box",
+    )
+    assert (problem.grid.shape, problem.grid.upper, problem.grid.periodic) == ((5, 4), (2.0, 1.0), (True, False))
+    assert [face.kind for face in problem.faces] == [Kind.PERIODIC, Kind.PERIODIC, Kind.NEUMANN, Kind.ROBIN]
+    assert problem.f == parse("x*y", 2)
+    assert problem.a == FunctionField(bumps)
+    assert isinstance(problem.c, ArrayField)
+    assert problem.c.values is c
+    assert problem.faces[3].alpha == Expression.constant(2.0)
+    assert (problem.initial, problem.mean, problem.title) == (Expression.constant(3.0), "arithmetic", "A box")
+
+
+def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
+    problem = Problem.on_box((3, 4, 5), a=2, c="1 + 2")
+    assert (problem.a, problem.c, problem.varies) == (2.0, 3.0, False)
+    assert all(face.kind is Kind.DIRICHLET and face.value == Expression.constant(0.0) for face in problem.faces)
+    assert Problem.on_box((3, 4), boundary="x").faces[0].value == parse("x", 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"f": np.ones((5, 4))}, "f: an array of the shape (5, 4); the grid needs (4, 5), as x is the last axis"),
+        ({"f": np.ones((4, 5), dtype=complex)}, "f: an array that holds no real numbers; float, integer or unsigned"),
+        ({"f": "x +"}, "f: 'x +'; "),
+        ({"c": []}, "c: a list; allowed: a number, a text, a function of x(, y, z) or an array"),
+        ({"a": -1.0}, "a = -1.0; it must be > 0"),
+        (
+            {"boundary": {"left": 0.0}},
+            "boundary.left: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper",
+        ),
+        ({"boundary": {"x": "periodic"}}, "boundary.y_lower: missing; "),
+        ({"boundary": {"x": "open", "all": 0.0}}, "boundary.x: 'open'; allowed: \"periodic\""),
+        ({"boundary": {"all": {"robin": 1.0}}}, "boundary.all: {'robin': 1.0}; allowed: one of dirichlet, neumann and"),
+        ({"exact": bumps}, "exact: a function; allowed: a number or a text, which derivatives"),
+        ({"upper": (0.0, 1.0)}, "x: the interval [0.0, 0.0] is empty or not finite"),
+        ({"upper": (1e160, 1.0)}, "x: 5 nodes on [0.0, 1e+160]; allowed: a spacing of the nodes of more than 1e-150"),
+        ({"mean": "geometric"}, "mean = 'geometric'; "),
+        ({"upper": 2.0}, "upper: 2.0; allowed: 1, 2 or 3 numbers, in the order x(, y(, z))"),
+        ({"lower": np.ones(3)}, "lower, upper, shape and periodic differ in length"),
+        ({"boundary": {"x": "periodic", "x_lower": 1.0, "all": 0.0}}, "boundary.x_lower: 1.0; allowed: nothing beside"),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: dict[str, Any], line: str) -> None:
+    with pytest.raises(CaseError) as caught:
+        Problem.on_box((5, 4), **arguments)
+    [mistake] = caught.value.mistakes
+    assert mistake.startswith(line)
+
+
+@pytest.mark.parametrize("shape", [9, (9.5, 9), "ab", None])
+def test_a_shape_that_is_none_is_named(shape: Any) -> None:
+    with pytest.raises(CaseError, match=r"^shape: .*; allowed: 1, 2 or 3 integers, in the order x\(, y\(, z\)\)$"):
+        Problem.on_box(shape)
+
+
+def test_corners_may_be_arrays() -> None:
+    assert Problem.on_box((9, 9), upper=np.array([1.0, 2.0])).grid.upper == (1.0, 2.0)
+    assert Problem.on_box(np.array([9, 8]), lower=[0, -1]).grid == Grid((0.0, -1.0), (1.0, 1.0), (9, 8), (False, False))
+
+
+@pytest.mark.parametrize(
+    ("function", "line"),
+    [
+        (
+            lambda x, y: np.ones((3, 4)),
+            "the function returns an array of the shape (3, 4) for points of the shape {}; allowed: a number, or what "
+            "broadcasts to that shape",
+        ),
+        (lambda x, y: 1j * x, "the function returns values of type complex128; allowed: real numbers"),
+        (lambda x, y: None, "the function returns values of type object; allowed: real numbers"),
+    ],
+)
+def test_a_function_that_returns_something_else_is_named(function: Any, line: str) -> None:
+    for arguments, key, points in (
+        ({"f": function}, "equation.f", (9, 8)),
+        ({"a": function}, "equation.a", (9, 8)),
+        ({"boundary": {"all": {"robin": 0.0, "alpha": function}}}, "boundary.x_lower.alpha", (9, 1)),
+        ({"boundary": {"all": 0.0, "x_upper": function}}, "boundary.x_upper", (9, 1)),
+    ):
+        with pytest.raises(CaseError) as caught:
+            poisson.solve(Problem.on_box((8, 9), **arguments), backend="numpy")
+        assert str(caught.value) == f"{key}: {line.format(points)}"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"fields": "residual"}, "fields: 'residual'; allowed: a list of u, f, a, c, residual, error, gradient, flux"),
+        ({"fields": ("residul",)}, "fields: 'residul'; allowed: a list of u, f, "),
+        ({"order": 3}, "order: 3; allowed: 2, 4, 6, 8"),
+        ({"max_iterations": np.float64(2.5)}, "solver.max_iterations: 2.5; allowed: an integer >= 1"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, Any], line: str) -> None:
+    with pytest.raises(CaseError) as caught:
+        Solver(Problem.on_box((5, 4)), backend="numpy", **options)
+    assert str(caught.value).startswith(line)
+
+
+def test_numbers_of_numpy_are_numbers_and_u_may_be_asked_for() -> None:
+    solver = Solver(Problem.on_box((5, 4), f=1.0), "jacobi", "numpy", fields=["u", "f"], max_iterations=np.int64(3))
+    assert (solver.solve().iterations, list(solver.solve().fields)) == (3, ["f"])
+
+
+def test_what_is_no_problem_is_named() -> None:
+    for call in (poisson.solve, Solver, poisson.LinearOperator):
+        with pytest.raises(CaseError, match=r"^(case|problem): a str; allowed: a "):
+            call("cases/unit_square.toml")
+
+
+def test_a_function_an_array_and_a_text_give_the_same_solution() -> None:
+    text = Problem.on_box((17, 13), f="exp(x)*sin(3*y)", boundary={"all": "x*y"})
+    x, y = (text.grid.coordinates(axis) for axis in (0, 1))
+    function = Problem.on_box((17, 13), f=bumps, boundary={"all": lambda x, y: x * y})
+    array = Problem.on_box((17, 13), f=bumps(x, y[:, None]), boundary={"all": "x*y"})
+    solutions = [Solver(problem, backend="numpy").solve().u for problem in (text, function, array)]
+    np.testing.assert_allclose(solutions[1], solutions[0], rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(solutions[2], solutions[1])
+
+
+# ---- arrays of other libraries
+
+
+class OnDevice:
+    """An array that only its device can read, as CuPy's are for NumPy."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        self.shape = values.shape
+        self.__cuda_array_interface__ = {"shape": values.shape, "typestr": values.dtype.str, "version": 3}
+
+    def __array__(self, *args: Any, **named: Any) -> Any:
+        raise TypeError("implicit conversion to a NumPy array is not allowed")
+
+    def __getitem__(self, place: Any) -> OnDevice:
+        return OnDevice(self._values[place])
+
+    def get(self) -> Any:
+        return self._values.copy()
+
+
+class ByDlpack:
+    """An array of the host that has nothing but DLPack."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        self.shape = values.shape
+
+    def __dlpack__(self, **named: Any) -> Any:
+        return self._values.__dlpack__(**named)
+
+    def __dlpack_device__(self) -> Any:
+        return self._values.__dlpack_device__()
+
+    def __getitem__(self, place: Any) -> ByDlpack:
+        return ByDlpack(self._values[place])
+
+
+@pytest.mark.parametrize("wrap", [OnDevice, ByDlpack])
+def test_arrays_of_other_libraries(wrap: Any) -> None:
+    values = np.random.default_rng(1).random((13, 17))
+    problem = Problem.on_box((17, 13), f=wrap(values))
+    expected = Solver(Problem.on_box((17, 13), f=values), "fft", "numpy").solve().u
+    np.testing.assert_array_equal(Solver(problem, "fft", "numpy").solve().u, expected)
+    with pytest.raises(CaseError, match=r"the grid needs \(12, 17\)"):
+        Problem.on_box((17, 12), f=wrap(values))
+    with pytest.raises(CaseError, match="no real numbers"):
+        Problem.on_box((17, 13), f=wrap(values.astype(complex)))
+
+
+@pytest.mark.gpu
+def test_arrays_on_the_device_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = pytest.importorskip("cupy")
+    backend = backends.create("gpu", np.float64)
+    values = cupy.random.default_rng(1).random((33, 65))
+    problem = Problem.on_box((65, 33), f=values)
+    solver = Solver(problem, "multigrid", "gpu")
+    monkeypatch.setattr(type(backend), "to_host", lambda *_: pytest.fail("copied to the host"))
+    get = cupy.ndarray.get
+
+    def only_numbers(array: Any, *arguments: Any, **named: Any) -> Any:
+        return get(array, *arguments, **named) if array.size == 1 else pytest.fail("copied to the host")
+
+    monkeypatch.setattr(cupy.ndarray, "get", only_numbers)
+    first = solver.solve()
+    second = solver.solve(f=2.0 * values)
+    assert isinstance(first.u, cupy.ndarray)
+    monkeypatch.undo()
+    expected = Solver(Problem.on_box((65, 33), f=values.get()), "multigrid", "gpu").solve().u
+    np.testing.assert_allclose(cupy.from_dlpack(first.u).get(), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(second.host_u, 2.0 * expected, rtol=1e-9, atol=1e-12)
+
+
+# ---- solving
+
+
+class Counting(NumpyBackend):
+    """Counts what only a set-up asks for."""
+
+    counts: ClassVar[Counter[str]] = Counter()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("empty", "from_host", "capture", "fast_solver", "edges", "coarsen_edges", "companion", "reduction"):
+            Counting.counts[name] += 1
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_second_solve_sets_nothing_up(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "create", lambda name, dtype, threads=0: Counting(dtype))
+    problem = Problem.on_box((17, 13), f="1 + x", c=2.0)
+    Counting.counts.clear()
+    solver = Solver(problem, method)
+    assert Counting.counts["empty"] > 0
+    first = solver.solve()
+    Counting.counts.clear()
+    second = solver.solve(f=lambda x, y: 3.0 * (1.0 + x))
+    # A float64 run asks for itself as the companion of float64. Jacobi's loop is recorded for each of the two places of
+    # its norms in turn.
+    assert set(Counting.counts) <= {"companion"} | ({"capture"} if method == "jacobi" else set())
+    np.testing.assert_allclose(second.u, 3.0 * first.u, rtol=0, atol=1e-6 * np.abs(first.u).max())
+
+
+def test_the_second_solve_compiles_and_allocates_nothing_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Backend] = []
+
+    def create(name: str, dtype: Any, threads: int = 0) -> Backend:
+        made.append(emulated(dtype))
+        return made[-1]
+
+    monkeypatch.setattr(backends, "create", create)
+    solver = Solver(Problem.on_box((17, 13), f="1 + x"), "multigrid", "gpu")
+    first = solver.solve()
+    runtime: Any = made[0]._runtime  # type: ignore[attr-defined]  # a gpu backend
+    monkeypatch.setattr(runtime, "compile", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(runtime, "allocate", lambda *_: pytest.fail("allocated"))
+    second = solver.solve(f="2 + 2*x")
+    assert len(made) == 1
+    np.testing.assert_allclose(second.u, 2.0 * first.u, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("method", "options"), [*((method, {}) for method in METHODS), ("jacobi", {"loop": "staged"})])
+def test_a_solver_that_is_gone_leaves_no_arrays(
+    method: str, options: dict[str, Any], numpy_arrays: list[weakref.ref[Any]]
+) -> None:
+    """Not even until garbage is collected: the next problem may need their memory."""
+    solver = Solver(Problem.on_box((65, 65), f="1 + x", c=1e4), method, "numpy", **options)
+    solver.solve()
+    del solver
+    assert numpy_arrays
+    assert [array for array in numpy_arrays if array() is not None] == []
+
+
+def test_the_time_of_the_set_up_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on by 1000 in the set-up and by 1 whenever it is read."""
+    now, set_up = 0.0, Solver._set_up
+
+    def clock() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    def slow(solver: Solver, count: bool) -> Any:
+        nonlocal now
+        now += 1000.0
+        return set_up(solver, count)
+
+    monkeypatch.setattr("poisson.run.solver.time", SimpleNamespace(perf_counter=clock))
+    monkeypatch.setattr(Solver, "_set_up", slow)
+    solver = Solver(Problem.on_box((9, 9), f=1.0), "multigrid", "numpy")
+    assert solver.solve().times == {"setup": 1002.0, "solve": 1.0, "finish": 1.0}
+    assert solver.solve().times == {"setup": 1.0, "solve": 1.0, "finish": 1.0}
+
+
+def test_the_exact_solution_belongs_to_its_source() -> None:
+    problem = Problem.on_box((9, 9), f="2*pi**2*sin(pi*x)*sin(pi*y)", exact="sin(pi*x)*sin(pi*y)")
+    solver = Solver(problem, "fft", "numpy", fields=("error",))
+    own = solver.solve()
+    assert own.error is not None
+    other = solver.solve(f=1.0)
+    assert (other.problem.exact, other.error, other.fields) == (None, None, {})
+    # A guess changes neither the source nor what solves it.
+    guessed = Solver(problem, "multigrid", "numpy", rtol=1e-12).solve(initial=0.5)
+    assert guessed.problem.exact == problem.exact
+    assert guessed.error is not None
+    assert math.isclose(guessed.error.max, own.error.max, rel_tol=1e-6)
+
+
+def test_what_auto_has_chosen_must_fit_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only what takes least of all methods, which is known before there is a choice."""
+    problem = Problem.on_box((129, 129), f=1.0, a="10**(3*x)")
+    monkeypatch.setattr(NumpyBackend, "memory", lambda _: (1_000_000, 1 << 40))
+    with pytest.raises(ResourceError) as caught:
+        Solver(problem, backend="numpy")
+    assert str(caught.value) == (
+        "domain.shape = [129, 129] needs 8.42 arrays, 0.00104 GiB in float64, and the numpy backend has 0.000931 GiB "
+        "free: reduce domain.shape, or use run.precision = 'float32'"
+    )
+    monkeypatch.setattr(NumpyBackend, "memory", lambda _: (1_200_000, 1 << 40))
+    assert Solver(problem, backend="numpy").method.startswith("cg with preconditioner multigrid")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_source_gets_its_own_solution(method: str) -> None:
+    problem = Problem.on_box((17, 13), f=0.0, boundary={"x_lower": {"neumann": "y"}, "all": "x - y"}, c=0.5)
+    solver = Solver(problem, method, "numpy", rtol=1e-11)
+    for f in (1.0, "sin(3*x)*y", bumps, np.random.default_rng(2).random((13, 17))):
+        solution = solver.solve(f=f)
+        assert solution.status is Status.CONVERGED
+        expected = direct(solution.problem)
+        np.testing.assert_allclose(solution.u, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    again = solver.solve()
+    np.testing.assert_allclose(again.u, direct(problem), rtol=0, atol=1e-9)
+
+
+def test_solutions_do_not_share_their_arrays() -> None:
+    solver = Solver(Problem.on_box((9, 9), f=1.0), "multigrid", "numpy")
+    first = solver.solve()
+    kept = first.u.copy()
+    solver.solve(f=5.0)
+    np.testing.assert_array_equal(first.u, kept)
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg", "jacobi"])
+def test_a_good_guess_saves_iterations(method: str) -> None:
+    problem = Problem.on_box((33, 33), f=bumps)
+    solver = Solver(problem, method, "numpy", rtol=1e-6)
+    first = solver.solve()
+    assert first.iterations > 0
+    second = solver.solve(initial=first.u)
+    assert (second.status, second.iterations) == (Status.CONVERGED, 0)
+    # Multigrid smooths before it reads the first norm.
+    np.testing.assert_allclose(second.u, first.u, rtol=0, atol=1e-8)
+
+
+def test_a_guess_does_not_go_with_the_discretisation_error() -> None:
+    solver = Solver(Problem.on_box((33, 33), f=bumps), "multigrid", "numpy", stop="discretisation")
+    solution = solver.solve()
+    assert solution.error_bar is not None
+    assert solution.advice != solution.status.advice
+    with pytest.raises(CaseError, match=r'solver.stop: .discretisation.; allowed: "residual" with an initial guess'):
+        solver.solve(initial="x")
+
+
+def test_a_singular_problem_is_balanced_for_each_source() -> None:
+    solver = Solver(Problem.on_box((17, 17), f=0.0, boundary={"all": {"neumann": 0.0}}), backend="numpy")
+    solution = solver.solve(f="cos(pi*x)")
+    assert solution.status is Status.CONVERGED
+    assert abs(float(np.mean(solution.u))) < 1e-3
+    with pytest.raises(IncompatibleSource):
+        solver.solve(f=1.0)
+
+
+def test_a_solver_reads_its_settings_as_a_case_file_does() -> None:
+    problem = Problem.on_box((9, 9), f=1.0)
+    with pytest.raises(CaseError, match=r"solver.rtoll: unknown key; .* did you mean 'rtol'"):
+        Solver(problem, rtoll=1e-3)  # type: ignore[call-arg]  # the mistake
+    with pytest.raises(CaseError, match=r'solver.method: "multgrid"; .* did you mean .multigrid.'):
+        Solver(problem, "multgrid")
+    with pytest.raises(CaseError, match=r"solver.omega: 1.5; allowed: a number > 0 and <= 1 with method"):
+        Solver(problem, "jacobi", omega=1.5)
+    with pytest.raises(CaseError, match=r"fields: 'flow'; allowed: a list of u, f, "):
+        Solver(problem, fields=("flow",))
+    with pytest.raises(CaseError, match=r"fields: 'error'; allowed: only where the exact solution is given"):
+        Solver(problem, fields=("error",))
+
+
+def test_solve_takes_a_case_or_a_problem() -> None:
+    case = make_case(SINE, WALLS, (9, 9))
+    from_case = poisson.solve(case)
+    from_problem = poisson.solve(case.problem, method="jacobi", backend="numpy")
+    np.testing.assert_array_equal(from_case.u, from_problem.u)
+    assert from_case.case_text == case.text
+    with pytest.raises(CaseError, match="rtol: given beside a case, which has its own settings"):
+        poisson.solve(case, rtol=1e-3)
+    with pytest.raises(CaseError, match=r"^method, backend: given beside a case, which has its own settings; change"):
+        poisson.solve(case, "fft", "numpy")
+    with pytest.raises(CaseError, match="appraise: given beside a problem; allowed: only beside a case"):
+        poisson.solve(case.problem, appraise=lambda backend, ledger, seconds: None)
+
+
+def test_solve_takes_its_arguments_in_the_order_of_a_solver() -> None:
+    problem = Problem.on_box((9, 9), f=1.0)
+    solution = poisson.solve(problem, "fft", "numpy", "float32", rtol=1e-3)
+    given = (solution.provenance["method"], solution.provenance["backend"], solution.provenance["precision"])
+    assert given == (Solver(problem, "fft", "numpy", "float32", rtol=1e-3).method, "numpy", "float32")
+    order = [list(inspect.signature(call).parameters)[:4] for call in (poisson.solve, Solver)]
+    assert order[0][1:] == order[1][1:] == ["method", "backend", "precision"]
+    with pytest.raises(CaseError, match=r"^solver\.method: <"):
+        poisson.solve(problem, object())  # type: ignore[arg-type]  # an observer, where the method stands
+
+
+def test_one_dimension() -> None:
+    problem = Problem.on_box(
+        (33,), f="pi**2*sin(pi*x)", exact="sin(pi*x)", boundary={"x_upper": {"neumann": "-pi"}, "all": 0.0}
+    )
+    solution = Solver(problem, backend="numpy", fields=("residual", "error")).solve()
+    assert solution.u.shape == solution.fields["error"].shape == (33,)
+    assert solution.error is not None
+    assert solution.error.max < 1e-2
+    assert float(np.abs(solution.fields["residual"]).max()) < 1e-6
+
+
+# ---- what comes out
+
+
+@pytest.fixture(scope="module")
+def solved() -> poisson.Solution:
+    problem = Problem.on_box((9, 8, 7), f="x*y*z", boundary={"y": "periodic", "all": 0.0}, title="Three axes")
+    return Solver(problem, backend="numpy", fields=("f", "gradient")).solve()
+
+
+def test_a_solution_as_a_file_and_in_xarray(solved: poisson.Solution, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    path = solved.save(tmp_path / "three.h5")
+    assert path.with_suffix(".xmf").exists()
+    data = solved.to_xarray()
+    with xarray.open_dataset(path, engine="h5netcdf") as stored:
+        assert set(stored.variables) == set(data.variables)
+        for name in data.variables:
+            np.testing.assert_array_equal(data[name].values, stored[name].values)
+            assert data[name].dims == stored[name].dims
+    assert data.attrs["status"] == "converged"
+    assert data.u.attrs["units"] == "U"
+    assert data.gradient.sel(component="z").dims == ("z", "y", "x")
+    assert data.u.values is solved.u
+
+
+def test_pictures(solved: poisson.Solution) -> None:
+    pytest.importorskip("matplotlib")
+    axes = solved.plot().axes
+    assert [item.get_title() for item in axes[:3]] == ["z = 0.5", "y = 0.5", "x = 0.5"]
+    assert [(item.get_xlabel(), item.get_ylabel()) for item in axes[:3]] == [("x", "y"), ("x", "z"), ("y", "z")]
+    flat = Solver(Problem.on_box((9, 9), f="x - 0.5", title="Flat"), backend="numpy").solve().plot().axes[0]
+    assert (flat.get_title(), flat.get_xlabel()) == ("Flat", "x")
+    line = Solver(Problem.on_box((9,), f=1.0), backend="numpy").solve().plot().axes[0]
+    [curve] = line.get_lines()
+    assert math.isclose(max(curve.get_ydata()), 0.125, rel_tol=1e-12)
+    with pytest.raises(CaseError, match=r"there is no scalar field 'gradient' in this solution; there is u, f$"):
+        solved.plot("gradient")
+
+
+@pytest.mark.parametrize(("call", "package"), [("to_xarray", "xarray"), ("plot", "matplotlib")])
+def test_a_package_that_is_missing_is_named(
+    solved: poisson.Solution, call: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == package or name == "poisson.output.plot"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(PackageMissing, match=f"^{call} needs {package}: pip install {package}$"):
+        getattr(solved, call)()
+
+
+def test_a_file_that_cannot_be_saved_names_no_option(
+    solved: poisson.Solution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(OutputError, match="the folder does not exist; create it or choose another place; the result"):
+        solved.save(tmp_path / "none" / "a.h5")
+
+
+def test_a_picture_of_a_constant_field() -> None:
+    pytest.importorskip("matplotlib")
+    Solver(Problem.on_box((5, 5), f=0.0), backend="numpy").solve().plot()

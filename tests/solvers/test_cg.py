@@ -1,0 +1,190 @@
+"""Conjugate gradients: iteration counts with each preconditioner, the true residual, singular problems."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from conftest import BACKENDS
+from support.multigrid import F, M, W, cube, node_values, relative_residual, source, with_coefficients, zeros
+from support.operators import rules_of
+
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
+from poisson.solvers.cg import ConjugateGradients
+from poisson.solvers.methods import PRECONDITIONERS, MethodSettings, preconditioner_of, solver_of
+from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Stopping
+
+BACKEND = NumpyBackend(np.float64)
+
+
+def iterations(a: Operator, preconditioner: str, smoother: str = "chebyshev", rtol: float = 1e-8) -> int:
+    """Those of a solve of a random problem, whose true residual is checked."""
+    settings = MethodSettings("cg", MultigridSettings(smoother=smoother), preconditioner)
+    f = source(BACKEND, a)
+    result = solver_of(BACKEND, a, settings).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=rtol))
+    assert result.status is Status.CONVERGED
+    assert relative_residual(BACKEND, a, result.u, f) <= rtol * (1 + 1e-6)
+    return result.iterations
+
+
+@pytest.mark.parametrize("ratio", [1.0, 10.0, 100.0, 1000.0])
+@pytest.mark.parametrize("smoother", ["chebyshev", "red-black"])
+def test_anisotropy_costs_multigrid_no_iterations(ratio: float, smoother: str) -> None:
+    for shape, spacing in (((129, 65), (1.0, ratio)), ((33, 33, 33), (ratio, 1.0, ratio**0.5))):
+        assert iterations(cube(shape, spacing=spacing), "multigrid", smoother) <= 8
+
+
+@pytest.mark.parametrize("shape", [(65, 65), (129, 129), (33, 33, 33)])
+@pytest.mark.parametrize("jump", [1e-6, 1e-3, 1.0, 1e3, 1e6])
+def test_jumps_cost_multigrid_few_iterations(shape: tuple[int, ...], jump: float) -> None:
+    """A box whose coefficient jumps, with faces that lie on no coarse grid."""
+    a = cube(shape)
+    jumping = with_coefficients(BACKEND, a, node_values(a, "block", jump))
+    assert iterations(jumping, "multigrid") <= 16
+
+
+def test_counts_do_not_grow_with_the_grid_but_without_a_preconditioner_they_do() -> None:
+    grids = [cube((nodes, nodes)) for nodes in (33, 65, 129)]
+    with_it = [iterations(a, "multigrid") for a in grids]
+    assert max(with_it) - min(with_it) <= 1
+    without = [iterations(a, "none") for a in grids]
+    assert without[2] > 1.7 * without[1] > 2.5 * without[0]
+
+
+@pytest.mark.parametrize("rules", rules_of(2))
+@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
+def test_every_mix_of_faces(rules: tuple[Rule, ...], preconditioner: str) -> None:
+    assert iterations(cube((24, 30), rules), preconditioner) <= (10 if preconditioner == "multigrid" else 200)
+
+
+def test_transforms_precondition_varying_coefficients() -> None:
+    """As many iterations whatever the grid: the spectra of the operators differ by the range of a."""
+    counts = []
+    for nodes in (33, 65, 129):
+        a = cube((nodes, nodes), (F, F, M, M))
+        values = node_values(a, "smooth", 3.0)
+        c = np.random.default_rng(5).uniform(0.0, 10.0, a.array_shape)
+        counts.append(iterations(with_coefficients(BACKEND, a, values, c), "fft"))
+    assert max(counts) <= 30
+    assert max(counts) - min(counts) <= 3
+
+
+def test_transforms_of_the_operator_itself_leave_one_iteration() -> None:
+    for a in (cube((33, 20), (M, F, W, W)), cube((9, 10, 11), c=0.5)):
+        assert iterations(a, "fft") == 1
+
+
+def test_the_diagonal_helps_where_it_varies() -> None:
+    a = cube((65, 65))
+    jumping = with_coefficients(BACKEND, a, node_values(a, "block", 1e3))
+    assert iterations(jumping, "jacobi") < 0.5 * iterations(jumping, "none")
+
+
+def test_a_singular_problem_with_varying_a() -> None:
+    for rules in ((M,) * 4, (W,) * 4, (M, M, W, W)):
+        a = cube((40, 34), rules)
+        varying = with_coefficients(BACKEND, a, node_values(a, "smooth", 5.0))
+        for preconditioner, most in (("none", 500), ("jacobi", 200), ("multigrid", 12), ("fft", 60)):
+            assert iterations(varying, preconditioner) <= most
+
+
+def test_a_tolerance_that_cannot_be_reached_is_not_claimed() -> None:
+    a = cube((65, 65))
+    for preconditioner in ("none", "multigrid"):
+        settings = MethodSettings("cg", preconditioner=preconditioner)
+        result = solver_of(BACKEND, a, settings).solve(
+            zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(rtol=1e-17, max_iterations=2000)
+        )
+        assert result.status is Status.AT_ROUNDING
+
+
+@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("exponent", [-1060, -900, -700, 45, 700, 1000])
+def test_the_size_of_the_source_does_not_matter(preconditioner: str, exponent: int) -> None:
+    """Its squares leave the range of float64: the iterates are those of a source of size 1, times a power of two."""
+    a = cube((33, 20), (F, M, W, W))
+    settings, size = MethodSettings("cg", preconditioner=preconditioner), math.ldexp(1.0, exponent)
+    results = []
+    for f in (source(BACKEND, a), size * source(BACKEND, a)):
+        kept = f.copy()
+        solver = solver_of(BACKEND, a, settings)
+        results.append(solver.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-9, norm="max")))
+        np.testing.assert_array_equal(f, kept)
+    expected, got = results
+    assert got.status is Status.CONVERGED
+    if exponent < -1000:  # where the values of f have few digits
+        return
+    assert got.iterations == expected.iterations
+    np.testing.assert_array_equal(got.u, size * expected.u)
+    assert got.target == size * expected.target
+    assert got.history == tuple((iteration, size * norm) for iteration, norm in expected.history)
+
+
+def test_the_norm_is_read_as_asked_and_limits_hold() -> None:
+    a = cube((33, 33))
+    solver = ConjugateGradients(BACKEND, a)
+    f = source(BACKEND, a)
+    result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(check_every=10, max_iterations=35))
+    assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, 35)
+    assert [iteration for iteration, _ in result.history] == [0, 10, 20, 30, 35]
+    result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(), interrupted=lambda: True)
+    assert (result.status, result.iterations) == (Status.INTERRUPTED, 1)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_the_source_keeps_its_values_even_if_a_solve_is_broken_off(size: float) -> None:
+    def broken() -> bool:
+        raise RuntimeError("broken off")
+
+    a = cube((33, 33))
+    f = size * source(BACKEND, a)
+    before = f.copy()
+    solver = ConjugateGradients(BACKEND, a)
+    with np.errstate(all="ignore"):
+        with pytest.raises(RuntimeError, match="broken off"):
+            solver.solve(zeros(BACKEND, a), f, stopping=Stopping(), interrupted=broken)
+        np.testing.assert_array_equal(f, before)
+        assert solver.solve(zeros(BACKEND, a), f, stopping=Stopping()).status is Status.CONVERGED
+    np.testing.assert_array_equal(f, before)
+
+
+@pytest.mark.parametrize("name", ["openmp", "emulated"])
+def test_other_backends_make_the_same_iterates(name: str) -> None:
+    other = BACKENDS[name](np.float64)
+    plain = cube((20, 17), (F, M, W, W))
+    for varies, preconditioner in ((False, "none"), (True, "jacobi"), (True, "multigrid")):
+        results = []
+        for backend in (BACKEND, other):
+            a = with_coefficients(backend, plain, node_values(plain, "block", 5.0)) if varies else plain
+            settings = MethodSettings("cg", preconditioner=preconditioner)
+            solver = ConjugateGradients(backend, a, preconditioner_of(backend, a, settings))
+            result = solver.solve(zeros(backend, a), source(backend, a), stopping=Stopping(rtol=1e-6))
+            results.append((backend.to_host(result.u), result.iterations))
+        assert abs(results[0][1] - results[1][1]) <= 1
+        np.testing.assert_allclose(results[1][0], results[0][0], rtol=0, atol=1e-5 * np.abs(results[0][0]).max())
+
+
+@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
+@pytest.mark.parametrize("rules", [(M, M, M, M), (W, W, M, M)])
+def test_the_mean_of_a_source_that_has_one_is_left_out(rules: tuple[Rule, ...], preconditioner: str) -> None:
+    """A singular A reaches the rest of it: u is that of the source less its mean, which no residual counts."""
+    a = Operator((16, 12), (0.1, 0.17), 0.0, rules)
+    weights = np.ones(a.array_shape)
+    weights[[0, -1]] *= 0.5
+    if rules[0] is M:
+        weights[:, [0, -1]] *= 0.5
+    without = source(BACKEND, a)
+    without -= (weights * without).sum() / weights.sum()
+    solver = solver_of(BACKEND, a, MethodSettings("cg", preconditioner=preconditioner))
+    expected = solver.solve(zeros(BACKEND, a), without, stopping=Stopping(rtol=1e-10)).u.copy()
+    for mean in (1e-3, 1.0):
+        result = solver.solve(zeros(BACKEND, a), without + mean, stopping=Stopping(rtol=1e-10))
+        assert result.status is Status.CONVERGED
+        found = result.u - (weights * (result.u - expected)).sum() / weights.sum()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8 * np.abs(expected).max())

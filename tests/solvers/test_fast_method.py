@@ -1,0 +1,138 @@
+"""The method `fft`: what it asks of a backend, and what it makes of the rounding errors of transforms."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import BACKENDS
+from support.multigrid import F, M, W, cube, relative_residual, source, zeros
+
+from poisson.backends.base import Array, Backend
+from poisson.backends.ledger import counted
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.errors import CaseError
+from poisson.solvers.fast import FastPreconditioner, FastTransform
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Stopping
+
+BACKEND = NumpyBackend(np.float64)
+
+
+def calls(
+    a: Operator, rtol: float, f: Array | None = None, backend: Backend = BACKEND
+) -> tuple[dict[str, int], Status, int]:
+    """How often each operation ran in a solve, how it ended and after how many iterations."""
+    stand_in, ledger = counted(backend)
+    solver = FastTransform(stand_in, a)
+    f = source(BACKEND, a) if f is None else f
+    result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=rtol))
+    assert relative_residual(BACKEND, a, result.u, f) <= rtol or result.status is not Status.CONVERGED
+    return {call.name: count for call, count in ledger.counts.items()}, result.status, result.iterations
+
+
+def test_a_solution_costs_the_transforms_and_one_residual() -> None:
+    for a in (cube((65, 40)), cube((12, 10, 11), (F, M, W, W, F, F))):
+        assert calls(a, 1e-8) == ({"norm": 1, "axpby": 1, "fast_solve": 1, "residual": 1}, Status.CONVERGED, 1)
+
+
+class Rough(NumpyBackend):
+    """Its transforms err by some units in the twelfth digit, or a larger one, differently at each node."""
+
+    error = 1e-12
+
+    def fast_solver(self, operator: Operator) -> Any:
+        exact = super().fast_solver(operator)
+
+        def solve(f: Array, u: Array) -> None:
+            exact.solve(f, u)
+            u *= 1.0 + self.error * np.random.default_rng(1).standard_normal(u.shape)
+
+        return SimpleNamespace(solve=solve)
+
+
+def test_what_rounding_left_is_swept_away() -> None:
+    """The residual that errors of transforms leave is all but gone after four sweeps: there is no second solution."""
+    a = cube((129, 129), spacing=(1 / 128,) * 2)
+    along = np.sin(math.pi * np.arange(129) / 128)
+    f, alone = zeros(BACKEND, a), zeros(BACKEND, a)
+    f[1:-1, 1:-1] = np.outer(along, along)[1:-1, 1:-1]
+    rough = Rough(np.float64)
+    rough.fast_solver(a).solve(f.copy(), alone)
+    before = relative_residual(BACKEND, a, alone, f)
+    assert before > 1e-9
+    found, status, iterations = calls(a, before / 20, f, rough)
+    assert (status, iterations, found["residual"]) == (Status.CONVERGED, 1, 2)
+    assert (found["sweeps"], found["fast_solve"]) == (1, 1)
+
+
+def test_what_sweeps_leave_is_solved_for_again() -> None:
+    """Each further solution, for the residual, takes the error down by what the transforms are good for."""
+    a, rough = cube((33, 20), (M, F, W, W)), Rough(np.float64)
+    rough.error = 1e-4
+    residuals = []
+    for rtol in (1e-3, 1e-6, 1e-9):
+        _, status, iterations = calls(a, rtol, backend=rough)
+        assert status is Status.CONVERGED
+        residuals.append(iterations)
+    assert residuals == [1, 2, 3]
+
+
+def test_the_preconditioner_has_the_mean_coefficients() -> None:
+    plain = Operator((20, 17), (0.1, 0.17), 0.7, (F, M, W, W), 3.0)
+    edges = tuple(np.full(plain.array_shape, value) for value in (2.0, 4.0))
+    c = np.tile([0.6, 0.8], (17, 10))
+    coefficients = Coefficients(edges, c, (2.0, 4.0), (0.6, 0.8))
+    f, z, expected = source(BACKEND, plain), zeros(BACKEND, plain), zeros(BACKEND, plain)
+    FastPreconditioner(BACKEND, replace(plain, a=1.0, c=0.0, coefficients=coefficients)).apply(f, z)
+    FastPreconditioner(BACKEND, plain).apply(f, expected)
+    # The means count a mirror face by half, so that of c is not quite that of the two values.
+    np.testing.assert_allclose(z, expected, rtol=0, atol=1e-2 * np.abs(expected).max())
+
+
+def test_a_tolerance_beyond_rounding_is_not_claimed() -> None:
+    a = cube((33, 20), (M, F, W, W))
+    _, status, iterations = calls(a, 1e-18)
+    assert status is Status.AT_ROUNDING
+    assert 1 < iterations <= 4
+
+
+def test_a_source_of_zero_takes_its_target_from_the_first_residual() -> None:
+    a = cube((33, 33))
+    u = zeros(BACKEND, a)
+    u[0] = 1.0
+    result = FastTransform(BACKEND, a).solve(u, zeros(BACKEND, a), stopping=Stopping(rtol=1e-10))
+    assert (result.status, [iteration for iteration, _ in result.history]) == (Status.CONVERGED, [0, 1])
+    assert result.history[1][1] <= 1e-10 * result.history[0][1]
+    nothing = FastTransform(BACKEND, a).solve(zeros(BACKEND, a), zeros(BACKEND, a), stopping=Stopping())
+    assert (nothing.status, nothing.iterations) == (Status.CONVERGED, 0)
+
+
+def test_values_that_are_not_finite_diverge() -> None:
+    a = cube((17, 17))
+    f = source(BACKEND, a)
+    f[3, 4] = np.nan
+    assert FastTransform(BACKEND, a).solve(zeros(BACKEND, a), f, stopping=Stopping()).status is Status.DIVERGED
+
+
+def test_varying_coefficients_are_refused() -> None:
+    ones = np.ones((9, 9))
+    operator = Operator((9, 9), (1.0, 1.0), 0.0, (F,) * 4, coefficients=Coefficients(None, ones, (1, 1), (1, 1)))
+    with pytest.raises(CaseError, match=r"solver.method = 'fft' needs a and c that do not vary"):
+        FastTransform(BACKEND, operator)
+
+
+@pytest.mark.parametrize("name", ["openmp", "emulated"])
+def test_other_backends_give_the_same(name: str) -> None:
+    backend, a = BACKENDS[name](np.float64), cube((20, 17), (F, M, W, W))
+    results = []
+    for where in (BACKEND, backend):
+        # Beyond what transforms alone reach, so that all of the method runs.
+        result = FastTransform(where, a).solve(zeros(where, a), source(where, a), stopping=Stopping(rtol=1e-18))
+        results.append(where.to_host(result.u))
+    np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-12 * np.abs(results[0]).max())

@@ -1,0 +1,271 @@
+"""Mixed precision: float32 cycles or directions inside corrections in float64 reach what float64 reaches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import BACKENDS
+from support.multigrid import F, M, W, cube, node_values, relative_residual, source, with_coefficients, zeros
+
+from poisson.backends.base import Backend
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Operator
+from poisson.solvers.memory import arrays_of
+from poisson.solvers.methods import MethodSettings, solver_of
+from poisson.solvers.mixed import in_float32
+from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.settings import SolverSettings
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Stopping
+
+BACKEND = NumpyBackend(np.float64)
+CG = MethodSettings("cg")
+
+
+def backend_of(name: str) -> Backend:
+    return BACKEND if name == "numpy" else BACKENDS[name](np.float64)
+
+
+def solver(backend: Backend, a: Operator, settings: MethodSettings) -> Any:
+    return solver_of(backend, a, settings, in_float32(backend, a))
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize(
+    "a",
+    [
+        cube((129, 129), spacing=(1 / 128,) * 2),
+        cube((50, 64), (F, M, W, W)),
+        cube((48, 40), (M,) * 4),
+        cube((33, 33, 33)),
+        cube((65, 33), spacing=(1.0, 300.0)),
+    ],
+    ids=["square", "mixed", "singular", "cube", "anisotropic"],
+)
+def test_the_tolerance_of_float64_is_reached(method: str, full: bool, a: Operator) -> None:
+    settings = MethodSettings(method, MultigridSettings(full=full))
+    mixed = solver(BACKEND, a, settings)
+    for seed in (1, 2):
+        f = source(BACKEND, a, seed)
+        result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12))
+        assert result.status is Status.CONVERGED
+        assert relative_residual(BACKEND, a, result.u, f) <= 1e-12
+    # Float32 alone stops far above it, and float64 alone needs about as many cycles.
+    single = NumpyBackend(np.float32)
+    alone = solver_of(single, a, settings).solve(zeros(single, a), source(single, a), stopping=Stopping(rtol=1e-12))
+    assert alone.status is not Status.CONVERGED
+    double = solver_of(BACKEND, a, settings).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12))
+    assert result.iterations <= 1.6 * double.iterations + 2
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+@pytest.mark.parametrize("most", [1, 3])
+def test_the_limit_on_iterations_is_kept(method: str, most: int) -> None:
+    a = cube((65, 65))
+    mixed = solver(BACKEND, a, MethodSettings(method))
+    result = mixed.solve(zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(max_iterations=most))
+    assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, most)
+
+
+@pytest.mark.parametrize("shape", [(257, 257), (65, 65, 65)])
+def test_the_cycles_go_on_from_one_correction_to_the_next(shape: tuple[int, ...]) -> None:
+    """Mixed precision makes the cycles of float64: none is lost where a correction in float64 comes between them."""
+    a = cube(shape, spacing=(1 / (shape[0] - 1),) * len(shape))
+    for full in (False, True):
+        settings = MethodSettings("multigrid", MultigridSettings(full=full))
+        f = source(BACKEND, a)
+        double, mixed = solver_of(BACKEND, a, settings), solver(BACKEND, a, settings)
+        expected = double.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-8))
+        found = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-8))
+        assert found.status is expected.status is Status.CONVERGED
+        assert found.iterations <= expected.iterations + 1
+        # The first residual, and those after few corrections.
+        assert len(found.history) <= 4
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_the_last_cycles_in_float32_stop_at_the_target(full: bool) -> None:
+    """Neither beyond it, which takes a cycle more than float64, nor before it, which takes a correction more."""
+    a, settings = cube((33, 33), spacing=(1 / 32,) * 2), MethodSettings("multigrid", MultigridSettings(full=full))
+    double, mixed, f = solver_of(BACKEND, a, settings), solver(BACKEND, a, settings), source(BACKEND, a)
+    for digits in np.arange(2.5, 10.5, 0.5):
+        stopping = Stopping(rtol=float(10.0**-digits))
+        expected = double.solve(zeros(BACKEND, a), f, stopping=stopping)
+        found = mixed.solve(zeros(BACKEND, a), f, stopping=stopping)
+        assert found.status is expected.status is Status.CONVERGED
+        assert found.iterations <= expected.iterations
+        # A correction is good for four digits of the first residual.
+        assert len(found.history) - 1 <= math.ceil(math.log10(found.history[0][1] / found.target) / 4.0)
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+@pytest.mark.parametrize("size", [1.0, 1e45, 1e90])
+def test_a_residual_of_any_size_is_brought_into_the_range_of_float32(method: str, size: float) -> None:
+    """Not only the first one: that of the guess, and on the way down to a target that is far below it."""
+    a = cube((33, 33), spacing=(1 / 32,) * 2)
+    f, u = source(BACKEND, a), size * source(BACKEND, a, 5)
+    with np.errstate(over="ignore"):
+        result = solver(BACKEND, a, MethodSettings(method)).solve(u, f, stopping=Stopping(rtol=1e-6))
+    assert result.status is Status.CONVERGED
+    assert relative_residual(BACKEND, a, result.u, f) <= 1e-6 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("name", ["numpy", "openmp"])
+@pytest.mark.parametrize("jump", [1e-6, 1.0, 1e3, 1e6])
+def test_conjugate_gradients_make_no_more_iterations(name: str, jump: float) -> None:
+    """Nothing that float32 loses stays: as many iterations as in float64, but for a few where rounding is near."""
+    backend = backend_of(name)
+    more = {1e-8: 2 if jump == 1e6 else 0, 1e-12: 3}
+    for plain in (cube((65, 50)), cube((24, 33, 17), (F, M, W, W, F, F)), cube((65, 33), spacing=(1.0, 100.0))):
+        a = with_coefficients(backend, plain, node_values(plain, "block", jump))
+        f = source(backend, a)
+        double, mixed = solver_of(backend, a, CG), solver(backend, a, CG)
+        # With a jump of 10⁶ float64 itself does not reach 1e-12.
+        for rtol in (1e-8,) if jump == 1e6 else (1e-8, 1e-12):
+            expected = double.solve(zeros(backend, a), f, stopping=Stopping(rtol=rtol))
+            found = mixed.solve(zeros(backend, a), f, stopping=Stopping(rtol=rtol))
+            assert found.status is expected.status is Status.CONVERGED
+            assert abs(found.iterations - expected.iterations) <= more[rtol]
+            assert relative_residual(backend, a, found.u, f) <= rtol * (1 + 1e-6)
+
+
+def test_transforms_precondition_in_float32() -> None:
+    a = cube((65, 50), (F, M, W, W))
+    varying = with_coefficients(BACKEND, a, node_values(a, "smooth", 3.0))
+    settings = MethodSettings("cg", preconditioner="fft")
+    f = source(BACKEND, a)
+    double, mixed = solver_of(BACKEND, varying, settings), solver(BACKEND, varying, settings)
+    counts = [each.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12)).iterations for each in (double, mixed)]
+    assert abs(counts[1] - counts[0]) <= 2
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+def test_the_memory_of_mixed_precision(method: str) -> None:
+    """The arrays of a solve, with u and f: about as many of float64 as the estimate says."""
+    allocated = 0
+
+    def counting(array: Any) -> Any:
+        nonlocal allocated
+        allocated += array.nbytes
+        return array
+
+    class Counting(NumpyBackend):
+        def empty(self, array_shape: tuple[int, ...]) -> Any:
+            return counting(super().empty(array_shape))
+
+        def companion(self, dtype: Any) -> Backend:
+            return self if np.dtype(dtype) == self.dtype else self._other
+
+        _other: Any
+
+    backend, backend._other = Counting(np.float64), Counting(np.float32)
+    backend._other._other = backend
+    a = cube((65, 65, 65))
+    u, f = counting(zeros(BACKEND, a)), counting(source(BACKEND, a))
+    for full in (False, True):
+        allocated = u.nbytes + f.nbytes
+        mixed = solver(backend, a, MethodSettings(method, MultigridSettings(full=full)))
+        assert mixed.solve(u.copy(), f, stopping=Stopping(rtol=1e-8)).status is Status.CONVERGED
+        arrays = allocated / u.nbytes
+        settings = SolverSettings(method=method, full=full)
+        # One more, for what comes after the solve.
+        assert 5.0 < arrays + 1.0 < (5.5 if method == "multigrid" else 6.0)
+        assert abs(arrays_of(settings, "mixed", 3) - (arrays + 1.0)) < 0.02
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+@pytest.mark.parametrize("scale", [1e-60, 1e-30, 1e30, 1e60])
+def test_neither_overflow_nor_underflow(scale: float, method: str) -> None:
+    """Values that float32 does not have: the factor brings them into its range."""
+    a = cube((65, 64))
+    f = source(BACKEND, a)
+    results = []
+    for factor in (1.0, scale):
+        for full in (False, True):
+            settings = MethodSettings(method, MultigridSettings(full=full))
+            result = solver(BACKEND, a, settings).solve(zeros(BACKEND, a), factor * f, stopping=Stopping(rtol=1e-12))
+            assert result.status is Status.CONVERGED
+            results.append(result.u / factor)
+    for u in results[1:]:
+        np.testing.assert_allclose(u, results[0], rtol=0, atol=1e-10 * np.abs(results[0]).max())
+
+
+@pytest.mark.parametrize("name", ["numpy", "openmp", "emulated"])
+def test_coefficients_are_rounded_to_float32(name: str) -> None:
+    """Every entry, those at fixed nodes and those that belong to no link included."""
+    backend = backend_of(name)
+    random = np.random.default_rng(3)
+    for plain in (cube((12, 9), (F, M, W, W)), cube((7, 5, 6)), Operator((11, 1), (0.1, np.inf), 0.0, (F, M, W, W))):
+        values, c = random.uniform(1e-3, 1e3, (2, *plain.array_shape))
+        a = with_coefficients(backend, plain, values, c)
+        inner, single = in_float32(backend, a), backend.companion(np.float32)
+        assert a.coefficients is not None
+        assert inner.coefficients is not None
+        assert replace(inner, coefficients=None) == plain
+        pairs = [*zip(a.edges or (), inner.edges or (), strict=True), (a.reaction, inner.reaction)]
+        assert len(pairs) == plain.dimension + 1
+        for double, rounded in pairs:
+            found = single.to_host(rounded)
+            assert found.dtype == np.float32
+            np.testing.assert_array_equal(found, backend.to_host(double).astype(np.float32))
+        assert (inner.coefficients.a_range, inner.coefficients.c_range) == (
+            a.coefficients.a_range,
+            a.coefficients.c_range,
+        )
+    constant = cube((9, 9))
+    assert in_float32(backend, constant) is constant
+
+
+def test_boundary_values_enter_a_full_start() -> None:
+    a = cube((65, 65), spacing=(1 / 64,) * 2)
+    x = np.linspace(0.0, 1.0, 65)
+    exact = np.add.outer(-(x**2), x**2) * 1e-3
+    u = exact.copy()
+    u[1:-1, 1:-1] = 0.0
+    settings = MethodSettings("multigrid", MultigridSettings(full=True))
+    result = solver(BACKEND, a, settings).solve(u, zeros(BACKEND, a), stopping=Stopping(rtol=1e-6))
+    # The quadratic solves the equations on every grid, so float32 of the coarse grids is all that errs.
+    assert result.history[0][1] < 1e-2
+    np.testing.assert_allclose(result.u, exact, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+def test_a_limit_and_an_interrupt(method: str) -> None:
+    a = cube((65, 65))
+    mixed = solver(BACKEND, a, MethodSettings(method))
+    f = source(BACKEND, a)
+    result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12), interrupted=lambda: True)
+    assert (result.status, len(result.history)) == (Status.INTERRUPTED, 2)
+    result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12, max_iterations=1))
+    assert result.status is Status.MAX_ITERATIONS
+
+
+def test_refusals() -> None:
+    a = cube((9, 9))
+    with pytest.raises(ValueError, match="no mixed precision"):
+        solver(BACKEND, a, MethodSettings("jacobi"))
+    with pytest.raises(ValueError, match="no mixed precision"):
+        solver(BACKEND, a, MethodSettings("cg", preconditioner="none"))
+    with pytest.raises(ValueError, match="not for mixed precision"):
+        solver(BACKEND, a, MethodSettings("multigrid")).solve(
+            zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(stop="discretisation")
+        )
+
+
+@pytest.mark.parametrize("name", ["openmp", "emulated"])
+def test_other_backends_converge_alike(name: str) -> None:
+    backend, a = BACKENDS[name](np.float64), cube((20, 17), (F, M, W, W))
+    expected = solver(BACKEND, a, MethodSettings("multigrid")).solve(
+        zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(rtol=1e-11)
+    )
+    for settings in (*(MethodSettings("multigrid", MultigridSettings(full=full)) for full in (False, True)), CG):
+        result = solver(backend, a, settings).solve(
+            zeros(backend, a), source(backend, a), stopping=Stopping(rtol=1e-11)
+        )
+        assert result.status is Status.CONVERGED
+        np.testing.assert_allclose(backend.to_host(result.u), expected.u, rtol=0, atol=1e-9 * np.abs(expected.u).max())

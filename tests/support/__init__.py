@@ -1,0 +1,1 @@
+"""What the tests share: problems, operators, comparisons, the emulation of a GPU, compilers."""

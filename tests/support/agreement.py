@@ -1,0 +1,110 @@
+"""A backend against the specification, with coefficients of any kind: what the tests of operations share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array, Backend
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.mesh.boundary import Rule
+from support.operators import AXIS_RULES, operator, random_array, rules_of
+
+Results = list[NDArray[Any]]
+
+FEW_RULES = {
+    2: [(*AXIS_RULES[n], *AXIS_RULES[(n + 2) % 5]) for n in range(5)],
+    3: [(*AXIS_RULES[n], *AXIS_RULES[(n + 1) % 5], *AXIS_RULES[(n + 3) % 5]) for n in range(5)],
+}
+"""Rules that together put every pair of an axis on every axis. The gpu backend compiles for each, which takes its time;
+the other backends run more combinations."""
+
+SHAPES = {1: [(3,), (37,), (70,)], 2: [(3, 3), (7, 5), (37, 18), (70, 41)], 3: [(3, 3, 3), (5, 4, 3), (27, 9, 38)]}
+KINDS = ("none", "a", "c", "both")
+"""Which of the coefficients are arrays."""
+
+
+def rules_for(backend: Backend, dimension: int, kind: str = "both") -> list[tuple[Rule, ...]]:
+    """The rules to test a backend with, with coefficients of a kind.
+
+    All of them with both arrays in float64. A sample of the others, whose code differs in the values that it reads and
+    not in what it does at a face, has every pair on every axis; on the gpu backend, which compiles for each, every kind
+    of face.
+    """
+    full = kind == "both" and backend.dtype == np.float64
+    if backend.name != "gpu":
+        return rules_of(dimension)[:: 1 if full or dimension < 3 else 4]
+    # The kernels of a line of nodes are those of two dimensions with one row, where every pair is tested.
+    few = list(AXIS_RULES[1::3]) if dimension == 1 else FEW_RULES[dimension]
+    if kind != "both":
+        return [few[KINDS.index(kind) % len(few)]]
+    return few if backend.dtype == np.float64 else few[-1:]
+
+
+def grid_operator(shape: tuple[int, ...], rules: tuple[Rule, ...], c: float = 0.7) -> Operator:
+    """The operator on a grid; one of one axis lies in the first of two, as a backend sees it."""
+    if len(shape) > 1:
+        return operator(shape, rules, c)
+    return Operator((shape[0], 1), (0.1, np.inf), c, (*rules, Rule.WRAP, Rule.WRAP))
+
+
+def with_coefficients(backend: Backend, a: Operator, kind: str) -> Operator:
+    """The operator with arrays of a backend, always of the same values: a from 0.1 to 10, c from 0 to 5."""
+    if kind == "none":
+        return a
+    shape, links, c = a.array_shape, None, None
+    if kind in ("a", "both"):
+        links = tuple(backend.from_host(_links(a, axis)) for axis in range(a.dimension))
+    if kind in ("c", "both"):
+        c = backend.from_host(2.5 + 2.5 * random_array(shape, np.float64, 30))
+    coefficients = Coefficients(links, c, (0.1, 10.0), (0.0, 5.0))
+    return replace(a, c=a.c if c is None else 0.0, coefficients=coefficients)
+
+
+def _links(a: Operator, axis: int) -> NDArray[np.float64]:
+    values = 10.0 ** random_array(a.array_shape, np.float64, 20 + axis)
+    if a.axis_rules(axis)[1] is not Rule.WRAP:
+        along = np.moveaxis(values, a.dimension - 1 - axis, 0)
+        along[-1] = along[-2]
+    return values
+
+
+def agree(
+    backend: Backend, a: Operator, operations: Callable[[Backend, Operator, Array, Array], Results], kind: str = "none"
+) -> None:
+    """Both backends give the same to a few units of rounding, relative to the largest value."""
+    both = []
+    for candidate in (NumpyBackend(backend.dtype), backend):
+        arrays = [random_array(a.array_shape, backend.dtype, seed) for seed in (1, 2)]
+        on_candidate = with_coefficients(candidate, a, kind)
+        both.append(operations(candidate, on_candidate, *(candidate.from_host(values) for values in arrays)))
+    eps = float(np.finfo(backend.dtype).eps)
+    for number, (expected, got) in enumerate(zip(*both, strict=True)):
+        assert expected.dtype == got.dtype
+        # A field's value is a sum of a few terms, a reduction one of thousands.
+        units = 8 if expected.ndim > 1 else 64
+        tolerance = units * eps * max(1.0, float(np.abs(expected).max()))
+        np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance, err_msg=f"result {number}")
+
+
+def both_products(a: Operator) -> tuple[float, float]:
+    """⟨x, A y⟩ and ⟨A x, y⟩ under the trapezoidal weights, of the specification, for x and y zero at fixed nodes."""
+    numpy = NumpyBackend(np.float64)
+    zero, sums = np.zeros(a.array_shape), numpy.reduction()
+    fields = []
+    for seed in (1, 2):
+        free, applied = np.empty(a.array_shape), np.empty(a.array_shape)
+        numpy.residual(a, zero, random_array(a.array_shape, np.float64, seed), free)
+        numpy.residual(a, free, zero, applied)
+        fields.append((free, applied))
+    (x, ax), (y, ay) = fields
+    products = []
+    for left, right in ((x, ay), (ax, y)):
+        numpy.dot(a, left, right, sums)
+        products.append(numpy.read(sums)[0])
+    return products[0], products[1]

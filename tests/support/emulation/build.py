@@ -1,0 +1,181 @@
+"""Kernel source -> shared libraries for the CPU, kept under a digest of all that they depend on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from support.emulation.errors import CompilationError
+
+HEADER = Path(__file__).with_name("emulation.h")
+
+_COMMON = ("-std=c++17", "-DPOISSON_EMULATION", "-U_FORTIFY_SOURCE")
+# Fortified longjmp forbids jumps between stacks. No contraction: results are NumPy's, bit for bit, for the same order
+# of operations. A frame fits the stack of a fiber. The handler of -fsanitize=bounds is in the header, so no libubsan.
+# Without weak symbols, the shared arrays of inline functions may lie in one section with those of kernels.
+# To compile takes longer than to run, so nothing is optimised.
+_COMPILE = (
+    *("-O0", "-fPIC", "-fvisibility=hidden", "-fno-weak", "-fno-exceptions", "-ffp-contract=off"),
+    *("-fsanitize=bounds", "-Wno-attributes", "-Werror=frame-larger-than=16384"),
+)
+_LINK = ("-shared", "-Wl,-Bsymbolic", "-nodefaultlibs", "-lm", "-lgcc", "-lc")
+
+# What the marks of emulation.h look like once preprocessed.
+_BOUND = (
+    r"__attribute__\s*\(\(\s*emulation_bounds\s*\("
+    r"(?P<{name}>(?:(?!emulation_bounds).)*)"
+    r"\)\s*,\s*emulation_bounds_end\s*\)\)"
+)
+_KERNEL = re.compile(
+    r'(?P<mark>__attribute__\s*\(\(\s*emulation_kernel\s*,\s*visibility\s*\(\s*"default"\s*\)\s*\)\))\s*'
+    rf"(?:{_BOUND.format(name='before')})?\s*\bvoid\s*(?:{_BOUND.format(name='after')})?\s*"
+    r"(?P<kernel>[A-Za-z_]\w*)\s*\(",
+    re.DOTALL,
+)
+
+# What Python calls for a kernel: its signature, its launch bound (0: none), and a launch with one slot an argument.
+_ENTRY = """
+extern "C" __attribute__((visibility("default"))) const char* emulation_signature_{name}() {{
+    return emulation::Entry<{name}>::signature();
+}}
+extern "C" __attribute__((visibility("default"))) unsigned emulation_bound_{name}() {{ return {bound}; }}
+extern "C" __attribute__((visibility("default"))) int emulation_launch_{name}(const emulation::Launch* geometry,
+                                                                              const uint64_t* arguments) {{
+    return emulation::launch(*geometry, "{name}", emulation::Entry<{name}>::body, arguments);
+}}
+"""
+
+
+@cache
+def _compiler() -> tuple[str, str]:
+    """Path and version of g++."""
+    path = shutil.which("g++")
+    if path is None:
+        raise CompilationError("there is no g++; install one to run the kernels on the CPU")
+    return path, subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+def _run(arguments: list[str], text: str = "") -> str:
+    outcome = subprocess.run(arguments, input=text, capture_output=True, text=True, check=False)
+    if outcome.returncode != 0:
+        raise CompilationError(outcome.stderr)
+    return outcome.stdout
+
+
+class Unit:
+    """A kernel source with its macros. Its kernels are compiled as they are asked for.
+
+    Parameters
+    ----------
+    source : str
+        Kernels: functions ``extern "C" __global__ void`` of pointers to numbers and of numbers.
+    defines : tuple of str
+        Options ``-DNAME=VALUE``.
+    folder : Path
+        Where libraries are kept; made if it does not exist. Processes may share it.
+
+    Raises
+    ------
+    CompilationError
+        With the preprocessor's text; lines are those of `source`.
+    """
+
+    def __init__(self, source: str, defines: tuple[str, ...], folder: Path) -> None:
+        text = f'#include "{HEADER.name}"\n{"".join(map(_macro, defines))}#line 1 "kernels"\n{source}\n'
+        self._folder = folder / _digest(text)
+        if not self._folder.exists():
+            self._preprocess(text, folder)
+
+    def _preprocess(self, text: str, folder: Path) -> None:
+        """Keep the text under a digest of its own, and a link to it: many units differ in macros that are not used."""
+        folder.mkdir(parents=True, exist_ok=True)
+        compiler, _ = _compiler()
+        options = (*_COMMON, *_COMPILE, f"-I{_header(folder)}", "-E", "-fpch-preprocess")
+        preprocessed = _run([compiler, *options, "-x", "c++", "-"], text)
+        there = folder / _digest(preprocessed)
+        there.mkdir(exist_ok=True)
+        with _replacing(there / "kernels.ii") as made:
+            made.write_text(preprocessed)
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            self._folder.symlink_to(there.name)
+
+    def library(self, kernel: str) -> Path:
+        """A library with a kernel, if the source has it: alone for the first that is asked for, then with all others.
+
+        Most units are there for one of their kernels, and to compile all takes much longer.
+
+        Raises
+        ------
+        CompilationError
+            With the compiler's text; lines are those of the source.
+        """
+        alone, whole = self._folder / f"kernel_{kernel}.so", self._folder / "whole.so"
+        for library in (whole, alone):
+            if library.exists():
+                return library
+        text = (self._folder / "kernels.ii").read_text()
+        kernels = {match["kernel"]: match for match in _KERNEL.finditer(text)}
+        first = not any(self._folder.glob("*.so"))
+        library, wanted = (alone, {kernel}) if first and kernel in kernels else (whole, set(kernels))
+        # The compiler makes nothing of an inline function that no entry refers to.
+        text = _KERNEL.sub(lambda match: match[0] if match["kernel"] in wanted else _without_mark(match), text)
+        entries = (_entry(match) for name, match in kernels.items() if name in wanted)
+        compiler, _ = _compiler()
+        with _replacing(library) as made:
+            unit = [compiler, *_COMMON, *_COMPILE, "-fpreprocessed", "-x", "c++", "-", "-x", "none"]
+            _run([*unit, *_LINK, "-o", str(made)], text + "".join(entries))
+        return library
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A path to write to, whose file takes the place of another at the end: nobody sees half of it."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as name:
+        made = Path(name) / path.name
+        yield made
+        os.replace(made, path)
+
+
+def _digest(*parts: str) -> str:
+    """Of what there is, the header, the compiler and its options, and the entries."""
+    _, version = _compiler()
+    recipe = "\0".join((HEADER.read_text(), version, *_COMMON, *_COMPILE, *_LINK, _KERNEL.pattern, _ENTRY, *parts))
+    return hashlib.sha256(recipe.encode()).hexdigest()[:32]
+
+
+def _header(folder: Path) -> Path:
+    """A folder with the header and, beside it, what the compiler made of it: to read it takes as long as a kernel."""
+    compiler, _ = _compiler()
+    there = folder / _digest()
+    if not there.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            made = Path(name) / "header"
+            made.mkdir()
+            header = shutil.copy(HEADER, made)
+            _run([compiler, *_COMMON, *_COMPILE, "-x", "c++-header", header, "-o", f"{header}.gch"])
+            with contextlib.suppress(OSError):  # another process was faster
+                made.rename(there)
+    return there
+
+
+def _macro(option: str) -> str:
+    """``-DNAME=VALUE`` as a line behind the header, whose own names it then leaves alone."""
+    name, equals, value = option.removeprefix("-D").partition("=")
+    return f"#define {name} {value if equals else 1}\n"
+
+
+def _without_mark(kernel: re.Match[str]) -> str:
+    return "inline " + kernel[0].removeprefix(kernel["mark"])
+
+
+def _entry(kernel: re.Match[str]) -> str:
+    return _ENTRY.format(name=kernel["kernel"], bound=f"({kernel['before'] or kernel['after'] or 0})")

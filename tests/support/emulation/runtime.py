@@ -1,0 +1,161 @@
+"""The runtime of the gpu backend with NumPy in the place of CuPy, and kernels that run on the CPU."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from support.emulation.build import Unit
+from support.emulation.errors import ArgumentError
+from support.emulation.kernels import EmulatedModule, Order
+from support.emulation.memory import Memory
+
+
+class EmulatedEvent:
+    """A mark: launches end before their calls do, so it only takes the time."""
+
+    def __init__(self) -> None:
+        self.time = math.nan
+
+    def record(self) -> None:
+        """Take the time."""
+        self.time = time.perf_counter()
+
+    def wait(self) -> None:
+        """Return at once."""
+
+    def since(self, earlier: EmulatedEvent) -> float:
+        """Seconds since an earlier mark."""
+        return self.time - earlier.time
+
+
+class EmulatedRuntime:
+    """An emulated device.
+
+    Parameters
+    ----------
+    order : Order
+        The order in which threads and blocks run. A correct kernel gives the same result in each.
+    seed : int
+        For `Order.SHUFFLED`.
+    cache : Path, optional
+        Where compiled kernels are kept; by default ``build/emulation`` in the repository.
+
+    Notes
+    -----
+    A launch raises `ArgumentError` where it does not fit the kernel, `LaunchError` where the kernel fails, and
+    `GuardError` where it writes outside one of the arrays that it is given. `check_guards` checks all other arrays too.
+    """
+
+    xp: ModuleType = np
+    name = "emulated GPU"
+    architecture = "emulated"
+    driver = "none"
+    shared_bytes = 1 << 16
+
+    def __init__(self, order: Order = Order.FORWARD, seed: int = 0, cache: Path | None = None) -> None:
+        self.order = order
+        self.seed = seed
+        self._cache = cache or Path(__file__).parents[3] / "build" / "emulation"
+        self._memory = Memory()
+
+    def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
+        """A kernel source; of the options, those that define a macro (``-DNAME=VALUE``) count.
+
+        Raises
+        ------
+        CompilationError
+            With the compiler's text, if it refuses a line for the preprocessor.
+        """
+        unit = Unit(source, tuple(option for option in options if option.startswith("-D")), self._cache)
+        return EmulatedModule(unit, self._memory, lambda: (self.order, self.seed))
+
+    def allocate(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
+        """Shape ``(count,)``, aligned to 256 bytes, full of NaN (integers: all bits set), with guards on both sides."""
+        return self._memory.allocate(count, dtype)
+
+    def allocate_shared(self, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Values that the host sees as the kernels write them."""
+        values = self.allocate(count, np.float64)
+        return values, values
+
+    def upload(self, host_array: NDArray[Any], device_array: NDArray[Any]) -> None:
+        """Copy a host array into a device array of its shape and dtype.
+
+        Raises
+        ------
+        ArgumentError
+            If shape or dtype differ, or the target is not device memory.
+        """
+        self._require_device(device_array)
+        if host_array.shape != device_array.shape or host_array.dtype != device_array.dtype:
+            raise ArgumentError(
+                f"upload of {host_array.dtype} {host_array.shape} to {device_array.dtype} {device_array.shape}"
+            )
+        device_array[...] = host_array
+
+    def download(self, device_array: NDArray[Any]) -> NDArray[Any]:
+        """A contiguous copy on the host.
+
+        Raises
+        ------
+        ArgumentError
+            If the array is not device memory.
+        """
+        self._require_device(device_array)
+        return np.array(device_array, order="C")
+
+    def in_order(self) -> AbstractContextManager[None]:
+        """NumPy and the emulated kernels run in order by themselves."""
+        return nullcontext()
+
+    def fourier(self, lines: NDArray[Any]) -> Callable[[], None]:
+        """In place, in the precision of the lines."""
+
+        def transform() -> None:
+            lines[...] = np.fft.fft(lines, axis=-1)
+
+        return transform
+
+    def copy(self, source: NDArray[Any], target: NDArray[Any]) -> None:
+        """Copy between device arrays."""
+        target[...] = source
+
+    def synchronize(self) -> None:
+        """Return at once: a launch ends before its call does."""
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        """`function` itself: there are no graphs here."""
+        return function
+
+    def event(self) -> EmulatedEvent:
+        """A mark among the launches."""
+        return EmulatedEvent()
+
+    def in_use(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def memory(self) -> tuple[int, int]:
+        """Free and total bytes of the machine."""
+        page = os.sysconf("SC_PAGE_SIZE")
+        return page * os.sysconf("SC_AVPHYS_PAGES"), page * os.sysconf("SC_PHYS_PAGES")
+
+    def peak_bandwidth(self) -> None:
+        """There is no vendor."""
+
+    def check_guards(self) -> None:
+        """Raise `GuardError` if anything was written before or behind any array that is alive."""
+        self._memory.check_guards()
+
+    def _require_device(self, array: NDArray[Any]) -> None:
+        if self._memory.find(array) is None:
+            raise ArgumentError("the array is host memory: the runtime did not allocate it")
