@@ -31,7 +31,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_suffix(".toml")
 COPIED = ("poisson", "tests", "native", "scripts", "cases", "docs")
-LIBRARY = Path("poisson/backends/libpoisson.so")
+LIBRARY = Path("poisson/backends/openmp/libpoisson.so")
 PRELOADED = ("numpy", "scipy.sparse.linalg", "scipy.fft", "h5py", "pydantic", "hypothesis", "fire", "rich", "_pytest")
 """What takes longest to import is imported once, and inherited by the processes that run the tests."""
 BY_DEFAULT = "not emulated"

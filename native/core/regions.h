@@ -8,10 +8,10 @@
 
 #include <cstdint>
 
+#include "core/formulas.h"
 #include "core/team.h"
 
 #define POISSON_PRAGMA(text) _Pragma(#text)
-#define POISSON_FORMULA static inline
 
 // POISSON_REGION is a parallel loop over `work` nodes; `values` lists what it captures by value, `pointers` the device
 // memory that it uses.
@@ -23,17 +23,6 @@
     POISSON_PRAGMA(omp parallel for schedule(static) num_threads(team_size) if ((work) >= SMALL_WORK))
 #endif
 
-#include "common/formulas.h"
-
-enum Rule : int32_t { FIXED = 0, MIRROR = 1, WRAP = 2 };
-
-// Neighbours across a face by its rule. At a fixed face the value is not used; the index only has to lie in the array.
-inline int64_t below(int64_t i, int64_t n, int32_t rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 1; }
-inline int64_t above(int64_t i, int64_t n, int32_t rule) { return i < n - 1 ? i + 1 : rule == WRAP ? 0 : n - 2; }
-// The links to these neighbours, each of which has the number of its lower node.
-inline int64_t link_below(int64_t i, int64_t n, int32_t rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 0; }
-inline int64_t link_above(int64_t i, int64_t n, int32_t rule) { return i < n - 1 || rule == WRAP ? i : n - 2; }
-
 // An operator in the type of the arrays.
 template <class T>
 struct Local {
@@ -44,7 +33,7 @@ struct Local {
     int32_t rule(int face) const { return rules >> 2 * face & 3; }
     // Whether a node with this index along an axis of n nodes is fixed by the faces of that axis.
     bool fixed(int64_t index, int64_t n, int axis) const {
-        return (index == 0 && rule(2 * axis) == FIXED) || (index == n - 1 && rule(2 * axis + 1) == FIXED);
+        return is_fixed(index, n, rule(2 * axis), rule(2 * axis + 1));
     }
     int64_t row(int64_t j, int64_t k) const { return pitch * (j + ny * k); }
 };

@@ -17,7 +17,7 @@ poisson_status update_varying(const poisson_operator* operator_, const T* f, con
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
             for_each_pack(local, tile, [&](int64_t i, int64_t j, int64_t k) {
                 const int64_t at = local.row(j, k) + i;
-                const Pack<T> difference = f ? load(f + at) - load(au + at) : -load(au + at);
+                const Pack<T> difference = f ? residual_of(load(f + at), load(au + at)) : -load(au + at);
                 store(r + at, difference);
                 const Pack<T> scale = spread(factor) / diagonal_at(local, arrays, i, j, k);
                 store(u + at, only_inside(local, i, relax(load(u + at), difference, scale)));

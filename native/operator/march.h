@@ -121,11 +121,10 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
             const int32_t s = row + n;
             const Sides<T> sides = sides_of(centre, left[n], right[n], last);
             Applied<Pack<T>> applied = {};
+            const Pack<T> neighbour[6] = {
+                sides.left, sides.right, SOLID ? y_lower[n] : lower, SOLID ? y_upper[n] : upper[n], lower, upper[n]};
+            const Pack<T> weight[3] = {spread(a.weight_x), spread(a.weight_y), spread(a.weight_z)};
             if constexpr (VARYING) {
-                const Pack<T> neighbour[6] = {
-                    sides.left, sides.right, SOLID ? y_lower[n] : lower, SOLID ? y_upper[n] : upper[n],
-                    lower,      upper[n]};
-                const Pack<T> weight[3] = {spread(a.weight_x), spread(a.weight_y), spread(a.weight_z)};
                 Pack<T> link[6] = {};
                 if (LINKED) {
                     link[0] = x_links[n].lower;
@@ -137,12 +136,8 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                 }
                 const Pack<T> c_here = arrays.c ? c[n] : spread(a.c);
                 applied = apply_varying<DIMENSION, M::VARIES>(centre, neighbour, link, weight, c_here);
-            } else if constexpr (SOLID) {
-                applied.au = apply_operator(centre, sides.left, sides.right, y_lower[n], y_upper[n], lower, upper[n],
-                                            spread(a.weight_x), spread(a.weight_y), spread(a.weight_z), spread(a.c));
             } else {
-                applied.au = apply_operator(centre, sides.left, sides.right, lower, upper[n], spread(a.weight_x),
-                                            spread(a.weight_y), spread(a.c));
+                applied.au = apply_operator<DIMENSION>(centre, neighbour, weight, spread(a.c));
             }
             const Pack<T> au = applied.au;
             if constexpr (M::KIND == APPLY) {
@@ -157,7 +152,7 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                 }
             } else {
                 const bool free_row = !a.fixed(s, slowest, AXIS);
-                Pack<T> r = f ? source[n] - au : -au;
+                Pack<T> r = f ? residual_of(source[n], au) : -au;
                 for (int32_t lane = 0; lane < WIDTH<T>; ++lane) {
                     const bool colored = M::KIND != COLOR || ((i + lane + j + s) & 1) == factors.color;
                     r[lane] = free_row && free_lane[lane] && colored ? r[lane] : T(0);

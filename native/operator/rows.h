@@ -19,7 +19,7 @@ inline O node_value(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& l
     if (rows.fixed || (on_x_face && a.fixed(i, a.nx, 0))) return O(M::KEEPS ? centre : T(0));
     if (M::KIND == COLOR && (i & 1) != factors.color) return old;
     const Applied<T> applied = apply_at<DIMENSION, M::VARIES>(a, rows, links, i);
-    const T r = M::TAKES_SOURCE ? (f ? f[i] : T(0)) - applied.au : T(0);
+    const T r = M::TAKES_SOURCE ? residual_of(f ? f[i] : T(0), applied.au) : T(0);
     if (M::NORM) {
         const double x = r, size = x < 0 ? -x : x;
         sums.sum += x * x;
@@ -52,14 +52,10 @@ inline Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& rows, con
         z_lower = load(rows.z_lower + i);
         z_upper = load(rows.z_upper + i);
     }
+    const Pack<T> neighbour[6] = {left, right, y_lower, y_upper, z_lower, z_upper}, weight[3] = {w.x, w.y, w.z};
     if constexpr (VARIES == NOTHING) {
-        if constexpr (DIMENSION == 2)
-            return {apply_operator(centre, left, right, y_lower, y_upper, w.x, w.y, w.c), Pack<T>{}};
-        else
-            return {apply_operator(centre, left, right, y_lower, y_upper, z_lower, z_upper, w.x, w.y, w.z, w.c),
-                    Pack<T>{}};
+        return {apply_operator<DIMENSION>(centre, neighbour, weight, w.c), Pack<T>{}};
     } else {
-        const Pack<T> neighbour[6] = {left, right, y_lower, y_upper, z_lower, z_upper}, weight[3] = {w.x, w.y, w.z};
         Pack<T> link[6] = {}, c = w.c;
         if (links.c) {
             prefetch(links.c + i, FAR_AHEAD);
@@ -92,7 +88,7 @@ inline Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const RowLink
     if (M::TAKES_SOURCE && f) prefetch(f + i, FAR_AHEAD);
     const Pack<T> centre = load(rows.centre + i);
     const Applied<Pack<T>> applied = apply_pack<DIMENSION, M::VARIES>(w, rows, links, centre, i);
-    if (M::TAKES_SOURCE) r = f ? load(f + i) - applied.au : -applied.au;
+    if (M::TAKES_SOURCE) r = f ? residual_of(load(f + i), applied.au) : -applied.au;
     if (M::KIND == PRODUCT) r = centre;
     return written<M>(centre, applied, r, w.scale);
 }

@@ -61,22 +61,13 @@ struct Applied {
     P au, diagonal;
 };
 
-// From u and the coefficients of the links at the nodes and their neighbours: the centre, and for each axis the lower
-// and the upper ones; with REACTION the links are not used.
+// From u and the coefficients of the links at the nodes and their neighbours; with REACTION the links are not used.
 template <int DIMENSION, Varies VARIES, class P>
 inline Applied<P> apply_varying(P centre, const P (&neighbour)[6], const P (&link)[6], const P (&weight)[3], P c) {
-    Applied<P> applied = {c * centre, c};
-    for (int axis = 0; axis < DIMENSION; ++axis) {
-        const P lower = neighbour[2 * axis], upper = neighbour[2 * axis + 1], w = weight[axis];
-        if (VARIES == LINKS) {
-            applied.au += second_difference(centre, lower, upper, w, link[2 * axis], link[2 * axis + 1]);
-            applied.diagonal += w * (link[2 * axis] + link[2 * axis + 1]);
-        } else {
-            applied.au += second_difference(centre, lower, upper, w);
-            applied.diagonal += w + w;
-        }
-    }
-    return applied;
+    if constexpr (VARIES == LINKS)
+        return {apply_operator<DIMENSION>(centre, neighbour, link, weight, c), diagonal<DIMENSION>(link, weight, c)};
+    else
+        return {apply_operator<DIMENSION>(centre, neighbour, weight, c), diagonal<DIMENSION>(weight, c)};
 }
 
 // The same at a node of a row. Without variation the diagonal is left out.
@@ -84,17 +75,9 @@ template <int DIMENSION, Varies VARIES, class T>
 inline Applied<T> apply_at(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, int64_t i) {
     const int64_t left = below(i, a.nx, a.rule(0)), right = above(i, a.nx, a.rule(1));
     const T centre = rows.centre[i], x_lower = rows.centre[left], x_upper = rows.centre[right];
-    if (VARIES == NOTHING) {
-        if (DIMENSION == 2)
-            return {
-                apply_operator(centre, x_lower, x_upper, rows.y_lower[i], rows.y_upper[i], a.weight_x, a.weight_y, a.c),
-                T(0)};
-        return {apply_operator(centre, x_lower, x_upper, rows.y_lower[i], rows.y_upper[i], rows.z_lower[i],
-                               rows.z_upper[i], a.weight_x, a.weight_y, a.weight_z, a.c),
-                T(0)};
-    }
     const T neighbour[6] = {x_lower, x_upper, rows.y_lower[i], rows.y_upper[i], rows.z_lower[i], rows.z_upper[i]};
     const T weight[3] = {a.weight_x, a.weight_y, a.weight_z};
+    if (VARIES == NOTHING) return {apply_operator<DIMENSION>(centre, neighbour, weight, a.c), T(0)};
     T link[6] = {};
     if (VARIES == LINKS) {
         link[0] = links.x[link_below(i, a.nx, a.rule(0))];

@@ -25,7 +25,7 @@ poisson_status update(const poisson_operator* operator_, const T* f, const T* au
     Unit<T>*residual = units_of(r), *value = units_of(u);
     if (f) {
         POISSON_UNITS(n, count, (scale), (source, applied, residual, value)) {
-            const Unit<T> difference = source[n] - applied[n];
+            const Unit<T> difference = residual_of(source[n], applied[n]);
             residual[n] = difference;
             value[n] = relax(value[n], difference, unit(scale));
         }

@@ -70,7 +70,7 @@ poisson_status update(const poisson_operator* operator_, const T* f, const T* au
                               map(tofrom : u [0:count]),
                           (scale, count), )
     for (int64_t n = 0; n < count; ++n) {
-        const T residual = f[n] - au[n];
+        const T residual = residual_of(f[n], au[n]);
         r[n] = residual;
         u[n] = relax(u[n], residual, scale);
     }

@@ -5,13 +5,13 @@
 // go together, and the work of a thread stays in its cache.
 #include <cstdlib>
 
+#include "core/formulas.h"
 #include "core/team.h"
 #include "transforms/small_transforms.h"
 
 namespace {
 
 enum Kind { SINE = 0, COSINE = 1, QUARTER = 2, FOURIER = 3 };
-enum { FIXED = 0 };
 
 // The nodes of an axis that are not fixed.
 struct Range {

@@ -8,6 +8,7 @@
 // the type of the arrays. Away from the first rows the pivots no longer change, and are not computed again.
 #include <cstdlib>
 
+#include "core/formulas.h"
 #include "core/lanes.h"
 #include "core/team.h"
 
@@ -20,8 +21,6 @@ constexpr int64_t PACKS = 2, COLUMNS = PACKS * LANES;
 
 // Rows between two looks at whether the pivots still change.
 constexpr int64_t ROWS_PER_LOOK = 8;
-
-enum { FIXED = 0, MIRROR = 1 };
 
 template <class T>
 inline Lanes widened(const T* from) {

@@ -21,10 +21,6 @@ typedef long long index_t;  // a grid may have more than 2^31 nodes
 #define KERNEL extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 #endif
 
-#define FIXED 0
-#define MIRROR 1
-#define WRAP 2
-
 // Neighbouring nodes that a thread loads and stores as one access of 16 bytes. Rows start on 16-byte boundaries.
 #define WIDTH (16 / (int)sizeof(real))
 struct alignas(16) Pack {

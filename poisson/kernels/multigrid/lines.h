@@ -142,7 +142,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                 const real right = n == WIDTH - 1 ? from_right : middle.node[n < WIDTH - 1 ? n + 1 : 0];
                 const real au = apply_operator(middle.node[n], left, right, lower[t].node[n], upper.node[n], a.weight_x,
                                                a.weight_y, a.c);
-                const real r = fixed_line || own.fixed[n] ? (real)0 : source.node[n] - au;
+                const real r = fixed_line || own.fixed[n] ? (real)0 : residual_of(source.node[n], au);
                 relaxed.node[n] = RESIDUAL && t == SWEEPS ? r : relax(middle.node[n], r, scale.of[t + ZERO]);
                 if (NORM && t == STAGES - 1) {
                     if (own.owned && own.column + n < nx && j >= first && j < last) norms.add(r);

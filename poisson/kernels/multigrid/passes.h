@@ -60,18 +60,6 @@
 #define OWNED (STRIP - 2 * HALO)
 #define COARSE_WIDTH (HALVE_X ? WIDTH / 2 : WIDTH)  // coarse nodes of a lane
 
-// The node inside that a node beyond the faces of an axis is an image of. Beyond a fixed face any node will do.
-__device__ __forceinline__ int image(int i, int n, int lower, int upper) {
-    if (lower == WRAP) {
-        i %= n;
-        return i < 0 ? i + n : i;
-    }
-    if (lower == MIRROR && upper == MIRROR) i %= 2 * (n - 1);
-    if (i < 0) i = lower == MIRROR ? -i : 0;
-    if (i >= n) i = upper == MIRROR ? 2 * (n - 1) - i : n - 1;
-    return i < 0 ? 0 : i;
-}
-
 // The weights omega / diag(A) of the sweeps, or omega where the diagonal varies: arguments of a kernel one by one, an
 // array within.
 #define MOST_SWEEPS 8

@@ -257,7 +257,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                     const real au = apply_at(a, at, links[l], n, middle.node[n], left, right, y_lower.node[n],
                                              y_upper.node[n], lower[t][l].node[n], upper[l].node[n]);
                     const real f_node = SOURCE ? source[t + ZERO][l].node[n] : (real)0;
-                    const real r = fixed || fixed_line[l] || own.fixed[n] ? (real)0 : f_node - au;
+                    const real r = fixed || fixed_line[l] || own.fixed[n] ? (real)0 : residual_of(f_node, au);
                     relaxed[l].node[n] = RESIDUAL && t == SWEEPS
                                              ? r
                                              : relax_at(a, at, links[l], n, middle.node[n], r, scale.of[t + ZERO]);

@@ -86,7 +86,7 @@ KERNEL poisson_color_sweep(real* u, const real* __restrict__ f, OPERATOR_PARAMET
 #pragma unroll
               for (int n = 0; n < WIDTH; ++n) {
                   if (!fixed[n] && (at.i + n + at.j + at.k) % 2 == color) {
-                      const real r = source.node[n] - au.node[n];
+                      const real r = residual_of(source.node[n], au.node[n]);
                       after.node[n] = relax_at(a, at, links, n, centre.node[n], r, scale);
                   }
               }
@@ -106,7 +106,7 @@ __device__ __forceinline__ void defect(const real* __restrict__ u, const real* _
         FloatPack rounded;
 #pragma unroll
         for (int n = 0; n < WIDTH; ++n) {
-            const real full = fixed[n] ? (real)0 : source.node[n] - au.node[n];
+            const real full = fixed[n] ? (real)0 : residual_of(source.node[n], au.node[n]);
             rounded.node[n] = (float)(factor * full);
             if (NORM && at.i + n < a.nx) norms.add(full);
         }

@@ -56,20 +56,6 @@ struct Place {
     int i, j, k;
 };
 
-// The neighbour of node 0 across a lower face, and of node n - 1 across an upper one. At a FIXED face the value is not
-// used; the index only has to lie in the array.
-__device__ __forceinline__ int below(int i, int n, int rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 1; }
-__device__ __forceinline__ int above(int i, int n, int rule) { return i < n - 1 ? i + 1 : rule == WRAP ? 0 : n - 2; }
-
-// The links to those neighbours, which are counted by the node at their lower end: across a MIRROR face it is the inner
-// one.
-__device__ __forceinline__ int link_below(int i, int n, int rule) { return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 0; }
-__device__ __forceinline__ int link_above(int i, int n, int rule) { return i < n - 1 || rule == WRAP ? i : n - 2; }
-
-__device__ __forceinline__ bool is_fixed(int i, int n, int lower, int upper) {
-    return (lower == FIXED && i == 0) || (upper == FIXED && i == n - 1);
-}
-
 // What varies at the nodes of a pack: the coefficients of their links, and c. x.node[n] is above the node n.
 struct Links {
 #if EDGES
@@ -146,6 +132,21 @@ __device__ __forceinline__ real x_link_above(const Operator& a, const Place& at,
 }
 #endif
 
+#if EDGES
+// The links of the node n of a pack, as the formulas take them.
+__device__ __forceinline__ void links_at(const Operator& a, const Place& at, const Links& links, int n,
+                                         real (&link)[6]) {
+    link[0] = x_link_below(links, n);
+    link[1] = x_link_above(a, at, links, n);
+    link[2] = links.y_below.node[n];
+    link[3] = links.y_above.node[n];
+#if DIMENSION == 3
+    link[4] = links.z_below.node[n];
+    link[5] = links.z_above.node[n];
+#endif
+}
+#endif
+
 // c at the node n of a pack.
 __device__ __forceinline__ real reaction_at(const Operator& a, const Links& links, int n) {
 #if REACTION
@@ -160,34 +161,27 @@ __device__ __forceinline__ real apply_at(const Operator& a, const Place& at, con
                                          real x_lower, real x_upper, real y_lower, real y_upper, real z_lower,
                                          real z_upper) {
     const real c = reaction_at(a, links, n);
+    const real neighbour[6] = {x_lower, x_upper, y_lower, y_upper, z_lower, z_upper};
+    const real weight[3] = {a.weight_x, a.weight_y, a.weight_z};
 #if EDGES
-    real au =
-        second_difference(centre, x_lower, x_upper, a.weight_x, x_link_below(links, n), x_link_above(a, at, links, n)) +
-        second_difference(centre, y_lower, y_upper, a.weight_y, links.y_below.node[n], links.y_above.node[n]);
-#if DIMENSION == 3
-    au += second_difference(centre, z_lower, z_upper, a.weight_z, links.z_below.node[n], links.z_above.node[n]);
-#endif
-    return au + c * centre;
-#elif DIMENSION == 2
-    return apply_operator(centre, x_lower, x_upper, y_lower, y_upper, a.weight_x, a.weight_y, c);
+    real link[6];
+    links_at(a, at, links, n, link);
+    return apply_operator<DIMENSION>(centre, neighbour, link, weight, c);
 #else
-    return apply_operator(centre, x_lower, x_upper, y_lower, y_upper, z_lower, z_upper, a.weight_x, a.weight_y,
-                          a.weight_z, c);
+    return apply_operator<DIMENSION>(centre, neighbour, weight, c);
 #endif
 }
 
 // diag(A) at the node n of a pack. Where nothing varies the host knows it.
 __device__ __forceinline__ real diagonal_at(const Operator& a, const Place& at, const Links& links, int n) {
     const real c = reaction_at(a, links, n);
+    const real weight[3] = {a.weight_x, a.weight_y, a.weight_z};
 #if EDGES
-    real sum = a.weight_x * (x_link_below(links, n) + x_link_above(a, at, links, n)) +
-               a.weight_y * (links.y_below.node[n] + links.y_above.node[n]);
-#if DIMENSION == 3
-    sum += a.weight_z * (links.z_below.node[n] + links.z_above.node[n]);
-#endif
-    return sum + c;
+    real link[6];
+    links_at(a, at, links, n, link);
+    return diagonal<DIMENSION>(link, weight, c);
 #else
-    return 2 * (a.weight_x + a.weight_y + (DIMENSION == 3 ? a.weight_z : (real)0)) + c;
+    return diagonal<DIMENSION>(weight, c);
 #endif
 }
 

@@ -35,7 +35,7 @@ KERNEL poisson_update(const real* __restrict__ f, const real* __restrict__ au, r
 #endif
 #pragma unroll
         for (int n = 0; n < WIDTH; ++n) {
-            residual.node[n] = source.node[n] - applied.node[n];
+            residual.node[n] = residual_of(source.node[n], applied.node[n]);
 #if VARIES
             value.node[n] = relax_at(a, at, links, n, value.node[n], residual.node[n], scale);
 #else
