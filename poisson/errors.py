@@ -4,7 +4,8 @@ Each carries one line that names the cause and the fix. The command line prints 
 anything that is not a `PoissonError` is a defect of this package and keeps its traceback.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 
 
 class PoissonError(Exception):
@@ -47,5 +48,34 @@ class IncompatibleSource(PoissonError):
     """A singular problem has no solution: the source and the boundary data do not balance."""
 
 
+class Choice(Enum):
+    """What a user can choose when a file is written, with the words by which Python's callers choose it."""
+
+    PLACE = ""  # a path is an argument, which need not be named
+    OVERWRITE = " by overwrite=True"
+
+
 class OutputError(PoissonError):
-    """A result could not be written or read."""
+    """A file could not be written or read.
+
+    Its text is worded for those who call the package from Python. Whoever lets the user choose in another way, as the
+    command line by its options, asks for the text in its own words.
+
+    Parameters
+    ----------
+    *parts : str, Choice or OutputError
+        The line, in pieces; a `Choice` stands where the text is to say how to make it, an error for its own pieces.
+    """
+
+    def __init__(self, *parts: "str | Choice | OutputError") -> None:
+        self.parts = tuple(_flat(parts))
+        super().__init__(self.worded({}))
+
+    def worded(self, words: Mapping[Choice, str]) -> str:
+        """The line with other words for the choices, such as ``" with --output"``."""
+        return "".join(part if isinstance(part, str) else words.get(part, part.value) for part in self.parts)
+
+
+def _flat(parts: Iterable[str | Choice | OutputError]) -> Iterator[str | Choice]:
+    for part in parts:
+        yield from part.parts if isinstance(part, OutputError) else (part,)

@@ -211,6 +211,21 @@ def test_no_solver_asks_which_backend_it_has(module: str) -> None:
     assert (asked, names) == ([], [])
 
 
+# ---- who knows the command line
+
+
+def options_named(source: str) -> list[str]:
+    """The options of the command line that the texts of a source name."""
+    texts = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    return [option for text in texts if isinstance(text, str) for option in re.findall(r"(?<!\S)--[a-z]+", text)]
+
+
+@pytest.mark.parametrize("module", [module for module in SOURCES if unit_of(module) == "output"])
+def test_what_writes_files_names_no_option_of_the_command_line(module: str) -> None:
+    assert options_named('raise OutputError("choose another place with --output")') == ["--output"]
+    assert options_named(SOURCES[module].read_text("utf-8")) == []
+
+
 # ---- what an import costs
 
 NEWLY_LOADED = """

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poisson.backends.registry import NAMES, backend_names, threaded
-from poisson.cli.terms import EXIT_OK, UsageError, say
-from poisson.errors import OutputError
+from poisson.cli.terms import EXIT_OK, UsageError, naming, say
+from poisson.errors import Choice
 
 if TYPE_CHECKING:
     from poisson.perf.report import Report
@@ -33,14 +32,14 @@ class Measurement:
 
         for option, path in (("--csv", self.csv), ("--plot", self.plot)):
             if path:
-                with _blaming(option):
+                with naming(_place(option)):
                     check_target(Path(path))
         report = self.work()
         if self.csv:
-            with _blaming("--csv"):
+            with naming(_place("--csv")):
                 report.write_csv(self.csv)
         if self.plot:
-            with _blaming("--plot"):
+            with naming(_place("--plot")):
                 report.write_plot(self.plot)
         if self.json:
             say(report.json())
@@ -50,13 +49,8 @@ class Measurement:
         return EXIT_OK
 
 
-@contextlib.contextmanager
-def _blaming(option: str) -> Iterator[None]:
-    """Let what is said of a file that cannot be written name the option that it came from."""
-    try:
-        yield
-    except OutputError as error:
-        raise OutputError(str(error).replace("--output", option)) from error
+def _place(option: str) -> dict[Choice, str]:
+    return {Choice.PLACE: f" with {option}"}
 
 
 def whole_number(name: str, text: str, least: int = 1) -> int:

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OFF, EXIT_OK, UsageError, complain, say
-from poisson.errors import OutputError
+from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OFF, EXIT_OK, UsageError, complain, naming, say
+from poisson.errors import Choice, OutputError
+
+OPTIONS = {Choice.PLACE: " with --output", Choice.OVERWRITE: " with --overwrite"}
+"""What `solve` has for the choices in what is said of its files."""
 
 MOST_WRITTEN_TWICE = 1 << 30
 """A result of more bytes is not written again for the times of its operations."""
@@ -25,7 +28,8 @@ class Solve:
     def execute(self) -> int:
         written: list[Path] = []
         try:
-            return self._execute(written)
+            with naming(OPTIONS):
+                return self._execute(written)
         except KeyboardInterrupt:
             complain(f"interrupted; {f'the result is in {written[0]}' if written else 'nothing was written'}")
             return EXIT_INTERRUPTED
@@ -65,7 +69,7 @@ class Solve:
             try:
                 hdf5.write(file, solution)
             except OutputError as error:
-                complain(f"warning: the times of the operations are not in the result: {error}")
+                complain(f"warning: the times of the operations are not in the result: {error.worded(OPTIONS)}")
         if code == EXIT_INTERRUPTED and solution.status.exit_code != code:
             complain("warning: interrupted after the solve had ended; its result is complete")
         if not self.quiet:

@@ -7,10 +7,10 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol, TextIO
 
-from poisson.errors import OutputError, PoissonError
+from poisson.errors import Choice, OutputError, PoissonError
 
 EXIT_OK = 0
 EXIT_OFF = 1
@@ -27,6 +27,15 @@ class Request(Protocol):
 
     def execute(self) -> int:
         """Carry it out and return the exit code."""
+
+
+@contextlib.contextmanager
+def naming(options: Mapping[Choice, str]) -> Iterator[None]:
+    """Let what is said of a file that cannot be written name the options that it came from."""
+    try:
+        yield
+    except OutputError as error:
+        raise OutputError(error.worded(options)) from error
 
 
 @contextlib.contextmanager

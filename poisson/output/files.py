@@ -20,29 +20,34 @@ try:
 except ImportError:  # a system without such locks: what a killed run leaves then stays
     fcntl = None  # type: ignore[assignment]
 
-from poisson.errors import OutputError
+from poisson.errors import Choice, OutputError
 
-_ELSEWHERE = "or choose another place with --output"
+_ELSEWHERE = ("choose another place", Choice.PLACE)
+_OR_ELSEWHERE = ("or ", *_ELSEWHERE)
 
 NOT_OURS = (
-    "it was not written by this package, so it is not replaced; give another name with --output, or replace it with "
-    "--overwrite"
+    "it was not written by this package, so it is not replaced; give another name",
+    Choice.PLACE,
+    ", or replace it",
+    Choice.OVERWRITE,
 )
-"""Why a file stays."""
+"""Why a file stays, as parts of an `OutputError`."""
 
-_CAUSES = {
-    errno.ENOSPC: "the disk is full; free some space " + _ELSEWHERE,
-    errno.EDQUOT: "the disk quota is used up; free some space " + _ELSEWHERE,
-    errno.EFBIG: "the file is larger than the file system or the shell's limit (ulimit -f) allows; raise the limit "
-    + _ELSEWHERE,
-    errno.EACCES: "no permission to write there; change the permissions " + _ELSEWHERE,
-    errno.EPERM: "no permission to write there; change the permissions " + _ELSEWHERE,
-    errno.EROFS: "the file system is read-only; choose another place with --output",
-    errno.ENOENT: "the folder does not exist; create it " + _ELSEWHERE,
-    errno.ENOTDIR: "a part of the path is a file, not a folder; choose another place with --output",
-    errno.EISDIR: "it is a folder; give the name of a file with --output",
-    errno.ENAMETOOLONG: "the name is too long; choose a shorter one with --output",
-    errno.ELOOP: "the path is a circle of symbolic links; choose another place with --output",
+_CAUSES: dict[int, tuple[str | Choice, ...]] = {
+    errno.ENOSPC: ("the disk is full; free some space ", *_OR_ELSEWHERE),
+    errno.EDQUOT: ("the disk quota is used up; free some space ", *_OR_ELSEWHERE),
+    errno.EFBIG: (
+        "the file is larger than the file system or the shell's limit (ulimit -f) allows; raise the limit ",
+        *_OR_ELSEWHERE,
+    ),
+    errno.EACCES: ("no permission to write there; change the permissions ", *_OR_ELSEWHERE),
+    errno.EPERM: ("no permission to write there; change the permissions ", *_OR_ELSEWHERE),
+    errno.EROFS: ("the file system is read-only; ", *_ELSEWHERE),
+    errno.ENOENT: ("the folder does not exist; create it ", *_OR_ELSEWHERE),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder; ", *_ELSEWHERE),
+    errno.EISDIR: ("it is a folder; give the name of a file", Choice.PLACE),
+    errno.ENAMETOOLONG: ("the name is too long; choose a shorter one", Choice.PLACE),
+    errno.ELOOP: ("the path is a circle of symbolic links; ", *_ELSEWHERE),
 }
 
 
@@ -65,14 +70,13 @@ def error_number(error: BaseException) -> int | None:
     return None
 
 
-def cause(error: BaseException) -> str:
-    """One line that names the cause of a failed write and the fix."""
+def cause(error: BaseException) -> tuple[str | Choice, ...]:
+    """What caused a failed write, and the fix, as parts of an `OutputError`."""
     number = error_number(error)
     if number in _CAUSES:
         return _CAUSES[number]
-    if number is not None:
-        return f"{os.strerror(number)}; choose another place with --output"
-    return f"{' '.join(str(error).split())}; choose another place with --output"
+    reason = " ".join(str(error).split()) if number is None else os.strerror(number)
+    return (f"{reason}; ", *_ELSEWHERE)
 
 
 def check_target(path: Path) -> Path:
@@ -92,17 +96,17 @@ def check_target(path: Path) -> Path:
         with contextlib.suppress(FileNotFoundError):
             mode = target.stat().st_mode
     except (OSError, ValueError) as error:
-        raise OutputError(f"{path}: {cause(error)}") from error
+        raise OutputError(f"{path}: ", *cause(error)) from error
     if not stat.S_ISDIR(folder_mode):
-        raise OutputError(f"{path}: {_CAUSES[errno.ENOTDIR]}")
+        raise OutputError(f"{path}: ", *_CAUSES[errno.ENOTDIR])
     if mode is None:
         return target
     if stat.S_ISDIR(mode):
-        raise OutputError(f"{path}: {_CAUSES[errno.EISDIR]}")
+        raise OutputError(f"{path}: ", *_CAUSES[errno.EISDIR])
     if not stat.S_ISREG(mode):
-        raise OutputError(f"{path}: not a plain file, so it will not be replaced; give another name with --output")
+        raise OutputError(f"{path}: not a plain file, so it will not be replaced; give another name", Choice.PLACE)
     if not os.access(target, os.W_OK):
-        raise OutputError(f"{path}: the file is write-protected; remove it or give another name with --output")
+        raise OutputError(f"{path}: the file is write-protected; remove it or give another name", Choice.PLACE)
     return target
 
 
@@ -123,10 +127,11 @@ def check_space(path: Path, bytes_needed: int) -> None:
         probe.unlink()
         free = shutil.disk_usage(target.parent).free
     except OSError as error:
-        raise OutputError(f"{path}: {cause(error)}") from error
+        raise OutputError(f"{path}: ", *cause(error)) from error
     if free < bytes_needed:
         raise OutputError(
-            f"{path}: {size(bytes_needed)} are needed and the disk has {size(free)} free; free some space {_ELSEWHERE}"
+            f"{path}: {size(bytes_needed)} are needed and the disk has {size(free)} free; free some space ",
+            *_OR_ELSEWHERE,
         )
 
 
@@ -179,7 +184,7 @@ def drafted(path: Path) -> Iterator[Draft]:
         # h5py reports a failed flush or close as a RuntimeError; one without an error number is not the disk's.
         if isinstance(error, RuntimeError) and error_number(error) is None:
             raise
-        raise OutputError(f"{path}: {cause(error)}") from error
+        raise OutputError(f"{path}: ", *cause(error)) from error
     finally:
         # The lock goes with it, so it is closed last.
         if handle is not None:

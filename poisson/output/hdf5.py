@@ -73,7 +73,7 @@ def check_replaceable(path: str | Path, *, overwrite: bool = False) -> None:
         If it is a file that this package did not write.
     """
     if not overwrite and Path(path).is_file() and not is_result(Path(path)):
-        raise OutputError(f"{path}: {NOT_OURS}")
+        raise OutputError(f"{path}: ", *NOT_OURS)
 
 
 def is_result(path: Path) -> bool:

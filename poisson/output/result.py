@@ -7,10 +7,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from poisson.errors import OutputError
+from poisson.errors import Choice, OutputError
 from poisson.output import hdf5, xdmf
 from poisson.output.files import NOT_OURS, Draft, cause, check_space, check_target, drafted
 from poisson.output.record import Record
+
+NOR_THERE, LOST = "it could not be saved in the temporary folder either (", "), so the result is lost"
 
 
 def check(path: str | Path, bytes_needed: int, *, overwrite: bool = False) -> None:
@@ -82,8 +84,8 @@ def save(path: str | Path, solution: Record, *, overwrite: bool = False) -> tupl
                     placed = True
                 raise
     except OutputError as error:
-        where = f"the result itself is in {path}" if placed else _save_elsewhere(solution)
-        raise OutputError(f"{error}; {where}") from error
+        where = (f"the result itself is in {path}",) if placed else _save_elsewhere(solution)
+        raise OutputError(error, "; ", *where) from error
     return path, beside
 
 
@@ -113,22 +115,22 @@ def _check_replaceable(path: Path, *, overwrite: bool) -> None:
     try:
         ours = not beside.exists() or xdmf.is_ours(beside, path.name)
     except OSError as error:
-        raise OutputError(f"{beside}: {cause(error)}") from error
+        raise OutputError(f"{beside}: ", *cause(error)) from error
     if not ours:
-        raise OutputError(f"{beside}: {NOT_OURS}")
+        raise OutputError(f"{beside}: ", *NOT_OURS)
 
 
-def _save_elsewhere(solution: Record) -> str:
-    """Write the result to the temporary folder; say where it is, or that it is lost."""
+def _save_elsewhere(solution: Record) -> tuple[str | Choice | OutputError, ...]:
+    """Write the result to the temporary folder; say where it is, or that it is lost, as parts of an error."""
     try:
         # A folder of our own: others can write to the temporary folder, too.
         folder = Path(tempfile.mkdtemp(prefix="poisson-"))
     except OSError as error:
-        return f"it could not be saved in the temporary folder either ({cause(error)}), so the result is lost"
+        return (NOR_THERE, *cause(error), LOST)
     fallback = folder / "result.h5"
     try:
         hdf5.write(fallback, solution)
     except OutputError as error:
         folder.rmdir()
-        return f"it could not be saved in the temporary folder either ({error}), so the result is lost"
-    return f"the result is saved as {fallback}"
+        return (NOR_THERE, error, LOST)
+    return (f"the result is saved as {fallback}",)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from poisson.errors import CaseError, OutputError, PackageMissing
+from poisson.errors import CaseError, PackageMissing
 from poisson.mesh.grid import AXES
 from poisson.output.record import FIELD_NOTES, Record
 
@@ -41,12 +41,7 @@ class Solution(Record):
         """
         from poisson.output import result
 
-        try:
-            written, _ = result.save(path, self, overwrite=overwrite)
-        except OutputError as error:
-            # There is no command line here with an option to name.
-            text = str(error).replace("with --overwrite", "by overwrite=True").replace(" with --output", "")
-            raise OutputError(text) from error
+        written, _ = result.save(path, self, overwrite=overwrite)
         return written
 
     def to_xarray(self) -> Dataset:

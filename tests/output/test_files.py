@@ -230,8 +230,7 @@ def test_a_result_is_there_even_if_the_file_beside_it_cannot_be(here: Path, monk
         result.save(path, make_solution(3))
     monkeypatch.undo()
     assert str(caught.value) == (
-        f"{beside}: the disk is full; free some space or choose another place with --output; "
-        f"the result itself is in {path}"
+        f"{beside}: the disk is full; free some space or choose another place; the result itself is in {path}"
     )
     with h5py.File(path) as file:
         assert file["u"].ndim == 3

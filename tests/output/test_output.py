@@ -3,6 +3,7 @@
 import errno
 import math
 import os
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from support.results import make_solution
 
-from poisson.errors import OutputError
+from poisson.errors import Choice, OutputError
 from poisson.output import description, files, hdf5, result, xdmf
 from poisson.output.convergence import log_slope
 from poisson.problem.problem import EQUATION
@@ -150,18 +151,18 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path: Path, old: Pat
     assert h5py.is_hdf5(old)
 
 
-DISK_FULL = "the disk is full; free some space or choose another place with --output"
-NO_PERMISSION = "no permission to write there; change the permissions or choose another place with --output"
+DISK_FULL = "the disk is full; free some space or choose another place"
+NO_PERMISSION = "no permission to write there; change the permissions or choose another place"
 FAILURES = [
     (OSError(errno.ENOSPC, "No space left on device"), DISK_FULL),
     (OSError("Can't write data (file write failed: errno = 28, error message = 'No space left on device')"), DISK_FULL),
     (OSError("Unable to flush (No space left on device)"), DISK_FULL),
     (RuntimeError("Can't decrement id ref count (unable to extend file properly, errno = 28)"), DISK_FULL),
-    (OSError(errno.EDQUOT, "x"), "the disk quota is used up; free some space or choose another place with --output"),
+    (OSError(errno.EDQUOT, "x"), "the disk quota is used up; free some space or choose another place"),
     (PermissionError(errno.EACCES, "x"), NO_PERMISSION),
-    (OSError(errno.EROFS, "x"), "the file system is read-only; choose another place with --output"),
-    (OSError(errno.EIO, "x"), f"{os.strerror(errno.EIO)}; choose another place with --output"),
-    (OSError("Can't do\nthis"), "Can't do this; choose another place with --output"),
+    (OSError(errno.EROFS, "x"), "the file system is read-only; choose another place"),
+    (OSError(errno.EIO, "x"), f"{os.strerror(errno.EIO)}; choose another place"),
+    (OSError("Can't do\nthis"), "Can't do this; choose another place"),
 ]
 
 
@@ -248,7 +249,7 @@ def test_a_disk_that_really_refuses(old: Path, nodes: int, text: int) -> None:
     )
     assert done.stdout == (
         f"{old}: the file is larger than the file system or the shell's limit (ulimit -f) allows; "
-        "raise the limit or choose another place with --output\n"
+        "raise the limit or choose another place\n"
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert only_old(old)
@@ -261,7 +262,7 @@ def test_a_result_that_cannot_be_written_is_saved_elsewhere(tmp_path: Path, monk
     with pytest.raises(OutputError) as caught:
         result.save(wanted, solution)
     message, _, saved = str(caught.value).partition("; the result is saved as ")
-    assert message == f"{wanted}: the folder does not exist; create it or choose another place with --output"
+    assert message == f"{wanted}: the folder does not exist; create it or choose another place"
     assert Path(saved).parent.parent == tmp_path
     with h5py.File(saved) as file:
         np.testing.assert_array_equal(file["u"], solution.u)
@@ -281,6 +282,15 @@ def test_a_result_that_cannot_be_saved_anywhere(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(result.tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(OutputError, match=r"the folder does not exist.*so the result is lost"):
         result.save(tmp_path / "result.h5", make_solution())
+
+
+def test_an_error_names_the_choices_in_the_words_of_who_offers_them() -> None:
+    inner = OutputError("a.h5: full; choose another place", Choice.PLACE)
+    outer = OutputError(inner, "; or replace it", Choice.OVERWRITE)
+    assert str(outer) == "a.h5: full; choose another place; or replace it by overwrite=True"
+    words = {Choice.PLACE: " with --csv", Choice.OVERWRITE: " with --force"}
+    assert outer.worded(words) == "a.h5: full; choose another place with --csv; or replace it with --force"
+    assert str(pickle.loads(pickle.dumps(outer))) == str(outer)
 
 
 def test_save_returns_the_files_written(tmp_path: Path) -> None:
@@ -303,25 +313,22 @@ def test_check_names_what_is_wrong(tmp_path: Path, old: Path, monkeypatch: pytes
         assert text.startswith(f"{path}: ")
         return text.removeprefix(f"{path}: ")
 
-    folder = "it is a folder; give the name of a file with --output"
+    folder = "it is a folder; give the name of a file"
     assert message(tmp_path) == folder
     assert message("/") == folder
-    assert (
-        message(tmp_path / "missing" / "a.h5")
-        == "the folder does not exist; create it or choose another place with --output"
-    )
-    assert message(old / "a.h5") == "a part of the path is a file, not a folder; choose another place with --output"
-    assert message(tmp_path / ("a" * 300)) == "the name is too long; choose a shorter one with --output"
-    assert message(os.devnull) == "not a plain file, so it will not be replaced; give another name with --output"
-    assert message("a\0.h5") == "embedded null byte; choose another place with --output"
+    assert message(tmp_path / "missing" / "a.h5") == "the folder does not exist; create it or choose another place"
+    assert message(old / "a.h5") == "a part of the path is a file, not a folder; choose another place"
+    assert message(tmp_path / ("a" * 300)) == "the name is too long; choose a shorter one"
+    assert message(os.devnull) == "not a plain file, so it will not be replaced; give another name"
+    assert message("a\0.h5") == "embedded null byte; choose another place"
     loop = tmp_path / "loop.h5"
     loop.symlink_to(loop)
-    assert message(loop) == "the path is a circle of symbolic links; choose another place with --output"
+    assert message(loop) == "the path is a circle of symbolic links; choose another place"
     monkeypatch.setattr(files.shutil, "disk_usage", lambda folder: Usage(free=2_500_000))
-    needed = "4 GB are needed and the disk has 2.5 MB free; free some space or choose another place with --output"
+    needed = "4 GB are needed and the disk has 2.5 MB free; free some space or choose another place"
     assert message(tmp_path / "a.h5", 4_000_000_000) == needed
     monkeypatch.setattr(files.os, "access", lambda path, mode: False)
-    assert message(old) == "the file is write-protected; remove it or give another name with --output"
+    assert message(old) == "the file is write-protected; remove it or give another name"
 
     def refuse(*arguments: object) -> int:
         raise PermissionError(errno.EACCES, "x")
