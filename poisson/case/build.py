@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import tomli_w
 
 from poisson.case import toml
 from poisson.case.combinations import clashes
@@ -100,7 +101,7 @@ def build(
         problem, output = _without_exact(mistakes, problem, output, tables, changes, overridden)
     if mistakes:
         raise CaseError(mistakes.lines(overridden))
-    return Case(problem, solver, run, output, toml.document(tables))
+    return Case(problem, solver, run, output, tomli_w.dumps(tables))
 
 
 def check_settings(

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from poisson.case import toml
 from poisson.case.settings import Case
 from poisson.errors import CaseError
@@ -122,7 +124,7 @@ def regrid(case: Case, shape: Sequence[int]) -> Case:
     grid = Grid(problem.grid.lower, problem.grid.upper, tuple(shape), problem.grid.periodic)
     tables = tomllib.loads(case.text)
     tables["domain"]["shape"] = list(shape)
-    return replace(case, problem=replace(problem, grid=grid), text=toml.document(tables))
+    return replace(case, problem=replace(problem, grid=grid), text=tomli_w.dumps(tables))
 
 
 def _read(path: Path) -> dict[str, Any]:

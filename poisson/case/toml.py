@@ -1,4 +1,8 @@
-"""Writing TOML: the few kinds of value that a case has, and any value at all for an error message."""
+"""Keys and values as TOML writes them, for messages: on one line, and not long.
+
+Documents are written by tomli-w. It spreads lists over several lines, leaves characters that could steer a terminal as
+they are, and refuses what TOML does not have; a message must show whatever was given, on its one line.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +15,17 @@ _SHOWN = 60
 _LONG = 256  # bits: Python refuses to write very long integers in decimal
 
 
-def document(tables: Mapping[str, Any]) -> str:
-    """A TOML document: plain values first, then each mapping as a table; mappings inside a table are inline."""
-    lines = [f"{key(name)} = {value(item)}" for name, item in tables.items() if not isinstance(item, Mapping)]
-    for name, item in tables.items():
-        if isinstance(item, Mapping):
-            lines += ["", f"[{key(name)}]"]
-            lines += [f"{key(inner)} = {value(entry)}" for inner, entry in item.items()]
-    return "\n".join(lines) + "\n"
-
-
-def value(item: Any) -> str:
+def _value(item: Any) -> str:
     """A value on one line. What TOML does not have is written as Python shows it."""
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, str):
         return string(item)
     if isinstance(item, Mapping):
-        inside = ", ".join(f"{key(name)} = {value(entry)}" for name, entry in item.items())
+        inside = ", ".join(f"{_key(name)} = {_value(entry)}" for name, entry in item.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(item, (list, tuple)):
-        return f"[{', '.join(value(entry) for entry in item)}]"
+        return f"[{', '.join(_value(entry) for entry in item)}]"
     if isinstance(item, float):
         return repr(float(item))
     if isinstance(item, int) and item.bit_length() > _LONG:
@@ -44,19 +38,19 @@ def string(text: str) -> str:
     return '"' + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _code(c)) for c in text) + '"'
 
 
-def key(name: str) -> str:
+def _key(name: str) -> str:
     """A key, in quotes where it needs them."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else string(name)
 
 
 def dotted(path: Iterable[str]) -> str:
     """The path to a key, as ``solver.rtol``."""
-    return ".".join(_shorten(key(name)) for name in path)
+    return ".".join(_shorten(_key(name)) for name in path)
 
 
 def shown(item: Any) -> str:
     """A value as an error message shows it: on one line, and not long."""
-    return _shorten(value(item))
+    return _shorten(_value(item))
 
 
 def _shorten(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -214,13 +213,13 @@ def _overrides(pairs: Sequence[str], *, output: str | None = None, backend: str 
         key, equals, _ = pair.partition("=")
         if not (key.strip() and equals):
             raise UsageError(f"--set {pair}: KEY=VALUE is needed, for example --set solver.rtol=1e-6")
-    named = (("output.file", output), ("run.backend", backend))
-    return (*pairs, *(f"{key}={_toml_string(value)}" for key, value in named if value is not None))
+    named = {"output.file": output, "run.backend": backend}
+    given = {key: value for key, value in named.items() if value is not None}
+    if not given:
+        return tuple(pairs)
+    from poisson.case import toml
 
-
-def _toml_string(text: str) -> str:
-    # A JSON string is a TOML string but for this one character.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return (*pairs, *(f"{key}={toml.string(value)}" for key, value in given.items()))
 
 
 def _grids(text: str) -> int:
