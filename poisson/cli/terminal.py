@@ -1,8 +1,14 @@
-"""What a user sees at the terminal: the progress of a solve, its summary, and tables."""
+"""What a user sees at the terminal: the progress of a solve, its summary, and tables.
+
+Tables and the line that is kept up to date are rich's. Ours is what it has nothing for: when to show progress and, off
+a terminal, in what lines, as rich's own progress is silent there; the time left, which follows from how the residual
+falls and not from a share of the work done; and the words.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+import io
 import math
 import os
 import platform
@@ -12,13 +18,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 from poisson import __version__
 from poisson.output.convergence import log_slope
 from poisson.output.files import size
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.live import Live
 
     from poisson.backends import BackendInfo
@@ -32,6 +39,7 @@ _WINDOW = 64
 _MOST_ROWS = 12
 _MOST_GRIDS = 6
 _PACKAGES = ("numpy", "scipy", "h5py", "pydantic", "fire", "rich")
+_UNLIMITED = 10**6  # columns
 _NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|nan|[-+]?inf|-?", re.IGNORECASE)
 
 
@@ -282,14 +290,8 @@ def installation(backends: Iterable[BackendInfo]) -> str:
     versions = [("poisson", __version__), ("Python", platform.python_version())]
     versions += [(name, importlib.metadata.version(name)) for name in _PACKAGES]
     versions.append(("system", f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs"))
-    width = max(len(name) for name, _ in versions)
-    return "\n".join(
-        [
-            table(("backend", "available", "device, or what is missing"), rows),
-            "",
-            *(f"{name:<{width}}  {text}" for name, text in versions),
-        ]
-    )
+    backends_shown = table(("backend", "available", "device, or what is missing"), rows)
+    return f"{backends_shown}\n\n{_aligned(['left', 'left'], versions)}"
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -312,26 +314,41 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     ValueError
         If a row has more or fewer cells than there are headers.
     """
+    from rich.rule import Rule
+    from rich.text import Text
+
     body = [[str(cell) for cell in row] for row in rows]
     for row in body:
         if len(row) != len(headers):
             raise ValueError(f"a row has {len(row)} cells for {len(headers)} headers")
-    cells = [[row[column] for row in body] for column in range(len(headers))]
-    widths = [max([len(header), *map(len, column)]) for header, column in zip(headers, cells, strict=True)]
-    numeric = [any(column) and all(_NUMBER.fullmatch(cell) for cell in column) for column in cells]
-
+    columns = [[row[column] for row in body] for column in range(len(headers))]
+    numeric = [any(column) and all(_NUMBER.fullmatch(cell) for cell in column) for column in columns]
+    rules: list[Rule | Text] = [Rule(characters="-", style="none") for _ in headers]
     if not numeric[-1]:
         # Nothing stands after the last column, so its longest text need not be underlined.
-        widths[-1] = len(headers[-1])
+        rules[-1] = Text("-" * len(headers[-1]))
+    return _aligned(["right" if right else "left" for right in numeric], [headers, rules, *body])
 
-    def line(texts: Sequence[str]) -> str:
-        padded = (
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(texts, widths, numeric, strict=True)
-        )
-        return "  ".join(padded).rstrip()
 
-    return "\n".join([line(headers), line(["-" * width for width in widths]), *map(line, body)])
+def _aligned(columns: Sequence[Literal["left", "right"]], rows: Iterable[Sequence[str | RenderableType]]) -> str:
+    """Rows of cells in aligned columns, two blanks apart.
+
+    They are as wide as their texts: wrapped or cut to the width of a terminal, they could not be searched or copied,
+    and a terminal wraps lines itself. They have no colours, so that they are the same in a terminal, a pipe and a file.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for justify in columns:
+        grid.add_column(justify=justify, no_wrap=True)
+    for row in rows:
+        # Made into a Text, a cell with brackets or colons is no markup.
+        grid.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    written = io.StringIO()
+    Console(file=written, width=_UNLIMITED, color_system=None).print(grid)
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
 
 def duration(seconds: float) -> str:

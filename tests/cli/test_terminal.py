@@ -207,6 +207,15 @@ def test_table() -> None:
         table(("a", "b"), [("1",)])
 
 
+def test_a_table_is_the_same_on_every_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = f"no [bold]device[/bold] :smile: {'far to the right ' * 20}here"
+    expected = f"backend  or what\n-------  -------\ngpu      {reason}"
+    for name, value in {"COLUMNS": "20", "TERM": "dumb", "NO_COLOR": "1", "FORCE_COLOR": "1"}.items():
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert table(("backend", "or what"), [("gpu", reason)]) == expected
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
