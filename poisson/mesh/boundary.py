@@ -16,6 +16,8 @@ class Rule(IntEnum):
     """The neighbour is the first inner node (Neumann and Robin; the data are in the source and in c)."""
     WRAP = 2
     """The neighbour is the node at the other end (periodic)."""
+    HALO = 3
+    """The node belongs to another process: read, not counted, not zeroed. Its neighbour beyond is not here."""
 
     # That of an enumeration runs Python code, four times and more for every operator that is looked up.
     __hash__ = int.__hash__

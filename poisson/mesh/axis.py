@@ -1,0 +1,463 @@
+"""One axis of a lattice of nodes: all that is separable about the operator, the grids and their division.
+
+Along an axis the operator takes, at node i and in units of a/h² with the spacing h,
+
+    lower_i (u_i − u_{i−1}) + upper_i (u_i − u_{i+1}) + extra_i u_i,
+
+with the neighbours across the two ends by their rules, and it is symmetric in the inner product of the control widths.
+On a *uniform* axis the nodes are equally spaced, those at the ends lie on the faces, lower and upper are one, and the
+eigenvalues are known in closed form: kernels have it as constants. Every other axis is *tabulated*:
+`poisson.mesh.placement` has the kinds, from which the three arrays follow.
+
+An axis may be a *part* of another one: the nodes that a process owns, and a halo beside them. What belongs to a problem
+as a whole, such as its spectrum, is that of the `Axis.whole`.
+
+All of this is one-dimensional, and made once for an axis.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.placement import Nodes, Placement
+
+MIN_NODES = 3
+"""Fewest nodes of an axis, unless it has collapsed to one."""
+
+MOST_NODES_DENSE = 300
+"""Eigenvalues of so many nodes are computed from the full matrix."""
+
+Values = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+def array_axis(axis: int, dimension: int) -> int:
+    """The axis of an array along which x (0), y (1) or z (2) runs: x is the last one."""
+    return dimension - 1 - axis
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Nodes along one axis, and the part of the operator along it.
+
+    Parameters
+    ----------
+    nodes : int
+        Nodes of an array along this axis, with the halo of a part.
+    spacing : float
+        Distance h between neighbouring nodes, in L; the mean one where nodes are placed otherwise. An infinite one
+        leaves no coupling along the axis.
+    rules : tuple of Rule
+        Those of the lower and the upper end.
+    ends : tuple of float, optional
+        Where the axis begins and ends, in L; without it from 0. On an axis that wraps the last node lies one spacing
+        before its end.
+    placement : Placement, optional
+        Where the nodes are if they are not equally spaced with a node on each face. Compared by identity.
+    whole : Axis, optional
+        The axis that this one is a part of; `part` sets it, and the two that follow.
+    first : int
+        The number that the first node has on the whole axis; below 0 where the halo wraps around its start.
+    halo : tuple of int
+        Nodes below and above that belong to others.
+
+    Raises
+    ------
+    ValueError
+        If only one end wraps, there is no node, or the placement has others.
+    """
+
+    nodes: int
+    spacing: float
+    rules: tuple[Rule, Rule]
+    ends: tuple[float, float] | None = None
+    placement: Placement | None = None
+    whole: Axis | None = None
+    first: int = 0
+    halo: tuple[int, int] = (0, 0)
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1:
+            raise ValueError(f"an axis of {self.nodes} nodes")
+        if (self.rules[0] is Rule.WRAP) != (self.rules[1] is Rule.WRAP):
+            raise ValueError("an axis wraps at both ends or at none")
+
+    @staticmethod
+    def between(lower: float, upper: float, nodes: int, rules: tuple[Rule, Rule]) -> Axis:
+        """A uniform axis on an interval; where it wraps, its last node is that before the upper end."""
+        return Axis(nodes, (upper - lower) / intervals_of(nodes, rules), rules, (lower, upper))
+
+    @staticmethod
+    def placed(placement: Placement) -> Axis:
+        """A tabulated axis."""
+        nodes, rules = placement.points.size, placement.rules
+        intervals = intervals_of(nodes, rules) if placement.on_faces else nodes
+        return Axis(nodes, placement.length / intervals, rules, placement.ends, placement)
+
+    @staticmethod
+    def single() -> Axis:
+        """An axis of one node, its own neighbour, without a coupling: that of functions which are constant along it."""
+        return Axis(1, math.inf, (Rule.WRAP, Rule.WRAP))
+
+    # ---- nodes
+
+    @property
+    def wraps(self) -> bool:
+        """Whether the node at one end is the neighbour of that at the other."""
+        return self.rules[0] is Rule.WRAP
+
+    @property
+    def tabulated(self) -> bool:
+        """Whether the weights of the links differ from node to node."""
+        return self.placement is not None
+
+    @property
+    def fixed(self) -> int:
+        """How many of the two ends are fixed."""
+        return self.rules.count(Rule.FIXED)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the part of A along the whole axis makes something of constants: by a fixed end, or by `extra`."""
+        whole = self.undivided
+        return whole.fixed > 0 or (whole.placement is not None and any(whole.placement.walls))
+
+    @property
+    def intervals(self) -> int:
+        """Spacings from one end of the whole axis to the other: one fewer than nodes where both lie on the faces."""
+        whole = self.undivided
+        return intervals_of(whole.nodes, whole.rules) if whole._on_faces else whole.nodes
+
+    @cached_property
+    def coordinates(self) -> Values:
+        """Of the nodes, shape ``(n,)``, in L; the ends are exact."""
+        if self.whole is not None:
+            return self.whole.coordinates[self.index]
+        if self.placement is not None:
+            return self.placement.points
+        lower, upper = self.ends or (0.0, self.spacing * self.intervals)
+        place = np.arange(self.nodes, dtype=np.float64) / max(1, self.intervals)
+        return lower * (1.0 - place) + upper * place
+
+    @cached_property
+    def weights(self) -> Values:
+        """Control widths in units of the spacing, shape ``(n,)``: the weights of the inner product; 0 in a halo.
+
+        On a uniform axis they are those of the trapezoidal rule, one half at each mirror.
+        """
+        if self.whole is not None:
+            weights = np.zeros(self.nodes)
+            weights[self.owned] = self.whole.weights[self.index[self.owned]]
+            return weights
+        if self.placement is not None:
+            return self.placement.widths / self.spacing
+        weights = np.ones(self.nodes)
+        for end, rule in zip((0, -1), self.rules, strict=True):
+            if rule is Rule.MIRROR:
+                weights[end] = 0.5
+        return weights
+
+    # ---- the operator along the axis
+
+    @cached_property
+    def links(self) -> tuple[Values, Values, Values]:
+        """(lower, upper, extra): what the difference to each neighbour, and u itself, is multiplied by, in a/h²."""
+        if self.whole is not None:
+            lower, upper, extra = self.whole.links
+            return lower[self.index], upper[self.index], extra[self.index]
+        if self.placement is None:
+            return np.ones(self.nodes), np.ones(self.nodes), np.zeros(self.nodes)
+        upper = np.append(1.0 / self.placement.gaps, 0.0)[: self.nodes]
+        lower = np.roll(upper, 1)
+        for end, inside, rule in ((lower, upper, self.rules[0]), (upper[::-1], lower[::-1], self.rules[1])):
+            if rule is Rule.FIXED:
+                end[0] = inside[0]
+        extra = np.zeros(self.nodes)
+        for node, wall in zip((0, -1), self.placement.walls, strict=True):
+            extra[node] += wall
+        scale = self.spacing / self.weights
+        return scale * lower, scale * upper, scale * extra
+
+    @cached_property
+    def neighbours(self) -> tuple[Indices, Indices]:
+        """The lower and the upper neighbour of every node; the outermost ones of a halo have themselves beyond."""
+        index = np.arange(self.nodes)
+        lower, upper = index - 1, index + 1
+        lower[0] = self._image(self.rules[0], 0)
+        upper[-1] = self._image(self.rules[1], self.nodes - 1)
+        return lower, upper
+
+    @cached_property
+    def link_numbers(self) -> tuple[Indices, Indices]:
+        """Where the coefficients of the links below and above every node stand in `Coefficients.a`."""
+        index = np.arange(self.nodes)
+        lower, upper = index - 1, index.copy()
+        if self.wraps:
+            lower[0] = self.nodes - 1
+        else:
+            lower[0], upper[-1] = 0, max(0, self.nodes - 2)
+        return lower, upper
+
+    @cached_property
+    def link_ends(self) -> tuple[Indices, Indices]:
+        """The nodes at both ends of each entry of `Coefficients.a`; the last repeats that before unless it wraps."""
+        lower = self.link_numbers[1]
+        return lower, (lower + 1) % self.nodes
+
+    @property
+    def diagonal(self) -> Values | float:
+        """Of the part of A along the axis, in a/h²: 2, or values at the nodes."""
+        return sum(self.links[1:], self.links[0]) if self.tabulated else 2.0
+
+    @property
+    def norm(self) -> float:
+        """The maximum norm of the part of A along the whole axis, in a/h²."""
+        if not self.tabulated:
+            return 4.0
+        lower, upper, extra = self.undivided.links
+        return float(np.max(2.0 * (lower + upper) + extra))
+
+    # ---- its spectrum
+
+    @property
+    def modes(self) -> int:
+        """Nodes of the whole axis that are not fixed."""
+        return self.undivided.nodes - self.undivided.fixed
+
+    @cached_property
+    def extremes(self) -> tuple[float, float, float]:
+        """The lowest, the second and the highest eigenvalue of the part of A along the whole axis, in a/h²."""
+        if self.whole is not None:
+            return self.whole.extremes
+        if self.tabulated:
+            values = self.eigenvalues
+            return float(values[0]), float(values[min(1, values.size - 1)]), float(values[-1])
+        low, second, high = (4.0 * math.sin(angle) ** 2 for angle in self._extreme_angles)
+        return low, second, high
+
+    @cached_property
+    def eigenvalues(self) -> Values:
+        """The eigenvalues of the part of A along the whole axis, in the order of its modes, in a/h².
+
+        They ascend, but on a uniform axis of n nodes that wraps the modes k and n − k have the same one. There they are
+        4 sin² θ (G. Strang, "The discrete cosine transform", SIAM Review 41, 1999, section 2).
+        """
+        if self.whole is not None:
+            return self.whole.eigenvalues
+        if not self.tabulated:
+            return np.asarray(4.0 * np.sin(self._angles) ** 2)
+        if self.modes <= MOST_NODES_DENSE or self.wraps:
+            values = np.linalg.eigvalsh(self._symmetric)
+        else:
+            from scipy.linalg import eigvalsh_tridiagonal
+
+            values = eigvalsh_tridiagonal(*self._tridiagonal)
+        if not self.holds:
+            values[0] = 0.0  # of the constants, but for rounding
+        return np.asarray(values)
+
+    @cached_property
+    def eigenvectors(self) -> tuple[Values, Values, Values]:
+        """Of the part of A along the whole axis on the nodes that are not fixed.
+
+        Returns
+        -------
+        values : array of shape (modes,)
+            The eigenvalues in ascending order, in a/h².
+        columns : array of shape (nodes, modes)
+            The eigenvectors; zero at fixed nodes.
+        rows : array of shape (modes, nodes)
+            Of the inverse of that matrix.
+        """
+        whole = self.undivided
+        if whole.modes <= MOST_NODES_DENSE or whole.wraps:
+            values, vectors = np.linalg.eigh(whole._symmetric)
+        else:
+            from scipy.linalg import eigh_tridiagonal
+
+            values, vectors = eigh_tridiagonal(*whole._tridiagonal)
+        if not whole.holds:
+            # Rounding would hide a small c, or the weakly coupled modes of other axes.
+            values[0] = 0.0
+        root = np.sqrt(whole.weights[whole.free])[:, np.newaxis]
+        columns, rows = np.zeros((whole.nodes, whole.modes)), np.zeros((whole.modes, whole.nodes))
+        columns[whole.free], rows[:, whole.free] = vectors / root, (vectors * root).T
+        return values, columns, rows
+
+    # ---- the coarser axis
+
+    @cached_property
+    def coarser(self) -> Axis | None:
+        """The axis of half the intervals, rounded up, between the same ends; None if it had fewer than 3 nodes.
+
+        That of a part is a part of the coarser whole, with a halo as wide: it owns the nodes that lie on or next above
+        its own.
+        """
+        if self.whole is not None:
+            coarse = self.whole.coarser
+            return None if coarse is None else self._coarser_part(self.whole, coarse)
+        nodes = -(-self.nodes // 2) if self.wraps or not self._on_faces else self.nodes // 2 + 1
+        if nodes < MIN_NODES or nodes == self.nodes:
+            return None
+        if self.placement is not None:
+            return Axis.placed(self.placement.coarser(nodes))
+        # One after the other: the levels of a cycle have always been these numbers to the bit.
+        spacing = self.spacing * (self.intervals / intervals_of(nodes, self.rules))
+        return Axis(nodes, spacing, self.rules, self.ends)
+
+    def scaled(self, factor: float) -> Axis:
+        """The axis with all lengths times a factor.
+
+        Raises
+        ------
+        ValueError
+            If it is tabulated or a part.
+        """
+        if self.tabulated or self.whole is not None:
+            raise ValueError("only a uniform axis that is not divided is scaled")
+        ends = self.ends and (factor * self.ends[0], factor * self.ends[1])
+        return Axis(self.nodes, factor * self.spacing, self.rules, ends)
+
+    def absorbing(self, lower: float, upper: float) -> Axis:
+        """A uniform axis with Robin terms at its mirrors: α h / a at each end, 0 at a fixed one."""
+        kinds = {Rule.FIXED: Kind.DIRICHLET, Rule.MIRROR: Kind.ROBIN}
+        alpha = lower / self.spacing, upper / self.spacing
+        return Axis.placed(Nodes(self.coordinates, (kinds[self.rules[0]], kinds[self.rules[1]]), alpha))
+
+    # ---- its parts
+
+    def part(self, start: int, stop: int, halo: int) -> Axis:
+        """The part of one process: it owns the nodes ``[start, stop)`` and has those beside them as a halo.
+
+        An end of the halo that is no end of the axis has the rule `Rule.HALO`.
+
+        Parameters
+        ----------
+        start, stop : int
+            The range of nodes.
+        halo : int
+            Nodes on each side, as many as there are; they wrap around where the axis does.
+
+        Raises
+        ------
+        ValueError
+            If this is a part, the range is empty or not on the axis, or the halo has no node.
+        """
+        if self.whole is not None:
+            raise ValueError("a part of an axis is not divided again")
+        if not 0 <= start < stop <= self.nodes or halo < 1:
+            raise ValueError(f"no part [{start}, {stop}) with a halo of {halo} nodes of an axis of {self.nodes}")
+        if (start, stop) == (0, self.nodes):
+            return self
+        below, above = (halo, halo) if self.wraps else (min(halo, start), min(halo, self.nodes - stop))
+        first, last = start - below, stop + above
+        rules = (
+            Rule.HALO if first > 0 or self.wraps else self.rules[0],
+            Rule.HALO if last < self.nodes or self.wraps else self.rules[1],
+        )
+        return Axis(last - first, self.spacing, rules, self.ends, self.placement, self, first, (below, above))
+
+    @property
+    def undivided(self) -> Axis:
+        """The axis that this is a part of, or this one."""
+        return self if self.whole is None else self.whole
+
+    @property
+    def owned(self) -> slice:
+        """The nodes that are not in the halo."""
+        return slice(self.halo[0], self.nodes - self.halo[1])
+
+    @cached_property
+    def index(self) -> Indices:
+        """The number that each node has on the whole axis."""
+        return np.arange(self.first, self.first + self.nodes) % self.undivided.nodes
+
+    @property
+    def free(self) -> slice:
+        """The nodes that are not fixed."""
+        return slice(int(self.rules[0] is Rule.FIXED), self.nodes - int(self.rules[1] is Rule.FIXED))
+
+    @property
+    def equations(self) -> slice:
+        """The nodes whose equation can be computed: not fixed, and with both neighbours here."""
+        without = (Rule.FIXED, Rule.HALO)
+        return slice(int(self.rules[0] in without), self.nodes - int(self.rules[1] in without))
+
+    # ---- helpers
+
+    @property
+    def _on_faces(self) -> bool:
+        return self.placement is None or self.placement.on_faces
+
+    def _image(self, rule: Rule, node: int) -> int:
+        """The neighbour beyond an end, by its rule."""
+        if rule is Rule.WRAP:
+            return self.nodes - 1 - node
+        if rule is Rule.HALO:
+            return node
+        return min(1, self.nodes - 1) if node == 0 else max(0, self.nodes - 2)
+
+    @property
+    def _angles(self) -> Values:
+        """θ of the eigenvalues 4 sin² θ of a uniform axis."""
+        if self.wraps:
+            mode = np.arange(self.nodes)
+            return math.pi * np.minimum(mode, self.nodes - mode) / self.nodes
+        return np.asarray(math.pi * (np.arange(self.modes) + self.fixed / 2) / (2 * (self.nodes - 1)))
+
+    @property
+    def _extreme_angles(self) -> tuple[float, float, float]:
+        if self.wraps:
+            return 0.0, math.pi / self.nodes, math.pi * (self.nodes // 2) / self.nodes
+        step = math.pi / (2 * (self.nodes - 1))
+        if self.fixed == 2:
+            return step, 2 * step, (self.nodes - 2) * step
+        if self.fixed == 0:
+            return 0.0, step, math.pi / 2
+        return step / 2, 3 * step / 2, (self.nodes - 1.5) * step
+
+    @property
+    def matrix(self) -> Values:
+        """The part of A along the axis on all of its nodes, in a/h²; rows of `equations` alone have a meaning."""
+        lower, upper, extra = self.links
+        matrix = np.diag(lower + upper + extra)
+        for weights, neighbour in zip((lower, upper), self.neighbours, strict=True):
+            np.add.at(matrix, (np.arange(self.nodes), neighbour), -weights)
+        return matrix
+
+    @property
+    def _symmetric(self) -> Values:
+        """W^½ A W^−½ on the nodes that are not fixed, with the control widths W."""
+        root = np.sqrt(self.weights[self.free])
+        symmetric = root[:, None] * self.matrix[self.free, self.free] / root
+        return np.asarray((symmetric + symmetric.T) / 2.0)
+
+    @property
+    def _tridiagonal(self) -> tuple[Values, Values]:
+        """The diagonal of that matrix and the one beside it, where the axis does not wrap."""
+        lower, upper, extra = (values[self.free] for values in self.links)
+        off = -np.sqrt(upper[:-1] * lower[1:])
+        first, last = (rule is Rule.MIRROR and not self.tabulated for rule in self.rules)
+        if first:
+            off[0] *= math.sqrt(2.0)
+        if last:
+            off[-1] *= math.sqrt(2.0)
+        return lower + upper + extra, off
+
+    def _coarser_part(self, whole: Axis, coarse: Axis) -> Axis:
+        start, stop = self.first + self.halo[0], self.first + self.nodes - self.halo[1]
+        # The coarse node j lies at j · many / few fine spacings.
+        few, many = coarse.intervals, whole.intervals
+        first, last = -(-start * few // many), -(-stop * few // many)
+        return coarse.part(first, last, max(self.halo))
+
+
+def intervals_of(nodes: int, rules: tuple[Rule, Rule]) -> int:
+    """Links between so many nodes: one fewer, or as many where the last one is linked to the first."""
+    return nodes if rules[0] is Rule.WRAP else nodes - 1

@@ -1,0 +1,143 @@
+"""The nodes of a problem: its axes in one order, and where each of them lies in an array.
+
+Axes run in the order x, y(, z), and so do tuples. Arrays are C-ordered with x contiguous, so that their shape is the
+reverse. Backends' arrays have at least two axes: the second one of a 1D problem has a single node.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.mesh.axis import Axis, array_axis
+from poisson.mesh.boundary import Rule
+
+Index = tuple[slice | int, ...]
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Nodes on a box: the product of the nodes along its axes.
+
+    Parameters
+    ----------
+    axes : tuple of Axis
+        x, y(, z).
+    """
+
+    axes: tuple[Axis, ...]
+
+    @staticmethod
+    def uniform(shape: tuple[int, ...], spacing: tuple[float, ...], rules: tuple[Rule, ...]) -> Lattice:
+        """Uniform axes with so many nodes along x, y(, z), so far apart, and a rule for each face."""
+        axes = zip(shape, spacing, rules[::2], rules[1::2], strict=True)
+        return Lattice(tuple(Axis(nodes, h, (lower, upper)) for nodes, h, lower, upper in axes))
+
+    @property
+    def dimension(self) -> int:
+        return len(self.axes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Nodes along x, y(, z)."""
+        return tuple(axis.nodes for axis in self.axes)
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of an array: ``(ny, nx)`` or ``(nz, ny, nx)``."""
+        return self.shape[::-1]
+
+    @cached_property
+    def spacing(self) -> tuple[float, ...]:
+        """Of the nodes along each axis, in L."""
+        return tuple(axis.spacing for axis in self.axes)
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """One for each face, in the order of `boundary.FACE_NAMES`."""
+        return tuple(rule for axis in self.axes for rule in axis.rules)
+
+    # ---- places in an array
+
+    def array_axis(self, axis: int) -> int:
+        """The axis of an array along which x (0), y (1) or z (2) runs."""
+        return array_axis(axis, self.dimension)
+
+    def along(self, axis: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values at the nodes of one axis, in a shape that broadcasts to that of an array."""
+        return values.reshape((-1,) + (1,) * axis)
+
+    def face(self, face: int) -> Index:
+        """The index of the nodes at one end of an axis of an array."""
+        return (slice(None),) * self.array_axis(face // 2) + (-1 if face % 2 else 0,)
+
+    @property
+    def free(self) -> tuple[slice, ...]:
+        """The index of the nodes that are not fixed."""
+        return tuple(axis.free for axis in reversed(self.axes))
+
+    @property
+    def equations(self) -> tuple[slice, ...]:
+        """The index of the nodes whose equation can be computed: not fixed, and with all neighbours here."""
+        return tuple(axis.equations for axis in reversed(self.axes))
+
+    @property
+    def owned(self) -> tuple[slice, ...]:
+        """The index of the nodes that are not in a halo."""
+        return tuple(axis.owned for axis in reversed(self.axes))
+
+    def weights(self, start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
+        """Control volumes over the product of the spacings, for the rows ``[start, stop)``; zero in halos.
+
+        On uniform axes they are the trapezoidal weights: one half for each mirror that a node lies on.
+        """
+        values = np.ones((1,) * self.dimension)
+        for axis, line in enumerate(self.axes):
+            slowest = axis == self.dimension - 1
+            values = self.along(axis, line.weights[start:stop] if slowest else line.weights) * values
+        return values
+
+    # ---- the problem as a whole
+
+    @property
+    def tabulated(self) -> bool:
+        """Whether there is an axis whose links have other weights from node to node."""
+        return any(axis.tabulated for axis in self.axes)
+
+    @property
+    def divided(self) -> bool:
+        """Whether this is a part of another lattice."""
+        return any(axis.whole is not None for axis in self.axes)
+
+    @property
+    def whole(self) -> Lattice:
+        """The lattice that this is a part of, or this one."""
+        return Lattice(tuple(axis.undivided for axis in self.axes)) if self.divided else self
+
+    @property
+    def holds(self) -> bool:
+        """Whether −∇² of a constant is not zero everywhere, on the whole lattice."""
+        return any(axis.holds for axis in self.axes)
+
+    @property
+    def unknowns(self) -> int:
+        """Nodes of the whole lattice that are not fixed."""
+        return math.prod(axis.modes for axis in self.axes)
+
+    # ---- other lattices
+
+    def replaced(self, axis: int, by: Axis) -> Lattice:
+        """The lattice with another axis in one place."""
+        return replace(self, axes=(*self.axes[:axis], by, *self.axes[axis + 1 :]))
+
+    def part(self, axis: int, start: int, stop: int, halo: int) -> Lattice:
+        """The part of a process that owns the nodes ``[start, stop)`` of an axis: see `Axis.part`."""
+        return self.replaced(axis, self.axes[axis].part(start, stop, halo))
+
+    def scaled(self, factor: float) -> Lattice:
+        """The lattice with all lengths times a factor."""
+        return Lattice(tuple(axis.scaled(factor) for axis in self.axes))

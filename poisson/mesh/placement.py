@@ -1,0 +1,171 @@
+"""Where the nodes of a tabulated axis are, and what its two ends do: the kinds of axes beside the uniform one.
+
+Each has nodes, a control width around every one, and the conductance of the walls: what flows out through an end for a
+unit of u at the node next to it, with a = 1. The operator balances, in the control width of a node, what flows through
+the links to its neighbours, 1/gap for a unit of difference, and through the walls; so it is symmetric.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.mesh.boundary import Kind, Rule
+
+Values = NDArray[np.float64]
+
+
+class Placement(ABC):
+    """Nodes in ascending order along an axis; compared by identity.
+
+    Parameters
+    ----------
+    marks : sequence of float
+        What places the nodes, in ascending order and in L: the first and the last one are the ends of the axis.
+    kinds : tuple of Kind
+        The conditions at the lower and the upper end.
+    alpha : tuple of float
+        α of each end that has a Robin condition, over the coefficient a, in 1/L; 0 for another.
+
+    Attributes
+    ----------
+    points : array of shape (n,)
+        Coordinates of the nodes, in L.
+    widths : array of shape (n,)
+        Their control widths, in L.
+    rules : tuple of Rule
+        How the operator goes on beyond each end.
+    walls : tuple of float
+        The conductance of each end, in 1/L.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 3 nodes, the marks do not ascend or are not finite, only one end is periodic, or α is
+        negative, not finite, or that of another kind than Robin.
+    """
+
+    on_faces: bool
+    """Whether the nodes next to the ends lie on them."""
+    points: Values
+    widths: Values
+    rules: tuple[Rule, Rule]
+    walls: tuple[float, float]
+
+    def __init__(self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind], alpha: tuple[float, float]) -> None:
+        self.marks = np.array(marks, dtype=np.float64)
+        self.kinds, self.alpha = kinds, alpha
+        if not np.all(np.isfinite(self.marks)) or not np.all(np.diff(self.marks) > 0.0):
+            raise ValueError("the places along an axis must be finite and ascend")
+        if (kinds[0] is Kind.PERIODIC) != (kinds[1] is Kind.PERIODIC):
+            raise ValueError("an axis is periodic at both ends or at none")
+        for kind, value in zip(kinds, alpha, strict=True):
+            if not 0.0 <= value < math.inf or (value and kind is not Kind.ROBIN):
+                raise ValueError(f"alpha = {value} on a {kind.value} end; allowed: values >= 0 on a robin end")
+        self.points = self._points()
+        if self.points.size < 3:
+            raise ValueError(f"an axis of {self.points.size} nodes; at least 3 are needed")
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Where the axis begins and ends, in L."""
+        return float(self.marks[0]), float(self.marks[-1])
+
+    @property
+    def wraps(self) -> bool:
+        return self.kinds[0] is Kind.PERIODIC
+
+    @property
+    def length(self) -> float:
+        """Of the axis, in L: the period if it has one."""
+        return float(self.marks[-1] - self.marks[0])
+
+    @property
+    def gaps(self) -> Values:
+        """From each node to the next, in L; with that across the ends where the axis wraps."""
+        if self.wraps:
+            return np.diff(self.points, append=self.points[0] + self.length)
+        return np.diff(self.points)
+
+    def coarser(self, nodes: int) -> Placement:
+        """Fewer nodes between the same ends: the marks lie evenly among those of this one, counted, not measured."""
+        intervals = nodes if self.wraps or not self.on_faces else nodes - 1
+        place = np.linspace(0.0, self.marks.size - 1.0, intervals + 1)
+        marks = np.interp(place, np.arange(self.marks.size), self.marks)
+        return type(self)(marks, self.kinds, self.alpha)
+
+    @abstractmethod
+    def _points(self) -> Values:
+        """The nodes that the marks place."""
+
+    @abstractmethod
+    def beyond(self, points: Values, upper: bool) -> Values:
+        """u at points between an end and the node next to it, for a unit of u at that node and no data on the face."""
+
+
+class Nodes(Placement):
+    """Stretched nodes with one on each face, where u is fixed or the control width is halved.
+
+    The marks are the nodes; if the axis is periodic, the last one repeats the first and is no node.
+    """
+
+    on_faces = True
+
+    def __init__(
+        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind], alpha: tuple[float, float] = (0.0, 0.0)
+    ) -> None:
+        super().__init__(marks, kinds, alpha)
+        gaps = self.gaps
+        if self.wraps:
+            self.widths = (gaps + np.roll(gaps, 1)) / 2.0
+        else:
+            self.widths = np.concatenate([gaps[:1], gaps[:-1] + gaps[1:], gaps[-1:]]) / 2.0
+            for end, kind in zip((0, -1), kinds, strict=True):
+                if kind.rule is Rule.FIXED:
+                    self.widths[end] *= 2.0
+        self.rules = kinds[0].rule, kinds[1].rule
+        self.walls = alpha
+
+    def _points(self) -> Values:
+        return self.marks[:-1] if self.wraps else self.marks
+
+    def beyond(self, points: Values, upper: bool) -> Values:
+        return np.ones_like(points)
+
+
+class Cells(Placement):
+    """The centres of cells, so that the faces lie half a cell away from the nodes, and no node is fixed.
+
+    The marks are the boundaries of the cells.
+    """
+
+    on_faces = False
+
+    def __init__(
+        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind], alpha: tuple[float, float] = (0.0, 0.0)
+    ) -> None:
+        super().__init__(marks, kinds, alpha)
+        self.widths = np.diff(self.marks)
+        rule = Rule.WRAP if self.wraps else Rule.MIRROR
+        self.rules = rule, rule
+        distances = self.widths[0] / 2.0, self.widths[-1] / 2.0
+        self.walls = self._wall(0, float(distances[0])), self._wall(1, float(distances[1]))
+
+    def _points(self) -> Values:
+        return np.asarray((self.marks[:-1] + self.marks[1:]) / 2.0)
+
+    def _wall(self, end: int, distance: float) -> float:
+        """The half cell and what the face absorbs, one behind the other."""
+        if self.kinds[end] is Kind.DIRICHLET:
+            return 1.0 / distance
+        return self.alpha[end] / (1.0 + self.alpha[end] * distance)
+
+    def beyond(self, points: Values, upper: bool) -> Values:
+        end, node = (self.marks[-1], self.points[-1]) if upper else (self.marks[0], self.points[0])
+        distances, distance = np.abs(points - end), abs(node - end)
+        # u is linear, and at the face a ∂u/∂n = −αu.
+        return np.asarray(1.0 + self.walls[upper] * (distances - distance))
