@@ -1,8 +1,9 @@
 """The command line: the table of commands, and how a line of words becomes a request.
 
-Nothing is computed here. Fire calls a command's function before it looks at what is left of the line, so these
-functions only collect their arguments in a request, which is carried out once the whole line is understood. Their
-docstrings are the help.
+Nothing is computed here. Fire calls a command's function with its arguments; that function only checks and collects
+them in a request, which is carried out once the whole line is understood. The functions' signatures are the options,
+their docstrings the help. Help is printed without Fire, which shows its own in a pager and takes longer to load than
+all the rest that help needs.
 """
 
 from __future__ import annotations
@@ -149,24 +150,30 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _bind(command: str, words: Sequence[str]) -> Request:
-    """Let Fire call the command's function with its arguments as text, by name."""
+    """Let Fire call the command's function with the words after the command."""
     import fire
 
-    # Fire would read 1e3 or [a] as Python; only what we wrote ourselves may be read.
-    as_text, table = fire.decorators.SetParseFn(str), {}
-    for name, function in COMMANDS.items():
-        data = [p.name for p in inspect.signature(function).parameters.values() if isinstance(p.default, bool | tuple)]
-        table[name] = fire.decorators.SetParseFn(json.loads, *data)(as_text(function)) if data else as_text(function)
-    line = [command, *_arrange(command, words)]
-    request: Request = fire.Fire(table, command=line, name="poisson", serialize=lambda _: None)
+    function = COMMANDS[command]
+    # An argument is the text that was typed: Fire would read 1e3 or [a] as Python. Switches it may read itself.
+    fire.decorators.SetParseFn(str)(function)
+    for name, parameter in inspect.signature(function).parameters.items():
+        if isinstance(parameter.default, bool):
+            fire.decorators.SetParseFn(fire.parser.DefaultParseValue, name)(function)
+        elif isinstance(parameter.default, tuple):
+            fire.decorators.SetParseFn(json.loads, name)(function)
+    line = _unmistakable(command, words)
+    request: Request = fire.Fire(function, command=line, name="poisson", serialize=lambda _: None)
     return request
 
 
-def _arrange(command: str, words: Sequence[str]) -> list[str]:
-    """The words after a command in the one form that Fire cannot misread: ``--name=value``, each name once.
+def _unmistakable(command: str, words: Sequence[str]) -> list[str]:
+    """The words after a command as Fire can only take them for what they are; what nobody can mean is refused.
 
-    Fire takes the word after a switch for its value, keeps the last of several options of a name, and matches shortened
-    names; so the words are sorted out before, by the signature of the command's function.
+    What Fire does with them as they were typed: a word after a switch is its value (``--quiet CASE``), and an option
+    without one gets the text "True"; of several ``--set`` only the last counts, which is passed on here as one list; an
+    option may be shortened or negated (``-q``, ``--noquiet``), and a switch takes any value (``--quiet=no``); a value
+    that begins with a dash is an option; a word too much is looked up in what the function has returned (``solve a
+    case`` prints the case). Mistakes it answers with a screen of usage, where one line names the cause and the fix.
     """
     options = _options(command)
     places = [p for p in inspect.signature(COMMANDS[command]).parameters.values() if p.kind is not p.KEYWORD_ONLY]
@@ -184,7 +191,7 @@ def _arrange(command: str, words: Sequence[str]) -> list[str]:
         if isinstance(options[name], bool):
             if equals:
                 raise UsageError(f"{name} takes no value; write {name} alone or leave it out")
-            given[name] = "true"
+            given[name] = name
             continue
         if not equals:
             value = next(rest, "--")
@@ -195,16 +202,15 @@ def _arrange(command: str, words: Sequence[str]) -> list[str]:
         elif name in given:
             raise UsageError(f"{name} is given twice; give it once")
         else:
-            given[name] = value
+            given[name] = f"{name}={value}"
     missing = [p.name.upper() for p in places[len(positional) :] if p.default is p.empty]
     if missing:
         raise UsageError(f"{command} needs {missing[0]}; see 'python -m poisson {command} --help'")
     if len(positional) > len(places):
         takes = f"one {places[0].name.upper()}" if places else "options alone, --NAME=VALUE"
         raise UsageError(f"{command} takes {takes}; {positional[len(places)]!r} is too much")
-    given.update({f"--{p.name}": word for p, word in zip(places, positional, strict=False)})
-    given.update({name: json.dumps(values) for name, values in several.items()})
-    return [f"{name}={value}" for name, value in given.items()]
+    lists = (f"{name}={json.dumps(values)}" for name, values in several.items())
+    return [*positional, *given.values(), *lists]
 
 
 def _options(command: str) -> dict[str, object]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import fire
 import h5py
 import pytest
 from support.results import make_solution
@@ -20,7 +21,7 @@ import poisson.case
 import poisson.run.run
 import poisson.run.verify
 from poisson import cli
-from poisson.cli import Info, Solve, Verify, main
+from poisson.cli import Info, Solve, UsageError, Verify, main
 from poisson.cli.measuring import Measurement
 from poisson.cli.terminal import installation, summary
 from poisson.errors import CaseError, OutputError
@@ -151,6 +152,40 @@ def test_a_line_becomes_a_request_with_the_text_typed(
 ) -> None:
     assert cli._bind(words[0], words[1:]) == request_expected
     assert capsys.readouterr() == ("", "")
+
+
+MISREAD = [
+    ["--quiet", "a"],
+    ["a", "-q"],
+    ["a", "--noquiet"],
+    ["a", "--quiet=no"],
+    ["a", "--output"],
+    ["a", "case"],
+    ["a", "--set=b=1", "--set=c=2"],
+    ["a", "--output", "-x"],
+]
+
+
+@pytest.mark.parametrize("words", MISREAD)
+def test_fire_alone_misreads_what_is_sorted_out_in_front_of_it(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where Fire comes to do so itself, it need not be done for it any more."""
+
+    def plain(case: str, *, set: str = "", output: str = "", quiet: bool = False) -> Solve:
+        return Solve(case, (set, output), quiet)
+
+    def outcome(line: list[str]) -> object:
+        try:
+            return fire.Fire(plain, command=line, serialize=lambda _: None)
+        except fire.core.FireExit:
+            return "refused"
+
+    alone = outcome(words)
+    try:
+        assert alone != outcome(cli._unmistakable("solve", words))
+    except UsageError:
+        assert alone != "refused"
 
 
 def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
