@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -257,6 +258,24 @@ def test_solving_loads_only_what_it_needs() -> None:
     loaded = packages_loaded_by(code, ROOT)
     assert {"poisson", "numpy", "pydantic"} <= loaded
     assert loaded & {"cupy", "scipy", "h5py", "rich", "fire", "sympy", "matplotlib", "xarray"} == set()
+
+
+# ---- the tests
+
+TESTS = {path: ast.parse(path.read_text("utf-8")) for path in sorted((ROOT / "tests").rglob("test_*.py"))}
+
+
+def test_no_two_tests_have_one_name() -> None:
+    """A name says what is tested; two tests of one name say the same thing, or one of them says too little."""
+    names = [
+        (node.name, str(path.relative_to(ROOT)))
+        for path, tree in TESTS.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(names) > 500
+    counts = Counter(name for name, _ in names)
+    assert [(name, place) for name, place in names if counts[name] > 1] == []
 
 
 # ---- the project

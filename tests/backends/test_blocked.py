@@ -109,7 +109,7 @@ def test_any_shape_faces_and_count(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("shape", [(601, 1231), (501, 70, 300)])
-def test_same_bits_for_every_number_of_threads(shape: tuple[int, ...]) -> None:
+def test_passes_give_the_same_bits_for_every_number_of_threads(shape: tuple[int, ...]) -> None:
     a = operator(shape, rules_of(len(shape))[6])
     values, results = set(), set()
     for threads in (1, 2, 3):
@@ -122,7 +122,7 @@ def test_same_bits_for_every_number_of_threads(shape: tuple[int, ...]) -> None:
     assert len(values) == len(results) == 1
 
 
-def test_nothing_is_written_beyond_the_rows() -> None:
+def test_passes_write_nothing_beyond_the_rows() -> None:
     """The norm and the dot product of a later call may read whole rows, padding and all."""
     backend = openmp(np.float64)
     a = operator((37, 18), rules_of(2)[-1])

@@ -132,7 +132,7 @@ def test_a_strip_holds_no_more_lines_than_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
-def test_the_order_of_threads_does_not_matter(dimension: int) -> None:
+def test_the_order_of_threads_does_not_change_a_pass(dimension: int) -> None:
     """Groups of lanes share nothing, and the norms have the same bits whichever block comes last."""
     a = operator((131, 19) if dimension == 2 else (67, 21, 9), FEW_RULES[dimension][1])
     found = set()

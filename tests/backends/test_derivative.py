@@ -167,7 +167,7 @@ def agree(backend: Backend, differences: Differences, units: float = 8.0) -> Non
 
 @EVERY_ORDER
 @pytest.mark.parametrize("periodic", [0, 1, 2], ids=["closures", "wraps", "mixed"])
-def test_agrees_with_the_specification(backend: Backend, order: int, periodic: int) -> None:
+def test_derivatives_agree_with_the_specification(backend: Backend, order: int, periodic: int) -> None:
     shapes = SHAPES
     if backend.name == "gpu" and order < 8:
         shapes = FEW_SHAPES if backend.dtype == np.float64 else [FEW_SHAPES[periodic % 2]]
@@ -215,7 +215,7 @@ def test_blocks_fit_the_rows() -> None:
         assert [block(nx, axis) for nx in sizes] == [*((256, 1),) * 2, (32, 8), (128, 2), (32, 8), (32, 8)]
 
 
-def test_the_order_of_threads_does_not_matter() -> None:
+def test_the_order_of_threads_does_not_change_a_derivative() -> None:
     from support.emulation import Order
 
     differences = Differences((70, 21, 19), SPACING, (False, True, False), 8)

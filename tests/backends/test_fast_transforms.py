@@ -193,7 +193,7 @@ def test_a_solution_makes_nothing_anew(any_backend: Backend, monkeypatch: pytest
     np.testing.assert_array_equal(answers[0], answers[1])
 
 
-def test_varying_coefficients_are_refused(any_backend: Backend) -> None:
+def test_every_backend_refuses_transforms_for_varying_coefficients(any_backend: Backend) -> None:
     ones = any_backend.from_host(np.ones((4, 5)))
     a = Operator((5, 4), (0.1, 0.1), 0.0, (Rule.FIXED,) * 4, coefficients=Coefficients(None, ones, (1, 1), (1, 1)))
     with pytest.raises(ValueError, match="constant coefficients"):

@@ -62,7 +62,9 @@ def links(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
 
 @pytest.mark.parametrize("operations", [interpolations, links])
 @pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_agrees_with_the_specification(backend: Backend, dimension: int, operations: Callable[..., Results]) -> None:
+def test_operations_between_grids_agree_with_the_specification(
+    backend: Backend, dimension: int, operations: Callable[..., Results]
+) -> None:
     faces = rules_for(backend, dimension)
     if operations is links and backend.name == "gpu":
         # A module for each axis and mean is compiled; all that these kernels ask of the faces is which axes wrap.

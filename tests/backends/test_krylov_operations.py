@@ -68,7 +68,7 @@ def corrections(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
 @pytest.mark.parametrize("operations", [directions, diagonal_solves, corrections])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_agrees_with_the_specification(
+def test_krylov_operations_agree_with_the_specification(
     backend: Backend, dimension: int, kind: str, operations: Callable[..., Results]
 ) -> None:
     for rules in rules_for(backend, dimension, kind):

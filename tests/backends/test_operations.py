@@ -94,7 +94,9 @@ def coarser(a: Operator) -> Operator:
 
 @pytest.mark.parametrize("operations", [stencils, vectors, transfers])
 @pytest.mark.parametrize("dimension", [2, 3])
-def test_agrees_with_the_specification(backend: Backend, dimension: int, operations: Callable[..., Results]) -> None:
+def test_operations_agree_with_the_specification(
+    backend: Backend, dimension: int, operations: Callable[..., Results]
+) -> None:
     for rules in rules_for(backend, dimension):
         for shape in SHAPES[dimension]:
             agree(backend, operator(shape, rules), operations)
@@ -145,7 +147,7 @@ def test_restriction_is_the_adjoint_of_prolongation(rules: tuple[Rule, ...]) -> 
 
 
 @pytest.mark.parametrize("rules", rules_of(2) + rules_of(3), ids=name_of)
-def test_operator_is_symmetric_under_trapezoidal_weights(rules: tuple[Rule, ...]) -> None:
+def test_the_operator_is_symmetric_in_the_inner_product_of_control_volumes(rules: tuple[Rule, ...]) -> None:
     left, right = both_products(operator((6, 5, 4)[: len(rules) // 2], rules))
     assert left == pytest.approx(right, rel=1e-12)
 

@@ -161,7 +161,7 @@ def test_grids_of_several_tiles(dtype: Any, dimension: int, number: int) -> None
 
 
 @pytest.mark.parametrize("pair", AXIS_RULES, ids=name_of)
-def test_one_dimension(dtype: Any, pair: tuple[Rule, Rule]) -> None:
+def test_smoothing_in_one_dimension(dtype: Any, pair: tuple[Rule, Rule]) -> None:
     backend = BACKENDS["openmp"](dtype)
     for nodes in (3, 9, 10, 300, 5001):
         a = Operator((nodes, 1), (0.1, math.inf), 0.3, (*pair, Rule.WRAP, Rule.WRAP))
@@ -194,7 +194,7 @@ def test_any_shape_faces_and_call(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("shape", [(601, 1231), (201, 170, 100)])
-def test_same_bits_for_every_number_of_threads(shape: tuple[int, ...]) -> None:
+def test_smoothing_gives_the_same_bits_for_every_number_of_threads(shape: tuple[int, ...]) -> None:
     transfer = coarsened(operator(shape, FEW_RULES[len(shape)][1]), (0, 1))
     results = set()
     for threads in (1, 2, 3):
@@ -205,7 +205,7 @@ def test_same_bits_for_every_number_of_threads(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(37, 18), (65, 33)])
-def test_nothing_is_written_beyond_the_rows(shape: tuple[int, int]) -> None:
+def test_smoothing_writes_nothing_beyond_the_rows(shape: tuple[int, int]) -> None:
     """The norm and the dot product of a later call may read whole rows, padding and all."""
     backend = BACKENDS["openmp"](np.float64)
     transfer = coarsened(operator(shape, FEW_RULES[2][1]), (0, 1))

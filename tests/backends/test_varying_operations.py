@@ -42,7 +42,7 @@ def relaxations(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
 @pytest.mark.parametrize("operations", [stencils, relaxations])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_agrees_with_the_specification(
+def test_varying_stencils_agree_with_the_specification(
     backend: Backend, dimension: int, kind: str, operations: Callable[..., Results]
 ) -> None:
     for rules in rules_for(backend, dimension, kind):
@@ -77,7 +77,7 @@ def constant_arrays(backend: Backend, a: Operator) -> Operator:
 
 
 @pytest.mark.parametrize("rules", rules_of(2) + rules_of(3), ids=name_of)
-def test_operator_is_symmetric_under_trapezoidal_weights(rules: tuple[Rule, ...]) -> None:
+def test_a_varying_operator_is_symmetric_in_the_inner_product_of_control_volumes(rules: tuple[Rule, ...]) -> None:
     """Links across a mirror face count once for each half of it, so that A stays symmetric whatever a is."""
     a = with_coefficients(NumpyBackend(np.float64), grid_operator((6, 5, 4)[: len(rules) // 2], rules), "both")
     left, right = both_products(a)

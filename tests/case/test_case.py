@@ -152,7 +152,7 @@ def test_coefficients_from_files(tmp_path: Path) -> None:
     )
 
 
-def test_one_dimension(tmp_path: Path) -> None:
+def test_a_case_in_one_dimension(tmp_path: Path) -> None:
     text = """
         equation = { f = "x", a = "1 + x" }
         domain = { lower = [0], upper = [2], shape = [5] }

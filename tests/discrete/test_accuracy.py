@@ -149,7 +149,7 @@ def test_contraction_on_the_lowest_mode_is_that_of_its_eigenvalue(name: str, rul
 
 @pytest.mark.parametrize("c", [0.0, 0.7])
 @pytest.mark.parametrize("rules", rules_of(2) + rules_of(3), ids=name_of)
-def test_eigenvalues(rules: tuple[Rule, ...], c: float) -> None:
+def test_the_eigenvalues_are_those_of_the_matrix(rules: tuple[Rule, ...], c: float) -> None:
     for shape in [(3, 3), (6, 5), (4, 7)] if len(rules) == 4 else [(3, 3, 3), (4, 3, 5)]:
         a = operator(shape, rules, c)
         free = ~reference.fixed_nodes(a).ravel()

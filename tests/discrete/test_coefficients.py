@@ -49,7 +49,7 @@ def columns(backend: Backend, a: Operator) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("mean", ["harmonic", "arithmetic"])
 @EVERY_RULE
-def test_the_operator_is_the_reference_matrix(rules: tuple[Rule, ...], mean: str) -> None:
+def test_the_varying_operator_is_the_reference_matrix(rules: tuple[Rule, ...], mean: str) -> None:
     backend = NumpyBackend(np.float64)
     for a, c, robin in itertools.product((False, True), repeat=3):
         discretisation = varying(rules, a=a, c=c, robin=robin, mean=mean)

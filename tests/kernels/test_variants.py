@@ -206,7 +206,9 @@ def source_of(variant: Variant, dtype: str) -> tuple[str, tuple[str, ...]]:
 
 @pytest.mark.parametrize(("dtype", "arch"), [("float64", "sm_80"), ("float64", "sm_90"), ("float32", "sm_90")])
 @ALL
-def test_nvidia_code_spills_nothing_and_fits_the_registers(variant: Variant, dtype: str, arch: str) -> None:
+def test_nvidia_code_of_a_variant_spills_nothing_and_fits_the_registers(
+    variant: Variant, dtype: str, arch: str
+) -> None:
     """For sm_80 in the type that takes more registers."""
     used = nvrtc.compile(*source_of(variant, dtype), arch).kernels[f"poisson_{variant.kernel}"]
     print(f"{variant.name} {dtype} for {arch}: {used.registers} registers, {used.shared_bytes} bytes shared")
@@ -218,6 +220,6 @@ def test_nvidia_code_spills_nothing_and_fits_the_registers(variant: Variant, dty
 
 @pytest.mark.skipif(hip.missing() is not None, reason=str(hip.missing()))
 @pytest.mark.parametrize("name", ["baseline", "nontemporal", "grid-yzx", "shared-32x4x8", "coarsened", "registers"])
-def test_amd_code_spills_nothing(name: str) -> None:
+def test_amd_code_of_a_variant_spills_nothing(name: str) -> None:
     used = hip.compile(*source_of(NAMED[name], "float64"), arch="gfx90a").kernels[f"poisson_{NAMED[name].kernel}"]
     assert (used.spilled_registers, used.spilled_scalars, used.scratch_bytes) == (0, 0, 0)

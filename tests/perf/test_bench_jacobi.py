@@ -315,7 +315,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED)
-def test_a_wrong_option_is_refused_in_one_line(
+def test_a_wrong_option_of_bench_jacobi_is_refused_in_one_line(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "jacobi", *words]) == 2

@@ -89,7 +89,7 @@ def test_the_command_prints_rows(capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_a_wrong_option_is_refused_in_one_line(
+def test_a_wrong_option_of_bench_operations_is_refused_in_one_line(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "operations", *words]) == 2

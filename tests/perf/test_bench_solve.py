@@ -114,7 +114,7 @@ def test_few_solves_where_they_take_long(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(calls) == 2
 
 
-def test_a_grid_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_grid_too_large_to_measure_on_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["solve", "--n=99999x99999"], ["operations", "--sizes=99999x99999"], ["jacobi", "--n=99997"]):
         assert main(["bench", *words, "--backend=numpy"]) == 2
         line = capsys.readouterr().err
@@ -140,7 +140,7 @@ def test_a_grid_that_does_not_fit_is_refused(capsys: pytest.CaptureFixture[str])
         ),
     ],
 )
-def test_a_wrong_option_is_refused_in_one_line(
+def test_a_wrong_option_of_bench_solve_is_refused_in_one_line(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "solve", *words]) == 2

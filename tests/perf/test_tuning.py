@@ -260,7 +260,7 @@ def test_passes_of_several_sweeps_are_compared_by_the_sweep(monkeypatch: pytest.
     assert found.skipped == 0
 
 
-def test_a_grid_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_too_large_to_tune_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Scripted(lambda shape: 1.0)
     monkeypatch.setattr(backend, "memory", lambda: (5 * 8 * 20 * 13 - 1, 1 << 40))
     with pytest.raises(ResourceError, match=r"5 arrays of 20 x 13 nodes take 1\.04e-05 GB, .*: choose a smaller grid"):

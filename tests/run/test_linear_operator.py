@@ -134,7 +134,7 @@ def test_what_is_no_vector_is_named() -> None:
         operator.scatter(1.0)
 
 
-def test_eigenvalues() -> None:
+def test_eigsh_finds_the_eigenvalues_of_the_linear_operator() -> None:
     problem = Problem.on_box((33, 17), boundary=0.0)
     operator = poisson.LinearOperator(problem, "numpy")
 

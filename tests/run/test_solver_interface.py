@@ -451,7 +451,7 @@ def test_solve_takes_its_arguments_in_the_order_of_a_solver() -> None:
         poisson.solve(problem, object())  # type: ignore[arg-type]  # an observer, where the method stands
 
 
-def test_one_dimension() -> None:
+def test_a_solver_in_one_dimension() -> None:
     problem = Problem.on_box(
         (33,), f="pi**2*sin(pi*x)", exact="sin(pi*x)", boundary={"x_upper": {"neumann": "-pi"}, "all": 0.0}
     )

@@ -155,7 +155,7 @@ def test_the_source_keeps_its_values_even_if_a_solve_is_broken_off(size: float) 
 
 
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
-def test_other_backends_make_the_same_iterates(name: str) -> None:
+def test_conjugate_gradients_make_the_same_iterates_on_every_backend(name: str) -> None:
     other = BACKENDS[name](np.float64)
     plain = cube((20, 17), (F, M, W, W))
     for varies, preconditioner in ((False, "none"), (True, "jacobi"), (True, "multigrid")):

@@ -123,7 +123,7 @@ def test_a_limit_is_kept_by_shorter_polynomials() -> None:
 
 
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
-def test_other_backends_make_the_same_iterates(name: str) -> None:
+def test_chebyshev_makes_the_same_iterates_on_every_backend(name: str) -> None:
     a = cube((20, 17), (F, M, W, W))
     results = []
     for backend in (BACKEND, BACKENDS[name](np.float64)):

@@ -205,7 +205,7 @@ def test_a_solver_gives_the_same_bar_as_a_new_one() -> None:
     np.testing.assert_allclose(again.u, anew.u, rtol=0, atol=1e-13 * float(np.abs(anew.u).max()))
 
 
-def test_a_singular_problem() -> None:
+def test_the_error_bar_of_a_singular_problem() -> None:
     """u, its error and their differences are compared without their means."""
     u = parse("10*exp(x)*(1 + y**3)", 2, {})
     faces = tuple(Face(Kind.NEUMANN, manufactured_value(u, 1.0, Kind.NEUMANN, None, face)) for face in range(4))

@@ -120,7 +120,7 @@ def test_values_that_are_not_finite_diverge() -> None:
     assert FastTransform(BACKEND, a).solve(zeros(BACKEND, a), f, stopping=Stopping()).status is Status.DIVERGED
 
 
-def test_varying_coefficients_are_refused() -> None:
+def test_the_method_refuses_varying_coefficients() -> None:
     ones = np.ones((9, 9))
     operator = Operator((9, 9), (1.0, 1.0), 0.0, (F,) * 4, coefficients=Coefficients(None, ones, (1, 1), (1, 1)))
     with pytest.raises(CaseError, match=r"solver.method = 'fft' needs a and c that do not vary"):
@@ -128,7 +128,7 @@ def test_varying_coefficients_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
-def test_other_backends_give_the_same(name: str) -> None:
+def test_transforms_give_the_same_on_every_backend(name: str) -> None:
     backend, a = BACKENDS[name](np.float64), cube((20, 17), (F, M, W, W))
     results = []
     for where in (BACKEND, backend):

@@ -151,7 +151,7 @@ def test_coarse_grids_see_varying_coefficients_and_the_robin_terms_in_c() -> Non
         assert counts[1] <= counts[0] - 1
 
 
-def test_a_singular_problem() -> None:
+def test_full_multigrid_solves_a_singular_problem() -> None:
     a = cube((65, 64), (M, M, W, W))
     f = source(BACKEND, a)
     result = Multigrid(BACKEND, a, MultigridSettings(full=True)).solve(
@@ -180,7 +180,7 @@ def test_an_axis_that_collapses_is_compared_on_grids_where_it_does_not(width: fl
 
 
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
-def test_other_backends_give_the_same(name: str) -> None:
+def test_full_multigrid_gives_the_same_on_every_backend(name: str) -> None:
     problem = smooth_problem((20, 33), "mixed")
     expected, _ = solve(problem, MultigridSettings(), BY_ERROR)
     backend = BACKENDS[name](np.float64)

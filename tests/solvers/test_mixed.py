@@ -245,7 +245,7 @@ def test_a_limit_and_an_interrupt(method: str) -> None:
     assert result.status is Status.MAX_ITERATIONS
 
 
-def test_refusals() -> None:
+def test_mixed_precision_refuses_what_it_cannot_do() -> None:
     a = cube((9, 9))
     with pytest.raises(ValueError, match="no mixed precision"):
         solver(BACKEND, a, MethodSettings("jacobi"))

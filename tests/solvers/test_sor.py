@@ -84,7 +84,7 @@ def test_reads_and_limits() -> None:
         assert [iteration for iteration, _ in result.history] == [0, 4, 8, 10]
 
 
-def test_refusals() -> None:
+def test_sor_refuses_what_it_cannot_do() -> None:
     with pytest.raises(PoissonError, match="even number of nodes on every periodic axis"):
         Sor(BACKEND, cube((9, 8), (W, W, F, F)))
     for omega in (0.0, 2.0, math.nan):
@@ -93,7 +93,7 @@ def test_refusals() -> None:
 
 
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
-def test_other_backends_make_the_same_iterates(name: str) -> None:
+def test_sor_makes_the_same_iterates_on_every_backend(name: str) -> None:
     a = cube((10, 9), (W, W, F, M))
     results = []
     for backend in (BACKEND, BACKENDS[name](np.float64)):
