@@ -1,4 +1,7 @@
-"""How the package is put together: who imports whom, who knows a backend, what an import costs, how long files are."""
+"""How the package is put together: who imports whom, who knows a backend, what an import costs, how long files are.
+
+Covers poisson.
+"""
 
 from __future__ import annotations
 
@@ -276,6 +279,30 @@ def test_no_two_tests_have_one_name() -> None:
     assert len(names) > 500
     counts = Counter(name for name, _ in names)
     assert [(name, place) for name, place in names if counts[name] > 1] == []
+
+
+def modules_covered(path: Path, tree: ast.Module) -> set[str]:
+    """The modules that a file of tests is for: by its name, in the folder of their room, or as its docstring says."""
+    room, name = path.relative_to(ROOT / "tests").parts[0], path.stem.removeprefix("test_")
+    named = {
+        module
+        for module in SOURCES
+        if module.rpartition(".")[2] == name and unit_of(module) in (room, module.rpartition(".")[2])
+    }
+    said = re.search(r"^Covers ([^;]*)\.$", ast.get_docstring(tree) or "", re.MULTILINE | re.DOTALL)
+    return named | set(re.split(r",\s+|\s+and\s+", said[1]) if said else [])
+
+
+def test_every_module_has_a_file_of_tests_that_is_named_after_it_or_says_so() -> None:
+    """To say so: a last line of the docstring such as "Covers poisson.mesh.grid and poisson.mesh.axis."."""
+    tested = set().union(*(modules_covered(path, tree) for path, tree in TESTS.items()))
+    assert tested - set(SOURCES) == set()
+    with_code = {
+        module
+        for module, path in SOURCES.items()
+        if any(isinstance(node, (ast.FunctionDef, ast.ClassDef)) for node in ast.parse(path.read_text("utf-8")).body)
+    }
+    assert with_code - tested == set()
 
 
 # ---- the project

@@ -1,4 +1,8 @@
-"""Backends by name: which one runs, and what a user is told where one does not, or where memory is short."""
+"""Backends by name: which one runs, and what a user is told where one does not, or where memory is short.
+
+Covers poisson.backends.registry, poisson.backends.host, poisson.backends.gpu, poisson.backends.gpu.cupy and
+poisson.run.memory.
+"""
 
 from __future__ import annotations
 

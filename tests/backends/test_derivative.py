@@ -1,4 +1,7 @@
-"""First derivatives: exact weights, the order everywhere, every backend against the specification."""
+"""First derivatives: exact weights, the order everywhere, every backend against the specification.
+
+Covers poisson.mesh.differences.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The modules and the memory of the emulated GPU: what is compiled and kept, and what arrays are like."""
+"""The modules and the memory of the emulated GPU: what is compiled and kept, and what arrays are like.
+
+Covers poisson.backends.gpu.runtime.
+"""
 
 from __future__ import annotations
 

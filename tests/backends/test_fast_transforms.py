@@ -1,4 +1,8 @@
-"""The direct solution by fast transforms against the sparse reference, for every combination of faces."""
+"""The direct solution by fast transforms against the sparse reference, for every combination of faces.
+
+Covers poisson.backends.spectra, poisson.backends.transforms, poisson.backends.gpu.transforms and
+poisson.backends.openmp.transforms.
+"""
 
 from __future__ import annotations
 

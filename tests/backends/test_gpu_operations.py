@@ -1,4 +1,7 @@
-"""What only the gpu backend has to get right: strips of planes, the order of threads, two types on one device."""
+"""What only the gpu backend has to get right: strips of planes, the order of threads, two types on one device.
+
+Covers poisson.backends.gpu.backend and poisson.backends.gpu.launch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operations between grids, on links and with dense matrices, on every backend against the specification."""
+"""Operations between grids, on links and with dense matrices, on every backend against the specification.
+
+Covers poisson.backends.gpu.transfer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The operations of Krylov methods and of defect correction on every backend against the specification."""
+"""The operations of Krylov methods and of defect correction on every backend against the specification.
+
+Covers poisson.backends.gpu.krylov.
+"""
 
 from __future__ import annotations
 

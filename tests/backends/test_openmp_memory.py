@@ -1,4 +1,7 @@
-"""Memory of the openmp backend: arrays that were released make room for the next ones of their size."""
+"""Memory of the openmp backend: arrays that were released make room for the next ones of their size.
+
+Covers poisson.backends.openmp.arrays.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`OPERATIONS` against all that carries its names: methods, ctypes signatures, C prototypes, symbols, kernels."""
+"""`OPERATIONS` against all that carries its names: methods, ctypes signatures, C prototypes, symbols, kernels.
+
+Covers poisson.backends.base and poisson.backends.openmp.library.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every operation on every backend against the specification: random data, odd sizes, every kind of face."""
+"""Every operation on every backend against the specification: random data, odd sizes, every kind of face.
+
+Covers poisson.backends.numpy and poisson.backends.openmp.backend.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a process may use: its processors and its memory, by control groups that are faked here, and by limits."""
+"""What a process may use: its processors and its memory, by control groups that are faked here, and by limits.
+
+Covers poisson.backends.control_groups.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Smoothing in few passes on the gpu backend, on the emulation: every face and combination of halved axes and steps."""
+"""Smoothing in few passes on the gpu backend, on the emulation: every face and combination of halved axes and steps.
+
+Covers poisson.backends.gpu.passes and poisson.backends.gpu.smooth.
+"""
 
 from __future__ import annotations
 

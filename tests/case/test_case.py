@@ -1,4 +1,7 @@
-"""What a right case file means; overrides, the resolved text, unreadable files, other grids."""
+"""What a right case file means; overrides, the resolved text, unreadable files, other grids.
+
+Covers poisson.case.build, poisson.case.reading, poisson.case.schema, poisson.case.settings and poisson.case.toml.
+"""
 
 from __future__ import annotations
 

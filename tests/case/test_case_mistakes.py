@@ -1,4 +1,7 @@
-"""The exact line for every kind of mistake in a case file, and all of them at once."""
+"""The exact line for every kind of mistake in a case file, and all of them at once.
+
+Covers poisson.case.mistakes.
+"""
 
 from __future__ import annotations
 

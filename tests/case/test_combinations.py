@@ -1,4 +1,7 @@
-"""Settings that are right by themselves and make no sense together, or for the problem."""
+"""Settings that are right by themselves and make no sense together, or for the problem.
+
+Covers poisson.solvers.settings and poisson.solvers.keys.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Overrides that change a case: what becomes of its exact solution and of its parameters."""
+"""Overrides that change a case: what becomes of its exact solution and of its parameters.
+
+Covers poisson.case.exact.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The command line: what is refused, what is carried out, and what the user sees."""
+"""The command line: what is refused, what is carried out, and what the user sees.
+
+Covers poisson.cli.measuring, poisson.cli.solving and poisson.cli.terms.
+"""
 
 import inspect
 import logging

@@ -1,4 +1,7 @@
-"""``python -m poisson`` in a folder with modules of the names that the package imports."""
+"""``python -m poisson`` in a folder with modules of the names that the package imports.
+
+Covers poisson.__main__.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The discrete operator is the one that was meant: exactly, in its spectrum, and in its order of accuracy."""
+"""The discrete operator is the one that was meant: exactly, in its spectrum, and in its order of accuracy.
+
+Covers poisson.discrete.reference.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Coefficients that vary: the operator they make, its parts and bounds, and what is refused."""
+"""Coefficients that vary: the operator they make, its parts and bounds, and what is refused.
+
+Covers poisson.discrete.operator.
+"""
 
 from __future__ import annotations
 

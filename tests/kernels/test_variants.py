@@ -1,4 +1,7 @@
-"""Every variant of the Laplacian that is measured: its values on the emulation, its code for NVIDIA and AMD GPUs."""
+"""Every variant of the Laplacian that is measured: its values on the emulation, its code for NVIDIA and AMD GPUs.
+
+Covers poisson.perf.benchmark.variants.
+"""
 
 from __future__ import annotations
 

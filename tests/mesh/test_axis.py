@@ -1,4 +1,7 @@
-"""Axes: their operator, its spectrum, the coarser axis and parts, against matrices and closed forms."""
+"""Axes: their operator, its spectrum, the coarser axis and parts, against matrices and closed forms.
+
+Covers poisson.mesh.placement.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The tables that take values between a grid and a coarser one."""
+"""The tables that take values between a grid and a coarser one.
+
+Covers poisson.discrete.transfer.
+"""
 
 from __future__ import annotations
 

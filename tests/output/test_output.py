@@ -1,4 +1,8 @@
-"""Result files: what they hold, and that a failure never leaves half of one."""
+"""Result files: what they hold, and that a failure never leaves half of one.
+
+Covers poisson.errors, poisson.output.convergence, poisson.output.hdf5, poisson.output.record, poisson.output.result,
+poisson.output.sink and poisson.output.xdmf.
+"""
 
 import errno
 import math

@@ -1,4 +1,7 @@
-"""`bench derivative`: every form along every axis, with errors that are known."""
+"""`bench derivative`: every form along every axis, with errors that are known.
+
+Covers poisson.perf.benchmark.derivative.
+"""
 
 from __future__ import annotations
 

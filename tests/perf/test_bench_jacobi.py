@@ -1,4 +1,7 @@
-"""`bench jacobi`: the published problems, the arithmetic of its table, structured mapping, runs on every backend."""
+"""`bench jacobi`: the published problems, the arithmetic of its table, structured mapping, runs on every backend.
+
+Covers poisson.perf.benchmark.jacobi, poisson.perf.benchmark.problems and poisson.perf.benchmark.structured.
+"""
 
 from __future__ import annotations
 

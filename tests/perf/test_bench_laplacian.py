@@ -1,4 +1,7 @@
-"""`bench laplacian`: the sizes, the figure of merit, the rows, the notes and the figure."""
+"""`bench laplacian`: the sizes, the figure of merit, the rows, the notes and the figure.
+
+Covers poisson.perf.benchmark.laplacian, poisson.perf.report and poisson.perf.timing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`bench operations`: every operation is measured, by the bytes that it must move."""
+"""`bench operations`: every operation is measured, by the bytes that it must move.
+
+Covers poisson.perf.benchmark.operations.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`bench solve`: whole solves by every method, beside a plain solver by sine transforms."""
+"""`bench solve`: whole solves by every method, beside a plain solver by sine transforms.
+
+Covers poisson.perf.benchmark.sine, poisson.perf.benchmark.solve and poisson.perf.workload.
+"""
 
 from __future__ import annotations
 

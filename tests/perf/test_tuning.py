@@ -1,4 +1,7 @@
-"""The shapes of kernels: which one is taken, and the search for them."""
+"""The shapes of kernels: which one is taken, and the search for them.
+
+Covers poisson.backends.gpu.choice, poisson.backends.gpu.shapes, poisson.perf.autotune and poisson.perf.candidates.
+"""
 
 from __future__ import annotations
 

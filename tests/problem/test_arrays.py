@@ -1,4 +1,7 @@
-"""Arrays of any library as data of a problem: what is taken, what is refused with which line, and data of faces."""
+"""Arrays of any library as data of a problem: what is taken, what is refused with which line, and data of faces.
+
+Covers poisson.mesh.boundary, poisson.problem.faces and poisson.problem.sampling.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The grammar of texts: values, precedence, derivatives, canonical text, messages, limits."""
+"""The grammar of texts: values, precedence, derivatives, canonical text, messages, limits.
+
+Covers poisson.problem.expressions.calculus, poisson.problem.expressions.expression, poisson.problem.expressions.parser,
+poisson.problem.expressions.program and poisson.problem.expressions.writer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Ctrl-C at every stage of a solve: what is written, what is said, and what a caller in Python gets."""
+"""Ctrl-C at every stage of a solve: what is written, what is said, and what a caller in Python gets.
+
+Covers poisson.run.outcome and poisson.run.run.
+"""
 
 from __future__ import annotations
 

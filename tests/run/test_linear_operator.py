@@ -1,4 +1,7 @@
-"""`poisson.LinearOperator` against the assembled matrix, and in SciPy's own solvers."""
+"""`poisson.LinearOperator` against the assembled matrix, and in SciPy's own solvers.
+
+Covers poisson.run.scipy_operator.
+"""
 
 from __future__ import annotations
 

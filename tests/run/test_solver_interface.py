@@ -1,4 +1,7 @@
-"""`Problem.on_box`, `Solver` and `Solution`: what goes in, what is kept between solves, what comes out."""
+"""`Problem.on_box`, `Solver` and `Solution`: what goes in, what is kept between solves, what comes out.
+
+Covers poisson.output.plot, poisson.problem.problem, poisson.run.setup, poisson.run.solution and poisson.run.solver.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Solvers and operators in several threads: right answers, whoever shares what, and copies that share nothing."""
+"""Solvers and operators in several threads: right answers, whoever shares what, and copies that share nothing.
+
+Covers poisson.run.exclusive.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The gradient and the flux of a solution: their values, their order, and how they are written."""
+"""The gradient and the flux of a solution: their values, their order, and how they are written.
+
+Covers poisson.discrete.flux.
+"""
 
 from __future__ import annotations
 

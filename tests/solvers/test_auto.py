@@ -1,4 +1,7 @@
-"""``method = "auto"``: what it chooses, why, and what it says."""
+"""``method = "auto"``: what it chooses, why, and what it says.
+
+Covers poisson.solvers.choose and poisson.solvers.memory.
+"""
 
 from __future__ import annotations
 

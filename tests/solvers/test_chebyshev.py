@@ -1,4 +1,7 @@
-"""Chebyshev acceleration: bounds, weights, their order, and the sweeps that a solve takes."""
+"""Chebyshev acceleration: bounds, weights, their order, and the sweeps that a solve takes.
+
+Covers poisson.solvers.spectrum.
+"""
 
 from __future__ import annotations
 

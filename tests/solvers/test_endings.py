@@ -1,4 +1,8 @@
-"""How solves end: right answers are not called wrong, no ending comes too early, and what cannot go on says so."""
+"""How solves end: right answers are not called wrong, no ending comes too early, and what cannot go on says so.
+
+Covers poisson.solvers.fallback, poisson.solvers.iteration, poisson.solvers.rounding, poisson.solvers.status and
+poisson.solvers.stopping.
+"""
 
 from __future__ import annotations
 

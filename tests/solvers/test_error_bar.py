@@ -1,4 +1,7 @@
-"""The error bar: the largest error of u lies below it, and not far below."""
+"""The error bar: the largest error of u lies below it, and not far below.
+
+Covers poisson.solvers.multigrid.estimate.
+"""
 
 from __future__ import annotations
 

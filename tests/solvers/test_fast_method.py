@@ -1,4 +1,7 @@
-"""The method `fft`: what it asks of a backend, and what it makes of the rounding errors of transforms."""
+"""The method `fft`: what it asks of a backend, and what it makes of the rounding errors of transforms.
+
+Covers poisson.solvers.fast.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Full multigrid: it reaches the discretisation error, and says how large that is."""
+"""Full multigrid: it reaches the discretisation error, and says how large that is.
+
+Covers poisson.solvers.multigrid.coarser and poisson.solvers.multigrid.full.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The Jacobi solver: how it ends, what it reads, and that neither the backend nor the loop changes the iterates."""
+"""The Jacobi solver: how it ends, what it reads, and that neither the backend nor the loop changes the iterates.
+
+Covers poisson.solvers.loops.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Mixed precision: float32 cycles or directions inside corrections in float64 reach what float64 reaches."""
+"""Mixed precision: float32 cycles or directions inside corrections in float64 reach what float64 reaches.
+
+Covers poisson.solvers.methods.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Multigrid: contraction factors for every size, mix of faces and ratio of spacings; its levels; its coarsest grid."""
+"""Multigrid: contraction factors for every size, mix of faces and ratio of spacings; its levels; its coarsest grid.
+
+Covers poisson.solvers.multigrid.coarsest, poisson.solvers.multigrid.cycle, poisson.solvers.multigrid.hierarchy,
+poisson.solvers.multigrid.settings, poisson.solvers.multigrid.smoothers and poisson.solvers.multigrid.solver.
+"""
 
 from __future__ import annotations
 

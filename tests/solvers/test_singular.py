@@ -1,4 +1,7 @@
-"""Problems whose solution is determined up to a constant: no Dirichlet face anywhere, and c = 0."""
+"""Problems whose solution is determined up to a constant: no Dirichlet face anywhere, and c = 0.
+
+Covers poisson.solvers.constants.
+"""
 
 from __future__ import annotations
 
