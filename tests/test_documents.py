@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import re
 import tomllib
 from pathlib import Path
@@ -137,7 +138,33 @@ def test_every_object_and_attribute_of_a_result_is_documented(tmp_path: Path) ->
     assert missing == []
 
 
-# ---- links
+# ---- links, paths and names
+
+TRACKED = [path for part in ("poisson", "native", "tests", "scripts") for path in (ROOT / part).rglob("*.*")]
+FILE_NAMES = {path.name for path in TRACKED}
+
+
+def paths_named(text: str) -> set[str]:
+    """Paths from the top of the repository, and names of source files, wherever they stand; placeholders apart."""
+    top = r"(?<![\w./*-])(?:poisson|native|tests|scripts|cases|docs|\.ci)/[\w/.*-]*[\w*]"
+    alone = r"(?<![\w./*-])\w+\.(?:py|h|cpp|hip)\b"
+    return {path for path in re.findall(f"{top}|{alone}", text) if not re.search(r"\b[A-Z]{4}", path)}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_in_a_document_exists(document: Path) -> None:
+    assert paths_named("`poisson/a_b.py`, see tests/x_*.py and `gpu.py`; cases/NAME.toml") == {
+        *("poisson/a_b.py", "tests/x_*.py", "gpu.py"),
+    }
+    named = paths_named(document.read_text("utf-8"))
+    assert [path for path in sorted(named) if path not in FILE_NAMES and not any(ROOT.glob(path))] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_name_of_the_package_in_a_document_exists(document: Path) -> None:
+    for name in re.findall(r"(?<![\w./-])poisson(?:\.[A-Za-z_]\w*)+(?![\w/])", document.read_text("utf-8")):
+        if name not in FILE_NAMES:
+            pkgutil.resolve_name(name)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

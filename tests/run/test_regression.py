@@ -2,7 +2,7 @@
 
 A change of the numerics shows here. If it is meant, write the new values, and look at the difference before a commit:
 
-    python -m tests.test_regression
+    PYTHONPATH=tests python -m tests.run.test_regression
 """
 
 from __future__ import annotations
