@@ -87,8 +87,8 @@ def build(
     initial = checker.node_field(("run", "initial"), form.run.initial, grid)
     output = checker.output(name, grid, f, a, c, initial, *checker.face_files(conditions, grid))
     checker.need_used_parameters(overridden)
-    solver = SolverSettings(**form.solver.model_dump())
-    run = RunSettings(form.run.backend, form.run.precision, form.run.threads)
+    solver = SolverSettings().having(**form.solver.model_dump())
+    run = _machine(form)
     if mistakes or grid is None or f is None or initial is None or a is None or c is None:
         _report(mistakes, solver, run, None)
         raise CaseError(mistakes.lines(overridden))
@@ -124,12 +124,17 @@ def check_settings(
     mistakes = Mistakes()
     tables = {"solver": _plain(solver), "run": _plain(run)}
     form = validate(tables, mistakes)
-    settings = SolverSettings(**form.solver.model_dump())
-    machine = RunSettings(form.run.backend, form.run.precision, form.run.threads)
+    settings = SolverSettings().having(**form.solver.model_dump())
+    machine = _machine(form)
     _report(mistakes, settings, machine, problem)
     if mistakes:
         raise CaseError(mistakes.lines(()))
     return settings, machine
+
+
+def _machine(form: CaseFile) -> RunSettings:
+    run = form.run
+    return RunSettings(backend=run.backend, precision=run.precision, threads=run.threads)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

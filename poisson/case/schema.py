@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
 from poisson.backends.registry import AUTO, backend_names
 from poisson.mesh.grid import MIN_NODES
 from poisson.problem.fields import HDF5_SUFFIXES
-from poisson.solvers.keys import either
+from poisson.solvers import registry
+from poisson.solvers.keys import MAX_COUNT, Key, either
+from poisson.solvers.settings import PRECISIONS
 
 if TYPE_CHECKING:
     BackendName = str
+    PrecisionName = str
 else:
     BackendName = Literal[backend_names()]
+    PrecisionName = Literal[PRECISIONS]
 
-MAX_COUNT = 2**53
 MAX_TITLE = 256
-MAX_SWEEPS = 64
 MAX_PATH = 4096
 
 
@@ -55,9 +57,6 @@ def _kind(item: object) -> str:
 
 
 Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Natural = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
-Positive = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
-Sweeps = Annotated[int, Field(strict=True, ge=0, le=MAX_SWEEPS)]
 Nodes = Annotated[int, Field(strict=True, ge=MIN_NODES, le=MAX_COUNT)]
 Corner = Annotated[list[Real], Field(min_length=1, max_length=3)]
 PathText = Annotated[str, AfterValidator(_path)]
@@ -140,37 +139,33 @@ class Boundary(Table):
     z_upper: FaceTable | None = _face("z")
 
 
-class Solver(Table):
-    method: Literal["auto", "multigrid", "cg", "fft", "jacobi", "chebyshev", "sor"] = Field(
-        default="auto", description='"auto", "multigrid", "cg", "fft", "jacobi", "chebyshev" or "sor"'
+def _annotation(key: Key, default: Any) -> Any:
+    """The type of a key of ``[solver]``, as strict as those of the others."""
+    if key.kind is str:
+        return Literal[tuple(key.words())]
+    bounds: dict[str, Any] = dict(key.bounds)
+    kind: Any = (
+        Annotated[Real, Field(**bounds)] if key.kind is float else Annotated[key.kind, Field(strict=True, **bounds)]
     )
-    omega: Annotated[Real, Field(gt=0.0, lt=2.0)] | None = Field(default=None, description="a number > 0 and < 2")
-    loop: Literal["blocked", "fused", "staged"] = Field(default="blocked", description='"blocked", "fused" or "staged"')
-    rtol: Annotated[Real, Field(ge=0.0, lt=1.0)] = Field(default=1e-8, description="a number >= 0 and < 1")
-    atol: Annotated[Real, Field(ge=0.0)] = Field(default=0.0, description="a number >= 0")
-    norm: Literal["rms", "max"] = Field(default="rms", description='"rms" or "max"')
-    max_iterations: Positive = Field(default=200_000, description="an integer >= 1 and <= 2**53")
-    check_every: Natural = Field(default=0, description="an integer >= 0 and <= 2**53; 0 lets the solver choose")
-    cycle: Literal["V", "W", "F"] = Field(default="V", description='"V", "W" or "F"')
-    full: Annotated[bool, Field(strict=True)] = Field(default=True, description="true or false")
-    smoother: Literal["chebyshev", "jacobi", "red-black"] = Field(
-        default="chebyshev", description='"chebyshev", "jacobi" or "red-black"'
-    )
-    pre: Sweeps = Field(default=2, description=f"an integer >= 0 and <= {MAX_SWEEPS}")
-    post: Sweeps = Field(default=1, description=f"an integer >= 0 and <= {MAX_SWEEPS}")
-    preconditioner: Literal["none", "jacobi", "multigrid", "fft"] = Field(
-        default="multigrid", description='"none", "jacobi", "multigrid" or "fft"'
-    )
-    stop: Literal["residual", "discretisation"] = Field(
-        default="residual", description='"residual" or "discretisation"'
+    return kind if default is not None else kind | None
+
+
+if TYPE_CHECKING:
+    Solver = Table
+else:
+    Solver = create_model(
+        "Solver",
+        __base__=Table,
+        **{
+            name: (_annotation(place.key, place.default), Field(default=place.default, description=place.key.allowed))
+            for name, place in registry.solver_keys().items()
+        },
     )
 
 
 class Run(Table):
     backend: BackendName = Field(default=AUTO, description=either(backend_names()))
-    precision: Literal["float64", "float32", "mixed"] = Field(
-        default="float64", description='"float64", "float32" or "mixed"'
-    )
+    precision: PrecisionName = Field(default=PRECISIONS[0], description=either(PRECISIONS))
     threads: Annotated[int, Field(strict=True, ge=0, le=4096)] = Field(
         default=0, description="an integer >= 0 and <= 4096; 0 takes them all"
     )

@@ -51,7 +51,7 @@ class Solve:
         result.check(file, size, overwrite=self.overwrite)
         traffic = None
         if case.solver.method == "jacobi":
-            traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, case.solver.loop)
+            traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, case.solver.value("loop"))
 
         def keep(solution: Solution) -> None:
             written.extend(result.save(file, solution, overwrite=self.overwrite))

@@ -20,7 +20,9 @@ from poisson.errors import CaseError
 from poisson.problem.arrays import host, is_array
 from poisson.problem.problem import Problem, require_problem
 from poisson.run.exclusive import Exclusive
-from poisson.solvers.methods import MethodSettings, preconditioner_of
+from poisson.solvers import registry
+from poisson.solvers.entries import Given
+from poisson.solvers.settings import SolverSettings
 
 Vector = NDArray[np.float64]
 AnyVector = NDArray[np.float64] | NDArray[np.complex128]
@@ -169,7 +171,7 @@ class _Cycle(_RealMap):
 
     def __init__(self, of: LinearOperator) -> None:
         self._of = of
-        self._cycle = preconditioner_of(of._backend, of._operator, MethodSettings("cg"))
+        self._cycle = registry.make_preconditioner(Given(of._backend, of._operator, SolverSettings(method="cg")))
         super().__init__(of.shape[0])
 
     def _apply(self, x: Vector) -> Vector:

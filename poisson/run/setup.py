@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from poisson.backends.base import Array, Backend, Reduction
 from poisson.backends.ledger import Ledger
 from poisson.discrete.discretisation import Discretisation, Operator
-from poisson.solvers import methods
+from poisson.solvers import registry
 from poisson.solvers.choose import Choice
+from poisson.solvers.entries import Given
 from poisson.solvers.fallback import ChosenSolver
 from poisson.solvers.iteration import Solver as Method
-from poisson.solvers.methods import MethodSettings
-from poisson.solvers.multigrid import CoarserProblems, MultigridSettings
+from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import SolveResult, Stopping
@@ -76,11 +76,12 @@ class Setup:
 
     def method_for(self, *, guess: bool) -> Method:
         """The method for a solve with or without an initial guess, which a start on the coarsest grid would not use."""
-        if not (guess and self.settings.method == "multigrid" and self.settings.full):
+        settings = registry.method_of(self.settings).resuming(self.settings)
+        if not guess or settings == self.settings:
             return self.method
         if self.resuming is None:
-            settings = method_settings(replace(self.settings, full=False))
-            self.resuming = self.with_others(methods.solver_of(self.stand_in, self.operator, settings, self.inner))
+            given = Given(self.stand_in, self.operator, settings, inner=self.inner)
+            self.resuming = self.with_others(registry.make_method(given))
         return self.resuming
 
     def with_others(self, method: Method) -> Method:
@@ -92,7 +93,7 @@ class Setup:
         stand_in, operator = self.stand_in, self.operator
 
         def make(settings: SolverSettings) -> Method:
-            return methods.solver_of(stand_in, operator, method_settings(settings))
+            return registry.make_method(Given(stand_in, operator, settings))
 
         return ChosenSolver(self.backend, self.settings, method, make)
 
@@ -117,19 +118,7 @@ class Setup:
     @property
     def stopping(self) -> Stopping:
         """When a solve ends."""
-        settings = self.settings
-        return Stopping(
-            *(
-                settings.rtol,
-                settings.atol,
-                settings.norm,
-                settings.max_iterations,
-                settings.check_every,
-                settings.stop,
-            ),
-            data=self.data,
-            boundary=self.boundary,
-        )
+        return replace(self.settings.stopping, data=self.data, boundary=self.boundary)
 
     def left_over(self, result: SolveResult) -> SolveResult:
         """What a solve left, with an array that may be overwritten in any case."""
@@ -140,9 +129,3 @@ class Setup:
         if self.work is None:
             self.work = self.backend.empty(self.operator.array_shape)
         return self.work
-
-
-def method_settings(settings: SolverSettings) -> MethodSettings:
-    """Those of the settings of ``[solver]`` that make a method."""
-    cycle = MultigridSettings(settings.cycle, settings.full, settings.smoother, settings.pre, settings.post)
-    return MethodSettings(settings.method, cycle, settings.preconditioner, settings.omega, settings.loop)

@@ -18,6 +18,7 @@ import poisson
 from poisson import backends
 from poisson.backends.base import Backend
 from poisson.backends.ledger import Ledger, counted
+from poisson.backends.registry import AUTO
 from poisson.case import Case
 from poisson.case.combinations import clashes
 from poisson.case.settings import WITHOUT_VECTORS
@@ -29,10 +30,11 @@ from poisson.problem.problem import Problem, node_field, require_problem
 from poisson.run import outcome
 from poisson.run.exclusive import Exclusive
 from poisson.run.memory import VECTORS, require_memory
-from poisson.run.setup import Setup, method_settings
+from poisson.run.setup import Setup
 from poisson.run.solution import Solution
-from poisson.solvers import methods
+from poisson.solvers import registry
 from poisson.solvers.choose import choose, describe
+from poisson.solvers.entries import Given
 from poisson.solvers.iteration import never
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
@@ -64,7 +66,7 @@ class Options(TypedDict, total=False):
     smoother: Literal["chebyshev", "jacobi", "red-black"]
     pre: int
     post: int
-    preconditioner: Literal["none", "jacobi", "multigrid", "fft"]
+    preconditioner: str
     stop: Literal["residual", "discretisation"]
 
 
@@ -164,19 +166,28 @@ class Solver:
         discretisation = Discretisation(self.problem)
         operator = discretisation.operator_on(backend)
         choice = None
-        if settings.method == "auto":
+        if settings.method == AUTO:
             choice = choose(backend, operator, settings, precision)
             log.info("%s", choice.line)
             settings, precision = choice.settings, choice.precision
             require_memory(backend, self.problem, settings, precision, self._fields, coefficients=False)
         stand_in, ledger = counted(backend) if count else (backend, None)
         inner = in_float32(backend, operator) if precision == "mixed" else None
-        coarser = CoarserProblems(backend, discretisation) if settings.stop == "discretisation" else None
-        method = methods.solver_of(stand_in, operator, method_settings(settings), inner, coarser)
+        coarser = CoarserProblems(backend, discretisation) if settings.stopping.stop == "discretisation" else None
+        method = registry.make_method(Given(stand_in, operator, settings, inner=inner, coarser=coarser))
         shape = discretisation.array_shape
         setup = Setup(
-            *(backend, stand_in, ledger, operator, choice, settings, precision, method),
-            *(backend.empty(shape), backend.empty(shape), backend.reduction()),
+            backend=backend,
+            stand_in=stand_in,
+            ledger=ledger,
+            operator=operator,
+            choice=choice,
+            settings=settings,
+            precision=precision,
+            method=method,
+            u=backend.empty(shape),
+            f=backend.empty(shape),
+            norms=backend.reduction(),
             inner=inner,
             coarser=coarser,
         )
@@ -364,7 +375,7 @@ class Solver:
             "precision": setup.precision,
             "method": self.method + (f", then {result.instead}" if result.instead else ""),
             "reason": setup.choice.reason if setup.choice else "asked for",
-            "loop": setup.settings.loop if setup.settings.method == "jacobi" else "",
+            "loop": setup.settings.value("loop") if "loop" in registry.method_of(setup.settings).keys else "",
             "tuning": setup.backend.tuning(setup.operator),
             "started": started.isoformat(timespec="seconds"),
         }

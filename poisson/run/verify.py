@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson import backends
+from poisson.backends.registry import AUTO
 from poisson.case import Case, SolverSettings, regrid
 from poisson.case.combinations import clashes
 from poisson.discrete import reference
@@ -20,13 +21,10 @@ from poisson.mesh.grid import MIN_NODES
 from poisson.output.record import Record
 from poisson.run import run
 from poisson.run.outcome import error_norms
-from poisson.solvers.loops import LOOPS
+from poisson.solvers import registry
 
 ORDER = 2.0
 ORDER_TOLERANCE = 0.1
-
-FAST_METHODS = ("multigrid", "cg", "fft")
-"""The methods that stand for ``auto`` in a comparison, those of them that fit the problem."""
 
 SPECTRUM_UNKNOWNS = 20_000
 """A grid with so many unknowns shows the smallest eigenvalue of the continuous problem well enough."""
@@ -113,19 +111,16 @@ def _compare(case: Case) -> Report:
 
 
 def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:
-    """What to compare, by name: every loop of Jacobi's method, or for ``auto`` every fast method that fits."""
+    """What to compare, by name: for ``auto`` every method that it may choose and that fits."""
     # What stops at the discretisation error is not meant to agree with the direct solution.
-    given = replace(case.solver, stop="residual")
-    if given.method == "jacobi":
-        for loop in LOOPS:
-            yield f"jacobi {loop}", replace(given, loop=loop)
-    elif given.method != "auto":
-        yield given.method, given
-    else:
-        for method in FAST_METHODS:
-            settings = replace(given, method=method)
-            if not any(clashes(settings, case.run, case.problem)):
-                yield method, settings
+    given = case.solver.having(stop="residual")
+    if given.method != AUTO:
+        yield from registry.method_of(given).variants(given).items()
+        return
+    for method, entry in registry.methods().items():
+        settings = replace(given, method=method)
+        if entry.offer and not any(clashes(settings, case.run, case.problem)):
+            yield method, settings
 
 
 def _allowed(operator: Operator, lowest: float, solution: Record, direct: NDArray[np.float64]) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,10 +13,15 @@ from poisson.backends.base import Array, Backend
 from poisson.discrete.operator import Operator
 from poisson.errors import ResourceError
 from poisson.mesh.boundary import Rule
-from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
+from poisson.solvers import registry
+from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
+from poisson.solvers.expected import Offer, Question
+from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Solver, Watch, factor_for, lend, never
+from poisson.solvers.mixed import MixedConjugateGradients
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import DRIFT, remove_mean
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.stopping import Observer, Patience, SolveResult, Stopping
 
 GAIN = 0.5
 """A restart from the true residual is worth another one if it leaves less than this part of it."""
@@ -25,6 +31,9 @@ FEWEST_WITHOUT_PROGRESS, MOST_WITHOUT_PROGRESS = 1000, 2
 
 PROGRESS = 0.99
 """… if smaller means below this part of the least so far."""
+
+HARDER = 2.2
+"""What conjugate gradients take where a jumps, in cycles for constant a."""
 
 
 class Diagonal:
@@ -253,6 +262,76 @@ class _Course:
             self._backend.axpby(1.0, self._kept, 0.0, u)
 
 
-def lend(free: Sequence[Array], preconditioner: Preconditioner) -> None:
-    """Let the preconditioner work in arrays that are free now, as many as it needs, at most so many."""
-    preconditioner.spare[:] = free[: len(preconditioner.spare)]
+def _make(given: Given) -> Solver:
+    if given.inner is None:
+        return ConjugateGradients(given.backend, given.operator, registry.make_preconditioner(given))
+    companion = given.backend.companion(np.float32)
+    preconditioner = None
+    if registry.preconditioner_of(given.settings).mixed:
+        within = replace(given, backend=companion, operator=given.inner, inner=None)
+        preconditioner = registry.make_preconditioner(within)
+    if preconditioner is None:
+        raise ValueError(f"preconditioner = {given.settings.preconditioner!r} has no mixed precision")
+    return MixedConjugateGradients(given.backend, given.operator, companion, given.inner, preconditioner)
+
+
+def _arrays(sizes: Sizes) -> float:
+    more = registry.preconditioner_of(sizes.settings).arrays(sizes)
+    return sizes.mixed(5.0 + more) if more and sizes.precision == "mixed" else 7.0 + sizes.coefficients + more
+
+
+def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
+    entry = registry.preconditioner_of(settings)
+    for name in sorted(registry.keys_of_preconditioners() - entry.keys):
+        if settings.value(name) != registry.solver_keys()[name].default:
+            yield clash(name, settings.value(name), f'only its default with preconditioner "{entry.name}"')
+    yield from entry.wrong(settings, precision)
+    if precision == "mixed" and not entry.mixed:
+        reason = f'"float64" or "float32" with preconditioner "{entry.name}"'
+        yield Clash(("run", "precision"), precision, reason)
+
+
+def _offer(question: Question) -> Offer | None:
+    if not question.hard or question.to_discretisation:
+        return None
+    count = HARDER * question.cycles_to_tolerance()
+    return Offer(
+        settings=replace(question.settings, method="cg", preconditioner="multigrid"),
+        precision=question.mixed,
+        usual=question.usual.cycles(count),
+        seconds=question.measured.cycles(count),
+        noun="conjugate gradients",
+        because=question.hard,
+    )
+
+
+METHOD = MethodEntry(
+    name="cg",
+    rank=1,
+    use="a that varies strongly: conjugate gradients, with a [preconditioner](#preconditioners)",
+    iteration="a step, with one application of the preconditioner",
+    make=_make,
+    arrays=_arrays,
+    keys=frozenset(("preconditioner",)),
+    mixed=True,
+    wrong=_wrong,
+    refused=lambda settings, problem: registry.preconditioner_of(settings).refused(settings, problem),
+    offer=_offer,
+    patience=Patience(reads=100, factor=10.0),
+    label=lambda settings: f"cg{registry.preconditioner_of(settings).label(settings)}",
+)
+
+NONE = PreconditionerEntry(
+    name="none",
+    rank=0,
+    use="the plain method",
+    make=lambda given: None,
+    label=lambda settings: "",
+)
+
+DIAGONAL = PreconditionerEntry(
+    name="jacobi",
+    rank=1,
+    use="the diagonal of A: little work, and little gain",
+    make=lambda given: Diagonal(given.backend, given.operator),
+)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from poisson.backends.base import Array, Backend
 from poisson.discrete.operator import Operator
+from poisson.solvers.entries import MethodEntry, so_many
 from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
 from poisson.solvers.loops import MOST_SWEEPS_PER_READ, sweep_through
 from poisson.solvers.spectrum import ZeroMean, chebyshev_rate, chebyshev_weights, jacobi_bounds
@@ -121,3 +122,14 @@ def _powers(count: int, largest: int) -> list[int]:
         powers.append(power)
         count -= power
     return powers
+
+
+METHOD = MethodEntry(
+    name="chebyshev",
+    rank=4,
+    use="comparison: Jacobi sweeps with the weights of Chebyshev's polynomials",
+    iteration="a sweep",
+    make=lambda given: Chebyshev(given.backend, given.operator),
+    arrays=so_many(3.0),
+    keys=frozenset(("check_every",)),
+)

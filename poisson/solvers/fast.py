@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from poisson.backends.base import Array, Backend
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
+from poisson.mesh.boundary import Kind
+from poisson.problem.problem import Problem
+from poisson.solvers.entries import Clash, MethodEntry, PreconditionerEntry, clash, so_many
+from poisson.solvers.expected import LARGEST_FACTOR, Offer, Question
 from poisson.solvers.iteration import Norms, Watch, never
 from poisson.solvers.loops import sweep_through
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import chebyshev_roots, weighted_mean
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
@@ -147,3 +152,55 @@ class FastPreconditioner:
         self._backend.axpby(1.0, r, 0.0, work)
         self._backend.fill(z, 0.0)
         self._solver.solve(work, z)
+
+
+ARRAYS = 3.0
+"""u, the source and the work of the transforms."""
+
+
+def _offer(question: Question) -> Offer | str | None:
+    if question.operator.varies or question.to_discretisation:
+        return None
+    if not question.fits(ARRAYS):
+        return "transforms would need more memory than there is"
+    factor = question.largest_factor
+    return Offer(
+        settings=replace(question.settings, method="fft"),
+        precision="float64" if question.precision == "mixed" else question.precision,
+        usual=question.usual.transforms,
+        seconds=question.measured.transforms,
+        noun=f"transforms, whose lengths have the factor {factor}," if factor > LARGEST_FACTOR else "transforms",
+        because="a and c are constant",
+    )
+
+
+def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
+    robin = any(face.kind is Kind.ROBIN for face in problem.faces)
+    if problem.varies and not robin:
+        reason = 'only with constant equation.a and equation.c; use "auto", or "cg" with preconditioner "fft"'
+        yield clash("method", "fft", reason)
+    elif robin:
+        yield clash("method", "fft", 'only without robin faces; use "auto", or "cg" with preconditioner "fft"')
+    elif problem.guess:
+        reason = 'only without an initial guess (run.initial), which transforms do not use; "auto" takes one'
+        yield clash("method", "fft", reason)
+
+
+METHOD = MethodEntry(
+    name="fft",
+    rank=2,
+    use="constant a and c, no Robin face: a direct solution by the transforms that the faces call for",
+    iteration="a solution, and a few sweeps where rounding left too much; a second one refines it",
+    make=lambda given: FastTransform(given.backend, given.operator),
+    arrays=so_many(ARRAYS),
+    refused=_refused,
+    offer=_offer,
+)
+
+PRECONDITIONER = PreconditionerEntry(
+    name="fft",
+    rank=3,
+    use="a direct solution with the means of a and c, for coefficients that vary little",
+    make=lambda given: FastPreconditioner(given.backend, given.operator),
+    mixed=True,
+)

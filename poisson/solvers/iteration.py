@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -78,6 +78,11 @@ class Preconditioner(Protocol):
 
     def apply(self, r: Array, z: Array) -> None:
         """z ≈ A⁻¹ r, zero at fixed nodes; r keeps its values and is zero at fixed nodes."""
+
+
+def lend(free: Sequence[Array], preconditioner: Preconditioner) -> None:
+    """Let the preconditioner work in arrays that are free now, as many as it needs, at most so many."""
+    preconditioner.spare[:] = free[: len(preconditioner.spare)]
 
 
 class Watch:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from poisson.backends.base import Array, Backend
 from poisson.discrete.operator import Operator
+from poisson.solvers.entries import Clash, Given, MethodEntry, Sizes, clash
 from poisson.solvers.iteration import Watch, given_source, never
+from poisson.solvers.keys import Settings, word
 from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ, Loop
+from poisson.solvers.settings import Relaxation, SolverSettings
 from poisson.solvers.spectrum import jacobi_bounds, red_black, uniform
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
@@ -44,6 +48,24 @@ def sweeps_per_read(operator: Operator, omega: float) -> int:
     return max(1, min(int(e_fold / READS_PER_E_FOLD), NODES_PER_READ // nodes, MOST_SWEEPS_PER_READ))
 
 
+@dataclass(frozen=True)
+class JacobiSettings(Settings):
+    """What ``jacobi`` has for itself.
+
+    Parameters
+    ----------
+    loop : str
+        One of `LOOPS`.
+    """
+
+    loop: str = word(
+        "blocked",
+        tuple(LOOPS),
+        'of `"jacobi"`: several sweeps in one pass over memory, one pass a sweep, or four operations one by one',
+        rank=2,
+    )
+
+
 class Jacobi:
     """Weighted Jacobi sweeps until the residual norm reaches its target.
 
@@ -70,7 +92,9 @@ class Jacobi:
     method with HIP and OpenMP offloading", AMD lab notes.
     """
 
-    def __init__(self, backend: Backend, operator: Operator, omega: float | None = None, loop: str = "blocked") -> None:
+    def __init__(
+        self, backend: Backend, operator: Operator, omega: float | None = None, loop: str = JacobiSettings.loop
+    ) -> None:
         if loop not in LOOPS:
             raise ValueError(f"loop = {loop!r}; it must be one of {tuple(LOOPS)}")
         if omega is None:
@@ -141,3 +165,36 @@ class Jacobi:
         loop = self._made[2]
         loop.u, loop.work = u, self._work
         return loop
+
+
+def _make(given: Given) -> Jacobi:
+    settings = given.settings
+    return Jacobi(given.backend, given.operator, settings.of(Relaxation).omega, settings.of(JacobiSettings).loop)
+
+
+def _arrays(sizes: Sizes) -> float:
+    return (4.0 if sizes.settings.of(JacobiSettings).loop == "staged" else 3.0) + sizes.coefficients
+
+
+def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
+    omega = settings.of(Relaxation).omega
+    if omega is not None and omega > 1.0:
+        yield clash("omega", omega, 'a number > 0 and <= 1 with method "jacobi"; "sor" takes less than 2')
+
+
+def _variants(settings: SolverSettings) -> dict[str, SolverSettings]:
+    return {f"jacobi {loop}": settings.having(loop=loop) for loop in LOOPS}
+
+
+METHOD = MethodEntry(
+    name="jacobi",
+    rank=3,
+    use="comparison with the literature",
+    iteration="a sweep",
+    make=_make,
+    arrays=_arrays,
+    keys=frozenset(("omega", "loop", "check_every")),
+    parts=(Relaxation, JacobiSettings),
+    wrong=_wrong,
+    variants=_variants,
+)

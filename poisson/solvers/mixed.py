@@ -12,8 +12,7 @@ from poisson.backends.base import Array, Backend
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation
 from poisson.mesh.boundary import Rule
-from poisson.solvers.cg import lend
-from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, never
+from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, lend, never
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.spectrum import ZeroMean, hardly_holds_constants, without_reaction

@@ -2,66 +2,124 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from poisson.backends.registry import threaded
+from poisson.backends.registry import AUTO, backend_names, threaded
+from poisson.solvers.keys import Settings, keys_of, real, word
+from poisson.solvers.stopping import Stopping
 
-METHODS = ("multigrid", "cg", "fft", "jacobi", "chebyshev", "sor")
-"""The methods that a case may name beside ``auto``."""
+PRECISIONS = ("float64", "float32", "mixed")
+
+S = TypeVar("S", bound=Settings)
+
+
+def method_names() -> Sequence[str]:
+    """What may stand for a method."""
+    from poisson.solvers import registry
+
+    return (AUTO, *registry.methods())
+
+
+def preconditioner_names() -> Sequence[str]:
+    """What may stand for a preconditioner."""
+    from poisson.solvers import registry
+
+    return tuple(registry.preconditioners())
 
 
 @dataclass(frozen=True)
-class SolverSettings:
-    """The table ``[solver]``.
+class Relaxation(Settings):
+    """The weight of sweeps.
+
+    Parameters
+    ----------
+    omega : float, optional
+        Dimensionless; None: the solver chooses.
+    """
+
+    omega: float | None = real(
+        None,
+        'the weight of `"jacobi"`, at most 1, by default 1 or less where 1 would not converge '
+        '([numerics](numerics.md#weighted-jacobi)); or of `"sor"`, by default the optimal one',
+        rank=1,
+        gt=0.0,
+        lt=2.0,
+    )
+
+
+@dataclass(frozen=True)
+class SolverSettings(Settings):
+    """The table ``[solver]``: one record, which goes from the case to the method as it is.
+
+    Each part of it is a record of its own, declared once where it is used, with its defaults; `of` gives that of a
+    class, and `having` changes keys by their names, whichever part they stand in.
 
     Parameters
     ----------
     method : str
-        One of `METHODS`, or ``auto``: `poisson.solvers.choose` decides.
-    omega : float or None
-        Weight of ``jacobi``, 0 < ω ≤ 1, or of ``sor``, 0 < ω < 2. None: the solver chooses.
-    loop : str
-        Of ``jacobi``: ``blocked``, ``fused`` or ``staged``.
-    rtol : float
-        Tolerance on the residual norm, relative to the norm of f with its face terms, ≥ 0.
-    atol : float
-        Tolerance on the residual norm itself, in U/L², ≥ 0.
-    norm : str
-        ``rms`` or ``max``.
-    max_iterations : int
-        Limit on iterations (sweeps, cycles), ≥ 1.
-    check_every : int
-        Of ``jacobi``, ``chebyshev`` and ``sor``: sweeps between two reads of the norm; 0: the solver chooses.
-    cycle : str
-        Of multigrid: ``V``, ``W`` or ``F``.
-    full : bool
-        Whether multigrid starts on the coarsest grid (full multigrid) where there is no initial guess.
-    smoother : str
-        Of multigrid: ``chebyshev``, ``jacobi`` or ``red-black``.
-    pre, post : int
-        Sweeps of the smoother before and after the coarse correction, ≥ 0 and together ≥ 1.
+        The name of a method (`registry.methods`), or ``auto``.
     preconditioner : str
-        Of ``cg``: ``none``, ``jacobi``, ``multigrid`` or ``fft``.
-    stop : str
-        ``residual``: at `rtol` or `atol`; ``discretisation``: when the algebraic error is below the discretisation
-        error that the levels of multigrid let see.
+        Of ``cg``: the name of a preconditioner (`registry.preconditioners`).
+    stopping : Stopping
+        Tolerances and limits.
+    parts : tuple of Settings
+        The further parts that are not at their defaults, each of another class.
+
+    Raises
+    ------
+    ValueError
+        If there is no method or preconditioner of that name, or two parts are of one class.
     """
 
-    method: str = "auto"
-    omega: float | None = None
-    loop: str = "blocked"
-    rtol: float = 1e-8
-    atol: float = 0.0
-    norm: str = "rms"
-    max_iterations: int = 200_000
-    check_every: int = 0
-    cycle: str = "V"
-    full: bool = True
-    smoother: str = "chebyshev"
-    pre: int = 2
-    post: int = 1
-    preconditioner: str = "multigrid"
-    stop: str = "residual"
+    method: str = word(
+        AUTO, method_names, 'the method; `"auto"` chooses one and says why ([methods](methods.md))', rank=0
+    )
+    preconditioner: str = word("multigrid", preconditioner_names, 'of `"cg"`', rank=13)
+    stopping: Stopping = field(default_factory=Stopping)
+    parts: tuple[Settings, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len({type(part) for part in self.parts}) < len(self.parts):
+            raise ValueError("two parts of the settings are of one class")
+        # In one form, so that equal settings are equal.
+        parts = sorted((part for part in self.parts if part != type(part)()), key=lambda part: type(part).__name__)
+        object.__setattr__(self, "parts", tuple(parts))
+
+    def of(self, kind: type[S]) -> S:
+        """The part of a class; where it is not among `parts`, its defaults."""
+        return next((part for part in self.parts if isinstance(part, kind)), kind())
+
+    def having(self, **values: Any) -> SolverSettings:
+        """The same settings with other values of some keys.
+
+        Raises
+        ------
+        ValueError
+            If there is no such key, or a value may not stand there.
+        """
+        from poisson.solvers import registry
+
+        if unknown := set(values) - set(registry.solver_keys()):
+            raise ValueError(f"unknown settings: {', '.join(sorted(unknown))}")
+
+        def changed(part: S) -> S:
+            given = {name: values[name] for name in keys_of(type(part)) if name in values}
+            return replace(part, **given) if given else part
+
+        parts = tuple(changed(self.of(kind)) for kind in registry.parts())
+        return replace(changed(self), stopping=changed(self.stopping), parts=parts)
+
+    def value(self, name: str) -> Any:
+        """The value of a key."""
+        from poisson.solvers import registry
+
+        for part in (self, self.stopping, *(self.of(kind) for kind in registry.parts())):
+            if name in keys_of(type(part)):
+                return getattr(part, name)
+        raise ValueError(f"unknown setting: {name}")
 
 
 @dataclass(frozen=True)
@@ -71,16 +129,26 @@ class RunSettings:
     Parameters
     ----------
     backend : str
-        ``auto``, ``gpu``, ``openmp`` or ``numpy``.
+        ``auto``, or one of `poisson.backends.NAMES`.
     precision : str
         ``float64``, ``float32``, or ``mixed``: float32 inside, float64 outside.
     threads : int
         Threads of the CPU; 0: all of them.
+
+    Raises
+    ------
+    ValueError
+        If there is no backend or precision of that name.
     """
 
-    backend: str = "auto"
-    precision: str = "float64"
+    backend: str = AUTO
+    precision: str = PRECISIONS[0]
     threads: int = 0
+
+    def __post_init__(self) -> None:
+        for name, words in (("backend", backend_names()), ("precision", PRECISIONS)):
+            if getattr(self, name) not in words:
+                raise ValueError(f"{name} = {getattr(self, name)!r}; it must be one of {words}")
 
     @property
     def threaded(self) -> bool:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from poisson.backends.base import Array, Backend
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
+from poisson.mesh.grid import AXES
+from poisson.problem.problem import Problem
+from poisson.solvers.entries import Clash, MethodEntry, clash, so_many
 from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
 from poisson.solvers.jacobi import sweeps_per_read
+from poisson.solvers.settings import Relaxation
 from poisson.solvers.spectrum import ZeroMean, jacobi_bounds, red_black, uniform
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
@@ -135,3 +139,29 @@ class Sor:
                 sweeps(count)()
 
         return advance
+
+
+def colors_clash(name: str, item: str, problem: Problem) -> Iterator[Clash]:
+    """The clash of a red–black order, the value of a key, with a periodic axis of an odd number of nodes."""
+    grid = problem.grid
+    odd = [axis for axis, nodes in enumerate(grid.shape) if grid.periodic[axis] and nodes % 2]
+    if odd:
+        yield clash(
+            name,
+            item,
+            "another one, as red and black nodes alternate along a periodic axis only where its nodes are even in "
+            f"number, and domain.shape has {grid.shape[odd[0]]} along {AXES[odd[0]]}",
+        )
+
+
+METHOD = MethodEntry(
+    name="sor",
+    rank=5,
+    use="comparison: red–black successive over-relaxation with the optimal weight",
+    iteration="a sweep of both colours",
+    make=lambda given: Sor(given.backend, given.operator, given.settings.of(Relaxation).omega),
+    arrays=so_many(3.0),
+    keys=frozenset(("omega", "check_every")),
+    parts=(Relaxation,),
+    refused=lambda settings, problem: colors_clash("method", settings.method, problem),
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from poisson.discrete.operator import Operator
+from poisson.solvers.keys import Settings, real, whole, word
 from poisson.solvers.status import Status
 
 WINDOW = 10
@@ -57,8 +58,8 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Stopping:
-    """Tolerances and limits.
+class Stopping(Settings):
+    """Tolerances and limits, and what `data`, `boundary` and `patience` say of one solve.
 
     Parameters
     ----------
@@ -84,25 +85,42 @@ class Stopping:
         A solve that makes less progress has stalled.
     """
 
-    rtol: float = 1e-8
-    atol: float = 0.0
-    norm: str = "rms"
-    max_iterations: int = 200_000
-    check_every: int = 0
-    stop: str = "residual"
+    rtol: float = real(
+        1e-8,
+        "tolerance relative to the [norm of f or of the boundary values](numerics.md#norms-and-stopping)",
+        rank=3,
+        ge=0.0,
+        lt=1.0,
+    )
+    atol: float = real(
+        0.0,
+        "tolerance on the residual norm itself, in U/L²; the larger of the two tolerances counts",
+        rank=4,
+        ge=0.0,
+    )
+    norm: str = word(
+        "rms",
+        ("rms", "max"),
+        "the norm of residuals: sqrt(mean r²) over the unknowns, or max of abs(r)",
+        rank=5,
+    )
+    max_iterations: int = whole(200_000, "the limit on iterations: sweeps or cycles", rank=6, ge=1)
+    check_every: int = whole(
+        0,
+        'of `"jacobi"`, `"chebyshev"` and `"sor"`: sweeps between two reads of the norm; 0 lets the solver choose',
+        rank=7,
+        note="; 0 lets the solver choose",
+    )
+    stop: str = word(
+        "residual",
+        ("residual", "discretisation"),
+        "end at the tolerances, or when the algebraic error is below the discretisation error "
+        "([methods](methods.md#stopping-at-the-discretisation-error))",
+        rank=14,
+    )
     data: float = 0.0
     boundary: float = 0.0
     patience: Patience | None = None
-
-    def __post_init__(self) -> None:
-        if self.norm not in ("rms", "max"):
-            raise ValueError(f"norm = {self.norm!r}; it must be 'rms' or 'max'")
-        if not (0.0 <= self.rtol < 1.0 and self.atol >= 0.0):
-            raise ValueError("rtol must be in [0, 1), and atol >= 0")
-        if self.max_iterations < 1 or self.check_every < 0:
-            raise ValueError("max_iterations must be >= 1 and check_every >= 0")
-        if self.stop not in ("residual", "discretisation"):
-            raise ValueError(f"stop = {self.stop!r}; it must be 'residual' or 'discretisation'")
 
     def measure(self, operator: Operator, reduction: tuple[float, float]) -> float:
         """The norm, from the sum of squares and the maximum that a backend gives.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.emulation import EmulatedRuntime
+from support.multigrid import PLAIN, solver_of
 from support.operators import operator, random_array
 
 from poisson.backends.base import Backend
@@ -18,8 +19,6 @@ from poisson.backends.ledger import Call, Ledger, counted
 from poisson.backends.numpy import NumpyBackend
 from poisson.mesh.boundary import Rule
 from poisson.solvers.jacobi import Jacobi
-from poisson.solvers.methods import MethodSettings, solver_of
-from poisson.solvers.multigrid import MultigridSettings
 from poisson.solvers.stopping import Stopping
 
 OPERATOR = operator((9, 8), (Rule.FIXED,) * 4)
@@ -166,7 +165,7 @@ def test_what_counts_keeps_no_arrays_when_it_is_gone(inner: bool, numpy_arrays: 
     grid = operator((65, 65), (Rule.FIXED,) * 4)
     f, u = np.ones(grid.array_shape), np.zeros(grid.array_shape)
     backend, ledger = counted(NumpyBackend(np.float64))
-    settings = MethodSettings("multigrid", MultigridSettings(full=True))
+    settings = PLAIN.having(method="multigrid", full=True)
     method = solver_of(backend, grid, settings, grid if inner else None)
     result = method.solve(u, f, stopping=Stopping(rtol=1e-8))
     assert ledger.counts

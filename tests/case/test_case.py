@@ -26,6 +26,10 @@ from poisson.mesh.grid import Grid
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face
 from poisson.problem.fields import FieldFile
+from poisson.solvers import registry
+from poisson.solvers.jacobi import JacobiSettings
+from poisson.solvers.settings import Relaxation
+from poisson.solvers.stopping import Stopping
 
 
 def test_meaning() -> None:
@@ -39,11 +43,12 @@ def test_meaning() -> None:
     assert problem.exact == parse("x + y", 2)
     assert (problem.c, problem.initial, problem.title) == (0.0, Expression.constant(0.0), "Good")
     assert case.solver == SolverSettings()
-    assert case.solver == SolverSettings(
-        *("auto", None, "blocked", 1e-8, 0.0, "rms", 200_000, 0),
-        *("V", True, "chebyshev", 2, 1, "multigrid", "residual"),
-    )
-    assert case.run == RunSettings() == RunSettings("auto", "float64", 0)
+    assert {name: case.solver.value(name) for name in registry.solver_keys()} == {
+        **{"method": "auto", "omega": None, "loop": "blocked", "rtol": 1e-8, "atol": 0.0, "norm": "rms"},
+        **{"max_iterations": 200_000, "check_every": 0, "cycle": "V", "full": True, "smoother": "chebyshev"},
+        **{"pre": 2, "post": 1, "preconditioner": "multigrid", "stop": "residual"},
+    }
+    assert case.run == RunSettings() == RunSettings(backend="auto", precision="float64", threads=0)
     assert case.output == OutputSettings(Path("case.h5"), ("u",), 2)
 
 
@@ -69,7 +74,11 @@ def test_every_setting() -> None:
         order = 6
     """
     case = case_of(GOOD + text)
-    assert case.solver == SolverSettings("jacobi", 0.5, "staged", 0.0, 1e-3, "max", 7, 2)
+    assert case.solver == SolverSettings(
+        method="jacobi",
+        stopping=Stopping(rtol=0.0, atol=1e-3, norm="max", max_iterations=7, check_every=2),
+        parts=(Relaxation(omega=0.5), JacobiSettings(loop="staged")),
+    )
     assert case.run == RunSettings("openmp", "float32", 3)
     assert case.output == OutputSettings(Path("results/out.hdf5"), ("u", "error", "f", "flux"), 6)
     assert case.problem.initial == parse("x", 2)
@@ -77,7 +86,7 @@ def test_every_setting() -> None:
 
 def test_both_tolerances_may_be_zero() -> None:
     case = case_of(GOOD, overrides=("solver.rtol=0", "solver.atol=0.0"))
-    assert (case.solver.rtol, case.solver.atol) == (0.0, 0.0)
+    assert (case.solver.stopping.rtol, case.solver.stopping.atol) == (0.0, 0.0)
 
 
 def test_three_dimensions_and_integers() -> None:
@@ -247,7 +256,7 @@ def test_overrides() -> None:
             "solver.rtol=1e-5",
         ),
     )
-    assert (case.solver.rtol, case.solver.loop) == (1e-5, "staged")
+    assert (case.solver.stopping.rtol, case.solver.value("loop")) == (1e-5, "staged")
     assert case.problem.f == parse("sin(pi*x)", 2)
     assert case.problem.c == 2.0
     assert case.problem.grid.shape == (5, 6)

@@ -42,7 +42,7 @@ def test_there_are_cases_of_every_kind(cases: Path) -> None:
     assert len(loaded) >= 10
     assert {case.problem.grid.dimension for case in loaded.values()} == {1, 2, 3}
     assert {face.kind for case in loaded.values() for face in case.problem.faces} == set(Kind)
-    assert {case.solver.loop for case in loaded.values()} == set(LOOPS)
+    assert {case.solver.value("loop") for case in loaded.values()} == set(LOOPS)
     assert {case.run.precision for case in loaded.values()} == {"float32", "float64"}
     singular = {name for name, case in loaded.items() if Discretisation(case.problem).singular}
     assert singular == {"periodic_2d", "pressure_projection", "singular_neumann"}

@@ -1,23 +1,17 @@
-"""Settings that are right by themselves and make no sense together, or for the problem.
-
-Covers poisson.solvers.settings and poisson.solvers.keys.
-"""
+"""Settings that are right by themselves and make no sense together, or for the problem."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import fields
 
 import pytest
 from support.case_texts import GOOD_3D, case_of, mistakes_of
 
 import poisson
-from poisson.case.combinations import COMMON_KEYS, KEYS_OF_METHOD
 from poisson.errors import CaseError
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
-from poisson.solvers.settings import METHODS, SolverSettings
 
 VARYING = ("equation.a=1 + x",)
 ROBIN = ("boundary.x_lower={ robin = 1, alpha = 1 }",)
@@ -194,12 +188,6 @@ def test_a_key_that_is_wrong_by_itself_is_one_mistake() -> None:
     overrides = ("solver.loop=fusd", "solver.omega=-1", "solver.method=cg")
     assert len(mistakes_of(GOOD_3D, overrides=overrides)) == 2
     assert len(mistakes_of(GOOD_3D, overrides=("solver.method=cgg", "solver.loop=fused"))) == 1
-
-
-def test_every_key_belongs_to_a_method() -> None:
-    assert set(KEYS_OF_METHOD) == {"auto", *METHODS}
-    named = set().union(*KEYS_OF_METHOD.values())
-    assert {field.name for field in fields(SolverSettings)} == COMMON_KEYS | named
 
 
 @pytest.mark.parametrize(

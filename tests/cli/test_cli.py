@@ -29,6 +29,7 @@ from poisson.cli.measuring import Measurement
 from poisson.cli.terminal import installation, summary
 from poisson.errors import CaseError, OutputError
 from poisson.run.solution import Solution
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 
 PYTHON = [sys.executable, "-m", "poisson"]
@@ -252,7 +253,7 @@ class FakeRun:
         self.case = SimpleNamespace(
             problem=self.solution.problem,
             run=SimpleNamespace(dtype="float64"),
-            solver=SimpleNamespace(method="jacobi", loop="fused"),
+            solver=SolverSettings().having(method="jacobi", loop="fused"),
             output=SimpleNamespace(file=path, fields=("u",)),
         )
 

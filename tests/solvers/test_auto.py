@@ -1,6 +1,6 @@
 """``method = "auto"``: what it chooses, why, and what it says.
 
-Covers poisson.solvers.choose and poisson.solvers.memory.
+Covers poisson.solvers.choose, poisson.solvers.expected and poisson.solvers.memory.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def varying(nodes: int, jump: float, spacing: tuple[float, float] | None = None,
 
 
 def chosen(operator: Operator, backend: Any = None, precision: str = "float64", **settings: Any) -> Choice:
-    return choose(backend or Measured(), operator, replace(AUTO, **settings), precision)
+    return choose(backend or Measured(), operator, AUTO.having(**settings), precision)
 
 
 def named(choice: Choice) -> tuple[str, str]:
@@ -281,7 +281,7 @@ def test_times_for_people(seconds: float, text: str) -> None:
 
 def test_memory() -> None:
     def arrays(method: str, precision: str = "float64", dimension: int = 3, **settings: Any) -> float:
-        return arrays_of(replace(AUTO, method=method, **settings), precision, dimension)
+        return arrays_of(AUTO.having(method=method, **settings), precision, dimension)
 
     assert [arrays(method) for method in ("auto", "fft", "jacobi", "sor", "chebyshev")] == [3.0] * 5
     assert arrays("jacobi", loop="staged") == 4.0

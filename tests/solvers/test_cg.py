@@ -7,15 +7,27 @@ import math
 import numpy as np
 import pytest
 from conftest import BACKENDS
-from support.multigrid import F, M, W, cube, node_values, relative_residual, source, with_coefficients, zeros
+from support.multigrid import (
+    PLAIN,
+    F,
+    M,
+    W,
+    cube,
+    node_values,
+    relative_residual,
+    solver_of,
+    source,
+    with_coefficients,
+    zeros,
+)
 from support.operators import rules_of
 
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
+from poisson.solvers import registry
 from poisson.solvers.cg import ConjugateGradients
-from poisson.solvers.methods import PRECONDITIONERS, MethodSettings, preconditioner_of, solver_of
-from poisson.solvers.multigrid import MultigridSettings
+from poisson.solvers.entries import Given
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
 
@@ -24,7 +36,7 @@ BACKEND = NumpyBackend(np.float64)
 
 def iterations(a: Operator, preconditioner: str, smoother: str = "chebyshev", rtol: float = 1e-8) -> int:
     """Those of a solve of a random problem, whose true residual is checked."""
-    settings = MethodSettings("cg", MultigridSettings(smoother=smoother), preconditioner)
+    settings = PLAIN.having(method="cg", smoother=smoother, preconditioner=preconditioner)
     f = source(BACKEND, a)
     result = solver_of(BACKEND, a, settings).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=rtol))
     assert result.status is Status.CONVERGED
@@ -57,7 +69,7 @@ def test_counts_do_not_grow_with_the_grid_but_without_a_preconditioner_they_do()
 
 
 @pytest.mark.parametrize("rules", rules_of(2))
-@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
+@pytest.mark.parametrize("preconditioner", registry.preconditioners())
 def test_every_mix_of_faces(rules: tuple[Rule, ...], preconditioner: str) -> None:
     assert iterations(cube((24, 30), rules), preconditioner) <= (10 if preconditioner == "multigrid" else 200)
 
@@ -96,20 +108,20 @@ def test_a_singular_problem_with_varying_a() -> None:
 def test_a_tolerance_that_cannot_be_reached_is_not_claimed() -> None:
     a = cube((65, 65))
     for preconditioner in ("none", "multigrid"):
-        settings = MethodSettings("cg", preconditioner=preconditioner)
+        settings = PLAIN.having(method="cg", preconditioner=preconditioner)
         result = solver_of(BACKEND, a, settings).solve(
             zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(rtol=1e-17, max_iterations=2000)
         )
         assert result.status is Status.AT_ROUNDING
 
 
-@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
+@pytest.mark.parametrize("preconditioner", registry.preconditioners())
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("exponent", [-1060, -900, -700, 45, 700, 1000])
 def test_the_size_of_the_source_does_not_matter(preconditioner: str, exponent: int) -> None:
     """Its squares leave the range of float64: the iterates are those of a source of size 1, times a power of two."""
     a = cube((33, 20), (F, M, W, W))
-    settings, size = MethodSettings("cg", preconditioner=preconditioner), math.ldexp(1.0, exponent)
+    settings, size = PLAIN.having(method="cg", preconditioner=preconditioner), math.ldexp(1.0, exponent)
     results = []
     for f in (source(BACKEND, a), size * source(BACKEND, a)):
         kept = f.copy()
@@ -162,15 +174,15 @@ def test_conjugate_gradients_make_the_same_iterates_on_every_backend(name: str) 
         results = []
         for backend in (BACKEND, other):
             a = with_coefficients(backend, plain, node_values(plain, "block", 5.0)) if varies else plain
-            settings = MethodSettings("cg", preconditioner=preconditioner)
-            solver = ConjugateGradients(backend, a, preconditioner_of(backend, a, settings))
+            settings = PLAIN.having(method="cg", preconditioner=preconditioner)
+            solver = ConjugateGradients(backend, a, registry.make_preconditioner(Given(backend, a, settings)))
             result = solver.solve(zeros(backend, a), source(backend, a), stopping=Stopping(rtol=1e-6))
             results.append((backend.to_host(result.u), result.iterations))
         assert abs(results[0][1] - results[1][1]) <= 1
         np.testing.assert_allclose(results[1][0], results[0][0], rtol=0, atol=1e-5 * np.abs(results[0][0]).max())
 
 
-@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
+@pytest.mark.parametrize("preconditioner", registry.preconditioners())
 @pytest.mark.parametrize("rules", [(M, M, M, M), (W, W, M, M)])
 def test_the_mean_of_a_source_that_has_one_is_left_out(rules: tuple[Rule, ...], preconditioner: str) -> None:
     """A singular A reaches the rest of it: u is that of the source less its mean, which no residual counts."""
@@ -181,7 +193,7 @@ def test_the_mean_of_a_source_that_has_one_is_left_out(rules: tuple[Rule, ...], 
         weights[:, [0, -1]] *= 0.5
     without = source(BACKEND, a)
     without -= (weights * without).sum() / weights.sum()
-    solver = solver_of(BACKEND, a, MethodSettings("cg", preconditioner=preconditioner))
+    solver = solver_of(BACKEND, a, PLAIN.having(method="cg", preconditioner=preconditioner))
     expected = solver.solve(zeros(BACKEND, a), without, stopping=Stopping(rtol=1e-10)).u.copy()
     for mean in (1e-3, 1.0):
         result = solver.solve(zeros(BACKEND, a), without + mean, stopping=Stopping(rtol=1e-10))

@@ -302,7 +302,9 @@ def test_methods_stand_by_for_one_that_was_chosen(caplog: pytest.LogCaptureFixtu
         "multigrid": Scripted((Status.DIVERGED, 100, 0.25)),
         "jacobi": Scripted((Status.CONVERGED, 30, 1e-9)),
     }
-    chosen = ChosenSolver(backend, SolverSettings("multigrid"), first, lambda settings: others[settings.preconditioner])
+    chosen = ChosenSolver(
+        backend, SolverSettings(method="multigrid"), first, lambda settings: others[settings.preconditioner]
+    )
     u, heard = np.zeros((9, 9)), Heard()
     with caplog.at_level(logging.INFO, logger="poisson"):
         result = chosen.solve(u, u, stopping=Stopping(max_iterations=500), observer=heard)
@@ -333,7 +335,7 @@ def test_a_stall_stays_one_where_there_is_no_memory_for_another_method() -> None
         raise ResourceError("too little memory")
 
     backend = Solver(B((9, 9), f=1.0, boundary=WALLS), backend="numpy").backend
-    chosen = ChosenSolver(backend, SolverSettings("cg"), Scripted((Status.STAGNATED, 100, 0.5)), refuse)
+    chosen = ChosenSolver(backend, SolverSettings(method="cg"), Scripted((Status.STAGNATED, 100, 0.5)), refuse)
     result = chosen.solve(np.zeros((9, 9)), np.zeros((9, 9)), stopping=Stopping())
     assert (result.status, result.iterations, result.instead) == (Status.STAGNATED, 100, "")
 
@@ -370,11 +372,11 @@ def test_corrections_of_a_guess_far_away_leave_no_mean_to_round(method: str, pre
 
 def test_the_choice_is_the_same_whatever_the_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     """300 x 330 nodes took one method or the other by how busy the machine was."""
-    from poisson.solvers import choose
+    from poisson.solvers import expected
 
     found = set()
     for bandwidth in (1e7, 1e9, 1e11, 1e13):
-        monkeypatch.setattr(choose, "_bandwidth", lambda backend, values, it=bandwidth: it)
+        monkeypatch.setattr(expected, "_bandwidth", lambda backend, values, it=bandwidth: it)
         solver = Solver(B((300, 330), f=1.0, boundary=WALLS))
         found.add((solver.method, solver.solve().provenance["reason"]))
     assert len(found) == 1

@@ -1,7 +1,4 @@
-"""Mixed precision: float32 cycles or directions inside corrections in float64 reach what float64 reaches.
-
-Covers poisson.solvers.methods.
-"""
+"""Mixed precision: float32 cycles or directions inside corrections in float64 reach what float64 reaches."""
 
 from __future__ import annotations
 
@@ -12,28 +9,38 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import BACKENDS
-from support.multigrid import F, M, W, cube, node_values, relative_residual, source, with_coefficients, zeros
+from support.multigrid import (
+    PLAIN,
+    F,
+    M,
+    W,
+    cube,
+    node_values,
+    relative_residual,
+    solver_of,
+    source,
+    with_coefficients,
+    zeros,
+)
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
 from poisson.solvers.memory import arrays_of
-from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.mixed import in_float32
-from poisson.solvers.multigrid import MultigridSettings
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
 
 BACKEND = NumpyBackend(np.float64)
-CG = MethodSettings("cg")
+CG = PLAIN.having(method="cg")
 
 
 def backend_of(name: str) -> Backend:
     return BACKEND if name == "numpy" else BACKENDS[name](np.float64)
 
 
-def solver(backend: Backend, a: Operator, settings: MethodSettings) -> Any:
+def solver(backend: Backend, a: Operator, settings: SolverSettings) -> Any:
     return solver_of(backend, a, settings, in_float32(backend, a))
 
 
@@ -51,7 +58,7 @@ def solver(backend: Backend, a: Operator, settings: MethodSettings) -> Any:
     ids=["square", "mixed", "singular", "cube", "anisotropic"],
 )
 def test_the_tolerance_of_float64_is_reached(method: str, full: bool, a: Operator) -> None:
-    settings = MethodSettings(method, MultigridSettings(full=full))
+    settings = PLAIN.having(method=method, full=full)
     mixed = solver(BACKEND, a, settings)
     for seed in (1, 2):
         f = source(BACKEND, a, seed)
@@ -70,7 +77,7 @@ def test_the_tolerance_of_float64_is_reached(method: str, full: bool, a: Operato
 @pytest.mark.parametrize("most", [1, 3])
 def test_the_limit_on_iterations_is_kept(method: str, most: int) -> None:
     a = cube((65, 65))
-    mixed = solver(BACKEND, a, MethodSettings(method))
+    mixed = solver(BACKEND, a, PLAIN.having(method=method))
     result = mixed.solve(zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(max_iterations=most))
     assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, most)
 
@@ -80,7 +87,7 @@ def test_the_cycles_go_on_from_one_correction_to_the_next(shape: tuple[int, ...]
     """Mixed precision makes the cycles of float64: none is lost where a correction in float64 comes between them."""
     a = cube(shape, spacing=(1 / (shape[0] - 1),) * len(shape))
     for full in (False, True):
-        settings = MethodSettings("multigrid", MultigridSettings(full=full))
+        settings = PLAIN.having(method="multigrid", full=full)
         f = source(BACKEND, a)
         double, mixed = solver_of(BACKEND, a, settings), solver(BACKEND, a, settings)
         expected = double.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-8))
@@ -94,7 +101,7 @@ def test_the_cycles_go_on_from_one_correction_to_the_next(shape: tuple[int, ...]
 @pytest.mark.parametrize("full", [False, True])
 def test_the_last_cycles_in_float32_stop_at_the_target(full: bool) -> None:
     """Neither beyond it, which takes a cycle more than float64, nor before it, which takes a correction more."""
-    a, settings = cube((33, 33), spacing=(1 / 32,) * 2), MethodSettings("multigrid", MultigridSettings(full=full))
+    a, settings = cube((33, 33), spacing=(1 / 32,) * 2), PLAIN.having(method="multigrid", full=full)
     double, mixed, f = solver_of(BACKEND, a, settings), solver(BACKEND, a, settings), source(BACKEND, a)
     for digits in np.arange(2.5, 10.5, 0.5):
         stopping = Stopping(rtol=float(10.0**-digits))
@@ -113,7 +120,7 @@ def test_a_residual_of_any_size_is_brought_into_the_range_of_float32(method: str
     a = cube((33, 33), spacing=(1 / 32,) * 2)
     f, u = source(BACKEND, a), size * source(BACKEND, a, 5)
     with np.errstate(over="ignore"):
-        result = solver(BACKEND, a, MethodSettings(method)).solve(u, f, stopping=Stopping(rtol=1e-6))
+        result = solver(BACKEND, a, PLAIN.having(method=method)).solve(u, f, stopping=Stopping(rtol=1e-6))
     assert result.status is Status.CONVERGED
     assert relative_residual(BACKEND, a, result.u, f) <= 1e-6 * (1 + 1e-6)
 
@@ -140,7 +147,7 @@ def test_conjugate_gradients_make_no_more_iterations(name: str, jump: float) -> 
 def test_transforms_precondition_in_float32() -> None:
     a = cube((65, 50), (F, M, W, W))
     varying = with_coefficients(BACKEND, a, node_values(a, "smooth", 3.0))
-    settings = MethodSettings("cg", preconditioner="fft")
+    settings = PLAIN.having(method="cg", preconditioner="fft")
     f = source(BACKEND, a)
     double, mixed = solver_of(BACKEND, varying, settings), solver(BACKEND, varying, settings)
     counts = [each.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12)).iterations for each in (double, mixed)]
@@ -172,10 +179,10 @@ def test_the_memory_of_mixed_precision(method: str) -> None:
     u, f = counting(zeros(BACKEND, a)), counting(source(BACKEND, a))
     for full in (False, True):
         allocated = u.nbytes + f.nbytes
-        mixed = solver(backend, a, MethodSettings(method, MultigridSettings(full=full)))
+        mixed = solver(backend, a, PLAIN.having(method=method, full=full))
         assert mixed.solve(u.copy(), f, stopping=Stopping(rtol=1e-8)).status is Status.CONVERGED
         arrays = allocated / u.nbytes
-        settings = SolverSettings(method=method, full=full)
+        settings = SolverSettings().having(method=method, full=full)
         # One more, for what comes after the solve.
         assert 5.0 < arrays + 1.0 < (5.5 if method == "multigrid" else 6.0)
         assert abs(arrays_of(settings, "mixed", 3) - (arrays + 1.0)) < 0.02
@@ -190,7 +197,7 @@ def test_neither_overflow_nor_underflow(scale: float, method: str) -> None:
     results = []
     for factor in (1.0, scale):
         for full in (False, True):
-            settings = MethodSettings(method, MultigridSettings(full=full))
+            settings = PLAIN.having(method=method, full=full)
             result = solver(BACKEND, a, settings).solve(zeros(BACKEND, a), factor * f, stopping=Stopping(rtol=1e-12))
             assert result.status is Status.CONVERGED
             results.append(result.u / factor)
@@ -230,7 +237,7 @@ def test_boundary_values_enter_a_full_start() -> None:
     exact = np.add.outer(-(x**2), x**2) * 1e-3
     u = exact.copy()
     u[1:-1, 1:-1] = 0.0
-    settings = MethodSettings("multigrid", MultigridSettings(full=True))
+    settings = PLAIN.having(method="multigrid", full=True)
     result = solver(BACKEND, a, settings).solve(u, zeros(BACKEND, a), stopping=Stopping(rtol=1e-6))
     # The quadratic solves the equations on every grid, so float32 of the coarse grids is all that errs.
     assert result.history[0][1] < 1e-2
@@ -240,7 +247,7 @@ def test_boundary_values_enter_a_full_start() -> None:
 @pytest.mark.parametrize("method", ["multigrid", "cg"])
 def test_a_limit_and_an_interrupt(method: str) -> None:
     a = cube((65, 65))
-    mixed = solver(BACKEND, a, MethodSettings(method))
+    mixed = solver(BACKEND, a, PLAIN.having(method=method))
     f = source(BACKEND, a)
     result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12), interrupted=lambda: True)
     assert (result.status, len(result.history)) == (Status.INTERRUPTED, 2)
@@ -251,11 +258,11 @@ def test_a_limit_and_an_interrupt(method: str) -> None:
 def test_mixed_precision_refuses_what_it_cannot_do() -> None:
     a = cube((9, 9))
     with pytest.raises(ValueError, match="no mixed precision"):
-        solver(BACKEND, a, MethodSettings("jacobi"))
+        solver(BACKEND, a, PLAIN.having(method="jacobi"))
     with pytest.raises(ValueError, match="no mixed precision"):
-        solver(BACKEND, a, MethodSettings("cg", preconditioner="none"))
+        solver(BACKEND, a, PLAIN.having(method="cg", preconditioner="none"))
     with pytest.raises(ValueError, match="not for mixed precision"):
-        solver(BACKEND, a, MethodSettings("multigrid")).solve(
+        solver(BACKEND, a, PLAIN.having(method="multigrid")).solve(
             zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(stop="discretisation")
         )
 
@@ -263,10 +270,10 @@ def test_mixed_precision_refuses_what_it_cannot_do() -> None:
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
 def test_other_backends_converge_alike(name: str) -> None:
     backend, a = BACKENDS[name](np.float64), cube((20, 17), (F, M, W, W))
-    expected = solver(BACKEND, a, MethodSettings("multigrid")).solve(
+    expected = solver(BACKEND, a, PLAIN.having(method="multigrid")).solve(
         zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(rtol=1e-11)
     )
-    for settings in (*(MethodSettings("multigrid", MultigridSettings(full=full)) for full in (False, True)), CG):
+    for settings in (*(PLAIN.having(method="multigrid", full=full) for full in (False, True)), CG):
         result = solver(backend, a, settings).solve(
             zeros(backend, a), source(backend, a), stopping=Stopping(rtol=1e-11)
         )

@@ -16,6 +16,7 @@ import pytest
 from conftest import BACKENDS
 from numpy.typing import NDArray
 from support.multigrid import (
+    PLAIN,
     F,
     M,
     W,
@@ -24,6 +25,7 @@ from support.multigrid import (
     error_contraction,
     node_values,
     relative_residual,
+    solver_of,
     source,
     with_coefficients,
     zeros,
@@ -39,7 +41,6 @@ from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.mesh.boundary import Rule
 from poisson.run import run
-from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
 from poisson.solvers.multigrid.coarsest import _matrix, inverse
 from poisson.solvers.multigrid.cycle import Cycle
@@ -293,7 +294,7 @@ def test_full_multigrid_and_conjugate_gradients_where_an_axis_collapses(ratio: f
         assert result.status is Status.CONVERGED
         assert result.iterations <= 4
         assert result.history[0][1] < 3e-3
-        settings = MethodSettings("cg", MultigridSettings(smoother=smoother), "multigrid")
+        settings = PLAIN.having(method="cg", smoother=smoother, preconditioner="multigrid")
         result = solver_of(backend, a, settings).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-8))
         assert result.status is Status.CONVERGED
         assert result.iterations <= 8
@@ -416,7 +417,7 @@ def test_the_coarsest_grid_keeps_modes_that_are_next_to_those_of_eigenvalue_zero
 def test_without_a_source_the_tolerance_is_relative_to_the_residual_of_the_guess(full: bool, mixed: bool) -> None:
     """Interpolation is exact for this harmonic polynomial: relative to what full multigrid leaves nothing is small."""
     case = make_case({"f": 0.0}, {"all": {"dirichlet": "x**2 - y**2"}}, (65, 65))
-    settings = replace(case.solver, method="multigrid", full=full)
+    settings = case.solver.having(method="multigrid", full=full)
     machine = replace(case.run, precision="mixed" if mixed else "float64")
     solution = run.solve(replace(case, solver=settings, run=machine))
     assert solution.status is Status.CONVERGED
@@ -427,7 +428,7 @@ def test_without_a_source_the_tolerance_is_relative_to_the_residual_of_the_guess
 
 def test_a_solver_is_used_many_times_and_gives_the_same_again() -> None:
     a = cube((65, 50), (F, M, W, W))
-    for settings in (MultigridSettings(), MultigridSettings(full=True, cycle="F", smoother="red-black")):
+    for settings in (MultigridSettings(full=False), MultigridSettings(cycle="F", smoother="red-black")):
         solver = Multigrid(BACKEND, a, settings)
         results = []
         for seed in (1, 2, 1):
@@ -491,11 +492,15 @@ def test_a_symmetric_cycle_is_self_adjoint(smoother: str) -> None:
     [
         ({"cycle": "Z"}, "cycle = 'Z'"),
         ({"smoother": "sor"}, "smoother = 'sor'"),
-        ({"pre": 0, "post": 0}, "pre and post"),
-        ({"pre": -1}, "pre and post"),
+        ({"pre": -1}, "pre = -1; it must be an integer >= 0 and <= 64"),
         ({"symmetric": True}, "self-adjoint"),
     ],
 )
 def test_wrong_settings(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MultigridSettings(**options)  # type: ignore[arg-type]  # wrong ones
+
+
+def test_a_cycle_needs_a_sweep() -> None:
+    with pytest.raises(ValueError, match="pre and post are both 0"):
+        Multigrid(BACKEND, cube((33, 33)), MultigridSettings(pre=0, post=0))

@@ -10,6 +10,8 @@ import pytest
 
 from poisson.case import Case, from_mapping
 from poisson.errors import CaseError
+from poisson.solvers import registry
+from poisson.solvers.keys import either
 
 GOOD = """
 title = "Good"
@@ -45,11 +47,8 @@ NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"
 NUMBERS = "1, 2 or 3 numbers, in the order x(, y(, z))"
 FACE_KEYS = "all, x, y, x_lower, x_upper, y_lower, y_upper"
 SECTIONS = "title, equation, parameters, domain, boundary, solver, run, output"
-METHODS = '"auto", "multigrid", "cg", "fft", "jacobi", "chebyshev" or "sor"'
-SOLVER_KEYS = (
-    "method, omega, loop, rtol, atol, norm, max_iterations, check_every, cycle, full, smoother, pre, post, "
-    "preconditioner, stop"
-)
+METHODS = either(("auto", *registry.methods()))
+SOLVER_KEYS = ", ".join(registry.solver_keys())
 DATA = 'a number, a text, "exact" or a table such as { file = "f.npy" }'
 FACE_DATA = 'a number, a text or a table such as { file = "g.npy" }; "exact" takes the value of equation.exact'
 A_DATA = 'a number > 0, a text or a table such as { file = "a.npy" }'

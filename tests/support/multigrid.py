@@ -12,12 +12,19 @@ from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.mesh.boundary import Rule
-from poisson.solvers.multigrid import Multigrid, MultigridSettings
+from poisson.solvers import registry
+from poisson.solvers.entries import Given
+from poisson.solvers.iteration import Solver
+from poisson.solvers.multigrid import CoarserProblems, Multigrid, MultigridSettings
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
 
 F, M, W = Rule.FIXED, Rule.MIRROR, Rule.WRAP
+
+PLAIN = SolverSettings().having(full=False)
+"""The default settings, but for the start on the coarsest grid."""
 
 ASYMPTOTIC = 8
 """Cycles at the end of a solve whose mean contraction is measured: two periods of the Chebyshev smoother."""
@@ -48,6 +55,17 @@ def source(backend: Backend, a: Operator, seed: int = 0) -> Array:
     return r
 
 
+def solver_of(
+    backend: Backend,
+    a: Operator,
+    settings: SolverSettings,
+    inner: Operator | None = None,
+    coarser: CoarserProblems | None = None,
+) -> Solver:
+    """The method that the settings name, with its set-up done."""
+    return registry.make_method(Given(backend, a, settings, inner, coarser))
+
+
 def zeros(backend: Backend, a: Operator) -> Array:
     return backend.from_host(np.zeros(a.array_shape))
 
@@ -55,7 +73,7 @@ def zeros(backend: Backend, a: Operator) -> Array:
 def contraction(a: Operator, settings: MultigridSettings, rtol: float = 1e-12, backend: Backend | None = None) -> float:
     """The mean factor of the residual norm over the last cycles of a solve of a random problem."""
     backend = backend or NumpyBackend(np.float64)
-    solver = Multigrid(backend, a, settings)
+    solver = Multigrid(backend, a, replace(settings, full=False))
     stopping = Stopping(rtol=rtol, max_iterations=60)
     result = solver.solve(zeros(backend, a), source(backend, a), stopping=stopping)
     assert result.status is Status.CONVERGED

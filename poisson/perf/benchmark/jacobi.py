@@ -22,7 +22,8 @@ from poisson.perf.timing import Timing, copy_bandwidth, in_a_row, measure
 from poisson.perf.traffic import cost
 from poisson.perf.workload import require_room
 from poisson.solvers.jacobi import Jacobi
-from poisson.solvers.memory import ARRAYS
+from poisson.solvers.memory import arrays_of
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult, Stopping
 
 if TYPE_CHECKING:
@@ -219,10 +220,11 @@ def bench(
         raise GridError(f"n = {n}: the problem {problem} needs at least {published.least}")
     dtype = np.dtype(precision or published.precision)
     operator = published.operator(n)
+    arrays = arrays_of(SolverSettings(method="jacobi").having(loop="staged"), "float64", operator.dimension)
     runs: list[Run] = []
     devices = []
     for backend in _backends(names, dtype, threads, operator.unknowns * iterations):
-        require_room(backend, ARRAYS["staged"] * math.prod(operator.shape), f"the arrays of n = {n}", "a smaller --n")
+        require_room(backend, arrays * math.prod(operator.shape), f"the arrays of n = {n}", "a smaller --n")
         bandwidth = copy_bandwidth(backend)
         devices.append(f"{backend.name}: {backend.device}; {backend.yardstick} {bandwidth / 1e9:.1f} GB/s")
         for loop in loops:

@@ -27,12 +27,13 @@ from poisson.perf.timing import Timing, copy_bandwidth
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, laplacian_on, require_room
 from poisson.problem.problem import Problem as GivenProblem
+from poisson.solvers import registry
+from poisson.solvers.entries import Given
 from poisson.solvers.memory import arrays_of
-from poisson.solvers.methods import MethodSettings, solver_of
 from poisson.solvers.mixed import in_float32
-from poisson.solvers.multigrid import CoarserProblems, MultigridSettings
+from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
-from poisson.solvers.stopping import SolveResult, Stopping
+from poisson.solvers.stopping import SolveResult
 
 REPEATS = 5
 WITH_SETUP = 3
@@ -61,7 +62,7 @@ COLUMNS = (
     Column("of_yardstick", "of yardstick", ".3f"),
 )
 
-FULL = MultigridSettings(full=True)
+CYCLES = SolverSettings(method="multigrid")
 SINE = "sine"
 """The plain solver by sine transforms that stands beside ours."""
 SINE_ARRAYS = 5
@@ -70,21 +71,20 @@ SINE_ARRAYS = 5
 
 @dataclass(frozen=True)
 class Way:
-    """A method to measure: its settings, whether its cycles are in float32, and when it stops."""
+    """A method to measure: its settings, and whether its cycles are in float32."""
 
-    settings: MethodSettings
+    settings: SolverSettings
     mixed: bool = False
-    stop: str = "residual"
 
 
 WAYS: Mapping[str, Way] = MappingProxyType(
     {
-        "multigrid": Way(MethodSettings("multigrid", FULL)),
-        "mixed": Way(MethodSettings("multigrid", FULL), mixed=True),
-        "fft": Way(MethodSettings("fft")),
-        "fmg": Way(MethodSettings("multigrid", FULL), stop="discretisation"),
-        "cg": Way(MethodSettings("cg")),
-        "cg-mixed": Way(MethodSettings("cg"), mixed=True),
+        "multigrid": Way(CYCLES),
+        "mixed": Way(CYCLES, mixed=True),
+        "fft": Way(SolverSettings(method="fft")),
+        "fmg": Way(CYCLES.having(stop="discretisation")),
+        "cg": Way(SolverSettings(method="cg")),
+        "cg-mixed": Way(SolverSettings(method="cg"), mixed=True),
     }
 )
 METHODS = (*WAYS, SINE)
@@ -197,8 +197,7 @@ def _arrays(method: str, dimension: int, varies: bool) -> float:
     if method == SINE:
         return SINE_ARRAYS
     way = WAYS[method]
-    settings = SolverSettings(method=way.settings.method, stop=way.stop)
-    return arrays_of(settings, "mixed" if way.mixed else "float64", dimension, varies=varies)
+    return arrays_of(way.settings, "mixed" if way.mixed else "float64", dimension, varies=varies)
 
 
 class _Measured(Protocol):
@@ -282,11 +281,11 @@ class _Ours:
 
     def __init__(self, place: _Place, way: Way) -> None:
         self._place = place
-        self._stopping = Stopping(rtol=RTOL, stop=way.stop)
+        self._stopping = replace(way.settings.stopping, rtol=RTOL)
         stand_in, self._ledger = counted(place.backend)
         inner = in_float32(place.backend, place.operator) if way.mixed else None
-        coarser = place.coarser() if way.stop == "discretisation" else None
-        self._method = solver_of(stand_in, place.operator, way.settings, inner, coarser)
+        coarser = place.coarser() if way.settings.stopping.stop == "discretisation" else None
+        self._method = registry.make_method(Given(stand_in, place.operator, way.settings, inner, coarser))
         self._result: SolveResult | None = None
 
     def solve(self) -> int | None:

@@ -58,6 +58,8 @@ class Cycle:
     """
 
     def __init__(self, backend: Backend, operator: Operator, settings: MultigridSettings) -> None:
+        if settings.pre + settings.post < 1:
+            raise ValueError("pre and post are both 0; a cycle needs a smoothing sweep")
         self._backend = backend
         self.settings = settings
         polynomial = settings.smoother != "red-black" or not red_black(operator)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from poisson.solvers.keys import Settings, flag, whole, word
 
 CYCLES = ("V", "W", "F")
 SMOOTHERS = ("chebyshev", "jacobi", "red-black")
+MAX_SWEEPS = 64
 
 
 @dataclass(frozen=True)
-class MultigridSettings:
+class MultigridSettings(Settings):
     """How to cycle through the levels.
 
     Parameters
@@ -25,21 +28,36 @@ class MultigridSettings:
         Sweeps before the restriction of the residual and after the correction.
     symmetric : bool
         Whether a cycle is to be self-adjoint, as a preconditioner of conjugate gradients must be; then pre = post.
+
+    Raises
+    ------
+    ValueError
+        If a value may not stand there, or the sweeps of a self-adjoint cycle differ.
     """
 
-    cycle: str = "V"
-    full: bool = False
-    smoother: str = "chebyshev"
-    pre: int = 2
-    post: int = 1
+    cycle: str = word("V", CYCLES, "of multigrid: how often a cycle visits the coarser grids", rank=8)
+    full: bool = flag(
+        True,
+        'of `"multigrid"`: start on the coarsest grid (full multigrid); with an initial guess it starts from that '
+        "instead",
+        rank=9,
+    )
+    smoother: str = word("chebyshev", SMOOTHERS, "of multigrid", rank=10)
+    pre: int = whole(2, "of multigrid: sweeps of the smoother before the coarse correction", rank=11, le=MAX_SWEEPS)
+    post: int = whole(1, "of multigrid: sweeps of the smoother after it", rank=12, le=MAX_SWEEPS)
     symmetric: bool = False
 
     def __post_init__(self) -> None:
-        if self.cycle not in CYCLES:
-            raise ValueError(f"cycle = {self.cycle!r}; it must be one of {CYCLES}")
-        if self.smoother not in SMOOTHERS:
-            raise ValueError(f"smoother = {self.smoother!r}; it must be one of {SMOOTHERS}")
-        if self.pre < 0 or self.post < 0 or self.pre + self.post < 1:
-            raise ValueError("pre and post must be >= 0, and one of them positive")
+        super().__post_init__()
         if self.symmetric and self.pre != self.post:
             raise ValueError("a self-adjoint cycle has as many sweeps before the restriction as after the correction")
+
+    @property
+    def label(self) -> str:
+        """The cycle for people: ``V(2,1), chebyshev``."""
+        return f"{self.cycle}({self.pre},{self.post}), {self.smoother}"
+
+    def self_adjoint(self) -> MultigridSettings:
+        """As many sweeps before the restriction as after the correction: the larger of both numbers."""
+        sweeps = max(self.pre, self.post)
+        return replace(self, pre=sweeps, post=sweeps, symmetric=True, full=False)

@@ -1,0 +1,205 @@
+"""What the registry knows of a method and of a preconditioner: one entry each, in the file of what it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from poisson.backends.base import Backend
+from poisson.discrete.operator import Operator
+from poisson.problem.problem import Problem
+from poisson.solvers.expected import Offer, Question
+from poisson.solvers.iteration import Preconditioner, Solver
+from poisson.solvers.keys import Settings
+from poisson.solvers.multigrid.coarser import CoarserProblems
+from poisson.solvers.settings import SolverSettings
+from poisson.solvers.stopping import Patience
+
+ARRAYS_OF_LEVEL = 4.25
+"""Four, on grids with a little more than 2^−dimension of the nodes."""
+
+ARRAYS_OF_CORRECTION = 3.0
+"""Arrays in float64 of mixed precision: u, the source, and one that is needed after the solve."""
+
+
+class Clash(NamedTuple):
+    """A value that does not go with the others: its key, the value, and what would."""
+
+    path: tuple[str, str]
+    item: Any
+    allowed: str
+
+
+def clash(name: str, item: Any, allowed: str) -> Clash:
+    """One of a key of ``[solver]``."""
+    return Clash(("solver", name), item, allowed)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a method or a preconditioner is made from.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays of u and f are.
+    operator : Operator
+        A, with coefficients on that backend.
+    settings : SolverSettings
+        With the method and its settings.
+    inner : Operator, optional
+        A with coefficients on ``backend.companion(float32)``: with it the cycles, or the directions of ``cg`` and their
+        preconditioner, are made there (mixed precision).
+    coarser : CoarserProblems, optional
+        The problem on coarser grids, which ``multigrid`` needs to stop at the discretisation error.
+    """
+
+    backend: Backend
+    operator: Operator
+    settings: SolverSettings
+    inner: Operator | None = None
+    coarser: CoarserProblems | None = None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the memory that a method takes depends on.
+
+    Parameters
+    ----------
+    settings : SolverSettings
+        Of the solve.
+    precision : str
+        Mixed precision has the cycles, with a source and a correction, and the directions of ``cg`` in float32.
+    dimension : int
+        Of the grid: each coarser one has 2^−dimension of its nodes.
+    coefficients : float
+        Arrays that the coefficients take where they vary, or 0.
+    """
+
+    settings: SolverSettings
+    precision: str
+    dimension: int
+    coefficients: float
+
+    @property
+    def levels(self) -> float:
+        """Arrays of all levels below the finest, each of which has four and the coefficients."""
+        return (ARRAYS_OF_LEVEL + self.coefficients) / (2.0**self.dimension - 1.0)
+
+    def mixed(self, in_float32: float) -> float:
+        """Arrays of a method in mixed precision, of which so many, and the coefficients once more, are in float32."""
+        return ARRAYS_OF_CORRECTION + self.coefficients + 0.5 * (in_float32 + self.coefficients)
+
+
+def so_many(arrays: float) -> Callable[[Sizes], float]:
+    """The estimate of a method that always takes so many arrays beside the coefficients."""
+    return lambda sizes: arrays + sizes.coefficients
+
+
+def _nothing(*_: Any) -> Iterable[Clash]:
+    return ()
+
+
+def _alone(settings: SolverSettings) -> Mapping[str, SolverSettings]:
+    return {settings.method: settings}
+
+
+def _same(settings: SolverSettings) -> SolverSettings:
+    return settings
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method.
+
+    Parameters
+    ----------
+    name : str
+        The name in ``[solver] method``.
+    rank : int
+        Its place in lists: the most useful first.
+    use, iteration : str
+        What it is for, and what an iteration is, in Markdown: a row of the table in docs/methods.md.
+    make : callable
+        The method with its set-up done.
+    arrays : callable
+        Arrays of the grid's size, in the type of u, that a solve takes at once, u and the coefficients included.
+    keys : set of str
+        The keys of ``[solver]`` that mean something to it, beside `registry.COMMON_KEYS`; any other may have its
+        default only, for no setting is accepted and then ignored.
+    parts : tuple of type
+        The records that declare those of the keys that are declared nowhere else.
+    mixed : bool
+        Whether it has mixed precision: whether `make` heeds ``inner``.
+    wrong : callable
+        The settings, given with the precision, that do not go together.
+    refused : callable
+        The settings that do not go with a problem.
+    offer : callable, optional
+        What it offers where `auto` asks: None where it is not meant for such a problem, or why it is out. `verify`
+        compares the methods that have one in the place of ``auto``.
+    patience : Patience, optional
+        The progress that is expected of it, if it was chosen, before another method goes on.
+    variants : callable
+        What `verify` compares in its place, by names for people.
+    resuming : callable
+        The settings for a solve that has an initial guess.
+    label : callable
+        The method with its main settings, for people.
+    """
+
+    name: str
+    rank: int
+    use: str
+    iteration: str
+    make: Callable[[Given], Solver]
+    arrays: Callable[[Sizes], float]
+    keys: frozenset[str] = frozenset()
+    parts: tuple[type[Settings], ...] = ()
+    mixed: bool = False
+    wrong: Callable[[SolverSettings, str], Iterable[Clash]] = _nothing
+    refused: Callable[[SolverSettings, Problem], Iterable[Clash]] = _nothing
+    offer: Callable[[Question], Offer | str | None] | None = None
+    patience: Patience | None = None
+    variants: Callable[[SolverSettings], Mapping[str, SolverSettings]] = _alone
+    resuming: Callable[[SolverSettings], SolverSettings] = _same
+    label: Callable[[SolverSettings], str] = lambda settings: settings.method
+
+
+@dataclass(frozen=True)
+class PreconditionerEntry:
+    """A preconditioner of ``cg``.
+
+    Parameters
+    ----------
+    name : str
+        The name in ``[solver] preconditioner``.
+    rank : int
+        Its place in lists.
+    use : str
+        What it is and what it is for, in Markdown: a row of the table in docs/methods.md.
+    make : callable
+        The preconditioner with its set-up done; None: none.
+    arrays : callable
+        Arrays of the grid's size that it takes beside those of ``cg``.
+    keys, parts, wrong, refused
+        As of `MethodEntry`.
+    mixed : bool
+        Whether it goes with mixed precision.
+    label : callable
+        What is said after "cg" to people.
+    """
+
+    name: str
+    rank: int
+    use: str
+    make: Callable[[Given], Preconditioner | None]
+    arrays: Callable[[Sizes], float] = lambda sizes: 0.0
+    keys: frozenset[str] = frozenset()
+    parts: tuple[type[Settings], ...] = ()
+    mixed: bool = False
+    wrong: Callable[[SolverSettings, str], Iterable[Clash]] = _nothing
+    refused: Callable[[SolverSettings, Problem], Iterable[Clash]] = _nothing
+    label: Callable[[SolverSettings], str] = lambda settings: f" with preconditioner {settings.preconditioner}"

@@ -1,0 +1,229 @@
+"""What ``method = "auto"`` knows of a problem and of the machine, and what a method offers it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from poisson.backends.base import Backend
+from poisson.discrete.operator import Operator
+from poisson.errors import PoissonError
+from poisson.mesh.boundary import Rule
+from poisson.solvers.settings import SolverSettings
+from poisson.solvers.spectrum import weighted_mean
+
+STRONG_JUMP = 10.0
+"""Where a varies by more than this factor, cycles alone may converge slowly: CG makes up for it."""
+STRONG_ANISOTROPY = 2.0
+"""The same for spacings that differ by more than this factor, if a varies besides."""
+MIXED_NODES = 1 << 18
+"""On fewer nodes float32 cycles inside float64 save no time."""
+MIXED_RTOL = 1e-13
+"""A smaller tolerance times the range of a is beyond what mixed precision can be sure to reach."""
+MIXED_ROUNDING = 0.1
+"""Where rounding in float32 leaves more than this part of a random residual, mixed precision takes more cycles, or does
+not arrive. Found by experiments: from three times as much on, with jumps of a and with next to singular problems."""
+LARGEST_FACTOR = 13
+"""Transforms are fast where the intervals of every axis have no larger prime factor; else they take …"""
+AWKWARD = 4.0
+"""… about so much longer."""
+CONTRACTION = 0.07
+"""Of the residual by a cycle, for the expected time."""
+OF_MIXED = 0.8
+"""Of the time of a cycle, in mixed precision."""
+CALLS_OF_LEVEL = 6
+LEAST_VALUES = 1 << 10
+"""Values at the least of the arrays that the bandwidth for the expected time is measured with."""
+MOST_PROBES, PROBE_SECONDS = 20, 2e-3
+"""After so many calls, or so long, no further one is timed; the fastest counts, as others may be at work, too."""
+LEAST_SECONDS = 1e-7
+"""No call takes less, whatever a coarse clock says."""
+SLOW = 1e10
+"""Bytes a second, where there is no memory left to measure with."""
+ROOM = 0.9
+"""Of the free memory that a method may take."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A method for a problem, with the time that a solve should take.
+
+    Parameters
+    ----------
+    settings : SolverSettings
+        With the method.
+    precision : str
+        ``float64``, ``float32`` or ``mixed``.
+    usual : float
+        The time on a usual device of this kind, from stored numbers alone: the least of all offers is taken, so that
+        the same problem gets the same method at every hour.
+    seconds : float
+        The time with the bandwidth that was measured.
+    noun : str
+        What would take longer, where another offer is compared with this one.
+    because : str
+        What speaks for it, if anything does but the time.
+    """
+
+    settings: SolverSettings
+    precision: str
+    usual: float
+    seconds: float
+    noun: str
+    because: str = ""
+
+
+@dataclass(frozen=True)
+class Times:
+    """The times that cycles and transforms should take on a grid, from a pass over memory and the latency of a call."""
+
+    cycle: float
+    transforms: float
+    precision: str
+
+    def cycles(self, count: float) -> float:
+        """The time of so many cycles, at least one."""
+        return max(1.0, count) * self.cycle * (OF_MIXED if self.precision == "mixed" else 1.0)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A problem for which a method is looked for.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where it will run; its free memory and the time of a pass over memory count.
+    operator : Operator
+        A.
+    settings : SolverSettings
+        With ``method = "auto"``.
+    precision : str
+        What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
+    """
+
+    backend: Backend
+    operator: Operator
+    settings: SolverSettings
+    precision: str
+
+    @property
+    def to_discretisation(self) -> bool:
+        """Whether a solve is to stop at the discretisation error."""
+        return self.settings.stopping.stop == "discretisation"
+
+    @cached_property
+    def jump(self) -> float:
+        """The largest a by the smallest."""
+        if self.operator.coefficients is None:
+            return 1.0
+        least, largest = self.operator.coefficients.a_range
+        return largest / least
+
+    @cached_property
+    def hard(self) -> str:
+        """Why cycles alone may converge slowly; empty if they do not."""
+        spacings = [h for h in self.operator.spacing if math.isfinite(h)]
+        anisotropy = max(spacings) / min(spacings)
+        if self.jump > STRONG_JUMP:
+            return f"a varies by a factor of {self.jump:.3g}"
+        if self.jump > STRONG_ANISOTROPY and anisotropy > STRONG_ANISOTROPY:
+            return f"a varies by a factor of {self.jump:.3g} and the spacings by {anisotropy:.3g}"
+        return ""
+
+    @cached_property
+    def mixed(self) -> str:
+        """The precision of cycles: mixed instead of float64 where that is faster and safe."""
+        operator, stopping = self.operator, self.settings.stopping
+        small = math.prod(operator.shape) < MIXED_NODES
+        hardest = MIXED_RTOL * (self.jump if operator.varies else 1.0)
+        if self.precision != "float64" or small or stopping.rtol < hardest or self.to_discretisation:
+            return self.precision
+        limits = np.finfo(np.float32)
+        largest, least = operator.norm, min(weight for weight in operator.weights if weight > 0.0)
+        if operator.coefficients and operator.edges:
+            least *= operator.coefficients.a_range[0]
+        if not (largest < 1e-3 * limits.max and least > 1e3 * limits.tiny):
+            return "float64"
+        # Rounding e = A⁻¹ r changes A e by eps ‖A‖ |e|; of a random r the mode of the lowest eigenvalue has 1/√nodes.
+        left = float(limits.eps) * operator.norm / math.sqrt(math.prod(operator.shape))
+        return "mixed" if left <= MIXED_ROUNDING * _lowest(self.backend, operator) else "float64"
+
+    @cached_property
+    def usual(self) -> Times:
+        """The times on a usual device of this kind."""
+        return self._pace(self.backend.pace.bandwidth)
+
+    @cached_property
+    def measured(self) -> Times:
+        """The times with the bandwidth of the moment."""
+        values = math.prod(self.operator.shape) * self.backend.dtype.itemsize // 8
+        return self._pace(_bandwidth(self.backend, values))
+
+    @cached_property
+    def largest_factor(self) -> int:
+        """The largest prime factor of the intervals of any axis: the transforms have these lengths, or twice them."""
+        largest = 1
+        for axis, nodes in enumerate(self.operator.shape):
+            rest = nodes if self.operator.axis_rules(axis)[0] is Rule.WRAP else nodes - 1
+            factor = 2
+            while factor * factor <= rest:
+                if rest % factor:
+                    factor += 1
+                else:
+                    rest //= factor
+                    largest = max(largest, factor)
+            largest = max(largest, rest)
+        return largest
+
+    def fits(self, arrays: float) -> bool:
+        """Whether so many arrays of the grid's size have room."""
+        memory = self.backend.memory()
+        needed = arrays * math.prod(self.operator.shape) * self.backend.dtype.itemsize
+        return memory is None or needed <= ROOM * memory[0]
+
+    def cycles_to_tolerance(self) -> float:
+        """Cycles that reduce the residual as far as the tolerance asks for."""
+        return math.log(min(max(self.settings.stopping.rtol, 1e-15), 0.5)) / math.log(CONTRACTION)
+
+    def _pace(self, bandwidth: float) -> Times:
+        operator, pace = self.operator, self.backend.pace
+        array = 2.0 * math.prod(operator.shape) * self.backend.dtype.itemsize / bandwidth
+        levels = max(1.0, math.log2(max(operator.shape)) - 1.0)
+        slower = AWKWARD if self.largest_factor > LARGEST_FACTOR else 1.0
+        # A pass has u, f and a result, and the coefficients along each axis where they vary.
+        more = 1.0 + (len(operator.edges) / 3.0 if operator.edges else 0.0)
+        return Times(
+            more * pace.cycle * array + levels * CALLS_OF_LEVEL * pace.call,
+            slower * pace.transforms * array + 4 * len(operator.shape) * pace.call,
+            self.mixed,
+        )
+
+
+def _lowest(backend: Backend, operator: Operator) -> float:
+    """The size of the smallest non-zero eigenvalue of A."""
+    bound = operator.eigenvalues()[0]
+    if operator.coefficients is None or operator.reaction is None or operator.singular or Rule.FIXED in operator.rules:
+        return bound
+    # c may be zero somewhere, as it is inside with Robin faces: for the constants its mean counts.
+    ones = backend.empty(operator.array_shape)
+    backend.fill(ones, 1.0)
+    mean = weighted_mean(backend, operator, operator.reaction, ones, backend.reduction())
+    without = replace(operator.coefficients, c=None, c_range=(0.0, 0.0))
+    return max(bound, min(mean, replace(operator, coefficients=without).eigenvalues()[0]))
+
+
+def _bandwidth(backend: Backend, values: int) -> float:
+    """Bytes a second that the backend's methods stream, on arrays of up to so many float64 values."""
+    try:
+        call, moved = backend.stream(max(LEAST_VALUES, min(values, backend.pace.probe)))
+        call()
+        times: list[float] = []
+        while len(times) < 3 or (len(times) < MOST_PROBES and sum(times) < PROBE_SECONDS):
+            times.append(backend.seconds(call))
+        return min(moved / max(min(times), LEAST_SECONDS), backend.pace.highest)
+    except (PoissonError, MemoryError):
+        return SLOW

@@ -1,0 +1,127 @@
+"""What the registry knows of multigrid: the method, and the preconditioner that one of its cycles is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from poisson.problem.problem import Problem
+from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
+from poisson.solvers.expected import Offer, Question
+from poisson.solvers.iteration import Solver
+from poisson.solvers.mixed import DefectCorrection
+from poisson.solvers.multigrid.settings import MultigridSettings
+from poisson.solvers.multigrid.solver import Multigrid
+from poisson.solvers.settings import SolverSettings
+from poisson.solvers.sor import colors_clash
+from poisson.solvers.stopping import Patience
+
+KEYS_OF_CYCLE = frozenset(("cycle", "smoother", "pre", "post"))
+
+ARRAYS = 4.0
+"""On the finest grid, with u and the source, in either precision."""
+
+OF_COMPARISON = 6.0
+"""Arrays of each of the two coarser grids on which ``stop = "discretisation"`` solves as well, their levels apart."""
+
+GAINED_BY_FULL = 3.0
+"""Cycles that a start on the coarsest grid saves."""
+
+
+def _make(given: Given) -> Solver:
+    settings = given.settings.of(MultigridSettings)
+    if given.inner is None:
+        return Multigrid(given.backend, given.operator, settings, given.coarser)
+    companion = given.backend.companion(np.float32)
+    return DefectCorrection(given.backend, given.operator, companion, Multigrid(companion, given.inner, settings))
+
+
+def _arrays(sizes: Sizes) -> float:
+    part = 2.0**-sizes.dimension
+    if sizes.settings.stopping.stop == "discretisation":
+        compared = part + part**2
+        return ARRAYS + (1.0 + compared) * (sizes.coefficients + sizes.levels) + OF_COMPARISON * compared
+    if sizes.precision != "mixed":
+        return ARRAYS + sizes.coefficients + sizes.levels
+    start = part if sizes.settings.of(MultigridSettings).full else 0.0
+    return start + sizes.mixed(ARRAYS + sizes.levels)
+
+
+def _wrong_cycle(settings: SolverSettings, precision: str) -> Iterator[Clash]:
+    cycle = settings.of(MultigridSettings)
+    if cycle.pre + cycle.post == 0:
+        yield clash("post", 0, "at least 1 where solver.pre is 0: a cycle needs a smoothing sweep")
+
+
+def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
+    yield from _wrong_cycle(settings, precision)
+    if settings.stopping.stop == "discretisation" and not settings.of(MultigridSettings).full:
+        reason = 'true with solver.stop "discretisation", which compares the levels of full multigrid'
+        yield clash("full", False, reason)
+
+
+def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
+    smoother = settings.of(MultigridSettings).smoother
+    if smoother == "red-black":
+        yield from colors_clash("smoother", smoother, problem)
+
+
+def _offer(question: Question) -> Offer | None:
+    operator, stop = question.operator, question.to_discretisation
+    if question.hard and not stop:
+        return None
+    because = ""
+    if stop:
+        because = "solver.stop asks for the discretisation error"
+    elif operator.varies:
+        varies = f"a varies by a factor of {question.jump:.3g} only"
+        because = varies if question.jump > 1.0 else "a is constant and c varies"
+    full = question.settings.of(MultigridSettings).full
+    count = 2.0 if stop else question.cycles_to_tolerance() - (GAINED_BY_FULL if full else 0.0)
+    return Offer(
+        settings=replace(question.settings, method="multigrid"),
+        precision=question.mixed,
+        usual=question.usual.cycles(count),
+        seconds=question.measured.cycles(count),
+        noun="cycles",
+        because=because,
+    )
+
+
+def _label(settings: SolverSettings) -> str:
+    return f"multigrid ({settings.of(MultigridSettings).label})"
+
+
+METHOD = MethodEntry(
+    name="multigrid",
+    rank=0,
+    use="everything; constant or mildly varying coefficients above all",
+    iteration="a cycle through all levels",
+    make=_make,
+    arrays=_arrays,
+    keys=KEYS_OF_CYCLE | {"full", "stop"},
+    parts=(MultigridSettings,),
+    mixed=True,
+    wrong=_wrong,
+    refused=_refused,
+    offer=_offer,
+    patience=Patience(reads=8, factor=4.0),
+    resuming=lambda settings: settings.having(full=False),
+    label=_label,
+)
+
+PRECONDITIONER = PreconditionerEntry(
+    name="multigrid",
+    rank=2,
+    use="a symmetric cycle: iterations that hardly grow with the grid, whatever the coefficients",
+    make=lambda given: Multigrid(given.backend, given.operator, given.settings.of(MultigridSettings).self_adjoint()),
+    arrays=lambda sizes: sizes.levels,
+    keys=KEYS_OF_CYCLE,
+    parts=(MultigridSettings,),
+    mixed=True,
+    wrong=_wrong_cycle,
+    refused=_refused,
+    label=lambda settings: f" with preconditioner {_label(settings)}",
+)

@@ -1,0 +1,153 @@
+"""The methods and preconditioners by their names: everything that a name and settings lead to.
+
+A method or a preconditioner is known by its entry, which stands in a file of this folder, usually its own. Nothing else
+names it: the schema of a case file, the messages, `verify`, ``auto``, the estimate of memory and the tables of the
+documentation follow from the entries. docs/extending.md says how to add one.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from poisson import solvers
+from poisson.backends.registry import AUTO
+from poisson.solvers.constants import BalancedSolver
+from poisson.solvers.entries import Given, MethodEntry, PreconditionerEntry
+from poisson.solvers.iteration import Preconditioner, Solver
+from poisson.solvers.keys import Key, Settings, keys_of
+from poisson.solvers.settings import SolverSettings
+from poisson.solvers.spectrum import hardly_holds_constants, without_reaction
+from poisson.solvers.stopping import Stopping
+
+COMMON_KEYS = frozenset(("method", "rtol", "atol", "norm", "max_iterations"))
+"""The keys of ``[solver]`` that mean something to every method."""
+
+KEYS_OF_AUTO = frozenset(("stop",))
+"""Those that mean something to ``auto`` besides."""
+
+Entry = TypeVar("Entry", MethodEntry, PreconditionerEntry)
+
+
+class Place(NamedTuple):
+    """A key of ``[solver]``: what is known of it, its default, and the record that it stands in."""
+
+    key: Key
+    default: Any
+    part: type[Settings]
+
+
+@cache
+def methods() -> Mapping[str, MethodEntry]:
+    """The methods by their names, the most useful first."""
+    return _entries(MethodEntry)
+
+
+@cache
+def preconditioners() -> Mapping[str, PreconditionerEntry]:
+    """The preconditioners of ``cg`` by their names."""
+    return _entries(PreconditionerEntry)
+
+
+@cache
+def parts() -> tuple[type[Settings], ...]:
+    """The records of settings that the entries declare."""
+    entries: list[MethodEntry | PreconditionerEntry] = [*methods().values(), *preconditioners().values()]
+    return tuple(dict.fromkeys(part for entry in entries for part in entry.parts))
+
+
+@cache
+def solver_keys() -> Mapping[str, Place]:
+    """Every key of ``[solver]``, in the order in which they are listed."""
+    found: dict[str, Place] = {}
+    for part in (SolverSettings, Stopping, *parts()):
+        defaults = SolverSettings() if part is SolverSettings else part()
+        for name, key in keys_of(part).items():
+            if name in found:
+                raise ValueError(f"the key {name} is declared in {found[name].part.__name__} and in {part.__name__}")
+            found[name] = Place(key, getattr(defaults, name), part)
+    return MappingProxyType(dict(sorted(found.items(), key=lambda item: (item[1].key.rank, item[0]))))
+
+
+def users_of(name: str) -> tuple[str, ...]:
+    """The methods that a key means something to, beside all."""
+    of_auto = (AUTO,) if name in KEYS_OF_AUTO else ()
+    return *of_auto, *(method for method, entry in methods().items() if name in keys_used(entry))
+
+
+def keys_used(entry: MethodEntry) -> frozenset[str]:
+    """The keys that mean something to a method, whatever its preconditioner is."""
+    return entry.keys | (keys_of_preconditioners() if "preconditioner" in entry.keys else frozenset())
+
+
+def keys_of_preconditioners() -> frozenset[str]:
+    """The keys that mean something to one preconditioner or another."""
+    return frozenset[str]().union(*(entry.keys for entry in preconditioners().values()))
+
+
+def method_of(settings: SolverSettings) -> MethodEntry:
+    """The entry of the method that settings name, which is not ``auto``.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    if settings.method not in methods():
+        raise ValueError(f"method = {settings.method!r}; it must be one of {tuple(methods())}")
+    return methods()[settings.method]
+
+
+def preconditioner_of(settings: SolverSettings) -> PreconditionerEntry:
+    """The entry of the preconditioner that settings name."""
+    return preconditioners()[settings.preconditioner]
+
+
+def make_method(given: Given) -> Solver:
+    """The method that the settings name, with its set-up done.
+
+    Raises
+    ------
+    PoissonError
+        If the method cannot solve this problem.
+    ValueError
+        If mixed precision is asked for and it has none with these settings.
+    """
+    entry = method_of(given.settings)
+    if given.inner is not None and not entry.mixed:
+        raise ValueError(f"method = {entry.name!r} has no mixed precision")
+    if given.coarser is not None or not hardly_holds_constants(given.operator):
+        return entry.make(given)
+    plain = replace(given, operator=without_reaction(given.operator), coarser=None)
+    return BalancedSolver(given.backend, given.operator, entry.make(plain))
+
+
+def make_preconditioner(given: Given) -> Preconditioner | None:
+    """The preconditioner that the settings name, with its set-up done; None: none."""
+    return preconditioner_of(given.settings).make(given)
+
+
+def _entries(kind: type[Entry]) -> Mapping[str, Entry]:
+    """The entries of a kind in the modules of this folder, in the order of their ranks.
+
+    Raises
+    ------
+    ValueError
+        If two have one name.
+    """
+    found: dict[str, Entry] = {}
+    for module in _modules():
+        for value in vars(module).values():
+            if isinstance(value, kind) and found.setdefault(value.name, value) is not value:
+                raise ValueError(f"two entries have the name {value.name!r}; the second is in {module.__name__}")
+    return MappingProxyType({entry.name: entry for entry in sorted(found.values(), key=lambda it: (it.rank, it.name))})
+
+
+def _modules() -> Iterator[Any]:
+    for info in pkgutil.walk_packages(solvers.__path__, f"{solvers.__name__}."):
+        yield import_module(info.name)
