@@ -1,6 +1,6 @@
 """The command line: what is refused, what is carried out, and what the user sees.
 
-Covers poisson.cli.measuring, poisson.cli.solving and poisson.cli.terms.
+Covers poisson.cli.solving and poisson.cli.terms.
 """
 
 import inspect
@@ -47,20 +47,6 @@ REFUSED = [
     (["bench", "lapacian"], "unknown command 'bench lapacian'; did you mean laplacian?"),
     (["bench", "laplacian", "512"], "bench laplacian takes options alone, --NAME=VALUE; '512' is too much"),
     (["bench", "laplacian", "--size=8"], "unknown option --size for bench laplacian; did you mean --sizes?"),
-    (["bench", "laplacian", "--n=2"], "--n 2: a whole number is needed, at least 3"),
-    (["bench", "laplacian", "--n=8,9"], "--n 8,9: a whole number is needed, at least 3"),
-    (["bench", "laplacian", "--n=8x9"], "--n 8x9: a size is one number for a cube, or NXxNYxNZ"),
-    (["bench", "laplacian", "--sizes="], "--sizes : a whole number is needed, at least 3"),
-    (
-        ["bench", "laplacian", "--n=8", "--study"],
-        "--n and --study both say which sizes: give one of them",
-    ),
-    (
-        ["bench", "laplacian", "--once", "--profile"],
-        "--once is what --profile runs under the profiler: give one of them",
-    ),
-    (["bench", "laplacian", "--backend=cpu"], "--backend cpu: it is one of auto, gpu, openmp, numpy"),
-    (["bench", "laplacian", "--precision=float16"], "--precision float16: it is one of float64, float32"),
     (["a.toml"], "unknown command 'a.toml'; to solve that case: python -m poisson solve a.toml"),
     (["a.h5"], "unknown command 'a.h5'; to describe that result: python -m poisson info a.h5"),
     (["--verison"], "unknown option --verison; did you mean --version?"),

@@ -102,18 +102,3 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert main([*line, "--json"]) == 0
     assert [row["axis"] for row in json.loads(capsys.readouterr().out)] == ["x", "y", "all"]
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("--n=8", "x: 8 nodes; a difference of order 8 needs at least 9: take a lower order or more nodes"),
-        ("--n=2", "--n 2: a whole number is needed, at least 3"),
-        ("--n=9x9x9x9", "--n 9x9x9x9: a size is NXxNY or NXxNYxNZ"),
-        ("--order=3", "--order 3: it is one of 2, 4, 6, 8"),
-        ("--precision=half", "--precision half: it is one of float64, float32"),
-    ],
-)
-def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], option: str, message: str) -> None:
-    assert main(["bench", "derivative", "--backend=numpy", option]) == 2
-    assert capsys.readouterr().err == f"poisson: error: {message}\n"

@@ -296,35 +296,6 @@ def test_the_command_prints_the_table_and_writes_the_files(tmp_path: Path, capsy
     assert [row["loop"] for row in rows] == ["fused"] * 2 + ["staged"] * 5
 
 
-REFUSED = [
-    (["--n=0"], "--n 0: a whole number is needed, at least 1"),
-    (["--iterations", "1e3"], "--iterations 1e3: a whole number is needed, at least 1"),
-    (["--check-every=-1"], "--check-every -1: a whole number is needed, at least 1"),
-    (["--threads=two"], "--threads two: a whole number is needed, at least 0"),
-    (
-        ["--threads=2", "--backend=gpu,numpy"],
-        "--threads 2: without the openmp backend there are no threads to count",
-    ),
-    (["--problem=laplacian"], "--problem laplacian: it is one of heated_square, laplace"),
-    (["--loop=fused,fuse"], "--loop fuse: it is one of " + ", ".join(ALL_LOOPS)),
-    (["--backend=hip"], "--backend hip: it is one of gpu, openmp, numpy"),
-    (["--precision=double"], "--precision double: it is one of float64, float32"),
-    (["--problem=laplace", "--n=4"], "n = 4: the problem laplace needs at least 5"),
-    (
-        ["--loop=structured", "--backend=numpy", "--n=5"],
-        "the loop structured is one of the openmp backend: add --backend=openmp, or another loop",
-    ),
-]
-
-
-@pytest.mark.parametrize(("words", "message"), REFUSED)
-def test_a_wrong_option_of_bench_jacobi_is_refused_in_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bench", "jacobi", *words]) == 2
-    assert capsys.readouterr() == ("", f"poisson: error: {message}\n")
-
-
 def test_the_published_norm_has_its_root() -> None:
     """The example of NVIDIA prints sqrt of the sum of squared changes, first sqrt((n - 1) / 16)."""
     n, backend = 33, NumpyBackend(np.float64)

@@ -75,25 +75,3 @@ def test_the_command_prints_rows(capsys: pytest.CaptureFixture[str]) -> None:
     [fill] = [row for row in rows if row["operation"] == "fill" and row["size"] == "9x10"]
     assert math.isclose(fill["bytes_per_second"] * fill["seconds"], 90 * 4, rel_tol=1e-12)
     assert np.isfinite([row["of_yardstick"] for row in rows]).all()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--sizes=9"], "--sizes 9: a size is NXxNY or NXxNYxNZ"),
-        (["--sizes=9x9,9x8"], "--sizes 8: a whole number is needed, at least 9"),
-        (["--sizes=9x9x9x9"], "--sizes 9x9x9x9: a size is NXxNY or NXxNYxNZ"),
-        (["--backend=cpu"], "--backend cpu: it is one of auto, gpu, openmp, numpy"),
-        (["--precision=half"], "--precision half: it is one of float64, float32"),
-        (["--threads=-1"], "--threads -1: a whole number is needed, at least 0"),
-        (
-            ["--threads=2", "--backend=numpy"],
-            "--threads 2: without the openmp backend there are no threads to count",
-        ),
-    ],
-)
-def test_a_wrong_option_of_bench_operations_is_refused_in_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bench", "operations", *words]) == 2
-    assert capsys.readouterr() == ("", f"poisson: error: {message}\n")

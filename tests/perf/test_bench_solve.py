@@ -19,7 +19,7 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.perf.benchmark import solve
 from poisson.perf.benchmark.sine import SineTransforms
-from poisson.perf.benchmark.solve import COLUMNS, METHODS, Problem, bench
+from poisson.perf.benchmark.solve import COLUMNS, Problem, bench
 from poisson.perf.workload import box
 
 pytestmark = pytest.mark.usefixtures("short_measurements")
@@ -122,29 +122,3 @@ def test_a_grid_too_large_to_measure_on_is_refused(capsys: pytest.CaptureFixture
         assert main(["bench", *words, "--backend=numpy"]) == 2
         line = capsys.readouterr().err
         assert line.startswith("poisson: error: the arrays of ") and " GB are free: choose " in line, line
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--n=33"], "--n 33: a size is NXxNY or NXxNYxNZ"),
-        (["--n=33x32"], "--n 32: a whole number is needed, at least 33"),
-        (["--n=33x33", "--study"], "--n and --study both say which sizes: give one of them"),
-        (["--backend=gpu", "--threads=2"], "--threads 2: without the openmp backend there are no threads to count"),
-        (["--jump=3"], "--jump goes with --n, which says on which grids"),
-        (["--n=33x33", "--jump=-1"], "--jump -1: a number above 0 is needed"),
-        (["--n=33x33", "--jump=much"], "--jump much: a number above 0 is needed"),
-        (["--method=jacobi"], f"--method jacobi: it is one of {', '.join(METHODS)}"),
-        (["--backend=cpu"], "--backend cpu: it is one of auto, gpu, openmp, numpy"),
-        (["--repeats=0"], "--repeats 0: a whole number is needed, at least 1"),
-        (
-            ["--n=33x33", "--jump=9", "--method=fft", "--backend=numpy"],
-            "--method fft: transforms need a constant a; leave out --jump, or measure cg",
-        ),
-    ],
-)
-def test_a_wrong_option_of_bench_solve_is_refused_in_one_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["bench", "solve", *words]) == 2
-    assert capsys.readouterr().err.endswith(f"poisson: error: {message}\n")

@@ -371,14 +371,3 @@ def test_the_command_says_what_to_tune(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert asked[2][:2] == ("numpy", "float64")
     assert [each.dimension for each in asked[2][2]] == [3]
     assert asked[3][:2] == ("auto", "float64")
-
-
-@pytest.mark.parametrize("command", ["tune", "roofline"])
-def test_a_backend_that_is_none_is_one_clear_line(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "--backend=cuda"]) == 2
-    assert capsys.readouterr().err == "poisson: error: --backend cuda: it is one of auto, gpu, openmp, numpy\n"
-
-
-def test_a_shape_and_a_case_are_one_too_many(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "a.toml", "--shape=9x9"]) == 2
-    assert "--shape goes without a case file, which has its own" in capsys.readouterr().err

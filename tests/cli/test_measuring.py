@@ -1,0 +1,78 @@
+"""Wrong options of the commands that measure: each is refused in one line, before anything is measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from poisson.cli import main
+from poisson.perf.benchmark.jacobi import ALL_LOOPS
+from poisson.perf.benchmark.solve import METHODS
+
+NO_THREADS = "--threads 2: without the openmp backend there are no threads to count"
+NO_BACKEND = "--backend cpu: it is one of auto, gpu, openmp, numpy"
+NO_TYPE = "--precision half: it is one of float64, float32"
+REFUSED = [
+    ("bench laplacian --n=2", "--n 2: a whole number is needed, at least 3"),
+    ("bench laplacian --n=8,9", "--n 8,9: a whole number is needed, at least 3"),
+    ("bench laplacian --n=8x9", "--n 8x9: a size is one number for a cube, or NXxNYxNZ"),
+    ("bench laplacian --sizes=", "--sizes : a whole number is needed, at least 3"),
+    ("bench laplacian --n=8 --study", "--n and --study both say which sizes: give one of them"),
+    ("bench laplacian --once --profile", "--once is what --profile runs under the profiler: give one of them"),
+    ("bench laplacian --backend=cpu", NO_BACKEND),
+    ("bench laplacian --precision=half", NO_TYPE),
+    (
+        "bench derivative --backend=numpy --n=8",
+        "x: 8 nodes; a difference of order 8 needs at least 9: take a lower order or more nodes",
+    ),
+    ("bench derivative --n=2", "--n 2: a whole number is needed, at least 3"),
+    ("bench derivative --n=9x9x9x9", "--n 9x9x9x9: a size is NXxNY or NXxNYxNZ"),
+    ("bench derivative --order=3", "--order 3: it is one of 2, 4, 6, 8"),
+    ("bench derivative --precision=half", NO_TYPE),
+    ("bench jacobi --n=0", "--n 0: a whole number is needed, at least 1"),
+    ("bench jacobi --iterations 1e3", "--iterations 1e3: a whole number is needed, at least 1"),
+    ("bench jacobi --check-every=-1", "--check-every -1: a whole number is needed, at least 1"),
+    ("bench jacobi --threads=two", "--threads two: a whole number is needed, at least 0"),
+    ("bench jacobi --threads=2 --backend=gpu,numpy", NO_THREADS),
+    ("bench jacobi --problem=laplacian", "--problem laplacian: it is one of heated_square, laplace"),
+    ("bench jacobi --loop=fused,fuse", f"--loop fuse: it is one of {', '.join(ALL_LOOPS)}"),
+    ("bench jacobi --backend=hip", "--backend hip: it is one of gpu, openmp, numpy"),
+    ("bench jacobi --precision=half", NO_TYPE),
+    ("bench jacobi --problem=laplace --n=4", "n = 4: the problem laplace needs at least 5"),
+    (
+        "bench jacobi --loop=structured --backend=numpy --n=5",
+        "the loop structured is one of the openmp backend: add --backend=openmp, or another loop",
+    ),
+    ("bench operations --sizes=9", "--sizes 9: a size is NXxNY or NXxNYxNZ"),
+    ("bench operations --sizes=9x9,9x8", "--sizes 8: a whole number is needed, at least 9"),
+    ("bench operations --sizes=9x9x9x9", "--sizes 9x9x9x9: a size is NXxNY or NXxNYxNZ"),
+    ("bench operations --backend=cpu", NO_BACKEND),
+    ("bench operations --precision=half", NO_TYPE),
+    ("bench operations --threads=-1", "--threads -1: a whole number is needed, at least 0"),
+    ("bench operations --threads=2 --backend=numpy", NO_THREADS),
+    ("bench solve --n=33", "--n 33: a size is NXxNY or NXxNYxNZ"),
+    ("bench solve --n=33x32", "--n 32: a whole number is needed, at least 33"),
+    ("bench solve --n=33x33 --study", "--n and --study both say which sizes: give one of them"),
+    ("bench solve --backend=gpu --threads=2", NO_THREADS),
+    ("bench solve --jump=3", "--jump goes with --n, which says on which grids"),
+    ("bench solve --n=33x33 --jump=-1", "--jump -1: a number above 0 is needed"),
+    ("bench solve --n=33x33 --jump=much", "--jump much: a number above 0 is needed"),
+    ("bench solve --method=jacobi", f"--method jacobi: it is one of {', '.join(METHODS)}"),
+    ("bench solve --backend=cpu", NO_BACKEND),
+    ("bench solve --repeats=0", "--repeats 0: a whole number is needed, at least 1"),
+    (
+        "bench solve --n=33x33 --jump=9 --method=fft --backend=numpy",
+        "--method fft: transforms need a constant a; leave out --jump, or measure cg",
+    ),
+    ("tune --backend=cpu", NO_BACKEND),
+    ("tune a.toml --shape=9x9", "--shape goes without a case file, which has its own"),
+    ("roofline --backend=cpu", NO_BACKEND),
+]
+
+
+@pytest.mark.usefixtures("short_measurements")
+@pytest.mark.parametrize(("line", "message"), REFUSED)
+def test_a_wrong_option_is_refused_in_one_line(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [said for said in err.splitlines() if said.startswith("poisson: ")] == [f"poisson: error: {message}"]
