@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
 from poisson.backends.registry import AUTO, backend_names
-from poisson.mesh.grid import MIN_NODES
+from poisson.mesh.axis import MIN_NODES
 from poisson.problem.fields import HDF5_SUFFIXES
 from poisson.solvers import registry
 from poisson.solvers.keys import MAX_COUNT, Key, either

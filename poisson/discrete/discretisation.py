@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError, IncompatibleSource
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Kind, Rule
 from poisson.mesh.grid import slabs
+from poisson.mesh.lattice import Lattice
 from poisson.problem import sampling
 from poisson.problem.problem import Coefficient, Problem, number
 
@@ -104,13 +106,10 @@ class Discretisation:
     def laplacian(self) -> Operator:
         """−∇² on the nodes, with the rules of the faces: what does not depend on the coefficients.
 
-        The second axis of a 1D problem has one node, infinite spacing and so no weight.
+        The second axis of a 1D problem has one node and no coupling.
         """
-        grid = self.problem.grid
-        rules = tuple(face.kind.rule for face in self.problem.faces)
-        if grid.dimension == 1:
-            return Operator((*grid.shape, 1), (*grid.spacing, math.inf), 0.0, (*rules, Rule.WRAP, Rule.WRAP))
-        return Operator(grid.shape, grid.spacing, 0.0, rules)
+        lattice = self.problem.grid.lattice(tuple(face.kind.rule for face in self.problem.faces))
+        return Operator(Lattice((*lattice.axes, Axis.single())) if lattice.dimension == 1 else lattice)
 
     @property
     def operator(self) -> Operator:
@@ -235,11 +234,8 @@ class Discretisation:
         return values
 
     def weights(self, xp: ModuleType, start: int, stop: int) -> Any:
-        """The trapezoidal weights: 1, and one half of it for each mirror face. Shape of the slab."""
-        values = xp.ones((stop - start, *self.array_shape[1:]))
-        for _, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
-            values[where] *= 0.5
-        return values
+        """The control volumes over the product of the spacings. Shape of the slab."""
+        return xp.asarray(self.laplacian.lattice.weights(start, stop))
 
     def balance(self, xp: ModuleType) -> Balance:
         """Integrate the source and the boundary data of a singular problem.

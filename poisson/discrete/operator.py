@@ -1,12 +1,13 @@
 """The discrete operator: all that a kernel needs to know of a problem.
 
-It is the second-order central difference on nodes,
+It is the second-order central difference on the nodes of a lattice,
 
     (A u)_i = Σ_axes (a_{i−½} (u_i − u_{i−1}) + a_{i+½} (u_i − u_{i+1})) / h² + c_i u_i,
 
 with neighbours across a face by the face's rule. a belongs to the links between nodes; across a mirror face the link is
-that to the inner neighbour. Under the trapezoidal weights (one half for each mirror face that a node lies on) A is
-symmetric.
+that to the inner neighbour. Along a tabulated axis the two terms have the factors lower_i and upper_i, and there is a
+third one, extra_i u_i times the mean of a on both links (`poisson.mesh.axis`). In the inner product of the control
+volumes, which are the trapezoidal weights on uniform axes, A is symmetric.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,36 +52,60 @@ class Coefficients:
 class Operator:
     """A u = −∇·(a∇u) + c u on nodes: all that a kernel needs to know.
 
+    Where the lattice is a part of another one, the operator's norm, its spectrum and whether it is singular are those
+    of the whole.
+
     Parameters
     ----------
-    shape : tuple of int
-        Nodes along x, y(, z).
-    spacing : tuple of float
-        Distance between nodes along each axis, in L.
+    lattice : Lattice
+        The nodes, how they are linked, and how the operator goes on at the faces.
     c : float
         Reaction coefficient, in 1/L²; 0 where `coefficients` has it.
-    rules : tuple of Rule
-        One for each face, in the order of `boundary.FACE_NAMES`.
     a : float
         The coefficient a; 1 where `coefficients` has it.
     coefficients : Coefficients, optional
         What varies from node to node.
     """
 
-    shape: tuple[int, ...]
-    spacing: tuple[float, ...]
-    c: float
-    rules: tuple[Rule, ...]
+    lattice: Lattice
+    c: float = 0.0
     a: float = 1.0
     coefficients: Coefficients | None = None
 
+    @staticmethod
+    def uniform(
+        shape: tuple[int, ...],
+        spacing: tuple[float, ...],
+        c: float,
+        rules: tuple[Rule, ...],
+        a: float = 1.0,
+        coefficients: Coefficients | None = None,
+    ) -> Operator:
+        """The operator on equally spaced nodes: `Lattice.uniform`."""
+        return Operator(Lattice.uniform(shape, spacing, rules), c, a, coefficients)
+
     @property
     def dimension(self) -> int:
-        return len(self.shape)
+        return self.lattice.dimension
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nodes along x, y(, z)."""
+        return self.lattice.shape
 
     @property
     def array_shape(self) -> tuple[int, ...]:
-        return self.shape[::-1]
+        return self.lattice.array_shape
+
+    @property
+    def spacing(self) -> tuple[float, ...]:
+        """Distance between nodes along each axis, in L."""
+        return self.lattice.spacing
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """One for each face, in the order of `boundary.FACE_NAMES`."""
+        return self.lattice.rules
 
     @property
     def varies(self) -> bool:
@@ -102,15 +128,20 @@ class Operator:
         return tuple(self.a / (h * h) for h in self.spacing)
 
     @property
+    def has_one_diagonal(self) -> bool:
+        """Whether the diagonal of A is the same at every node that is not fixed."""
+        return not self.varies and not self.lattice.tabulated
+
+    @property
     def diagonal(self) -> float:
         """The diagonal of A, the same at every node that is not fixed, in 1/L².
 
         Raises
         ------
         ValueError
-            If the coefficients vary.
+            If it is not: the coefficients vary, or the weights of an axis do.
         """
-        if self.varies:
+        if not self.has_one_diagonal:
             raise ValueError("the diagonal varies from node to node")
         return math.fsum(2.0 * weight for weight in self.weights) + self.c
 
@@ -120,22 +151,22 @@ class Operator:
         a, c = self.a, self.c
         if self.coefficients:
             a, c = self.coefficients.a_range[1], self.coefficients.c_range[1]
-        return math.fsum(4.0 * a / (h * h) for h in self.spacing) + c
+        return math.fsum(axis.norm * a / (axis.spacing * axis.spacing) for axis in self.lattice.axes) + c
 
     @property
     def unknowns(self) -> int:
         """Nodes that are not fixed."""
-        return math.prod(nodes - self.axis_rules(axis).count(Rule.FIXED) for axis, nodes in enumerate(self.shape))
+        return self.lattice.unknowns
 
     @property
     def singular(self) -> bool:
         """Whether constants are in the null space of A."""
         largest = self.coefficients.c_range[1] if self.coefficients else self.c
-        return largest == 0.0 and Rule.FIXED not in self.rules
+        return largest == 0.0 and not self.lattice.holds
 
     def axis_rules(self, axis: int) -> tuple[Rule, Rule]:
         """The rules of the lower and the upper face of `axis`."""
-        return self.rules[2 * axis], self.rules[2 * axis + 1]
+        return self.lattice.axes[axis].rules
 
     def part(self, start: int, stop: int) -> tuple[NDArray[np.int64], Operator]:
         """The operator on the rows (planes in 3D) ``[start, stop)`` of an array, at least two of them or all.
@@ -154,14 +185,14 @@ class Operator:
             return np.arange(count), self
         below, above = start > 0 or lower is Rule.WRAP, stop < count or upper is Rule.WRAP
         rows = np.arange(start - below, stop + above) % count
-        rules = (*self.rules[:-2], Rule.FIXED if below else lower, Rule.FIXED if above else upper)
-        return rows, replace(self, shape=(*self.shape[:-1], rows.size), rules=rules)
+        rules = Rule.FIXED if below else lower, Rule.FIXED if above else upper
+        axis = replace(self.lattice.axes[-1], nodes=rows.size, rules=rules, ends=None)
+        return rows, replace(self, lattice=self.lattice.replaced(self.dimension - 1, axis))
 
     def eigenvalues(self) -> tuple[float, float]:
         """The smallest non-zero and the largest eigenvalue of A on the unknowns, in 1/L².
 
-        The eigenvectors are products of sines and cosines, so both are known in closed form (G. Strang, "The discrete
-        cosine transform", SIAM Review 41, 1999, section 2).
+        The eigenvectors are products of those along the axes, so both are sums of eigenvalues along these.
 
         Where the coefficients vary these are bounds, one from below and one from above: in the inner product in which A
         is symmetric it lies between the operators with the least and with the largest a and c, so its eigenvalues do
@@ -170,11 +201,10 @@ class Operator:
         """
         # The second lowest is asked for only where the lowest of every axis is zero.
         lowest, second, highest = 0.0, math.inf, 0.0
-        for axis, (nodes, weight) in enumerate(zip(self.shape, self.weights, strict=True)):
+        for axis, weight in zip(self.lattice.axes, self.weights, strict=True):
             if weight == 0.0:
                 continue  # the second axis of a 1D problem
-            angles = _extreme_angles(nodes, self.axis_rules(axis))
-            low, next_low, high = (4.0 * weight * math.sin(angle) ** 2 for angle in angles)
+            low, next_low, high = (weight * value for value in axis.extremes)
             lowest += low
             second = min(second, next_low)
             highest += high
@@ -185,16 +215,3 @@ class Operator:
         c_least, c_largest = self.coefficients.c_range
         bound = second * least if self.singular else lowest * least + c_least
         return bound, highest * largest + c_largest
-
-
-def _extreme_angles(nodes: int, rules: tuple[Rule, Rule]) -> tuple[float, float, float]:
-    """The angles θ of the lowest, second and highest eigenvalue (4/h²) sin²θ of one axis."""
-    lower, upper = rules
-    if lower is Rule.WRAP:
-        return 0.0, math.pi / nodes, math.pi * (nodes // 2) / nodes
-    step = math.pi / (2 * (nodes - 1))
-    if lower is Rule.FIXED and upper is Rule.FIXED:
-        return step, 2 * step, (nodes - 2) * step
-    if lower is Rule.MIRROR and upper is Rule.MIRROR:
-        return 0.0, step, math.pi / 2
-    return step / 2, 3 * step / 2, (nodes - 1.5) * step

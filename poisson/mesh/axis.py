@@ -458,6 +458,11 @@ class Axis:
         return coarse.part(first, last, max(self.halo))
 
 
+def plain_rules(wraps: bool) -> tuple[Rule, Rule]:
+    """The rules of both ends where only the places of the nodes count."""
+    return (Rule.WRAP, Rule.WRAP) if wraps else (Rule.MIRROR, Rule.MIRROR)
+
+
 def intervals_of(nodes: int, rules: tuple[Rule, Rule]) -> int:
     """Links between so many nodes: one fewer, or as many where the last one is linked to the first."""
     return nodes if rules[0] is Rule.WRAP else nodes - 1

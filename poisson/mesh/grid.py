@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-AXES = ("x", "y", "z")
-MIN_NODES = 3
+from poisson.mesh.axis import MIN_NODES, Axis, plain_rules
+from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
 
-CUBIC = 4
-"""Nodes that a cubic goes through."""
+AXES = ("x", "y", "z")
 
 MIN_SPACING, MAX_SPACING = 1e-150, 1e150
 """The squares of these and their inverses are still finite."""
@@ -73,7 +73,7 @@ class Grid:
     @property
     def intervals(self) -> tuple[int, ...]:
         """Intervals along each axis: one fewer than the nodes, or as many on a periodic axis."""
-        return tuple(n if wraps else n - 1 for n, wraps in zip(self.shape, self.periodic, strict=True))
+        return tuple(axis.intervals for axis in self.axes)
 
     @property
     def extent(self) -> tuple[float, ...]:
@@ -83,57 +83,33 @@ class Grid:
     @property
     def spacing(self) -> tuple[float, ...]:
         """Distance between neighbouring nodes along each axis, in L."""
-        return tuple(length / count for length, count in zip(self.extent, self.intervals, strict=True))
+        return tuple(axis.spacing for axis in self.axes)
 
     @property
     def array_shape(self) -> tuple[int, ...]:
         """Shape of an array on this grid: ``(nx,)``, ``(ny, nx)`` or ``(nz, ny, nx)``."""
         return self.shape[::-1]
 
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """Where the nodes are along x(, y(, z)); of the faces the axes know only which are periodic."""
+        return self.lattice(tuple(rule for wraps in self.periodic for rule in plain_rules(wraps))).axes
+
+    def lattice(self, rules: tuple[Rule, ...]) -> Lattice:
+        """The nodes with the rules of the faces, in the order of `boundary.FACE_NAMES`."""
+        ends = zip(self.lower, self.upper, self.shape, rules[::2], rules[1::2], strict=True)
+        return Lattice(tuple(Axis.between(low, high, nodes, (one, other)) for low, high, nodes, one, other in ends))
+
     def coarser(self) -> Grid | None:
-        """The grid of `halved` axes on the same box; None where one would have fewer than 3 nodes or no fewer."""
-        shape = tuple(halved(nodes, wraps) for nodes, wraps in zip(self.shape, self.periodic, strict=True))
-        if any(few < MIN_NODES or few == many for few, many in zip(shape, self.shape, strict=True)):
+        """The grid of the coarser axes on the same box; None where one has none, as it would have too few nodes."""
+        axes = [axis.coarser for axis in self.axes]
+        if any(axis is None for axis in axes):
             return None
-        return replace(self, shape=shape)
+        return replace(self, shape=tuple(axis.nodes for axis in axes if axis is not None))
 
     def coordinates(self, axis: int) -> NDArray[np.float64]:
         """Coordinates of the nodes along `axis` (0 is x), shape ``(n,)``, in L; the ends are exact."""
-        nodes = np.arange(self.shape[axis], dtype=np.float64) / self.intervals[axis]
-        return self.lower[axis] * (1.0 - nodes) + self.upper[axis] * nodes
-
-
-def halved(nodes: int, wraps: bool) -> int:
-    """Nodes of an axis with half the intervals, rounded up."""
-    return -(-nodes // 2) if wraps else nodes // 2 + 1
-
-
-@lru_cache(maxsize=128)
-def cubics(source: int, target: int, wraps: bool) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """From the nodes of one axis to those of another on the same interval, by cubics through the four nearest.
-
-    Near an end that does not wrap the four lie on one side; an axis of three nodes has parabolas, one of a single node
-    its value.
-
-    Returns
-    -------
-    index, weight : arrays of shape (target, 4)
-        Of nodes of the source. Entries that are not needed have weight zero and a valid index.
-    """
-    intervals, target_intervals = (source, target) if wraps else (source - 1, target - 1)
-    index = np.zeros((target, CUBIC), dtype=np.int32)
-    weight = np.zeros((target, CUBIC))
-    if source == 1:
-        weight[:, 0] = 1.0
-        return index, weight
-    points = min(CUBIC, source)
-    cell, rest = np.divmod(np.arange(target, dtype=np.int64) * intervals, target_intervals)
-    first = cell - 1 if wraps else np.clip(cell - 1, 0, source - points)
-    position = cell - first + rest / target_intervals
-    for n in range(points):
-        index[:, n] = (first + n) % source
-        weight[:, n] = math.prod((position - m) / (n - m) for m in range(points) if m != n)
-    return index, weight
+        return self.axes[axis].coordinates.copy()
 
 
 def wanted_spacing(low: float, high: float, nodes: int) -> str | None:

@@ -32,7 +32,7 @@ def box(shape: tuple[int, ...]) -> Grid:
 
 def laplacian_on(grid: Grid, rule: Rule = Rule.FIXED) -> Operator:
     """−∇² with the same rule on all faces."""
-    return Operator(grid.shape, grid.spacing, 0.0, (rule,) * (2 * grid.dimension))
+    return Operator.uniform(grid.shape, grid.spacing, 0.0, (rule,) * (2 * grid.dimension))
 
 
 def require_room(backend: Backend, values: float, what: str, fix: str) -> None:

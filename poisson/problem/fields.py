@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import CaseError
-from poisson.mesh.grid import cubics
+from poisson.mesh.axis import Axis, plain_rules
+from poisson.mesh.transfer import cubic
 from poisson.plain import NotPlain, find, require_file
 from poisson.problem import arrays
 
@@ -266,7 +267,9 @@ class CoarserField:
 
     def read(self, xp: ModuleType, start: int, stop: int) -> Any:
         """Rows (planes in 3D) `start` to `stop`, without `stop`, as a float64 array of the module xp."""
-        slowest, *others = itertools.starmap(cubics, zip(self.fine, self.coarse, self.periodic, strict=True))
+        sizes = zip(self.fine, self.coarse, self.periodic, strict=True)
+        axes = ([Axis.between(0.0, 1.0, nodes, plain_rules(wraps)) for nodes in pair] for *pair, wraps in sizes)
+        slowest, *others = itertools.starmap(cubic, axes)
         # Of the first axis only the rows of this slab, from only the rows that they need.
         index, weight = slowest[0][start:stop], slowest[1][start:stop]
         used = index[weight != 0.0]

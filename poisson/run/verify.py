@@ -17,7 +17,7 @@ from poisson.case.combinations import clashes
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError
-from poisson.mesh.grid import MIN_NODES
+from poisson.mesh.axis import MIN_NODES
 from poisson.output.record import Record
 from poisson.run import run
 from poisson.run.outcome import error_norms

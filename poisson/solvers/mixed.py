@@ -264,7 +264,7 @@ def in_float32(backend: Backend, operator: Operator) -> Operator:
     else:
         # Links and 1/h² are apart: each must be in the range of float32.
         half = math.frexp(factor_for(max(operator.weights)))[1] // 2
-        operator = replace(operator, spacing=tuple(math.ldexp(h, -half) for h in operator.spacing))
+        operator = replace(operator, lattice=operator.lattice.scaled(math.ldexp(1.0, -half)))
         of_links = math.ldexp(unit, -2 * half)
         a = tuple(rounded(edges, of_links) for edges in coefficients.a)
         a_range = scaled(coefficients.a_range, of_links)
@@ -274,7 +274,7 @@ def in_float32(backend: Backend, operator: Operator) -> Operator:
 
 def _nothing(operator: Operator) -> Operator:
     """The operator that is zero on the same grid: its defect is the source itself, in another type."""
-    return Operator(operator.shape, (math.inf,) * operator.dimension, 0.0, (Rule.WRAP,) * len(operator.rules))
+    return Operator.uniform(operator.shape, (math.inf,) * operator.dimension, 0.0, (Rule.WRAP,) * len(operator.rules))
 
 
 class _Start:

@@ -40,7 +40,7 @@ def any_backend(request: pytest.FixtureRequest, dtype: Any) -> Backend:
 
 def line(nodes: int, rules: tuple[Rule, Rule], c: float) -> Operator:
     """An operator in one dimension."""
-    return Operator((nodes, 1), (0.1, math.inf), c, (*rules, Rule.WRAP, Rule.WRAP))
+    return Operator.uniform((nodes, 1), (0.1, math.inf), c, (*rules, Rule.WRAP, Rule.WRAP))
 
 
 def trapezoidal(a: Operator) -> NDArray[np.float64]:
@@ -167,7 +167,7 @@ def test_systems_of_many_rows_keep_their_digits(name: str, rules: tuple[Rule, Ru
     """Also where the pivots of the elimination settle slowly: they may only be taken over once they have."""
     backend, nodes = ALL_BACKENDS[name](np.float64), 3001
     waves, step = 39.5 if rules[0] is not rules[1] else 40.0, math.pi / (nodes - 1)
-    a = Operator((4, nodes), (0.1, 1.0), 1e-4, (Rule.WRAP, Rule.WRAP, *rules))
+    a = Operator.uniform((4, nodes), (0.1, 1.0), 1e-4, (Rule.WRAP, Rule.WRAP, *rules))
     phase = math.pi / 2 if rules[0] is Rule.FIXED else 0.0
     wave = np.repeat(np.cos(waves * step * np.arange(nodes) - phase)[:, np.newaxis], 4, axis=1)
     eigenvalue = a.c + 4.0 * math.sin(waves * step / 2) ** 2
@@ -199,6 +199,7 @@ def test_a_solution_makes_nothing_anew(any_backend: Backend, monkeypatch: pytest
 
 def test_every_backend_refuses_transforms_for_varying_coefficients(any_backend: Backend) -> None:
     ones = any_backend.from_host(np.ones((4, 5)))
-    a = Operator((5, 4), (0.1, 0.1), 0.0, (Rule.FIXED,) * 4, coefficients=Coefficients(None, ones, (1, 1), (1, 1)))
+    c = Coefficients(None, ones, (1, 1), (1, 1))
+    a = Operator.uniform((5, 4), (0.1, 0.1), 0.0, (Rule.FIXED,) * 4, coefficients=c)
     with pytest.raises(ValueError, match="constant coefficients"):
         any_backend.fast_solver(a)

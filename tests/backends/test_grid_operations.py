@@ -6,7 +6,6 @@ Covers poisson.backends.gpu.transfer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ def coarser(a: Operator, axes: tuple[int, ...] = (0, 1, 2)) -> Operator:
         wraps = a.axis_rules(axis)[0] is Rule.WRAP
         coarse = -(-nodes // 2) if wraps else -(-(nodes + 1) // 2)
         shape.append(coarse if axis in axes and coarse >= 3 else nodes)
-    return replace(a, shape=tuple(shape))
+    return Operator.uniform(tuple(shape), a.spacing, a.c, a.rules)
 
 
 def positive(backend: Backend, a: Operator, seed: int) -> Array:

@@ -92,7 +92,7 @@ def coarser(a: Operator) -> Operator:
         coarse = coarse if coarse >= 3 else nodes
         shape.append(coarse)
         spacing.append(h * nodes / coarse if wraps else h * (nodes - 1) / (coarse - 1))
-    return Operator(tuple(shape), tuple(spacing), a.c, a.rules)
+    return Operator.uniform(tuple(shape), tuple(spacing), a.c, a.rules)
 
 
 @pytest.mark.parametrize("operations", [stencils, vectors, transfers])

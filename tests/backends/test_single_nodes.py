@@ -39,7 +39,7 @@ def single(a: Operator, axes: tuple[int, ...]) -> Operator:
     shape, spacing, rules = list(a.shape), list(a.spacing), list(a.rules)
     for axis in axes:
         shape[axis], spacing[axis], rules[2 * axis : 2 * axis + 2] = 1, math.inf, (Rule.WRAP, Rule.WRAP)
-    return Operator(tuple(shape), tuple(spacing), a.c, tuple(rules))
+    return Operator.uniform(tuple(shape), tuple(spacing), a.c, tuple(rules))
 
 
 def choices(dimension: int) -> list[tuple[int, ...]]:
@@ -190,7 +190,7 @@ def test_a_grid_whose_axes_only_collapse_has_the_galerkin_operator(pair: tuple[R
         for others in AXIS_RULES:
             rules = itertools.chain(*(pair if axis in axes else others for axis in range(len(shape))))
             spacing = tuple(0.01 if axis in axes else 0.3 for axis in range(len(shape)))
-            a = with_coefficients(numpy, Operator(shape, spacing, 0.7, tuple(rules)), kind)
+            a = with_coefficients(numpy, Operator.uniform(shape, spacing, 0.7, tuple(rules)), kind)
             coarse = coarser(numpy, a, axes)
             assert [coarse.shape[axis] for axis in axes] == [1] * len(axes)
             y = _zero_at_fixed(coarse, random_array(coarse.array_shape, np.float64, 1))

@@ -53,7 +53,7 @@ def coarsened(a: Operator, axes: tuple[int, ...]) -> Transfer:
         coarse = -(-(nodes + ends) // 2)
         if coarse >= 3:
             shape[axis], spacing[axis] = coarse, a.spacing[axis] * (nodes - ends) / (coarse - ends)
-    return Transfer(a, Operator(tuple(shape), tuple(spacing), a.c, a.rules))
+    return Transfer(a, Operator.uniform(tuple(shape), tuple(spacing), a.c, a.rules))
 
 
 def smoothed(backend: Backend, transfer: Transfer, call: Call, sweeps: int) -> tuple[NDArray[Any], NDArray[Any], Any]:
@@ -164,7 +164,7 @@ def test_grids_of_several_tiles(dtype: Any, dimension: int, number: int) -> None
 def test_smoothing_in_one_dimension(dtype: Any, pair: tuple[Rule, Rule]) -> None:
     backend = BACKENDS["openmp"](dtype)
     for nodes in (3, 9, 10, 300, 5001):
-        a = Operator((nodes, 1), (0.1, math.inf), 0.3, (*pair, Rule.WRAP, Rule.WRAP))
+        a = Operator.uniform((nodes, 1), (0.1, math.inf), 0.3, (*pair, Rule.WRAP, Rule.WRAP))
         for number, call in enumerate(CALLS):
             agrees(backend, coarsened(a, (0,)), call, number % 5, KINDS[(number + nodes) % 4])
 

@@ -6,7 +6,6 @@ Covers poisson.backends.gpu.passes and poisson.backends.gpu.smooth.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,7 @@ def transfer_between(fine: tuple[int, ...], rules: tuple[Rule, ...], axes: Axes)
     a = operator(shape, rules)
     nodes = tuple((n + 1) // 2 if along else n for n, along in zip(shape, axes, strict=True))
     spacing = tuple(2.0 * h if along else h for h, along in zip(a.spacing, axes, strict=True))
-    return Transfer(a, replace(a, shape=nodes, spacing=spacing))
+    return Transfer(a, Operator.uniform(nodes, spacing, a.c, rules))
 
 
 def smoothed(
@@ -271,7 +270,7 @@ def test_a_march_is_even_and_leaves_no_part_of_a_device_idle() -> None:
     step = Pass(False, True, 1, False)
     marches = {}
     for n in (33, 257, 4097):
-        a = Operator((n, n), (1.0, 1.0), 0.0, (F,) * 4)
+        a = Operator.uniform((n, n), (1.0, 1.0), 0.0, (F,) * 4)
         marches[n] = backend.smooth_shape(a, step).march
     assert marches[33] < marches[4097] == SMOOTH_SHAPES[2, "correct"][1].march
     assert all(march % 2 == 0 for march in marches.values())

@@ -134,7 +134,7 @@ ON = pytest.mark.parametrize("name", ["numpy", "openmp", "emulated", pytest.para
 @pytest.mark.parametrize("shape", [(17, 17), (33, 33), (9, 9, 9)])
 def test_contraction_on_the_sine_mode_is_cos_pi_h(name: str, loop: str, shape: tuple[int, ...]) -> None:
     h = 1.0 / (shape[0] - 1)
-    a = Operator(shape, (h,) * len(shape), 0.0, (Rule.FIXED,) * 2 * len(shape))
+    a = Operator.uniform(shape, (h,) * len(shape), 0.0, (Rule.FIXED,) * 2 * len(shape))
     factors = contraction(make(name), a, loop, 1.0)
     np.testing.assert_allclose(factors, math.cos(math.pi * h), rtol=0, atol=1e-12)
 
@@ -145,7 +145,7 @@ def test_contraction_on_the_lowest_mode_is_that_of_its_eigenvalue(name: str, rul
     dimension = len(rules) // 2
     # With c > 0 and no fixed face the lowest mode is the constant.
     c = 0.7 if Rule.FIXED in rules else 0.0
-    a = Operator((9, 7, 6)[:dimension], (0.5, 0.2, 0.1)[:dimension], c, rules)
+    a = Operator.uniform((9, 7, 6)[:dimension], (0.5, 0.2, 0.1)[:dimension], c, rules)
     expected = 1.0 - 0.8 * a.eigenvalues()[0] / a.diagonal
     np.testing.assert_allclose(contraction(make(name), a, "fused", 0.8), expected, rtol=0, atol=1e-13)
 

@@ -131,8 +131,8 @@ def test_the_mean_of_every_backend_neither_over_nor_underflows(name: str, dtype:
     backend: Backend = make(dtype)
     largest, smallest = (1e300, 1e-300) if dtype == np.float64 else (1e37, 1e-37)
     for operator, axis in (
-        (Operator((19, 1), (0.1, math.inf), 0.0, (Rule.FIXED,) * 2 + (Rule.WRAP,) * 2), 0),
-        (Operator((3, 19), (0.1, 0.1), 0.0, (Rule.FIXED,) * 4), 1),
+        (Operator.uniform((19, 1), (0.1, math.inf), 0.0, (Rule.FIXED,) * 2 + (Rule.WRAP,) * 2), 0),
+        (Operator.uniform((3, 19), (0.1, 0.1), 0.0, (Rule.FIXED,) * 4), 1),
     ):
         along = np.tile([largest, largest, smallest, smallest], 5)[:19]
         # The last entry, of no link, repeats the one before.

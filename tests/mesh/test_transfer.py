@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from support.operators import AXIS_RULES, name_of, operator
 
-from poisson.discrete.transfer import AxisTransfer, Interpolation, Transfer
+from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import Rule
+from poisson.mesh.transfer import AxisTransfer
 
 Pair = tuple[Rule, Rule]
 

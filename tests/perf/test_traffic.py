@@ -101,15 +101,14 @@ def test_the_costs_of_half_a_level() -> None:
 
 def test_varying_coefficients_are_read() -> None:
     a, b = np.ones((9, 17)), np.ones((9, 17))
-    varying = replace(
-        Operator((17, 9), (0.1, 0.1), 0.0, (FIXED,) * 4), coefficients=Coefficients((a, a), b, (1.0, 1.0), (1.0, 1.0))
-    )
+    coefficients = Coefficients((a, a), b, (1.0, 1.0), (1.0, 1.0))
+    varying = replace(Operator.uniform((17, 9), (0.1, 0.1), 0.0, (FIXED,) * 4), coefficients=coefficients)
     for name, arrays in {"laplacian": 5, "sweep": 6, "direction": 7, "smooth": 6, "norm": 1, "dot": 2}.items():
         assert cost(Call(name, varying, 153, 8)).bytes == 8.0 * arrays * 153, name
 
 
 def test_an_array_that_is_not_there_is_not_read() -> None:
-    a = Operator((17, 9), (0.1, 0.1), 0.0, (FIXED,) * 4)
+    a = Operator.uniform((17, 9), (0.1, 0.1), 0.0, (FIXED,) * 4)
     for name in ("direction", "smooth"):
         assert cost(Call(name, a, 153, 8)).bytes - cost(Call(name, a, 153, 8, start=False)).bytes == 8.0 * 153
     for name in ("sweep", "residual", "color_sweep", "defect"):
@@ -135,7 +134,7 @@ def test_the_cost_of_boundary_conditions(
 
 
 def test_flops_for_each_byte() -> None:
-    call = Call("sweep", Operator((9, 9), (0.1, 0.1), 0.0, (FIXED,) * 4), 81, 8)
+    call = Call("sweep", Operator.uniform((9, 9), (0.1, 0.1), 0.0, (FIXED,) * 4), 81, 8)
     assert cost(call).intensity == 14 / 24
 
 

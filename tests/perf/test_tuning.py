@@ -53,7 +53,7 @@ TABLE = {
 
 
 def on_cube(shape: tuple[int, ...]) -> Operator:
-    return Operator(shape, (1.0,) * len(shape), 0.0, (Rule.FIXED,) * (2 * len(shape)))
+    return Operator.uniform(shape, (1.0,) * len(shape), 0.0, (Rule.FIXED,) * (2 * len(shape)))
 
 
 # ---- which shape is taken
@@ -111,7 +111,7 @@ def test_a_march_is_shorter_where_blocks_are_few(kind: str) -> None:
     nodes = full.block_x * full.block_y * full.march * 2
     marches = {}
     for blocks in (2 * ENOUGH_BLOCKS, ENOUGH_BLOCKS, ENOUGH_BLOCKS // 2, ENOUGH_BLOCKS // 8):
-        a = Operator((nodes, blocks // 4, 4), (1.0,) * 3, 0.0, (Rule.WRAP,) * 6)
+        a = Operator.uniform((nodes, blocks // 4, 4), (1.0,) * 3, 0.0, (Rule.WRAP,) * 6)
         marches[blocks] = choice.of(kind, a).march
         assert choice.of(kind, a) == dataclasses.replace(full, march=marches[blocks])
         assert choice.of("sweep_norm", a) == DEFAULTS["sm_90"]["sweep_norm", 3]

@@ -221,7 +221,7 @@ def test_the_flux_through_links_is_exact_for_a_parabola_up_to_the_faces(
     """The flux is linear: there is no error at the faces that the inside has not."""
     monkeypatch.setattr("poisson.discrete.flux.slabs", lambda shape: slabs(shape, limit))
     rules = (Rule.FIXED, Rule.MIRROR, *(Rule.MIRROR,) * (2 * len(shape) - 2))
-    operator = Operator(shape, (0.1, 0.2, 0.3)[: len(shape)], 0.0, rules)
+    operator = Operator.uniform(shape, (0.1, 0.2, 0.3)[: len(shape)], 0.0, rules)
     for axis, nodes in enumerate(shape):
         if nodes == 1:
             continue

@@ -121,7 +121,8 @@ def test_the_methods_that_are_compared(
 
 def wrong(operator: Operator) -> Operator:
     """The same operator with the weights of x one per mille off."""
-    return replace(operator, spacing=(operator.spacing[0] * 1.0005, *operator.spacing[1:]))
+    x = operator.lattice.axes[0]
+    return replace(operator, lattice=operator.lattice.replaced(0, x.scaled(1.0005)))
 
 
 @pytest.fixture

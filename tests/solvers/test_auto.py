@@ -20,6 +20,7 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
 from poisson.solvers import choose as module
@@ -54,8 +55,8 @@ class Measured(NumpyBackend):
         return self._bytes / 1e9
 
 
-def square(nodes: int, **changes: Any) -> Operator:
-    return replace(Operator((nodes, nodes), (1 / nodes, 1 / nodes), 0.0, WALLS), **changes)
+def square(nodes: int, rules: tuple[Rule, ...] = WALLS, **changes: Any) -> Operator:
+    return replace(Operator.uniform((nodes, nodes), (1 / nodes, 1 / nodes), 0.0, rules), **changes)
 
 
 def varying(nodes: int, jump: float, spacing: tuple[float, float] | None = None, c: bool = False) -> Operator:
@@ -63,7 +64,7 @@ def varying(nodes: int, jump: float, spacing: tuple[float, float] | None = None,
     edges = None if c else (ones, ones)
     coefficients = Coefficients(edges, ones if c else None, (1.0, jump), (0.0, float(c)))
     operator = square(nodes, coefficients=coefficients)
-    return operator if spacing is None else replace(operator, spacing=spacing)
+    return operator if spacing is None else replace(operator, lattice=Lattice.uniform(operator.shape, spacing, WALLS))
 
 
 def chosen(operator: Operator, backend: Any = None, precision: str = "float64", **settings: Any) -> Choice:
@@ -109,9 +110,15 @@ def test_awkward_lengths_make_transforms_slow() -> None:
         choice = chosen(square(nodes), backend)
         assert choice.settings.method == "multigrid"
         assert f", whose lengths have the factor {factor}, would take " in choice.reason
-    periodic = square(1033, rules=(Rule.WRAP,) * 2 + WALLS[:2])
+    rules = (Rule.WRAP,) * 2 + WALLS[:2]
+    periodic = square(1033, rules)
     assert chosen(periodic, backend).settings.method == "multigrid"
-    assert chosen(replace(periodic, shape=(1024, 1025)), backend).settings.method == "fft"
+    assert (
+        chosen(
+            replace(periodic, lattice=Lattice.uniform((1024, 1025), periodic.spacing, rules)), backend
+        ).settings.method
+        == "fft"
+    )
 
 
 def test_what_does_not_fit_is_not_taken() -> None:
@@ -167,7 +174,7 @@ def box(shape: tuple[int, ...], rules: tuple[Rule, ...], c: float = 0.0, width: 
     """A grid on a box that is so wide along y, and of width 1 along the others."""
     spacing = [1.0 / (nodes - 1) for nodes in shape]
     spacing[1] *= width
-    return Operator(shape, tuple(spacing), c, rules)
+    return Operator.uniform(shape, tuple(spacing), c, rules)
 
 
 def jumping(operator: Operator, jump: float) -> Operator:
@@ -207,11 +214,11 @@ def test_robin_faces_count_by_the_mean_of_c(alpha: float, expected: str) -> None
 
 
 def test_weights_beyond_float32_stay_in_float64() -> None:
-    assert chosen(replace(varying(513, 2.0), spacing=(1e-18, 1e-18))).precision == "float64"
-    assert chosen(replace(varying(513, 2.0), spacing=(1e18, 1e18))).precision == "float64"
+    assert chosen(varying(513, 2.0, spacing=(1e-18, 1e-18))).precision == "float64"
+    assert chosen(varying(513, 2.0, spacing=(1e18, 1e18))).precision == "float64"
     # A constant a beside a c that varies is in the weights already.
     coefficients = Coefficients(None, np.ones((513, 513)), (1e-20, 1e-20), (1.0, 1.0))
-    constant = replace(varying(513, 1.0, c=True), a=1e-20, spacing=(1.0, 1.0), coefficients=coefficients)
+    constant = replace(varying(513, 1.0, (1.0, 1.0), c=True), a=1e-20, coefficients=coefficients)
     assert chosen(constant).precision == "mixed"
 
 

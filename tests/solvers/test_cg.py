@@ -186,7 +186,7 @@ def test_conjugate_gradients_make_the_same_iterates_on_every_backend(name: str) 
 @pytest.mark.parametrize("rules", [(M, M, M, M), (W, W, M, M)])
 def test_the_mean_of_a_source_that_has_one_is_left_out(rules: tuple[Rule, ...], preconditioner: str) -> None:
     """A singular A reaches the rest of it: u is that of the source less its mean, which no residual counts."""
-    a = Operator((16, 12), (0.1, 0.17), 0.0, rules)
+    a = Operator.uniform((16, 12), (0.1, 0.17), 0.0, rules)
     weights = np.ones(a.array_shape)
     weights[[0, -1]] *= 0.5
     if rules[0] is M:

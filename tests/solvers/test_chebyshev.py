@@ -63,7 +63,11 @@ def test_the_lanczos_process_finds_a_lowest_eigenvalue_far_below_the_others(rule
 
 @pytest.mark.parametrize("shape", [(3, 3), (3, 3, 3), (3, 1)])
 def test_a_single_unknown_takes_one_sweep(shape: tuple[int, ...]) -> None:
-    a = cube(shape, (F,) * 2 * len(shape)) if shape[-1] > 1 else Operator(shape, (0.1, math.inf), 0.0, (F, F, W, W))
+    a = (
+        cube(shape, (F,) * 2 * len(shape))
+        if shape[-1] > 1
+        else Operator.uniform(shape, (0.1, math.inf), 0.0, (F, F, W, W))
+    )
     f = source(BACKEND, a)
     result = Chebyshev(BACKEND, a).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12))
     assert (result.status, result.iterations) == (Status.CONVERGED, 1)

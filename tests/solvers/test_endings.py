@@ -241,7 +241,7 @@ def test_mixed_precision_at_any_scale(preconditioner: Any, length: float, expone
 def test_both_precisions_count_in_the_same_unit_where_c_is_left_out_of_one() -> None:
     """The norm of A is at a power of two with c, and just below it without: the unit is that of A without c."""
     h = 2.0**-25
-    free = Operator((9, 9), (h, h), 0.0, (Rule.MIRROR,) * 4, np.nextafter(1.0, 0.0))
+    free = Operator.uniform((9, 9), (h, h), 0.0, (Rule.MIRROR,) * 4, np.nextafter(1.0, 0.0))
     held = replace(free, c=1.0 + free.norm * 2e-16)
     assert hardly_holds_constants(held)
     assert factor_for(held.norm) == factor_for(free.norm) / 2.0

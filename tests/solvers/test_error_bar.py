@@ -219,8 +219,8 @@ def test_the_error_bar_of_a_singular_problem() -> None:
 
 def test_the_least_ratio_of_spacings_counts() -> None:
     """An axis of 14 nodes has 8 on the coarser grid: its spacing grows by 13/7 only."""
-    coarse = Operator((8, 129), (1.0 / 7, 1.0 / 128), 0.0, (Rule.FIXED,) * 4)
-    fine = Operator((14, 257), (1.0 / 13, 1.0 / 256), 0.0, (Rule.FIXED,) * 4)
+    coarse = Operator.uniform((8, 129), (1.0 / 7, 1.0 / 128), 0.0, (Rule.FIXED,) * 4)
+    fine = Operator.uniform((14, 257), (1.0 / 13, 1.0 / 256), 0.0, (Rule.FIXED,) * 4)
     assert _ratio(fine, coarse) == pytest.approx(13 / 7)
 
 

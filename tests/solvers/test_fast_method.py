@@ -87,7 +87,7 @@ def test_what_sweeps_leave_is_solved_for_again() -> None:
 
 
 def test_the_preconditioner_has_the_mean_coefficients() -> None:
-    plain = Operator((20, 17), (0.1, 0.17), 0.7, (F, M, W, W), 3.0)
+    plain = Operator.uniform((20, 17), (0.1, 0.17), 0.7, (F, M, W, W), 3.0)
     edges = tuple(np.full(plain.array_shape, value) for value in (2.0, 4.0))
     c = np.tile([0.6, 0.8], (17, 10))
     coefficients = Coefficients(edges, c, (2.0, 4.0), (0.6, 0.8))
@@ -125,7 +125,8 @@ def test_values_that_are_not_finite_diverge() -> None:
 
 def test_the_method_refuses_varying_coefficients() -> None:
     ones = np.ones((9, 9))
-    operator = Operator((9, 9), (1.0, 1.0), 0.0, (F,) * 4, coefficients=Coefficients(None, ones, (1, 1), (1, 1)))
+    c = Coefficients(None, ones, (1, 1), (1, 1))
+    operator = Operator.uniform((9, 9), (1.0, 1.0), 0.0, (F,) * 4, coefficients=c)
     with pytest.raises(CaseError, match=r"solver.method = 'fft' needs a and c that do not vary"):
         FastTransform(BACKEND, operator)
 

@@ -212,7 +212,7 @@ def test_an_iterate_stands_in_the_history_once() -> None:
 def test_the_iterate_that_is_returned_has_converged(loop: str) -> None:
     """With mirror faces the rms norm alternates: the sweep that reveals convergence may leave a larger residual."""
     rules = (F, M, M, M)
-    a = Operator((9, 9), (0.125, 0.125), 0.0, rules)
+    a = Operator.uniform((9, 9), (0.125, 0.125), 0.0, rules)
     backend = NumpyBackend(np.float64)
     revealed_too_early = 0
     for seed in range(40):
@@ -280,13 +280,13 @@ def test_nothing_is_computed_or_read_that_is_not_asked_for(loop: str) -> None:
 
 def test_sweeps_between_reads_depend_on_the_problem_alone() -> None:
     def square(nodes: int) -> Operator:
-        return Operator((nodes, nodes), (1.0 / (nodes - 1),) * 2, 0.0, (F,) * 4)
+        return Operator.uniform((nodes, nodes), (1.0 / (nodes - 1),) * 2, 0.0, (F,) * 4)
 
     sweeps = {3: 1, 9: 1, 33: 4, 129: 66, 513: MOST_SWEEPS_PER_READ, 2049: 127, 40_001: 1}
     assert {nodes: sweeps_per_read(square(nodes), 1.0) for nodes in sweeps} == sweeps
     assert sweeps_per_read(square(129), 0.5) == 132
-    assert sweeps_per_read(Operator((513, 513), (1.0, 1.0), 0.0, (W,) * 4), 1.0) == 533
-    assert sweeps_per_read(Operator((513, 513), (1.0, 1.0), 1e-9, (M,) * 4), 1.0) == MOST_SWEEPS_PER_READ
+    assert sweeps_per_read(Operator.uniform((513, 513), (1.0, 1.0), 0.0, (W,) * 4), 1.0) == 533
+    assert sweeps_per_read(Operator.uniform((513, 513), (1.0, 1.0), 1e-9, (M,) * 4), 1.0) == MOST_SWEEPS_PER_READ
 
 
 @pytest.mark.parametrize("backend_name", ["numpy", "openmp"])

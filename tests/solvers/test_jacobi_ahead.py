@@ -24,7 +24,7 @@ from poisson.solvers.stopping import SolveResult, Stopping
 F, M = Rule.FIXED, Rule.MIRROR
 WALLS = operator((9, 7), (F,) * 4)
 # Here the norm alternates: a sweep can show convergence and leave an iterate that has not converged.
-MIRRORS = Operator((9, 9), (0.125, 0.125), 0.0, (F, M, M, M))
+MIRRORS = Operator.uniform((9, 9), (0.125, 0.125), 0.0, (F, M, M, M))
 
 Outcome = tuple[Status, int, bytes]
 Interrupted = Callable[[], bool]

@@ -210,7 +210,8 @@ def test_coefficients_are_rounded_to_float32(name: str) -> None:
     """Every entry, those at fixed nodes and those that belong to no link included."""
     backend = backend_of(name)
     random = np.random.default_rng(3)
-    for plain in (cube((12, 9), (F, M, W, W)), cube((7, 5, 6)), Operator((11, 1), (0.1, np.inf), 0.0, (F, M, W, W))):
+    line = Operator.uniform((11, 1), (0.1, np.inf), 0.0, (F, M, W, W))
+    for plain in (cube((12, 9), (F, M, W, W)), cube((7, 5, 6)), line):
         values, c = random.uniform(1e-3, 1e3, (2, *plain.array_shape))
         a = with_coefficients(backend, plain, values, c)
         inner, single = in_float32(backend, a), backend.companion(np.float32)

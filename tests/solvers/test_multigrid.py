@@ -79,7 +79,7 @@ def test_contraction_on_large_grids(smoother: str, shape: tuple[int, ...]) -> No
 
 @pytest.mark.parametrize("nodes", [301, 400, 1000])
 def test_contraction_in_1d(nodes: int) -> None:
-    a = Operator((nodes, 1), (1.0 / 16, math.inf), 0.0, (F, F, W, W))
+    a = Operator.uniform((nodes, 1), (1.0 / 16, math.inf), 0.0, (F, F, W, W))
     # In 1D the residual meets its rounding level early: it grows with the square of the nodes.
     assert contraction(a, MultigridSettings(), rtol=1e-7) < (0.1 if nodes % 2 else 0.2)
 
@@ -213,7 +213,7 @@ def test_an_axis_collapses_only_where_its_robin_faces_absorb_little(absorbed: fl
 def test_the_lowest_eigenvalue_along_an_axis(nodes: int, lower: float, upper: Rule) -> None:
     """With α h on the lower face it is that of A on a box whose other axis has one node."""
     absorbed = (lower, 0.2 if upper is M else None, None, None)
-    plain = Operator((nodes, 1), (1.0, math.inf), 0.0, (M, upper, W, W))
+    plain = Operator.uniform((nodes, 1), (1.0, math.inf), 0.0, (M, upper, W, W))
     operator = with_robin_faces(BACKEND, plain, absorbed)
     matrix = _matrix(BACKEND, operator)[: nodes - (upper is F), : nodes - (upper is F)]
     assert _smoothest(operator, 0) == pytest.approx(np.linalg.eigvals(matrix).real.min(), rel=1e-9)
@@ -326,12 +326,12 @@ def test_an_axis_has_about_half_the_nodes_on_the_next_grid() -> None:
     cases = {(F, M): {9: 5, 10: 6, 5: 3, 4: 3, 3: 3}, (W, W): {9: 5, 8: 4, 5: 3, 4: 4}}
     for rules, pairs in cases.items():
         for nodes, coarse in pairs.items():
-            assert coarse_nodes(Operator((nodes, 9), (1.0, 1.0), 0.0, (*rules, F, F)), 0) == coarse
+            assert coarse_nodes(Operator.uniform((nodes, 9), (1.0, 1.0), 0.0, (*rules, F, F)), 0) == coarse
 
 
 def test_a_coarse_operator_is_scaled_as_a_whole() -> None:
     """With coefficients that are arrays of one value it is the operator that has the value."""
-    plain = Operator((65, 65), (1 / 64, 1 / 64), 0.7, (F, M, M, M))
+    plain = Operator.uniform((65, 65), (1 / 64, 1 / 64), 0.7, (F, M, M, M))
     arrays = Coefficients(None, np.full(plain.array_shape, 0.7), (1.0, 1.0), (0.7, 0.7))
     for over_correction, factor in ((False, 1.0), (True, 1.09)):
         expected = levels_of(BACKEND, plain, over_correction)[1].operator
@@ -373,7 +373,7 @@ def test_the_coarsest_grid_is_solved_exactly(shape: tuple[int, ...], varying: bo
         flat = tuple(itertools.chain(*rules))
         a = operator(shape, flat, 0.0)
         if shape[-1] == 1:
-            a = Operator(shape, (0.1, math.inf), 0.0, (*flat[:2], W, W))
+            a = Operator.uniform(shape, (0.1, math.inf), 0.0, (*flat[:2], W, W))
         if varying:
             values = np.random.default_rng(1).uniform(0.5, 2.0, a.array_shape)
             a = with_coefficients(BACKEND, a, values)
@@ -397,7 +397,7 @@ def test_the_coarsest_grid_is_solved_exactly(shape: tuple[int, ...], varying: bo
 @pytest.mark.parametrize("c", [0.0, 1e-12])
 def test_the_coarsest_grid_keeps_modes_that_are_next_to_those_of_eigenvalue_zero(c: float) -> None:
     """Modes along an axis of weak coupling have eigenvalues of 1e-11 of the largest, and so has a small c."""
-    a = Operator((3, 90), (1e-4, 1.0), c, (M,) * 4)
+    a = Operator.uniform((3, 90), (1e-4, 1.0), c, (M,) * 4)
     exact = np.cos(np.pi * np.arange(90.0) / 89.0)[:, None] * np.ones((1, 3))
     f, u = np.empty_like(exact), np.empty_like(exact)
     BACKEND.residual(a, -exact, None, f)

@@ -50,7 +50,7 @@ def grid_operator(shape: tuple[int, ...], rules: tuple[Rule, ...], c: float = 0.
     """The operator on a grid; one of one axis lies in the first of two, as a backend sees it."""
     if len(shape) > 1:
         return operator(shape, rules, c)
-    return Operator((shape[0], 1), (0.1, np.inf), c, (*rules, Rule.WRAP, Rule.WRAP))
+    return Operator.uniform((shape[0], 1), (0.1, np.inf), c, (*rules, Rule.WRAP, Rule.WRAP))
 
 
 def with_coefficients(backend: Backend, a: Operator, kind: str) -> Operator:

@@ -37,7 +37,7 @@ def cube(
     c: float = 0.0,
 ) -> Operator:
     """The operator with one spacing, on Dirichlet faces unless `rules` say otherwise."""
-    return Operator(shape, spacing or (1.0 / 16,) * len(shape), c, rules or (F,) * (2 * len(shape)))
+    return Operator.uniform(shape, spacing or (1.0 / 16,) * len(shape), c, rules or (F,) * (2 * len(shape)))
 
 
 def source(backend: Backend, a: Operator, seed: int = 0) -> Array:

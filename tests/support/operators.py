@@ -33,7 +33,7 @@ def name_of(rules: tuple[Rule, ...]) -> str:
 
 
 def operator(shape: tuple[int, ...], rules: tuple[Rule, ...], c: float = 0.7) -> Operator:
-    return Operator(shape, SPACING[: len(shape)], c, rules)
+    return Operator.uniform(shape, SPACING[: len(shape)], c, rules)
 
 
 def random_array(shape: tuple[int, ...], dtype: Any, seed: int) -> NDArray[Any]:

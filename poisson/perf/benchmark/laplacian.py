@@ -185,7 +185,7 @@ def _identity(candidate: Candidate, nodes: Nodes) -> dict[str, Any]:
 
 def _candidates(backend: Backend, nodes: Nodes, chosen: Sequence[str]) -> list[Candidate]:
     """The variants on arrays of random data."""
-    operator = Operator(nodes, tuple(1.0 / (n - 1) for n in nodes), 0.0, (Rule.FIXED,) * 6)
+    operator = Operator.uniform(nodes, tuple(1.0 / (n - 1) for n in nodes), 0.0, (Rule.FIXED,) * 6)
     what = f"two arrays of {' x '.join(map(str, nodes))} nodes"
     require_room(backend, 2 * math.prod(nodes), what, "a smaller --n, or --precision=float32")
     u = backend.assemble(operator.array_shape, partial(_random, operator.array_shape))

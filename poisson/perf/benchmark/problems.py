@@ -47,7 +47,7 @@ class JacobiProblem:
 
 def _heated_square_operator(n: int) -> Operator:
     """On n x n inner nodes."""
-    return Operator((n + 2, n + 2), (1.0 / (n + 1),) * 2, 0.0, (Rule.FIXED,) * 4)
+    return Operator.uniform((n + 2, n + 2), (1.0 / (n + 1),) * 2, 0.0, (Rule.FIXED,) * 4)
 
 
 def _heated_square_values(xp: ModuleType, operator: Operator, start: int, stop: int) -> Any:
@@ -64,7 +64,7 @@ def _heated_square_values(xp: ModuleType, operator: Operator, start: int, stop: 
 
 def _laplace_operator(n: int) -> Operator:
     """On a mesh of n x n nodes, whose first and last row repeat those across the periodic faces and are not stored."""
-    return Operator((n, n - 2), (1.0 / (n - 1),) * 2, 0.0, (Rule.FIXED, Rule.FIXED, Rule.WRAP, Rule.WRAP))
+    return Operator.uniform((n, n - 2), (1.0 / (n - 1),) * 2, 0.0, (Rule.FIXED, Rule.FIXED, Rule.WRAP, Rule.WRAP))
 
 
 def _laplace_values(xp: ModuleType, operator: Operator, start: int, stop: int) -> Any:

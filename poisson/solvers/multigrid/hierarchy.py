@@ -6,26 +6,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from poisson.backends.base import Array, Backend
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Transfer
-from poisson.mesh.boundary import Rule
-from poisson.mesh.grid import halved
+from poisson.mesh.axis import Axis
+from poisson.mesh.lattice import Lattice
 from poisson.solvers.spectrum import chebyshev_rate
 
 MOST_NODES_DENSE = 300
 """A grid of so many nodes is solved directly."""
 
-FEWEST_NODES = 3
-"""No axis is coarsened to fewer nodes, but one without fixed nodes may collapse to a single one: see `collapses`."""
-
 CONSTANT = 0.1
 """Along an axis whose lowest eigenvalue of −u'' h² is below this there are modes that are about constant."""
 
 MOST_NODES_TABULATED = 16
-"""Along an axis of more nodes the part that a Robin face has in the lowest eigenvalue is left out."""
+"""Along a uniform axis of more nodes the part that a Robin face has in the lowest eigenvalue is left out."""
 
 LEAST_RATE = 0.77
 """ln of the factor by which a sweep reduces the modes that the coarser grid cannot represent, if there is a choice."""
@@ -68,7 +63,7 @@ def levels_of(backend: Backend, operator: Operator, over_correction: bool) -> tu
     With `over_correction` the operators below the finest are divided by the entry of `OVER_CORRECTION`.
     """
     levels: list[Level] = []
-    while math.prod(operator.shape) > MOST_NODES_DENSE and (axes := coarsened_axes(operator)):
+    while math.prod(operator.lattice.whole.shape) > MOST_NODES_DENSE and (axes := coarsened_axes(operator)):
         halved = sum(not collapses(operator, axis) for axis in axes)
         factor = OVER_CORRECTION[max(1, halved)] if over_correction and not levels else 1.0
         transfer = Transfer(operator, coarser(backend, operator, axes, factor))
@@ -79,12 +74,8 @@ def levels_of(backend: Backend, operator: Operator, over_correction: bool) -> tu
 
 
 def coarse_nodes(operator: Operator, axis: int) -> int:
-    """Nodes of the next coarser grid along an axis; those of this one where it cannot be coarsened."""
-    nodes = operator.shape[axis]
-    coarse = _half(operator, axis)
-    if coarse >= FEWEST_NODES:
-        return coarse
-    return 1 if collapses(operator, axis) else nodes
+    """Nodes of the next coarser grid along a whole axis; those of this one where it cannot be coarsened."""
+    return _coarser_axis(operator, axis).undivided.nodes
 
 
 def collapses(operator: Operator, axis: int) -> bool:
@@ -95,21 +86,22 @@ def collapses(operator: Operator, axis: int) -> bool:
     reduces them, however rough they are along the others; on the grid without that axis they are like any others. A
     Robin face with a large α is to the modes as a Dirichlet face is: then none is constant, and none needs this.
     """
-    weight, nodes = operator.weights[axis], operator.shape[axis]
-    if nodes == 1 or Rule.FIXED in operator.axis_rules(axis) or _half(operator, axis) >= FEWEST_NODES:
+    lines = operator.lattice.whole.axes
+    if lines[axis].nodes == 1 or lines[axis].holds or lines[axis].coarser is not None:
         return False
     if _smoothest(operator, axis) > CONSTANT:
         return False
     return any(
-        operator.shape[other] > 1 and operator.weights[other] < weight
-        for other in range(operator.dimension)
-        if other != axis
+        line.nodes > 1 and weight < operator.weights[axis] for line, weight in zip(lines, operator.weights, strict=True)
     )
 
 
-def _half(operator: Operator, axis: int) -> int:
-    """About half the nodes of an axis."""
-    return halved(operator.shape[axis], operator.axis_rules(axis)[0] is Rule.WRAP)
+def _coarser_axis(operator: Operator, axis: int) -> Axis:
+    """The axis coarsened, collapsed, or as it is where neither can be."""
+    line = operator.lattice.axes[axis]
+    if line.coarser is not None:
+        return line.coarser
+    return Axis.single() if collapses(operator, axis) else line
 
 
 def coarsened_axes(operator: Operator) -> tuple[int, ...]:
@@ -119,14 +111,15 @@ def coarsened_axes(operator: Operator) -> tuple[int, ...]:
     the coupling along one of them is weak.
     """
     weights = operator.weights
-    able = [axis for axis in range(operator.dimension) if coarse_nodes(operator, axis) < operator.shape[axis]]
+    nodes = operator.lattice.whole.shape
+    able = [axis for axis in range(operator.dimension) if coarse_nodes(operator, axis) < nodes[axis]]
     able.sort(key=lambda axis: -weights[axis])
 
     def rate(count: int) -> float:
         return chebyshev_rate(lowest_rough(operator, able[:count]), LARGEST)
 
     def gain(count: int) -> float:
-        left = math.prod(coarse_nodes(operator, axis) / operator.shape[axis] for axis in able[:count])
+        left = math.prod(coarse_nodes(operator, axis) / nodes[axis] for axis in able[:count])
         return rate(count) * (1.0 - left)
 
     if not able:
@@ -154,21 +147,12 @@ def lowest_rough(operator: Operator, axes: Sequence[int]) -> float:
 
 def _smoothest(operator: Operator, axis: int) -> float:
     """The lowest eigenvalue of the difference −u'' h² along an axis, with the least α of its Robin faces."""
-    rules, nodes = operator.axis_rules(axis), operator.shape[axis]
-    fixed = rules.count(Rule.FIXED)
-    absorbed = _absorbed(operator, axis)
-    if absorbed == (0.0, 0.0) or nodes > MOST_NODES_TABULATED:
+    line = operator.lattice.axes[axis].undivided
+    absorbed = (0.0, 0.0) if line.wraps or line.tabulated else _absorbed(operator, axis)
+    if absorbed == (0.0, 0.0) or line.nodes > MOST_NODES_TABULATED:
         # With more nodes it is next to nothing in any case.
-        return 4.0 * math.sin(fixed * math.pi / (4.0 * max(1, nodes - 1))) ** 2
-    # On the nodes that are not fixed, symmetric with the trapezoidal weights.
-    matrix = 2.0 * np.eye(nodes) - np.eye(nodes, k=1) - np.eye(nodes, k=-1)
-    free = np.ones(nodes, dtype=bool)
-    for node, next_to_it, rule, alpha in zip((0, -1), (1, -2), rules, absorbed, strict=True):
-        free[node] = rule is not Rule.FIXED
-        if rule is Rule.MIRROR:
-            matrix[node, next_to_it] = matrix[next_to_it, node] = -math.sqrt(2.0)
-            matrix[node, node] += 2.0 * alpha
-    return float(np.linalg.eigvalsh(matrix[np.ix_(free, free)])[0])
+        return line.extremes[0]
+    return line.absorbing(*absorbed).extremes[0]
 
 
 def _absorbed(operator: Operator, axis: int) -> tuple[float, float]:
@@ -184,19 +168,12 @@ def _absorbed(operator: Operator, axis: int) -> tuple[float, float]:
 def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: float = 1.0) -> Operator:
     """The operator, divided by `factor`, on the grid with every axis in `axes` coarsened, on the same box.
 
-    An axis that has collapsed has an infinite spacing, so no weight, and its node is its own neighbour.
+    An axis that has collapsed has no coupling, and its node is its own neighbour.
     """
-    shape, spacing, rules = list(operator.shape), list(operator.spacing), list(operator.rules)
-    for axis in axes:
-        shape[axis] = coarse_nodes(operator, axis)
-        if shape[axis] == 1:
-            spacing[axis], rules[2 * axis : 2 * axis + 2] = math.inf, (Rule.WRAP, Rule.WRAP)
-            continue
-        wraps = operator.axis_rules(axis)[0] is Rule.WRAP
-        intervals = (operator.shape[axis], shape[axis]) if wraps else (operator.shape[axis] - 1, shape[axis] - 1)
-        spacing[axis] *= intervals[0] / intervals[1]
-    a, c = operator.a / factor, operator.c / factor
-    plain = Operator(tuple(shape), tuple(spacing), c, tuple(rules), a)
+    lines = tuple(
+        _coarser_axis(operator, axis) if axis in axes else line for axis, line in enumerate(operator.lattice.axes)
+    )
+    plain = Operator(Lattice(lines), operator.c / factor, operator.a / factor)
     if operator.coefficients is None:
         return plain
     return replace(plain, coefficients=_coarsened(backend, Transfer(operator, plain), operator.coefficients, factor))
