@@ -48,7 +48,10 @@ def real(name: str) -> MakeBackend:
     return make
 
 
-BACKENDS: dict[str, MakeBackend] = {"openmp": real("openmp"), "emulated": emulated, "gpu": real("gpu")}
+BACKENDS: dict[str, MakeBackend] = {
+    "emulated": emulated,
+    **{name: real(name) for name in backends.NAMES if name != NumpyBackend.name},
+}
 """The backends that are compared with the specification."""
 
 
@@ -65,7 +68,7 @@ class AllAlike(dict[Setting, Measured]):
         return Measured("2026-01-01", dict.fromkeys(kinds, VECTOR_SHAPE))
 
 
-@pytest.fixture(params=["openmp", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.gpu) if name == "gpu" else name for name in BACKENDS])
 def backend(request: pytest.FixtureRequest, dtype: Any) -> Backend:
     """A backend that is not the specification, in either precision."""
     if request.param == "emulated":

@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
+from poisson.backends.registry import NAMES, backend_names
 from poisson.cli.measuring import (
     bench_derivative,
     bench_jacobi,
@@ -89,6 +90,18 @@ COMMANDS: dict[str, Callable[..., Request]] = {
     "bench solve": bench_solve,
 }
 """By the one or two words that call them."""
+
+
+def _name_backends() -> None:
+    """Put the names of the backends that there are into the help."""
+    several = {"{backends}": (backend_names(), "or"), "{every backend}": (NAMES, "and")}
+    for function in COMMANDS.values():
+        for place, (names, last) in several.items():
+            listed = f"{', '.join(names[:-1])} {last} {names[-1]}"
+            function.__doc__ = (function.__doc__ or "").replace(place, listed)
+
+
+_name_backends()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -132,7 +132,7 @@ def bench_laplacian(
       --sizes N,N,...   several sizes, for the figure of bandwidth over size
       --study           the sizes from 256 to 1024 in which x, y and z grow by 256 in turn
       --variant NAMES   only these variants, separated by commas; a name stands for all that begin with it and a hyphen
-      --backend NAME    auto, gpu, openmp or numpy; only gpu has more than the solver's own operation, called ours
+      --backend NAME    {backends}; only gpu has more than the solver's own operation, called ours
       --precision TYPE  float64 or float32
       --profile         count what moves to and from memory, with ncu (NVIDIA) or rocprofv3 (AMD)
       --once            launch each variant once and time nothing, for a profiler
@@ -194,7 +194,7 @@ def bench_derivative(
 
       --n N             nodes along each axis, 64 by default; or NXxNY, or NXxNYxNZ
       --order P         order of accuracy: 2, 4, 6 or 8, the default
-      --backend NAME    auto, gpu, openmp or numpy; only gpu has more than one form
+      --backend NAME    {backends}; only gpu has more than one form
       --precision TYPE  float64 or float32
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
@@ -250,7 +250,7 @@ def bench_jacobi(
                         the openmp backend with its arrays mapped to the device at every region, for a hundredth of
                         the iterations
       --check-every N   iterations between two reads of the norm: 1 by default, in the blocked loop one block
-      --backend NAMES   of gpu, openmp and numpy, separated by commas; by default all that are available, numpy only for
+      --backend NAMES   of {every backend}, separated by commas; by default all that are available, numpy only for
                         a short measurement
       --precision TYPE  float64 or float32; by default as its authors have it
       --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
@@ -300,7 +300,7 @@ def bench_operations(
 
       --sizes SIZES     grids, separated by commas: NXxNY or NXxNYxNZ nodes, at least 9 along each axis; by default
                         4096x4096,400x400x400
-      --backend NAME    auto, gpu, openmp or numpy
+      --backend NAME    {backends}
       --precision TYPE  float64 or float32
       --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
       --json            print the rows as JSON and nothing else
@@ -352,7 +352,7 @@ def bench_solve(
                         discretisation error), cg and cg-mixed (preconditioned by multigrid), and sine (a plain solver
                         with the transforms of scipy or CuPy, beside ours); by default all but cg, or cg alone with a
                         jump
-      --backend NAME    auto, gpu, openmp or numpy
+      --backend NAME    {backends}
       --threads N       threads on a CPU; 0: OMP_NUM_THREADS or all
       --repeats N       solves of each, 5 by default, of which the median counts
       --json            print the rows as JSON and nothing else
@@ -402,7 +402,7 @@ def tune(
 
       CASE              a case file: its grid, faces, backend and precision (float64 for mixed)
       --shape SIZE      instead: nodes, NXxNY or NXxNYxNZ; without either, 4096x4096 and 512x512x512
-      --backend NAME    auto, gpu, openmp or numpy; only gpu has something to tune
+      --backend NAME    {backends}; only gpu has something to tune
       --precision TYPE  float64 or float32
       --json            print one list of rows, times in seconds
       --csv FILE        write the rows
@@ -457,7 +457,7 @@ def roofline(
     Usage: python -m poisson roofline [--shape SIZE] [--backend NAME] [--precision TYPE] ...
 
       --shape SIZE      nodes, NXxNY or NXxNYxNZ; 4096x4096 by default, 1024x1024 for numpy
-      --backend NAME    auto, gpu, openmp or numpy
+      --backend NAME    {backends}
       --precision TYPE  float64 or float32
       --json            print one list of rows, in SI units
       --csv FILE        write the rows

@@ -143,7 +143,7 @@ def solve(
       --set KEY=VALUE  override a key of the case file; may be given several times
       --output FILE    where to write the result; the same as --set output.file=FILE
       --overwrite      replace files of these names that are no results, too; older results always are replaced
-      --backend NAME   auto, gpu, openmp or numpy; the same as --set run.backend=NAME
+      --backend NAME   {backends}; the same as --set run.backend=NAME
       --quiet          show nothing but warnings and errors
 
     Beside the result, FILE.h5, stands FILE.xmf, which ParaView opens. Ctrl-C stops the solve after the current sweep or
@@ -174,7 +174,7 @@ def verify(
       --refine N       instead, solve on N grids, each with half the spacing of the one before and the case's own the
                        last, and show the observed order of accuracy; the case must give the exact solution
       --set KEY=VALUE  override a key of the case file; may be given several times
-      --backend NAME   the backend for --refine: auto, gpu, openmp or numpy; the same as --set run.backend=NAME
+      --backend NAME   the backend for --refine: {backends}; the same as --set run.backend=NAME
       --quiet          show nothing unless something is off
 
     Examples:

@@ -308,7 +308,7 @@ def _offer(question: Question) -> Offer | None:
 METHOD = MethodEntry(
     name="cg",
     rank=1,
-    use="a that varies strongly: conjugate gradients, with a [preconditioner](#preconditioners)",
+    use="a that varies strongly: conjugate gradients, with a [preconditioner](methods.md#preconditioners)",
     iteration="a step, with one application of the preconditioner",
     make=_make,
     arrays=_arrays,

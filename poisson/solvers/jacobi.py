@@ -61,7 +61,7 @@ class JacobiSettings(Settings):
     loop: str = word(
         "blocked",
         tuple(LOOPS),
-        'of `"jacobi"`: several sweeps in one pass over memory, one pass a sweep, or four operations one by one',
+        "several sweeps in one pass over memory, one pass a sweep, or four operations one by one",
         rank=2,
     )
 

@@ -41,8 +41,8 @@ class Relaxation(Settings):
 
     omega: float | None = real(
         None,
-        'the weight of `"jacobi"`, at most 1, by default 1 or less where 1 would not converge '
-        '([numerics](numerics.md#weighted-jacobi)); or of `"sor"`, by default the optimal one',
+        "the weight of a sweep; Jacobi's is at most 1, by default 1 or less where 1 would not converge "
+        "([numerics](numerics.md#weighted-jacobi)), that of red–black orders by default the optimal one",
         rank=1,
         gt=0.0,
         lt=2.0,
@@ -76,7 +76,12 @@ class SolverSettings(Settings):
     method: str = word(
         AUTO, method_names, 'the method; `"auto"` chooses one and says why ([methods](methods.md))', rank=0
     )
-    preconditioner: str = word("multigrid", preconditioner_names, 'of `"cg"`', rank=13)
+    preconditioner: str = word(
+        "multigrid",
+        preconditioner_names,
+        "the approximate inverse of A ([methods](methods.md#preconditioners))",
+        rank=13,
+    )
     stopping: Stopping = field(default_factory=Stopping)
     parts: tuple[Settings, ...] = ()
 

@@ -107,7 +107,7 @@ class Stopping(Settings):
     max_iterations: int = whole(200_000, "the limit on iterations: sweeps or cycles", rank=6, ge=1)
     check_every: int = whole(
         0,
-        'of `"jacobi"`, `"chebyshev"` and `"sor"`: sweeps between two reads of the norm; 0 lets the solver choose',
+        "sweeps between two reads of the norm; 0 lets the solver choose",
         rank=7,
         note="; 0 lets the solver choose",
     )

@@ -24,6 +24,7 @@ import poisson.case
 import poisson.run.run
 import poisson.run.verify
 from poisson import cli
+from poisson.backends import NAMES
 from poisson.cli import Info, Solve, UsageError, Verify, main
 from poisson.cli.measuring import Measurement
 from poisson.cli.terminal import installation, summary
@@ -208,6 +209,10 @@ def test_help_is_complete_and_fits_a_terminal() -> None:
             option = f"--{parameter.name.replace('_', '-')}"
             shown = option if parameter.kind is parameter.KEYWORD_ONLY else parameter.name.upper()
             assert len(re.findall(rf"^  {shown}\b", text, re.MULTILINE)) == 1, (name, shown)
+        names = re.findall(r"--backend NAMES? .*?(\w+(?:, \w+)*) (?:or|and) (\w+)[,;\n]", text)
+        for several, last in names:
+            assert [name for name in (*several.split(", "), last) if name != "auto"] == list(NAMES)
+        assert bool(names) == ("--backend" in text) and "{" not in text
         assert "Examples:\n" in text and "\nExit codes: 0 " in text
         assert re.search(rf"^  {name} ", cli.HELP, re.MULTILINE)
         assert max(map(len, text.splitlines())) <= 120

@@ -32,9 +32,10 @@ from poisson.problem.expressions import Expression, parse
 from poisson.problem.fields import ArrayField, FunctionField
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
+from poisson.solvers import registry
 from poisson.solvers.status import Status
 
-METHODS = ("multigrid", "cg", "fft", "jacobi", "chebyshev", "sor")
+METHODS = tuple(registry.methods())
 
 
 def bumps(x: Any, y: Any) -> Any:

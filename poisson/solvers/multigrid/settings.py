@@ -35,16 +35,15 @@ class MultigridSettings(Settings):
         If a value may not stand there, or the sweeps of a self-adjoint cycle differ.
     """
 
-    cycle: str = word("V", CYCLES, "of multigrid: how often a cycle visits the coarser grids", rank=8)
+    cycle: str = word("V", CYCLES, "how often a cycle visits the coarser grids", rank=8)
     full: bool = flag(
         True,
-        'of `"multigrid"`: start on the coarsest grid (full multigrid); with an initial guess it starts from that '
-        "instead",
+        "start on the coarsest grid (full multigrid); with an initial guess it starts from that instead",
         rank=9,
     )
-    smoother: str = word("chebyshev", SMOOTHERS, "of multigrid", rank=10)
-    pre: int = whole(2, "of multigrid: sweeps of the smoother before the coarse correction", rank=11, le=MAX_SWEEPS)
-    post: int = whole(1, "of multigrid: sweeps of the smoother after it", rank=12, le=MAX_SWEEPS)
+    smoother: str = word("chebyshev", SMOOTHERS, "the sweeps on every level but the coarsest", rank=10)
+    pre: int = whole(2, "sweeps of the smoother before the coarse correction", rank=11, le=MAX_SWEEPS)
+    post: int = whole(1, "sweeps of the smoother after it", rank=12, le=MAX_SWEEPS)
     symmetric: bool = False
 
     def __post_init__(self) -> None:

@@ -1,0 +1,141 @@
+"""Write the tables of methods, preconditioners and keys in docs/ from the registry of methods.
+
+    python scripts/method_tables.py
+
+A test holds the documents to what this writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from poisson.backends.registry import AUTO, backend_names
+from poisson.solvers import registry
+from poisson.solvers.keys import Key, either
+from poisson.solvers.settings import PRECISIONS
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+
+
+def methods(text: str) -> str:
+    """docs/methods.md with its three tables as the registry has them."""
+    rows = [(f"`{name}`", entry.use, entry.iteration) for name, entry in registry.methods().items()]
+    text = _replaced(text, ("method", "for", "an iteration is"), rows)
+    rows = [(f"`{name}`", entry.use) for name, entry in registry.preconditioners().items()]
+    text = _replaced(text, ("preconditioner", "what it is"), rows)
+    return _replaced(text, ("keys", "methods"), _users())
+
+
+def case_file(text: str) -> str:
+    """docs/case-file.md with the rows of ``[solver]`` and all that lists names as the registry has it."""
+    rows = [_row(name, place) for name, place in registry.solver_keys().items()]
+    first, last = text.index("| `solver."), text.rindex("| `solver.")
+    text = text[:first] + "".join(rows) + text[text.index("\n", last) + 1 :]
+    for name, words in (("backend", backend_names()), ("precision", PRECISIONS)):
+        text = _substituted(rf"(?<=^\| `run\.{name}` \| ).*?(?= \| )", _coded(either(words)), text)
+    text = _substituted(r"(?<=solver\.rtoll: unknown key; allowed: ).*?(?=;)", ", ".join(registry.solver_keys()), text)
+    return _substituted(r'(?<=^method = "auto" ) *# or .*$', f"{' ' * 26}# or {_names(registry.methods())}", text)
+
+
+DOCUMENTS: Mapping[str, Callable[[str], str]] = MappingProxyType({"methods.md": methods, "case-file.md": case_file})
+
+
+def _row(name: str, place: registry.Place) -> str:
+    """The row of a key: what may stand there, its default, what it means and to which methods."""
+    default = "chosen" if place.default is None else f"`{_toml(place.default)}`"
+    users = [f'`"{user}"`' for user in registry.users_of(name)]
+    meaning = (f"of {_listed(users)}: " if users else "") + place.key.doc
+    return f"| `solver.{name}` | {_type(place.key)} | {default} | {meaning} |\n"
+
+
+def _type(key: Key) -> str:
+    """What may stand at a key, as the tables have it."""
+    if key.kind in (str, bool):
+        return _coded(key.allowed)
+    ge, le = key.bounds.get("ge"), key.bounds.get("le")
+    if key.kind is int:
+        return f"integer from {ge} to {le}" if le and le < 2**53 else f"integer ≥ {ge}"
+    return key.allowed.removeprefix("a ").replace(">=", "≥").replace("<=", "≤")
+
+
+def _users() -> list[tuple[str, str]]:
+    """Keys with the methods that they mean something to, keys of the same methods in one row."""
+    rows = [(registry.COMMON_KEYS - {"method"}, "all")]
+    for name in registry.solver_keys():
+        if name in registry.COMMON_KEYS:
+            continue
+        direct = [AUTO] if name in registry.KEYS_OF_AUTO else []
+        direct += [method for method, entry in registry.methods().items() if name in entry.keys]
+        through = [which for which, entry in registry.preconditioners().items() if name in entry.keys]
+        users = _with_preconditioners(direct, through)
+        same = next((number for number, row in enumerate(rows) if row[1] == users), None)
+        if same is None:
+            rows.append((frozenset((name,)), users))
+        else:
+            rows[same] = (rows[same][0] | {name}, users)
+    direct = [
+        AUTO,
+        *(name for name, entry in registry.methods().items() if entry.mixed and "preconditioner" not in entry.keys),
+    ]
+    through = [name for name, entry in registry.preconditioners().items() if entry.mixed]
+    mixed = f'{_with_preconditioners(direct, through)}; not with `stop = "discretisation"`'
+    order = list(registry.solver_keys())
+    listed = [(", ".join(f"`{name}`" for name in sorted(names, key=order.index)), users) for names, users in rows]
+    return [*listed, ('`run.precision = "mixed"`', mixed)]
+
+
+def _with_preconditioners(direct: Sequence[str], through: Sequence[str]) -> str:
+    """Methods, and conjugate gradients with some preconditioners."""
+    named = [f"`{name}`" for name in direct]
+    if not through:
+        return ", ".join(named)
+    behind = f"`cg` with the preconditioner {_listed([f'`{name}`' for name in through], 'or')}"
+    return f"{', '.join(named)}, and {behind}" if named else behind
+
+
+def _replaced(text: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The text with other rows in the table that has these headings."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    table = "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    return _substituted(rf"^\| {re.escape(' | '.join(headings))} \|\n(\|.*\n)+", table, text)
+
+
+def _substituted(pattern: str, replacement: str, text: str) -> str:
+    changed, count = re.subn(pattern, lambda _: replacement, text, flags=re.MULTILINE)
+    if count != 1:
+        raise SystemExit(f"{count} places in the document match {pattern!r}; there must be one")
+    return changed
+
+
+def _coded(words: str) -> str:
+    """``"V" or "W"`` with each word as code; true and false likewise."""
+    return re.sub(r'"[^"]+"|true|false', lambda found: f"`{found[0]}`", words)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _listed(words: Sequence[str], last: str = "and") -> str:
+    return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else words[0]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else re.sub(r"e-0*", "e-", repr(value))
+
+
+def main() -> None:
+    """See the top of this file."""
+    for name, made in DOCUMENTS.items():
+        path = DOCS / name
+        path.write_text(made(path.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
