@@ -1,0 +1,1 @@
+"""What a solve leaves: its record, and the files that hold it."""

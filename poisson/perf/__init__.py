@@ -1,0 +1,1 @@
+"""How fast it is: bytes and flops of every operation, the times of them, the roofline, the tuner and the benchmarks."""

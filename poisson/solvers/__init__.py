@@ -1,0 +1,1 @@
+"""How A u = f is solved: the methods, written in the operations of a backend, and when and how a solve ends."""

@@ -1,0 +1,1 @@
+"""The measurements behind the commands of `bench`, one a module."""
