@@ -1,23 +1,23 @@
 """The spectrum of the operator along each axis, for direct solution by fast transforms.
 
 Where a and c are constant, A is a sum of second differences along the axes, and each of them is diagonal in sines,
-cosines, quarter-wave sines or cosines, or complex exponentials, by the rules of its two faces (G. Strang, "The discrete
-cosine transform", SIAM Review 41, 1999; P. N. Swarztrauber, "The methods of cyclic reduction, Fourier analysis and the
-FACR algorithm for the discrete solution of Poisson's equation on a rectangle", SIAM Review 19, 1977). The eigenvalues
-are those of the differences, so the result solves the same equations as any other method.
+cosines, quarter-wave sines or cosines, or complex exponentials, by the rules of its two faces: `Axis.transform` (G.
+Strang, "The discrete cosine transform", SIAM Review 41, 1999; P. N. Swarztrauber, "The methods of cyclic reduction,
+Fourier analysis and the FACR algorithm for the discrete solution of Poisson's equation on a rectangle", SIAM Review 19,
+1977). The eigenvalues are those of the differences, so the result solves the same equations as any other method.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.operator import Operator
+from poisson.mesh.axis import Transform
 from poisson.mesh.boundary import Rule
 
 RADICES = (8, 5, 4, 3, 2)
@@ -30,48 +30,17 @@ def require_constant(operator: Operator) -> None:
     Raises
     ------
     ValueError
-        If its coefficients vary.
+        If its coefficients vary, or it is that of a part of the nodes.
     """
     if operator.varies:
         raise ValueError("fast transforms need constant coefficients")
+    if operator.lattice.divided:
+        raise ValueError("fast transforms need the whole of every axis, and this is a part of one")
 
 
 def free(operator: Operator, axis: int) -> slice:
     """The nodes along an axis that its faces do not fix."""
-    lower, upper = operator.axis_rules(axis)
-    return slice(int(lower is Rule.FIXED), operator.shape[axis] - int(upper is Rule.FIXED))
-
-
-def free_nodes(operator: Operator) -> tuple[slice, ...]:
-    """The index of the nodes of an array that are not fixed."""
-    return tuple(free(operator, axis) for axis in reversed(range(operator.dimension)))
-
-
-def eigenvalues(operator: Operator, axis: int) -> NDArray[np.float64]:
-    """The eigenvalues 4 a/h² sin² θ of the second difference along an axis, in ascending order of the modes, in 1/L².
-
-    A periodic axis of n nodes has the modes 0 … n − 1, of which k and n − k have the same eigenvalue; other axes have
-    as many modes as nodes that are not fixed.
-    """
-    nodes, rules = operator.shape[axis], operator.axis_rules(axis)
-    if rules[0] is Rule.WRAP:
-        mode = np.arange(nodes)
-        angles = math.pi * np.minimum(mode, nodes - mode) / nodes
-    else:
-        inner = free(operator, axis)
-        lowest = rules.count(Rule.FIXED) / 2
-        angles = math.pi * (np.arange(inner.stop - inner.start) + lowest) / (2 * (nodes - 1))
-    values: NDArray[np.float64] = 4.0 * operator.weights[axis] * np.sin(angles) ** 2
-    return values
-
-
-class Kind(IntEnum):
-    """The transforms, with their numbers in kernels/transforms/transform.hip and native/transforms/transform.cpp."""
-
-    SINE = 0
-    COSINE = 1
-    QUARTER = 2
-    FOURIER = 3
+    return operator.lattice.axes[axis].free
 
 
 @dataclass(frozen=True)
@@ -90,21 +59,28 @@ class Line:
     axis: int
 
     @property
-    def kind(self) -> Kind:
-        rules = self.operator.axis_rules(self.axis)
-        if rules[0] is Rule.WRAP:
-            return Kind.FOURIER
-        return (Kind.COSINE, Kind.QUARTER, Kind.SINE)[rules.count(Rule.FIXED)]
+    def kind(self) -> Transform:
+        """The number of the transform, as kernels/transforms/transform.hip and native/transforms/transform.cpp know it.
+
+        Raises
+        ------
+        ValueError
+            If there is none for the axis.
+        """
+        kind = self.operator.lattice.axes[self.axis].transform
+        if kind is None:
+            raise ValueError("no fast transform makes a tabulated axis diagonal")
+        return kind
 
     @property
     def reversed(self) -> bool:
         """Whether the first position is the last node: quarter waves have a mirror below and a fixed node above."""
-        return self.operator.axis_rules(self.axis) == (Rule.FIXED, Rule.MIRROR)
+        return self.operator.lattice.axes[self.axis].rules == (Rule.FIXED, Rule.MIRROR)
 
     @property
     def length(self) -> int:
         """Intervals: values of the complex transform."""
-        return self.operator.shape[self.axis] - (self.kind is not Kind.FOURIER)
+        return self.operator.lattice.axes[self.axis].intervals
 
     @cached_property
     def factors(self) -> tuple[int, ...]:
@@ -119,11 +95,11 @@ class Line:
     @property
     def gain(self) -> float:
         """What the way to the modes and back multiplies by."""
-        return self.length / (2.0 if self.kind in (Kind.SINE, Kind.COSINE) else 1.0)
+        return self.length / (2.0 if self.kind in (Transform.SINE, Transform.COSINE) else 1.0)
 
     def turns(self) -> NDArray[np.complex128]:
         """The factors before and after the complex transform."""
-        return _unit_circle(np.arange(self.length) / ((4 if self.kind is Kind.QUARTER else 2) * self.length))
+        return _unit_circle(np.arange(self.length) / ((4 if self.kind is Transform.QUARTER else 2) * self.length))
 
     def roots(self) -> NDArray[np.complex128]:
         """The factors within the complex transform."""
@@ -131,8 +107,8 @@ class Line:
 
     def spectrum(self) -> NDArray[np.float64]:
         """The eigenvalues at the nodes where our own transforms leave the modes; zero at fixed nodes."""
-        values = eigenvalues(self.operator, self.axis)
-        if self.kind is Kind.QUARTER:
+        values = self.operator.weights[self.axis] * self.operator.lattice.axes[self.axis].eigenvalues
+        if self.kind is Transform.QUARTER:
             position = np.arange(self.length)
             values = values[np.where(2 * position < self.length, 2 * position, 2 * (self.length - position) - 1)]
         spectrum = np.zeros(self.operator.shape[self.axis])

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.spectra import eigenvalues, free_nodes, require_constant
+from poisson.backends.spectra import require_constant
 from poisson.discrete.operator import Operator
+from poisson.mesh.axis import Transform
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 
@@ -35,17 +36,19 @@ class AxisTransform(Protocol):
 
 def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
     """Add to f what the fixed nodes of u contribute to the equations of their neighbours."""
-    inner = free_nodes(operator)
-    for face, rule in enumerate(operator.rules):
-        if rule is not Rule.FIXED:
-            continue
-        axis, upper = divmod(face, 2)
-        place = operator.dimension - 1 - axis
-        node, neighbour = (-1, inner[place].stop - 1) if upper else (0, 1)
-        source: list[slice | int] = list(inner)
-        target: list[slice | int] = list(inner)
-        source[place], target[place] = node, neighbour
-        f[tuple(target)] += f.dtype.type(operator.weights[axis]) * u[tuple(source)]
+    inner = operator.lattice.free
+    for axis, (line, weight) in enumerate(zip(operator.lattice.axes, operator.weights, strict=True)):
+        lower, upper, _ = line.links
+        place = operator.lattice.array_axis(axis)
+        for rule, node, neighbour, link in (
+            (line.rules[0], 0, 1, lower[min(1, line.nodes - 1)]),
+            (line.rules[1], -1, line.free.stop - 1, upper[line.free.stop - 1]),
+        ):
+            if rule is Rule.FIXED:
+                source: list[slice | int] = list(inner)
+                target: list[slice | int] = list(inner)
+                source[place], target[place] = node, neighbour
+                f[tuple(target)] += f.dtype.type(weight * link) * u[tuple(source)]
 
 
 class ScipyTransform:
@@ -64,21 +67,21 @@ class ScipyTransform:
     def __init__(self, operator: Operator, axis: int, workers: int) -> None:
         from scipy import fft, fftpack
 
-        rules = operator.axis_rules(axis)
+        line = operator.lattice.axes[axis]
         self.axis = axis
-        self.spectrum = eigenvalues(operator, axis)
-        self._inner = free_nodes(operator)
-        self._place = operator.dimension - 1 - axis
+        self.spectrum = operator.weights[axis] * line.eigenvalues
+        self._inner = operator.lattice.free
+        self._place = operator.lattice.array_axis(axis)
         self._workers = workers
         self._set_workers = fft.set_workers
         self._ways: tuple[Callable[..., NDArray[Any]], Callable[..., NDArray[Any]]]
-        if rules[0] is Rule.WRAP:
+        if line.transform is Transform.FOURIER:
             # Real arrays of the same shape, in which sines and cosines alternate.
             self._ways = fftpack.rfft, fftpack.irfft
             self.spectrum = self.spectrum[(np.arange(self.spectrum.size) + 1) // 2]
         else:
-            kind = 3 if rules.count(Rule.FIXED) == 1 else 1
-            pair = (fft.dst, fft.idst) if rules[0] is Rule.FIXED else (fft.dct, fft.idct)
+            kind = 3 if line.transform is Transform.QUARTER else 1
+            pair = (fft.dst, fft.idst) if line.rules[0] is Rule.FIXED else (fft.dct, fft.idct)
             self._ways = partial(pair[0], type=kind), partial(pair[1], type=kind)
 
     def forward(self, array: NDArray[Any]) -> None:
@@ -99,6 +102,42 @@ class ScipyTransform:
                 transformed = way(values, axis=self._place, overwrite_x=True)
         if transformed is not values:
             values[...] = transformed
+
+
+class EigenvectorTransform:
+    """An `AxisTransform` by the eigenvectors of the operator along an axis: matrix products, for any axis.
+
+    Parameters
+    ----------
+    operator : Operator
+        The operator on the arrays.
+    axis : int
+        The axis; 0 is x.
+
+    References
+    ----------
+    R. E. Lynch, J. R. Rice and D. H. Thomas, "Direct solution of partial difference equations by tensor product
+    methods", Numerische Mathematik 6, 1964.
+    """
+
+    def __init__(self, operator: Operator, axis: int) -> None:
+        values, columns, rows = operator.lattice.axes[axis].eigenvectors
+        free = operator.lattice.axes[axis].free
+        self.axis = axis
+        self.spectrum = operator.weights[axis] * values
+        self._ways = rows[:, free], columns[free]
+        self._inner = operator.lattice.free
+        self._place = operator.lattice.array_axis(axis)
+
+    def forward(self, array: NDArray[Any]) -> None:
+        self._apply(self._ways[0], array)
+
+    def backward(self, array: NDArray[Any]) -> None:
+        self._apply(self._ways[1], array)
+
+    def _apply(self, matrix: NDArray[np.float64], array: NDArray[Any]) -> None:
+        values = array[self._inner]
+        values[...] = np.moveaxis(np.tensordot(matrix, values, axes=(1, self._place)), 0, self._place)
 
 
 class HostTransforms:
@@ -138,9 +177,14 @@ class HostTransforms:
 
 
 def by_scipy(operator: Operator, workers: int) -> HostTransforms:
-    """A solver with scipy's transforms along every axis."""
-    axes = transformed_axes(operator)
-    transforms = [ScipyTransform(operator, axis, workers) for axis in axes]
+    """A solver with scipy's transforms along uniform axes, and eigenvectors along others."""
+    require_constant(operator)
+    transforms: list[AxisTransform] = [
+        EigenvectorTransform(operator, axis)
+        if operator.lattice.axes[axis].transform is None
+        else ScipyTransform(operator, axis, workers)
+        for axis in transformed_axes(operator)
+    ]
     return HostTransforms(operator, transforms, partial(divide, operator, transforms))
 
 
@@ -151,13 +195,13 @@ def transformed_axes(operator: Operator) -> list[int]:
 
 def divide(operator: Operator, transforms: Sequence[AxisTransform], f: NDArray[Any], u: NDArray[Any]) -> None:
     """u = f / eigenvalues at the nodes that are not fixed, and zero where the eigenvalue is."""
-    inner = free_nodes(operator)
+    inner = operator.lattice.free
     modes, out = f[inner], u[inner]
     for start, stop in slabs(modes.shape):
         total = np.full((1,) * modes.ndim, operator.c)
         for transform in transforms:
             slowest = transform.axis == modes.ndim - 1
             values = transform.spectrum[start:stop] if slowest else transform.spectrum
-            total = total + values.reshape((-1,) + (1,) * transform.axis)
+            total = total + operator.lattice.along(transform.axis, values)
         total[total == 0.0] = math.inf
         out[start:stop] = modes[start:stop] / total

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.operator import Operator
-from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 
 
@@ -32,8 +31,10 @@ def link_flux(operator: Operator, axis: int, edges: NDArray[Any], u: NDArray[Any
     u, out : array of the same shape
         The solution, and the result.
     """
-    place = operator.dimension - 1 - axis
-    wraps = operator.axis_rules(axis)[0] is Rule.WRAP
+    line = operator.lattice.axes[axis]
+    if line.tabulated:
+        raise ValueError("the flux along a tabulated axis needs the distances between its nodes")
+    place, wraps = operator.lattice.array_axis(axis), line.wraps
     for start, stop in slabs(u.shape):
         if place == 0:
             out[start:stop] = _rows(edges, u, start, stop, wraps)

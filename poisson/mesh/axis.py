@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +33,16 @@ MIN_NODES = 3
 
 MOST_NODES_DENSE = 300
 """Eigenvalues of so many nodes are computed from the full matrix."""
+
+
+class Transform(IntEnum):
+    """What makes the operator along a uniform axis diagonal. The values are part of the kernels' interface."""
+
+    SINE = 0
+    COSINE = 1
+    QUARTER = 2
+    FOURIER = 3
+
 
 Values = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -229,6 +240,16 @@ class Axis:
     def modes(self) -> int:
         """Nodes of the whole axis that are not fixed."""
         return self.undivided.nodes - self.undivided.fixed
+
+    @property
+    def transform(self) -> Transform | None:
+        """What makes the part of A along the whole axis diagonal; None where only `eigenvectors` do."""
+        whole = self.undivided
+        if whole.tabulated:
+            return None
+        if whole.wraps:
+            return Transform.FOURIER
+        return (Transform.COSINE, Transform.QUARTER, Transform.SINE)[whole.fixed]
 
     @cached_property
     def extremes(self) -> tuple[float, float, float]:

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from poisson.mesh.axis import array_axis
 from poisson.mesh.grid import AXES, Grid
 
 LEVELS = 25
@@ -48,7 +49,7 @@ def draw(grid: Grid, values: NDArray[Any], title: str, label: str) -> Figure:
         plane, at = values, ""
         if normal is not None:
             middle = grid.shape[normal] // 2
-            plane = np.take(values, middle, axis=grid.dimension - 1 - normal)
+            plane = np.take(values, middle, axis=array_axis(normal, grid.dimension))
             at = f"{AXES[normal]} = {grid.coordinates(normal)[middle]:.3g}"
         filled = _contours(axes, grid, plane, (across, up), limits)
         axes.set(title=title if normal is None else at)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from poisson.errors import CaseError
+from poisson.mesh.axis import array_axis
 from poisson.mesh.boundary import FACE_NAMES, Rule
 from poisson.mesh.grid import AXES, Grid
 from poisson.problem.faces import FaceData, face_shape
@@ -37,7 +38,7 @@ def coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]:
         if axis == axes - 1:
             values = values[start:stop]
         shape = [1] * axes
-        shape[axes - 1 - axis] = -1
+        shape[array_axis(axis, axes)] = -1
         found.append(xp.asarray(values.reshape(shape)))
     return found
 
@@ -156,7 +157,7 @@ def _on_face(
 
 def _place(problem: Problem, face: int) -> int:
     """The array axis that a face is at an end of."""
-    return len(array_shape(problem.grid)) - 1 - face // 2
+    return array_axis(face // 2, len(array_shape(problem.grid)))
 
 
 def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], start: int, stop: int) -> Any:
@@ -204,6 +205,6 @@ def _require(xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit
     names = []
     for axis, name in enumerate(AXES[: len(places)]):
         along = places[axis].ravel()
-        index = first[len(first) - 1 - axis] if first else 0
+        index = first[array_axis(axis, len(first))] if first else 0
         names.append(f"{name} = {float(along[min(index, along.size - 1)]):.6g}")
     raise CaseError([f"{key}: {float(values[tuple(first)])} at {', '.join(names)}; every value must be {wrong.wanted}"])

@@ -19,13 +19,14 @@ from scipy.sparse.linalg import spsolve
 from support.emulation import EmulatedRuntime
 from support.operators import AXIS_RULES, name_of, operator, random_array, rules_of
 
-from poisson.backends import spectra, transforms
 from poisson.backends.base import Backend
 from poisson.backends.gpu.launch import Launcher
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp.transforms import TransformsOfCopies
+from poisson.backends.spectra import Line
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.reference import fixed_nodes, matrix
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 
 ALL_BACKENDS: dict[str, Callable[[Any], Backend]] = {"numpy": NumpyBackend, **BACKENDS}
@@ -73,8 +74,9 @@ def reference(a: Operator, f: NDArray[Any], u: NDArray[Any]) -> NDArray[np.float
 
 
 MADE_ONCE = [
-    (transforms, "eigenvalues"),
-    (spectra, "eigenvalues"),
+    (Axis, "eigenvalues"),
+    (Line, "spectrum"),
+    (Line, "turns"),
     (Launcher, "_table"),
     (Launcher, "empty"),
     (EmulatedRuntime, "compile"),

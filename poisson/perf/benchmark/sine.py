@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import Grid
 
 
@@ -32,9 +33,9 @@ class SineTransforms:
         self._xp = xp
         self._workers = threads or len(os.sched_getaffinity(0))
         self._eigenvalues: Any = 0.0
-        for place, (nodes, spacing) in enumerate(zip(grid.array_shape, reversed(grid.spacing), strict=True)):
-            mode = np.arange(1, nodes - 1).reshape(-1, *(1,) * (grid.dimension - 1 - place))
-            along = 4.0 / spacing**2 * np.sin(0.5 * math.pi * mode / (nodes - 1)) ** 2
+        lattice = grid.lattice((Rule.FIXED,) * (2 * grid.dimension))
+        for axis, line in enumerate(lattice.axes):
+            along = lattice.along(axis, line.eigenvalues / line.spacing**2)
             self._eigenvalues = self._eigenvalues + xp.asarray(along)
 
     def solve(self, f: Any) -> Any:

@@ -20,6 +20,7 @@ from poisson.backends.ledger import counted
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.operator import Coefficients
 from poisson.errors import PoissonError
+from poisson.mesh.axis import array_axis
 from poisson.mesh.grid import Grid
 from poisson.perf.benchmark.sine import SineTransforms
 from poisson.perf.report import Column, Report
@@ -346,7 +347,7 @@ def _coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]
     found = []
     for place, nodes in enumerate(grid.array_shape):
         index = xp.arange(start, stop) if place == 0 else xp.arange(nodes)
-        found.append((index / (nodes - 1)).reshape(-1, *(1,) * (grid.dimension - 1 - place)))
+        found.append((index / (nodes - 1)).reshape(-1, *(1,) * array_axis(place, grid.dimension)))
     return found
 
 

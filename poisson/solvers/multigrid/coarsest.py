@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Backend
 from poisson.discrete.operator import Operator
-from poisson.mesh.boundary import Rule
 from poisson.solvers.spectrum import hardly_holds_constants
 
 Matrix = NDArray[np.float64]
@@ -23,10 +22,9 @@ def inverse(backend: Backend, operator: Operator) -> Matrix:
     """
     if not operator.varies:
         return _separated(operator)
-    weights = _weights(operator, 0)
-    for axis in range(1, operator.dimension):
-        weights = np.outer(_weights(operator, axis), weights).ravel()
-    free = np.flatnonzero(weights)
+    weights = operator.lattice.weights().ravel()
+    numbers = np.arange(weights.size).reshape(operator.array_shape)
+    free = numbers[operator.lattice.free].ravel()
     root = np.sqrt(weights[free])
     symmetric = root[:, None] * _matrix(backend, operator)[np.ix_(free, free)] / root
     symmetric = (symmetric + symmetric.T) / 2.0
@@ -50,31 +48,14 @@ def inverse(backend: Backend, operator: Operator) -> Matrix:
     return result
 
 
-def _weights(operator: Operator, axis: int) -> Matrix:
-    """The trapezoidal weights along an axis, and zero for fixed nodes."""
-    weights = np.ones(operator.shape[axis])
-    for node, rule in zip((0, -1), operator.axis_rules(axis), strict=True):
-        weights[node] *= {Rule.FIXED: 0.0, Rule.MIRROR: 0.5, Rule.WRAP: 1.0}[rule]
-    return weights
-
-
-def _neighbours(operator: Operator, axis: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lower and the upper neighbour of every node along an axis."""
-    index = np.arange(operator.shape[axis])
-    lower, upper = (index - 1) % index.size, (index + 1) % index.size
-    if operator.axis_rules(axis)[0] is not Rule.WRAP:
-        lower[0], upper[-1] = index[1], index[-2]
-    return lower, upper
-
-
 def _separated(operator: Operator) -> Matrix:
     """The inverse for constant coefficients, from the eigenvectors of each axis: A is a sum of Kronecker products."""
     values = np.full(1, operator.c)
     vectors: Matrix = np.ones((1, 1))
     inverses: list[Matrix] = []
-    for axis in range(operator.dimension):
-        eigenvalues, columns, rows = _eigenvectors(operator, axis)
-        values = np.add.outer(eigenvalues, values).ravel()
+    for axis, weight in zip(operator.lattice.axes, operator.weights, strict=True):
+        eigenvalues, columns, rows = axis.eigenvectors
+        values = np.add.outer(weight * eigenvalues, values).ravel()
         vectors = np.asarray(np.kron(columns, vectors), dtype=np.float64)
         inverses.append(rows)
     product = vectors * np.divide(1.0, values, out=np.zeros_like(values), where=values != 0.0)
@@ -85,27 +66,6 @@ def _separated(operator: Operator) -> Matrix:
     return np.ascontiguousarray(product.reshape(len(product), -1))
 
 
-def _eigenvectors(operator: Operator, axis: int) -> tuple[Matrix, Matrix, Matrix]:
-    """The eigenvalues of the part of A along an axis, its eigenvectors in columns, and the rows of their inverse."""
-    nodes, weight = operator.shape[axis], operator.weights[axis]
-    weights = _weights(operator, axis)
-    matrix = np.zeros((nodes, nodes))
-    if nodes > 1:
-        matrix += 2.0 * weight * np.eye(nodes)
-        for neighbour in _neighbours(operator, axis):
-            np.add.at(matrix, (np.arange(nodes), neighbour), -weight)
-    free = np.flatnonzero(weights)
-    root = np.sqrt(weights[free])
-    symmetric = root[:, None] * matrix[np.ix_(free, free)] / root
-    eigenvalues, vectors = np.linalg.eigh((symmetric + symmetric.T) / 2.0)
-    if free.size == nodes:
-        # Of the constants, with no fixed node. Rounding would hide a small c, or the weakly coupled modes of others.
-        eigenvalues[0] = 0.0
-    columns, rows = np.zeros((nodes, free.size)), np.zeros((free.size, nodes))
-    columns[free], rows[:, free] = vectors / root[:, None], vectors.T * root
-    return eigenvalues, columns, rows
-
-
 def _matrix(backend: Backend, operator: Operator) -> Matrix:
     """A on all nodes in C order; the rows of fixed nodes have no meaning."""
     numbers = np.arange(math.prod(operator.shape)).reshape(operator.array_shape)
@@ -113,21 +73,21 @@ def _matrix(backend: Backend, operator: Operator) -> Matrix:
     reaction = operator.reaction
     c = operator.c if reaction is None else backend.to_host(reaction).astype(np.float64).ravel()
     matrix[numbers.ravel(), numbers.ravel()] = c
-    for axis, weight in enumerate(operator.weights):
-        if weight == 0.0 or operator.shape[axis] == 1:
+    for axis, (line, weight) in enumerate(zip(operator.lattice.axes, operator.weights, strict=True)):
+        if weight == 0.0:
             continue
-        place = operator.dimension - 1 - axis
-        lower, upper = _neighbours(operator, axis)
+        place = operator.lattice.array_axis(axis)
         edges = np.ones(operator.array_shape)
         if operator.edges is not None:
             edges = backend.to_host(operator.edges[axis]).astype(np.float64)
-        below = lower.copy()
-        above = np.arange(operator.shape[axis])
-        if operator.axis_rules(axis)[0] is not Rule.WRAP:
-            below[0], above[-1] = 0, operator.shape[axis] - 2
-        for neighbour, link in ((lower, below), (upper, above)):
-            strength = weight * np.take(edges, link, axis=place).ravel()
+        *beside, extra = (operator.lattice.along(axis, weight * values) for values in line.links)
+        on_walls = np.zeros(operator.array_shape)
+        for neighbour, link, part in zip(line.neighbours, line.link_numbers, beside, strict=True):
+            through = np.take(edges, link, axis=place)
+            strength = (part * through).ravel()
             others = np.take(numbers, neighbour, axis=place).ravel()
             np.add.at(matrix, (numbers.ravel(), others), -strength)
             matrix[numbers.ravel(), numbers.ravel()] += strength
+            on_walls = on_walls + through / 2.0
+        matrix[numbers.ravel(), numbers.ravel()] += (extra * on_walls).ravel()
     return matrix
