@@ -1,7 +1,11 @@
 """The operations that every backend has, and what each must compute.
 
-A solver is written in these operations alone. `OPERATIONS` is the table: the backends' methods, the kernels' symbols
-and the library's exported symbols carry these names, and a test compares them. The numpy backend is the specification.
+A solver is written in these operations alone. `poisson.backends.operations` has the table of them: the methods here,
+the kernels' symbols and the library's exported symbols carry these names, and a test compares them. The numpy backend
+is the specification.
+
+Operations on plain vectors are methods of the backend. All others have a subject, such as an operator: `Backend.bind`
+gives an object with the operations of that subject, which owns what they need beside the arrays.
 
 Arrays are opaque to a solver: it gets them from `Backend.empty`, `from_host` or `assemble`, and passes them back.
 Outputs are arguments. Operations may return before they have run; `read`, `to_host` and `synchronize` wait.
@@ -15,8 +19,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from types import MappingProxyType, ModuleType
-from typing import Any, Protocol
+from types import ModuleType
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,43 +31,11 @@ from poisson.mesh.differences import Differences
 
 Array = Any
 Reduction = Any
-Derivative = Callable[[Differences, int, Array, Array], None]
+Derivative = Callable[[int, Array, Array], None]
 Slab = Callable[[ModuleType, int, int], Any]
 
-OPERATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "laplacian": ("operator", "u", "out"),
-        "boundary_conditions": ("operator", "u", "out"),
-        "update": ("operator", "f", "au", "r", "u", "omega"),
-        "norm": ("operator", "r", "result"),
-        "sweep": ("operator", "u", "f", "out", "omega", "result"),
-        "sweeps": ("operator", "u", "f", "out", "weights", "result"),
-        "residual": ("operator", "u", "f", "r", "result"),
-        "fill": ("x", "value"),
-        "axpby": ("a", "x", "b", "y"),
-        "dot": ("operator", "x", "y", "result"),
-        "restrict": ("transfer", "fine", "coarse"),
-        "prolong_add": ("transfer", "coarse", "fine"),
-        "interpolate": ("interpolation", "source", "out"),
-        "color_sweep": ("operator", "u", "f", "color", "omega"),
-        "diagonal_solve": ("operator", "r", "z", "omega", "result"),
-        "direction": ("operator", "z", "beta", "p", "out", "q", "result"),
-        "advance": ("operator", "alpha", "p", "q", "u", "r", "result"),
-        "defect": ("operator", "u", "f", "factor", "r", "result"),
-        "correct": ("factor", "x", "y"),
-        "dense": ("matrix", "x", "y"),
-        "edges": ("operator", "axis", "a", "harmonic", "out"),
-        "coarsen_edges": ("transfer", "axis", "fine", "coarse"),
-        "derivative": ("differences", "axis", "u", "out"),
-        "gradient": ("differences", "u", "outs"),
-    }
-)
-"""The operations and their arguments, in order."""
-
-COMPOSITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"smooth": ("operator", "u", "f", "out", "work", "weights", "correction", "restriction", "result")}
-)
-"""Operations that are put together from others here; a backend may have them in fewer passes over memory."""
+Subject = Operator | Transfer | Interpolation | Differences
+"""What `Backend.bind` takes."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +91,8 @@ class Backend(ABC):
         The device, for people.
     yardstick : str
         What `stream` does: ``copy`` or ``triad``.
+    bound : mapping
+        What `bind` makes of this backend and a subject, by the type of the subject.
     threads : int
         Threads of the host that operations run on.
     on_host : bool
@@ -136,6 +110,7 @@ class Backend(ABC):
     on_host: bool = False
     structured: bool = False
     pace: Pace
+    bound: Mapping[type, Callable[[Any, Any], Any]]
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
         self.dtype = np.dtype(dtype)
@@ -233,11 +208,19 @@ class Backend(ABC):
         self.synchronize()
         return time.perf_counter() - start
 
-    # ---- tuning
+    # ---- operations with a subject
 
-    def tuning(self, operator: Operator) -> str:
-        """Where the settings of the kernels for an operator come from, in words."""
-        return "built-in defaults"
+    @overload
+    def bind(self, subject: Operator) -> Operations: ...
+    @overload
+    def bind(self, subject: Transfer) -> TransferOperations: ...
+    @overload
+    def bind(self, subject: Interpolation) -> InterpolationOperations: ...
+    @overload
+    def bind(self, subject: Differences) -> DifferenceOperations: ...
+    def bind(self, subject: Subject) -> Any:
+        """The operations of an operator, between grids, or of first derivatives; they end with the object returned."""
+        return self.bound[type(subject)](self, subject)
 
     # ---- recording
 
@@ -249,43 +232,92 @@ class Backend(ABC):
         """
         return function
 
+    # ---- vectors
+
+    @abstractmethod
+    def fill(self, x: Array, value: float) -> None:
+        """x = value."""
+
+    @abstractmethod
+    def axpby(self, a: float, x: Array, b: float, y: Array) -> None:
+        """y = a x + b y; y is not read where b is zero."""
+
+    @abstractmethod
+    def correct(self, factor: float, x: Array, y: Array) -> None:
+        """y = y + factor x, computed in this backend's type; x is a float32 array, whatever the type of y."""
+
+    @abstractmethod
+    def dense(self, matrix: Array, x: Array, y: Array) -> None:
+        """y = M x over all nodes in C order; `matrix` is an array of shape (nodes, nodes)."""
+
+    # ---- another precision
+
+    @abstractmethod
+    def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
+        """The backend of another type on the same device, whose operations run in order with those of this one."""
+
+
+class Operations(ABC):
+    """The operations of an operator on a backend, as `Backend.bind` gives them.
+
+    What they need beside the arrays of a call belongs to this object: tables, structures, plans of launches. Several
+    may be bound to one operator.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    operator : Operator
+        A, whose coefficients are on that backend where they vary.
+    """
+
+    backend: Backend
+    operator: Operator
+
+    def __init__(self, backend: Backend, operator: Operator) -> None:
+        self.backend = backend
+        self.operator = operator
+
+    # ---- tuning
+
+    def tuning(self) -> str:
+        """Where the settings of the kernels come from, in words."""
+        return "built-in defaults"
+
     # ---- the four stages of a Jacobi iteration
 
     @abstractmethod
-    def laplacian(self, operator: Operator, u: Array, out: Array) -> None:
+    def laplacian(self, u: Array, out: Array) -> None:
         """out = A u at the nodes that lie on no face. The other nodes of `out` keep their values."""
 
     @abstractmethod
-    def boundary_conditions(self, operator: Operator, u: Array, out: Array) -> None:
+    def boundary_conditions(self, u: Array, out: Array) -> None:
         """out = A u at the nodes on the faces, by their rules; zero at fixed nodes. The others keep their values."""
 
     @abstractmethod
-    def update(self, operator: Operator, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
+    def update(self, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
         """r = f − au, u = u + omega r / diag(A). Without `f` the source is zero."""
 
     @abstractmethod
-    def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
+    def norm(self, r: Array, result: Reduction) -> None:
         """result = (Σ r², max |r|) over all nodes, in float64."""
 
     # ---- the same in one pass
 
     @abstractmethod
-    def sweep(
-        self, operator: Operator, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None
-    ) -> None:
+    def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
         """out = u + omega r / diag(A) with r = f − A u; u at fixed nodes. `result`, if given, gets the norms of r.
 
         Without `f` the source is zero, and no array is read for it.
         """
 
     @abstractmethod
-    def depth(self, operator: Operator) -> int:
+    def depth(self) -> int:
         """How many sweeps `sweeps` makes best in one pass over memory, and the most that it takes."""
 
     @abstractmethod
     def sweeps(
         self,
-        operator: Operator,
         u: Array,
         f: Array | None,
         out: Array,
@@ -299,7 +331,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def color_sweep(self, operator: Operator, u: Array, f: Array | None, color: int, omega: float) -> None:
+    def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
         """u = u + omega r / diag(A) with r = f − A u at the nodes of one color that are not fixed.
 
         The color of a node is the parity of the sum of its indices; an axis that wraps has an even number of nodes, or
@@ -307,121 +339,65 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def residual(
-        self, operator: Operator, u: Array, f: Array | None, r: Array, result: Reduction | None = None
-    ) -> None:
+    def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
         """r = f − A u, zero at fixed nodes. `result`, if given, gets the norms of r. Without `f` the source is zero."""
 
-    # ---- vectors
-
     @abstractmethod
-    def fill(self, x: Array, value: float) -> None:
-        """x = value."""
-
-    @abstractmethod
-    def axpby(self, a: float, x: Array, b: float, y: Array) -> None:
-        """y = a x + b y; y is not read where b is zero."""
-
-    @abstractmethod
-    def dot(self, operator: Operator, x: Array, y: Array, result: Reduction) -> None:
+    def dot(self, x: Array, y: Array, result: Reduction) -> None:
         """result = (Σ w x y, 0) with the trapezoidal weights w: one half for each mirror face that a node lies on."""
 
     # ---- of Krylov methods
 
     @abstractmethod
-    def diagonal_solve(
-        self, operator: Operator, r: Array, z: Array, omega: float, result: Reduction | None = None
-    ) -> None:
+    def diagonal_solve(self, r: Array, z: Array, omega: float, result: Reduction | None = None) -> None:
         """z = omega r / diag(A), zero at fixed nodes. `result`, if given, gets (Σ w r z, 0) as `dot` does."""
 
     @abstractmethod
-    def direction(
-        self, operator: Operator, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction
-    ) -> None:
+    def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction) -> None:
         """out = z + beta p, q = A out, both zero at fixed nodes; p is not read where beta is zero.
 
         `result` gets (Σ w out q, 0) as `dot` does. `out` is neither z nor p.
         """
 
     @abstractmethod
-    def advance(
-        self, operator: Operator, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction
-    ) -> None:
+    def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction) -> None:
         """u = u + alpha p, r = r − alpha q; `result` gets the norms of r."""
 
     # ---- between precisions
 
     @abstractmethod
-    def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
-        """The backend of another type on the same device, whose operations run in order with those of this one."""
-
-    @abstractmethod
-    def defect(
-        self, operator: Operator, u: Array, f: Array | None, factor: float, r: Array, result: Reduction | None = None
-    ) -> None:
+    def defect(self, u: Array, f: Array | None, factor: float, r: Array, result: Reduction | None = None) -> None:
         """r = factor (f − A u), zero at fixed nodes; r is a float32 array, whatever the type of u and f.
 
         It is computed in this backend's type. `result`, if given, gets the norms of f − A u without the factor.
         """
 
-    @abstractmethod
-    def correct(self, factor: float, x: Array, y: Array) -> None:
-        """y = y + factor x, computed in this backend's type; x is a float32 array, whatever the type of y."""
-
-    # ---- between grids
+    # ---- on the coefficients of links
 
     @abstractmethod
-    def restrict(self, transfer: Transfer, fine: Array, coarse: Array) -> None:
-        """coarse = R fine, zero at fixed nodes."""
-
-    @abstractmethod
-    def prolong_add(self, transfer: Transfer, coarse: Array, fine: Array) -> None:
-        """fine = fine + P coarse; fixed nodes keep their values."""
-
-    @abstractmethod
-    def interpolate(self, interpolation: Interpolation, source: Array, out: Array) -> None:
-        """out = the cubic interpolant of `source`; fixed nodes keep their values unless `interpolation.everywhere`."""
-
-    @abstractmethod
-    def edges(self, operator: Operator, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+    def edges(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
         """out = the mean of `a` over the ends of each link along `axis`: harmonic, or else arithmetic.
 
         The array is laid out as `Coefficients.a` says.
         """
 
-    @abstractmethod
-    def coarsen_edges(self, transfer: Transfer, axis: int, fine: Array, coarse: Array) -> None:
-        """coarse = the coefficients of the coarse links along `axis`, from those of the fine ones.
-
-        It is the mean over the parts of the fine links that a coarse link covers, and the weighted mean of these along
-        the other axes: with it a coarse grid is about as stiff as linear interpolation makes it (Pᵀ A P). The harmonic
-        mean, which links in series have, lets corrections across a jump overshoot by the size of the jump.
-        """
-
-    @abstractmethod
-    def dense(self, matrix: Array, x: Array, y: Array) -> None:
-        """y = M x over all nodes in C order; `matrix` is an array of shape (nodes, nodes)."""
-
     # ---- half a level of multigrid
 
     def smooth(
         self,
-        operator: Operator,
         u: Array | None,
         f: Array,
         out: Array,
         work: Array,
         weights: Sequence[float],
-        correction: tuple[Transfer, Array] | None = None,
-        restriction: tuple[Transfer, Array] | None = None,
+        correction: tuple[TransferOperations, Array] | None = None,
+        restriction: tuple[TransferOperations, Array] | None = None,
         result: Reduction | None = None,
     ) -> None:
         """out = u with the coarse correction, after one sweep with each weight in turn; and its residual, restricted.
 
         Parameters
         ----------
-        operator : Operator
-            A.
         u : Array, optional
             Where to start; without it zero. Loses its values.
         f : Array
@@ -430,42 +406,41 @@ class Backend(ABC):
             The result, and an array that loses its values; u, out and work are three different arrays.
         weights : sequence of float
             The weight ω of each sweep; any number of them.
-        correction : tuple of Transfer and Array, optional
+        correction : tuple of TransferOperations and Array, optional
             Whose prolongation is added to u first.
-        restriction : tuple of Transfer and Array, optional
+        restriction : tuple of TransferOperations and Array, optional
             The array gets R (f − A out).
         result : Reduction, optional
             Gets the norms of f − A out.
         """
         start, spare = (out, work) if u is None else (u, out)
         if u is None and (correction or not weights):
-            self.fill(start, 0.0)
+            self.backend.fill(start, 0.0)
         elif u is None:
-            self.diagonal_solve(operator, f, start, weights[0])
+            self.diagonal_solve(f, start, weights[0])
             weights = weights[1:]
         if correction:
-            self.prolong_add(*correction, start)
-        depth = self.depth(operator)
+            correction[0].prolong_add(correction[1], start)
+        depth = self.depth()
         for first in range(0, len(weights), depth):
             chunk = weights[first : first + depth]
             if len(chunk) == 1:
-                self.sweep(operator, start, f, spare, chunk[0])
+                self.sweep(start, f, spare, chunk[0])
             else:
-                self.sweeps(operator, start, f, spare, chunk)
+                self.sweeps(start, f, spare, chunk)
             start, spare = spare, start
         if start is not out:
-            self.axpby(1.0, start, 0.0, out)
+            self.backend.axpby(1.0, start, 0.0, out)
+        if restriction or result is not None:
+            self.residual(out, f, work, result)
         if restriction:
-            self.residual(operator, out, f, work, result)
-            self.restrict(restriction[0], work, restriction[1])
-        elif result is not None:
-            self.residual(operator, out, f, work, result)
+            restriction[0].restrict(work, restriction[1])
 
     # ---- direct solution
 
     @abstractmethod
-    def fast_solver(self, operator: Operator) -> FastSolver:
-        """A direct solver by fast transforms; `operator` has constant coefficients.
+    def fast_solver(self) -> FastSolver:
+        """A direct solver by fast transforms; the operator has constant coefficients.
 
         Raises
         ------
@@ -473,16 +448,92 @@ class Backend(ABC):
             If the coefficients of the operator vary.
         """
 
-    # ---- first derivatives
+
+class TransferOperations(ABC):
+    """The operations between the two grids of a transfer.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    transfer : Transfer
+        Both grids.
+    """
+
+    backend: Backend
+    transfer: Transfer
+
+    def __init__(self, backend: Backend, transfer: Transfer) -> None:
+        self.backend = backend
+        self.transfer = transfer
 
     @abstractmethod
-    def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
+    def restrict(self, fine: Array, coarse: Array) -> None:
+        """coarse = R fine, zero at fixed nodes."""
+
+    @abstractmethod
+    def prolong_add(self, coarse: Array, fine: Array) -> None:
+        """fine = fine + P coarse; fixed nodes keep their values."""
+
+    @abstractmethod
+    def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
+        """coarse = the coefficients of the coarse links along `axis`, from those of the fine ones.
+
+        It is the mean over the parts of the fine links that a coarse link covers, and the weighted mean of these along
+        the other axes: with it a coarse grid is about as stiff as linear interpolation makes it (Pᵀ A P). The harmonic
+        mean, which links in series have, lets corrections across a jump overshoot by the size of the jump.
+        """
+
+
+class InterpolationOperations(ABC):
+    """Cubic interpolation from one grid to another.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    interpolation : Interpolation
+        Both grids.
+    """
+
+    backend: Backend
+    interpolation: Interpolation
+
+    def __init__(self, backend: Backend, interpolation: Interpolation) -> None:
+        self.backend = backend
+        self.interpolation = interpolation
+
+    @abstractmethod
+    def interpolate(self, source: Array, out: Array) -> None:
+        """out = the cubic interpolant of `source`; fixed nodes keep their values unless `interpolation.everywhere`."""
+
+
+class DifferenceOperations(ABC):
+    """First derivatives on the nodes of a grid.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    differences : Differences
+        The grid and the order.
+    """
+
+    backend: Backend
+    differences: Differences
+
+    def __init__(self, backend: Backend, differences: Differences) -> None:
+        self.backend = backend
+        self.differences = differences
+
+    @abstractmethod
+    def derivative(self, axis: int, u: Array, out: Array) -> None:
         """out = ∂u/∂x along `axis` (0 is x) at every node."""
 
     def derivative_variants(self) -> Mapping[str, Derivative]:
         """The ways to compute `derivative` that there are, by name, for measurements."""
-        return {self.name: self.derivative}
+        return {self.backend.name: self.derivative}
 
     @abstractmethod
-    def gradient(self, differences: Differences, u: Array, outs: Sequence[Array]) -> None:
+    def gradient(self, u: Array, outs: Sequence[Array]) -> None:
         """outs = ∇u: one array for each of x, y(, z)."""

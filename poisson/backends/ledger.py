@@ -11,10 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from poisson.backends.base import COMPOSITES, OPERATIONS, Array, Backend, FastSolver
-from poisson.discrete.discretisation import Operator
+from poisson.backends.base import Array, Backend, FastSolver, Subject
+from poisson.backends.operations import COMPOSITES, OPERATIONS
 from poisson.discrete.transfer import Interpolation, Transfer
-from poisson.mesh.differences import Differences
 from poisson.mesh.grid import AXES
 
 Invocation = Callable[[], None]
@@ -23,10 +22,6 @@ MAY_LEAVE_A_NORM = ("sweep", "sweeps", "residual", "diagonal_solve", "defect", "
 """The operations whose result is optional."""
 
 ARGUMENTS = {**OPERATIONS, **COMPOSITES}
-
-Subject = Operator | Transfer | Interpolation | Differences
-SUBJECTS = ("operator", "transfer", "interpolation", "differences")
-"""The arguments that say what arrays an operation works on."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Call:
     name : str
         One of `OPERATIONS` or `COMPOSITES`, or ``fast_solve``.
     subject : Operator, Transfer, Interpolation, Differences or None
-        Its first argument, if it is no array.
+        What it is bound to, if anything.
     nodes : int
         Nodes of its arrays; of the finer ones, or of those that are written, between two grids.
     itemsize : int
@@ -143,15 +138,14 @@ def counted(backend: Backend) -> tuple[Backend, Ledger]:
 
 
 class _Counted:
-    """Counts the operations of a backend; all else is the backend's own."""
+    """Counts the operations of a backend, and of what is bound to it; all else is the backend's own."""
 
     def __init__(self, backend: Backend, ledger: Ledger) -> None:
         self._backend = backend
         self._ledger = ledger
-        self._companions: dict[np.dtype[Any], Backend] = {}
-        # Not through `self`, which would then live until the garbage collector came by, with the arrays of all samples.
         for name in ARGUMENTS:
-            setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, name, getattr(backend, name)))
+            if operation := getattr(backend, name, None):
+                setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, name, None, operation))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
@@ -180,24 +174,57 @@ class _Counted:
         return counted_replay
 
     def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
-        other = np.dtype(dtype)
-        if other == self._backend.dtype:
+        if np.dtype(dtype) == self._backend.dtype:
             return cast(Backend, self)
-        if other not in self._companions:
-            self._companions[other] = cast(Backend, _Counted(self._backend.companion(other), self._ledger))
-        return self._companions[other]
+        return cast(Backend, _Counted(self._backend.companion(dtype), self._ledger))
 
-    def fast_solver(self, operator: Operator) -> FastSolver:
-        call = Call("fast_solve", operator, math.prod(operator.shape), self._backend.dtype.itemsize)
-        return _CountedSolver(self._ledger, call, self._backend.fast_solver(operator))
+    def bind(self, subject: Subject) -> Any:
+        return _CountedOperations(self, self._ledger, self._backend.bind(subject), subject)
+
+
+class _CountedOperations:
+    """Counts the operations of a subject.
+
+    Attributes
+    ----------
+    backend : Backend
+        The stand-in that they were bound by.
+    uncounted : object
+        The operations themselves.
+    """
+
+    def __init__(self, backend: _Counted, ledger: Ledger, uncounted: Any, subject: Subject) -> None:
+        self.backend = backend
+        self.uncounted = uncounted
+        self._ledger = ledger
+        for name in ARGUMENTS:
+            if operation := getattr(uncounted, name, None):
+                setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, name, subject, operation))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.uncounted, name)
+
+    def fast_solver(self) -> FastSolver:
+        operator = self.uncounted.operator
+        call = Call("fast_solve", operator, math.prod(operator.shape), self.backend.dtype.itemsize)
+        return _CountedSolver(self._ledger, call, self.uncounted.fast_solver())
 
 
 def _operate(
-    ledger: Ledger, itemsize: int, name: str, operation: Callable[..., None], *arguments: Any, **named: Any
+    ledger: Ledger,
+    itemsize: int,
+    name: str,
+    subject: Subject | None,
+    operation: Callable[..., None],
+    *arguments: Any,
+    **named: Any,
 ) -> None:
     """Make a call of an operation through a ledger."""
     values = dict(zip(ARGUMENTS[name], arguments, strict=False)) | named
-    subject = next((values[kind] for kind in SUBJECTS if kind in values), None)
+    for key in ("correction", "restriction"):
+        if values.get(key):
+            between, array = values[key]
+            values[key] = between.uncounted, array
     correction, restriction = (values.get(key) for key in ("correction", "restriction"))
     call = Call(
         name,
@@ -209,10 +236,10 @@ def _operate(
         count=len(values["weights"]) if "weights" in values else 1,
         axis=values.get("axis"),
         start=values.get("u", True) is not None and values.get("beta", 1.0) != 0.0,
-        correction=correction[0] if correction else None,
-        restriction=restriction[0] if restriction else None,
+        correction=correction[0].transfer if correction else None,
+        restriction=restriction[0].transfer if restriction else None,
     )
-    ledger.note(call, partial(operation, *arguments, **named))
+    ledger.note(call, partial(operation, **values))
 
 
 def _shape(subject: Subject | None, values: dict[str, Any]) -> tuple[int, ...]:

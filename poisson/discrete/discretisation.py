@@ -36,6 +36,12 @@ Slab = Callable[[ModuleType, int, int], Any]
 log = logging.getLogger(__name__)
 
 
+class Linking(Protocol):
+    """What makes the coefficients of links: the operations of an operator."""
+
+    def edges(self, axis: int, a: Any, harmonic: bool, out: Any) -> None: ...
+
+
 class Maker(Protocol):
     """What makes the arrays of coefficients: a backend."""
 
@@ -45,7 +51,7 @@ class Maker(Protocol):
 
     def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> Any: ...
 
-    def edges(self, operator: Operator, axis: int, a: Any, harmonic: bool, out: Any) -> None: ...
+    def bind(self, subject: Operator, /) -> Linking: ...
 
 
 @dataclass(frozen=True)
@@ -320,8 +326,9 @@ class Discretisation:
             nodes = backend.assemble(shape, _on_rows(rows, a_range.noted(self.a)))
             a_range.require_fit(backend.dtype, "equation.a", from_zero=False)
             edges = tuple(backend.empty(shape) for _ in operator.shape)
+            operations = backend.bind(operator)
             for axis, edge in enumerate(edges):
-                backend.edges(operator, axis, nodes, self.problem.mean == "harmonic", edge)
+                operations.edges(axis, nodes, self.problem.mean == "harmonic", edge)
         if c is None or self._absorbs:
             c_range = _Range()
             reaction = backend.assemble(shape, _on_rows(rows, c_range.noted(self.reaction)))

@@ -119,9 +119,18 @@ class _Host:
     def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> NDArray[np.float64]:
         return np.concatenate([slab(np, start, stop) for start, stop in slabs(array_shape)])
 
-    def edges(
-        self, operator: Operator, axis: int, a: NDArray[np.float64], harmonic: bool, out: NDArray[np.float64]
-    ) -> None:
+    def bind(self, operator: Operator) -> _Links:
+        return _Links(operator)
+
+
+class _Links:
+    """What makes the coefficients of links for `_Host`."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+
+    def edges(self, axis: int, a: NDArray[np.float64], harmonic: bool, out: NDArray[np.float64]) -> None:
+        operator = self._operator
         place = operator.dimension - 1 - axis
         following = np.roll(a, -1, axis=place)
         smaller, larger = np.minimum(a, following), np.maximum(a, following)

@@ -33,6 +33,17 @@ class Transfer:
         return any(coarse == 1 < fine for fine, coarse in zip(self.fine.shape, self.coarse.shape, strict=True))
 
     @cached_property
+    def halves(self) -> tuple[bool, ...] | None:
+        """Along which axes `coarse` has every other node; None if it is neither so nor the same along some axis."""
+        found = []
+        for axis, (fine, coarse) in enumerate(zip(self.fine.shape, self.coarse.shape, strict=True)):
+            wraps = self.fine.axis_rules(axis)[0] is Rule.WRAP
+            if fine not in (coarse, 2 * coarse if wraps else 2 * coarse - 1):
+                return None
+            found.append(fine != coarse)
+        return tuple(found)
+
+    @cached_property
     def axes(self) -> tuple[AxisTransfer, ...]:
         """The tables of x, y(, z)."""
         return tuple(map(axis_transfer, self.fine.lattice.axes, self.coarse.lattice.axes))

@@ -164,6 +164,7 @@ class Trials:
     def __init__(self, backend: GpuBackend, operator: Operator) -> None:
         self._backend = backend
         self._operator = operator
+        self._operations = backend.bind(operator)
         self._u, self._f = (random(backend, operator.array_shape) for _ in range(2))
         self._out, self._expected, self._work = (backend.empty(operator.array_shape) for _ in range(3))
         self._norms, self._check = backend.reduction(), backend.reduction()
@@ -221,7 +222,7 @@ class Trials:
 
     def _agrees(self, search: Search, shape: Shape) -> bool:
         """Whether a shape, which is on trial, gives what the start gives, to rounding."""
-        backend, operator, kind = self._backend, self._operator, search.kind
+        backend, operations, kind = self._backend, self._operations, search.kind
         backend.fill(self._out, 0.0)
         backend.fill(self._expected, 0.0)
         self._call(kind, self._out)()
@@ -230,10 +231,10 @@ class Trials:
             self._reference(kind, shape.depth)
             wanted = backend.read(self._norms) if kind == "sweep_norm" else (0.0, 0.0)
         tolerance = ROUNDINGS * float(np.finfo(backend.dtype).eps)
-        backend.norm(operator, self._expected, self._check)
+        operations.norm(self._expected, self._check)
         largest = backend.read(self._check)[1]
         backend.axpby(-1.0, self._expected, 1.0, self._out)
-        backend.norm(operator, self._out, self._check)
+        operations.norm(self._out, self._check)
         total, difference = backend.read(self._check)
         same = all(abs(a - b) <= tolerance * abs(b) for a, b in zip(found, wanted, strict=True))
         # A maximum passes over what is not a number; a sum does not.
@@ -248,17 +249,17 @@ class Trials:
         if depth % 2 == 0:
             target, other = other, target
         for _ in range(depth):
-            self._backend.sweep(self._operator, source, self._f, target, 1.0)
+            self._operations.sweep(source, self._f, target, 1.0)
             source, target, other = target, other, target
 
     def _call(self, kind: str, out: Array) -> Callable[[], None]:
-        backend, operator, u, f = self._backend, self._operator, self._u, self._f
+        operations, u, f = self._operations, self._u, self._f
         if kind == "laplacian":
-            return lambda: backend.laplacian(operator, u, out)
+            return lambda: operations.laplacian(u, out)
         if kind == "sweeps":
-            return lambda: backend.sweeps(operator, u, f, out, [1.0] * backend.depth(operator))
+            return lambda: operations.sweeps(u, f, out, [1.0] * operations.depth())
         norms = self._norms if kind == "sweep_norm" else None
-        return lambda: backend.sweep(operator, u, f, out, 1.0, norms)
+        return lambda: operations.sweep(u, f, out, 1.0, norms)
 
     def _decide(self, search: Search) -> None:
         """Measure the fastest shapes and the start in turns; the start stays unless another is clearly faster."""

@@ -80,50 +80,52 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
         Not periodic, with at least 9 nodes along each axis.
     """
     stand_in, ledger = counted(backend)
-    operator = laplacian_on(grid)
-    transfer = Transfer(operator, coarser(backend, operator, range(grid.dimension)))
-    differences = Differences.on(grid, ORDERS[-1])
+    operations = stand_in.bind(laplacian_on(grid))
+    operator = operations.operator
+    transfer = stand_in.bind(Transfer(operator, coarser(backend, operator, range(grid.dimension))))
+    coarse_operator = transfer.transfer.coarse
+    differences = stand_in.bind(Differences.on(grid, ORDERS[-1]))
     shape = grid.array_shape
     u, f, r = (random(backend, shape) for _ in range(3))
     outs = [random(backend, shape) for _ in range(grid.dimension)]
-    coarse, other = (random(backend, transfer.coarse.array_shape) for _ in range(2))
+    coarse, other = (random(backend, coarse_operator.array_shape) for _ in range(2))
     single, norms = random(backend.companion(np.float32), shape), backend.reduction()
-    stand_in.laplacian(operator, u, r)
-    stand_in.boundary_conditions(laplacian_on(grid, Rule.MIRROR), u, r)
-    stand_in.update(operator, f, outs[0], r, u, 0.0)
-    stand_in.norm(operator, r, norms)
+    operations.laplacian(u, r)
+    stand_in.bind(laplacian_on(grid, Rule.MIRROR)).boundary_conditions(u, r)
+    operations.update(f, outs[0], r, u, 0.0)
+    operations.norm(r, norms)
     for result in (None, norms):
-        stand_in.sweep(operator, u, f, r, 1.0, result)
-    stand_in.sweep(operator, u, None, r, 1.0)
+        operations.sweep(u, f, r, 1.0, result)
+    operations.sweep(u, None, r, 1.0)
     for result in (None, norms):
-        stand_in.sweeps(operator, u, f, r, [1.0] * backend.depth(operator), result)
+        operations.sweeps(u, f, r, [1.0] * operations.depth(), result)
     for result in (None, norms):
-        stand_in.residual(operator, u, f, r, result)
+        operations.residual(u, f, r, result)
     stand_in.fill(r, 0.5)
     stand_in.axpby(0.5, u, 0.5, r)
-    stand_in.dot(operator, u, r, norms)
-    stand_in.restrict(transfer, u, coarse)
-    stand_in.prolong_add(transfer, coarse, r)
-    stand_in.interpolate(Interpolation(transfer.coarse, operator), coarse, r)
-    stand_in.color_sweep(operator, u, f, 0, 1.0)
+    operations.dot(u, r, norms)
+    transfer.restrict(u, coarse)
+    transfer.prolong_add(coarse, r)
+    stand_in.bind(Interpolation(coarse_operator, operator)).interpolate(coarse, r)
+    operations.color_sweep(u, f, 0, 1.0)
     for result in (None, norms):
-        stand_in.diagonal_solve(operator, f, r, 1.0, result)
-    stand_in.direction(operator, u, 0.5, f, r, outs[0], norms)
-    stand_in.advance(operator, 0.5, f, outs[0], outs[1], r, norms)
+        operations.diagonal_solve(f, r, 1.0, result)
+    operations.direction(u, 0.5, f, r, outs[0], norms)
+    operations.advance(0.5, f, outs[0], outs[1], r, norms)
     for result in (None, norms):
-        stand_in.defect(operator, u, f, 1.0, single, result)
+        operations.defect(u, f, 1.0, single, result)
     stand_in.correct(0.5, single, r)
     for axis in range(grid.dimension):
-        stand_in.edges(operator, axis, f, True, r)
-        stand_in.coarsen_edges(transfer, axis, f, coarse)
+        operations.edges(axis, f, True, r)
+        transfer.coarsen_edges(axis, f, coarse)
     matrix, *vectors = (random(backend, size) for size in ((math.prod(COARSEST),) * 2, COARSEST, COARSEST))
     stand_in.dense(matrix, *vectors)
-    stand_in.smooth(operator, None, f, r, outs[0], [0.5, 0.9], None, (transfer, coarse))
-    stand_in.smooth(operator, u, f, r, outs[0], [0.5], (transfer, coarse))
-    stand_in.smooth(operator, u, f, r, outs[0], [0.5, 0.5, 0.9], (transfer, coarse), (transfer, other), norms)
+    operations.smooth(None, f, r, outs[0], [0.5, 0.9], None, (transfer, coarse))
+    operations.smooth(u, f, r, outs[0], [0.5], (transfer, coarse))
+    operations.smooth(u, f, r, outs[0], [0.5, 0.5, 0.9], (transfer, coarse), (transfer, other), norms)
     for axis in range(grid.dimension):
-        stand_in.derivative(differences, axis, u, r)
-    stand_in.gradient(differences, u, outs)
+        differences.derivative(axis, u, r)
+    differences.gradient(u, outs)
     return ledger
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.base import Array, Backend, Operations, Reduction
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.flux import link_flux
 from poisson.mesh.differences import Differences
@@ -25,10 +25,9 @@ RESIDUAL_SLAB = 1 << 24
 
 
 def true_residual(
-    backend: Backend,
+    operations: Operations,
     double: Backend,
     discretisation: Discretisation,
-    operator: Operator,
     result: SolveResult,
     f: Array,
     norms: Reduction,
@@ -39,18 +38,18 @@ def true_residual(
 
     Parameters
     ----------
-    backend, double : Backend
-        Where u is, and the float64 backend of the same device.
+    operations : Operations
+        Those of A, where u is.
+    double : Backend
+        The float64 backend of the same device.
     discretisation : Discretisation
         The problem, with the source that was solved for.
-    operator : Operator
-        A on `backend`.
     result : SolveResult
         Holds u, and an array that may be overwritten.
     f : Array
         The source with its face terms.
     norms : Reduction
-        A place for results on `backend`.
+        A place for results where u is.
     keep : bool
         Whether the values are wanted, too.
 
@@ -61,19 +60,19 @@ def true_residual(
     norms : tuple of float
         (Σ r², max |r|).
     """
+    backend = operations.backend
     if double is not backend:
-        values = np.empty(operator.array_shape) if keep else None
+        values = np.empty(operations.operator.array_shape) if keep else None
         return values, _residual_by_slabs(double, discretisation, backend.to_host(result.u), values)
-    backend.residual(operator, result.u, f, result.work, norms)
+    operations.residual(result.u, f, result.work, norms)
     found = backend.read(norms)
     return (backend.to_host(result.work) if keep else None), found
 
 
 def true_correction(
-    backend: Backend,
+    operations: Operations,
     double: Backend,
     discretisation: Discretisation,
-    operator: Operator,
     result: SolveResult,
     f: Array,
     norms: Reduction,
@@ -82,17 +81,17 @@ def true_correction(
 
     Parameters
     ----------
-    backend, double, discretisation, operator, result, norms
+    operations, double, discretisation, result, norms
         As `true_residual` takes them, right after it.
     f : Array
         An array that may be overwritten.
     """
-    if double is backend:
-        return largest_correction(backend, operator, result.work, f, norms)
+    if double is operations.backend:
+        return largest_correction(operations, result.work, f, norms)
     largest = 0.0
-    for _, part, r in _residuals(double, discretisation, backend.to_host(result.u)):
-        place = double.reduction()
-        largest = max(largest, largest_correction(double, part, r, double.empty(part.array_shape), place))
+    for _, part, r in _residuals(double, discretisation, operations.backend.to_host(result.u)):
+        z, place = double.empty(part.operator.array_shape), double.reduction()
+        largest = max(largest, largest_correction(part, r, z, place))
     return largest
 
 
@@ -106,7 +105,7 @@ def _residual_by_slabs(
     norms = backend.reduction()
     total = largest = 0.0
     for (start, stop, before), part, r in _residuals(backend, discretisation, u):
-        backend.norm(part, r, norms)
+        part.norm(r, norms)
         squares, maximum = backend.read(norms)
         total, largest = total + squares, max(largest, maximum)
         if values is not None:
@@ -116,28 +115,28 @@ def _residual_by_slabs(
 
 def _residuals(
     backend: Backend, discretisation: Discretisation, u: NDArray[Any]
-) -> Iterator[tuple[tuple[int, int, int], Operator, Array]]:
+) -> Iterator[tuple[tuple[int, int, int], Operations, Array]]:
     """The residual slab by slab: whole arrays in float64 may not fit where those of the run do.
 
     Yields
     ------
     where : tuple of int
         The slab, as the range of the first array axis, and at which row of `r` it begins.
-    part : Operator
-        A on the slab and the fixed rows beside it.
+    part : Operations
+        Those of A on the slab and the fixed rows beside it.
     r : Array
         The residual there, zero on the rows beside the slab.
     """
     thickness = max(2, RESIDUAL_SLAB // math.prod(u.shape[1:]))
     starts = range(0, max(1, u.shape[0] - 1), thickness)
     for start, stop in zip(starts, (*starts[1:], u.shape[0]), strict=True):
-        rows, part = discretisation.part_on(backend, start, stop)
+        rows, operator = discretisation.part_on(backend, start, stop)
         before = (start - int(rows[0])) % u.shape[0]
-        f = np.zeros(part.array_shape)
+        f = np.zeros(operator.array_shape)
         for low, high in slabs((stop - start, *u.shape[1:])):
             f[before + low : before + high] = discretisation.source(np, start + low, start + high)
-        r = backend.empty(part.array_shape)
-        backend.residual(part, backend.from_host(u[rows]), backend.from_host(f), r)
+        part, r = backend.bind(operator), backend.empty(operator.array_shape)
+        part.residual(backend.from_host(u[rows]), backend.from_host(f), r)
         yield (start, stop, before), part, r
 
 
@@ -201,10 +200,11 @@ def vectors(
     if through_links:
         found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)
     if "gradient" in names or not through_links:
+        bound = backend.bind(differences)
         gradient = np.empty((*operator.array_shape, grid.dimension), dtype=backend.dtype)
         for axis in range(grid.dimension):
             # One component at a time needs no array that the loop has not made.
-            backend.derivative(differences, axis, result.u, result.work)
+            bound.derivative(axis, result.u, result.work)
             gradient[..., axis] = backend.to_host(result.work)
         found["gradient"] = gradient
         if "flux" in names and not through_links:

@@ -97,9 +97,10 @@ class LinearOperator(_RealMap):
         discretisation = Discretisation(problem).balanced(np)
         shape = discretisation.array_shape
         self._backend: Backend = backends.create(backend, np.float64, threads)
-        self._operator = discretisation.operator_on(self._backend)
+        operator = discretisation.operator_on(self._backend)
+        self._operations = self._backend.bind(operator)
         self._grid_shape = problem.grid.array_shape
-        self._free = ~fixed_nodes(self._operator)
+        self._free = ~fixed_nodes(operator)
         self._roots = np.sqrt(discretisation.weights(np, 0, shape[0]))[self._free]
         self._given = self._backend.to_host(self._backend.assemble(shape, discretisation.initial))
         self._given[self._free] = 0.0
@@ -107,7 +108,7 @@ class LinearOperator(_RealMap):
         self._nodes = np.zeros(shape)
         super().__init__(self._roots.size)
         f = self._backend.assemble(shape, discretisation.source)
-        self._backend.residual(self._operator, self._backend.from_host(self._given), f, self._y)
+        self._operations.residual(self._backend.from_host(self._given), f, self._y)
         self.rhs: Vector = self._take(self._y)
         self.preconditioner: ScipyOperator = _Cycle(self)
 
@@ -146,7 +147,7 @@ class LinearOperator(_RealMap):
 
     def _apply(self, x: Vector) -> Vector:
         with self.in_use():
-            self._backend.residual(self._operator, self._put(x), None, self._y)
+            self._operations.residual(self._put(x), None, self._y)
             return -self._take(self._y)
 
     @contextmanager
@@ -171,7 +172,7 @@ class _Cycle(_RealMap):
 
     def __init__(self, of: LinearOperator) -> None:
         self._of = of
-        self._cycle = registry.make_preconditioner(Given(of._backend, of._operator, SolverSettings(method="cg")))
+        self._cycle = registry.make_preconditioner(Given(of._operations, SolverSettings(method="cg")))
         super().__init__(of.shape[0])
 
     def _apply(self, x: Vector) -> Vector:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
-from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.base import Array, Backend, Operations, Reduction
 from poisson.backends.ledger import Ledger
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.solvers import registry
@@ -24,14 +25,12 @@ class Setup:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are, and the operations run.
-    stand_in : Backend
-        The backend as the method sees it: it may count the operations.
+    operations : Operations
+        Those of A.
+    stand_in : Operations
+        The same as the method sees them: they may be counted.
     ledger : Ledger or None
         Where they are counted.
-    operator : Operator
-        A.
     choice : Choice or None
         What ``method = "auto"`` came to.
     settings : SolverSettings
@@ -46,8 +45,8 @@ class Setup:
         A place for results.
     data, boundary : float
         What the boundary values amount to as a source, and their largest size (`Stopping`).
-    inner : Operator, optional
-        A on the float32 companion of the backend, in mixed precision.
+    inner : Operations, optional
+        Those of A on the float32 companion of the backend, in mixed precision.
     resuming : Method, optional
         The method for an initial guess, if it is another one.
     coarser : CoarserProblems, optional
@@ -56,10 +55,9 @@ class Setup:
         For what comes after a solve, where the method leaves no array to it.
     """
 
-    backend: Backend
-    stand_in: Backend
+    operations: Operations
+    stand_in: Operations
     ledger: Ledger | None
-    operator: Operator
     choice: Choice | None
     settings: SolverSettings
     precision: str
@@ -69,10 +67,20 @@ class Setup:
     norms: Reduction
     data: float = 0.0
     boundary: float = 0.0
-    inner: Operator | None = None
+    inner: Operations | None = None
     resuming: Method | None = None
     coarser: CoarserProblems | None = None
     work: Array | None = None
+
+    @property
+    def backend(self) -> Backend:
+        """Where the arrays are."""
+        return self.operations.backend
+
+    @property
+    def operator(self) -> Operator:
+        """A."""
+        return self.operations.operator
 
     def method_for(self, *, guess: bool) -> Method:
         """The method for a solve with or without an initial guess, which a start on the coarsest grid would not use."""
@@ -80,7 +88,7 @@ class Setup:
         if not guess or settings == self.settings:
             return self.method
         if self.resuming is None:
-            given = Given(self.stand_in, self.operator, settings, inner=self.inner)
+            given = Given(self.stand_in, settings, inner=self.inner)
             self.resuming = self.with_others(registry.make_method(given))
         return self.resuming
 
@@ -89,13 +97,7 @@ class Setup:
         if self.choice is None:
             return method
 
-        # Not through `self`, which keeps the method: the arrays would live until the garbage collector came by.
-        stand_in, operator = self.stand_in, self.operator
-
-        def make(settings: SolverSettings) -> Method:
-            return registry.make_method(Given(stand_in, operator, settings))
-
-        return ChosenSolver(self.backend, self.settings, method, make)
+        return ChosenSolver(self.backend, self.settings, method, partial(_method, self.stand_in))
 
     def take_boundary(self, discretisation: Discretisation) -> None:
         """Set `data` and `boundary`; u and f lose their values.
@@ -111,7 +113,7 @@ class Setup:
         half = largest / 2.0 - least / 2.0
         if half > 0.0:
             backend.assemble(operator.array_shape, discretisation.boundary, self.u)
-            backend.residual(operator, self.u, None, self.f, self.norms)
+            self.operations.residual(self.u, None, self.f, self.norms)
             left = self.stopping.measure(operator, backend.read(self.norms))
             self.data = min(half * smoothest(operator), left)
 
@@ -129,3 +131,8 @@ class Setup:
         if self.work is None:
             self.work = self.backend.empty(self.operator.array_shape)
         return self.work
+
+
+def _method(operations: Operations, settings: SolverSettings) -> Method:
+    """A method with all that it sets up."""
+    return registry.make_method(Given(operations, settings))

@@ -164,23 +164,25 @@ class Solver:
         backend = backends.create(self.run.backend, DTYPES[self.run.dtype], self.run.threads)
         require_memory(backend, self.problem, settings, precision, self._fields)
         discretisation = Discretisation(self.problem)
-        operator = discretisation.operator_on(backend)
+        operations = backend.bind(discretisation.operator_on(backend))
         choice = None
         if settings.method == AUTO:
-            choice = choose(backend, operator, settings, precision)
+            choice = choose(operations, settings, precision)
             log.info("%s", choice.line)
             settings, precision = choice.settings, choice.precision
             require_memory(backend, self.problem, settings, precision, self._fields, coefficients=False)
-        stand_in, ledger = counted(backend) if count else (backend, None)
-        inner = in_float32(backend, operator) if precision == "mixed" else None
+        counting, ledger = counted(backend) if count else (backend, None)
+        stand_in = counting.bind(operations.operator) if count else operations
+        inner = None
+        if precision == "mixed":
+            inner = counting.companion(np.float32).bind(in_float32(operations))
         coarser = CoarserProblems(backend, discretisation) if settings.stopping.stop == "discretisation" else None
-        method = registry.make_method(Given(stand_in, operator, settings, inner=inner, coarser=coarser))
+        method = registry.make_method(Given(stand_in, settings, inner=inner, coarser=coarser))
         shape = discretisation.array_shape
         setup = Setup(
-            backend=backend,
+            operations=operations,
             stand_in=stand_in,
             ledger=ledger,
-            operator=operator,
             choice=choice,
             settings=settings,
             precision=precision,
@@ -266,7 +268,7 @@ class Solver:
         stopping = setup.stopping
         with _timed(times, "solve"), np.errstate(all="ignore"):
             if problem.guess and setup.operator.singular:
-                remove_mean(setup.backend, setup.operator, setup.u, setup.workspace(), setup.norms)
+                remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
             method = setup.method_for(guess=problem.guess)
             result = method.solve(setup.u, setup.f, stopping=stopping, observer=observer, interrupted=interrupted)
             setup.backend.synchronize()
@@ -306,19 +308,19 @@ class Solver:
         wanted = tuple(name for name in self._fields if name != "error" or problem.exact is not None)
         backend, operator = setup.backend, setup.operator
         if operator.singular:
-            remove_mean(backend, operator, result.u, result.work, setup.norms)
+            remove_mean(setup.operations, result.u, result.work, setup.norms)
         u = self._u(problem, result)
         residual, norms = outcome.true_residual(
-            *(backend, backend.companion(np.float64), discretisation, operator, result, setup.f, setup.norms),
+            *(setup.operations, backend.companion(np.float64), discretisation, result, setup.f, setup.norms),
             keep="residual" in wanted,
         )
         norm = stopping.measure(operator, norms)
 
         def rounded() -> bool:
             correction = outcome.true_correction(
-                *(backend, backend.companion(np.float64), discretisation, operator, result, setup.f, setup.norms)
+                *(setup.operations, backend.companion(np.float64), discretisation, result, setup.f, setup.norms)
             )
-            backend.norm(operator, result.u, setup.norms)
+            setup.operations.norm(result.u, setup.norms)
             return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 
         status = outcome.verdict(result, norm, rounded)
@@ -376,7 +378,7 @@ class Solver:
             "method": self.method + (f", then {result.instead}" if result.instead else ""),
             "reason": setup.choice.reason if setup.choice else "asked for",
             "loop": setup.settings.value("loop") if "loop" in registry.method_of(setup.settings).keys else "",
-            "tuning": setup.backend.tuning(setup.operator),
+            "tuning": setup.operations.tuning(),
             "started": started.isoformat(timespec="seconds"),
         }
 

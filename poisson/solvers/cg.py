@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend
-from poisson.discrete.operator import Operator
+from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
 from poisson.mesh.boundary import Rule
 from poisson.solvers import registry
@@ -39,14 +38,13 @@ HARDER = 2.2
 class Diagonal:
     """The preconditioner D⁻¹."""
 
-    def __init__(self, backend: Backend, operator: Operator) -> None:
-        self._backend = backend
-        self._operator = operator
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
         self.spare: list[Array] = []
 
     def apply(self, r: Array, z: Array) -> None:
         """z = D⁻¹ r (`Preconditioner.apply`)."""
-        self._backend.diagonal_solve(self._operator, r, z, 1.0)
+        self._operations.diagonal_solve(r, z, 1.0)
 
 
 class ConjugateGradients:
@@ -58,10 +56,8 @@ class ConjugateGradients:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A.
     preconditioner : Preconditioner, optional
         An approximate inverse of A.
 
@@ -70,9 +66,10 @@ class ConjugateGradients:
     Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 9.2.
     """
 
-    def __init__(self, backend: Backend, operator: Operator, preconditioner: Preconditioner | None = None) -> None:
-        self._backend = backend
-        self._operator = operator
+    def __init__(self, operations: Operations, preconditioner: Preconditioner | None = None) -> None:
+        backend, operator = operations.backend, operations.operator
+        self._operations = operations
+        self._backend, self._operator = operations.backend, operations.operator
         self._preconditioner = preconditioner
         shape = operator.array_shape
         self._r = backend.empty(shape)
@@ -95,7 +92,7 @@ class ConjugateGradients:
 
         Values of f that are smaller than the largest by all of the range of float64 may be lost.
         """
-        watch = Watch(self._backend, self._operator, stopping, observer, self._norms, KRYLOV_GROWTH)
+        watch = Watch(self._operations, stopping, observer, self._norms, KRYLOV_GROWTH)
         source, residual = watch.source(f), self._residual(u, f)
         factor = factor_for(max(source[1], residual[1]))
         if factor == 1.0:
@@ -125,11 +122,11 @@ class ConjugateGradients:
         interrupted: Callable[[], bool],
     ) -> tuple[Status, int]:
         """How it ended, and the iterations; `source` and `residual` are the norms of f and of the first residual."""
-        backend, operator, norms = self._backend, self._operator, self._norms
+        operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
         every = max(1, stopping.check_every)
         status = watch.begin(source, residual, lambda: u)
         done, squares, restart, before = 0, residual[0], True, 0.0
-        course = _Course(backend, operator, watch, residual)
+        course = _Course(operations, watch, residual)
         p, q, *others = self._spare
         while status is None:
             # After `direction` the old direction is no longer needed, and after `advance` neither are z and q.
@@ -137,13 +134,13 @@ class ConjugateGradients:
             z, rho = self._precondition(others[0] if self._preconditioner else self._r, (q, out), squares)
             curvature = 0.0
             if 0.0 < rho < math.inf:
-                backend.direction(operator, z, 0.0 if restart else rho / before, p, out, q, self._product)
+                operations.direction(z, 0.0 if restart else rho / before, p, out, q, self._product)
                 others[-1], p = p, out
                 curvature = backend.read(self._product)[0]
             # Without positive products nothing is left in the range of A but rounding, or something is not finite.
             advances = 0.0 < curvature < math.inf
             if advances:
-                backend.advance(operator, rho / curvature, p, q, u, self._r, norms)
+                operations.advance(rho / curvature, p, q, u, self._r, norms)
                 before, restart = rho, False
                 done += 1
                 reduced = backend.read(norms)
@@ -155,7 +152,7 @@ class ConjugateGradients:
                         status = watch.judge(done, reduced) or watch.limit(done, interrupted)
                     continue
             if operator.singular:
-                remove_mean(backend, operator, u, self._spare[0], norms)
+                remove_mean(operations, u, self._spare[0], norms)
             reduced = self._residual(u, f)
             squares, restart = reduced[0], True
             status = watch.judge(done, reduced)
@@ -167,8 +164,8 @@ class ConjugateGradients:
 
     def _project(self, work: Array) -> Norms:
         """Take from r its mean, which the range of a singular A does not have, and return its norms."""
-        remove_mean(self._backend, self._operator, self._r, work, self._norms)
-        self._backend.norm(self._operator, self._r, self._norms)
+        remove_mean(self._operations, self._r, work, self._norms)
+        self._operations.norm(self._r, self._norms)
         return self._backend.read(self._norms)
 
     def _scale(self, array: Array, factor: float) -> None:
@@ -177,21 +174,21 @@ class ConjugateGradients:
 
     def _residual(self, u: Array, f: Array) -> Norms:
         """r = f − A u, without its mean where A is singular; and its norms."""
-        backend, operator = self._backend, self._operator
-        backend.residual(operator, u, f, self._r, self._norms)
+        operations, backend, operator = self._operations, self._backend, self._operator
+        operations.residual(u, f, self._r, self._norms)
         return self._project(self._spare[0]) if operator.singular else backend.read(self._norms)
 
     def _precondition(self, z: Array, free: Sequence[Array], squares: float) -> tuple[Array, float]:
         """The preconditioned residual, and its product with the residual; `free` are two arrays to work in."""
-        backend, operator = self._backend, self._operator
+        operations, backend = self._operations, self._backend
         if isinstance(self._preconditioner, Diagonal):
-            backend.diagonal_solve(operator, self._r, z, 1.0, self._product)
+            operations.diagonal_solve(self._r, z, 1.0, self._product)
         elif self._preconditioner is not None:
             lend(free, self._preconditioner)
             self._preconditioner.apply(self._r, z)
-            backend.dot(operator, self._r, z, self._product)
+            operations.dot(self._r, z, self._product)
         elif self._weighted:
-            backend.dot(operator, self._r, self._r, self._product)
+            operations.dot(self._r, self._r, self._product)
         else:
             return self._r, squares
         return z, backend.read(self._product)[0]
@@ -205,17 +202,16 @@ class _Course:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A.
     watch : Watch
         Has begun.
     residual : tuple of float
         The norms of the first residual.
     """
 
-    def __init__(self, backend: Backend, operator: Operator, watch: Watch, residual: Norms) -> None:
+    def __init__(self, operations: Operations, watch: Watch, residual: Norms) -> None:
+        backend, operator = operations.backend, operations.operator
         self._backend, self._operator, self._watch = backend, operator, watch
         self._eps = float(np.finfo(backend.dtype).eps)
         self._patience = max(FEWEST_WITHOUT_PROGRESS, MOST_WITHOUT_PROGRESS * operator.unknowns)
@@ -264,15 +260,14 @@ class _Course:
 
 def _make(given: Given) -> Solver:
     if given.inner is None:
-        return ConjugateGradients(given.backend, given.operator, registry.make_preconditioner(given))
-    companion = given.backend.companion(np.float32)
+        return ConjugateGradients(given.operations, registry.make_preconditioner(given))
     preconditioner = None
     if registry.preconditioner_of(given.settings).mixed:
-        within = replace(given, backend=companion, operator=given.inner, inner=None)
+        within = replace(given, operations=given.inner, inner=None)
         preconditioner = registry.make_preconditioner(within)
     if preconditioner is None:
         raise ValueError(f"preconditioner = {given.settings.preconditioner!r} has no mixed precision")
-    return MixedConjugateGradients(given.backend, given.operator, companion, given.inner, preconditioner)
+    return MixedConjugateGradients(given.operations, given.inner, preconditioner)
 
 
 def _arrays(sizes: Sizes) -> float:
@@ -333,5 +328,5 @@ DIAGONAL = PreconditionerEntry(
     name="jacobi",
     rank=1,
     use="the diagonal of A: little work, and little gain",
-    make=lambda given: Diagonal(given.backend, given.operator),
+    make=lambda given: Diagonal(given.operations),
 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from poisson.backends.base import Array, Backend
-from poisson.discrete.operator import Operator
+from poisson.backends.base import Array, Operations
 from poisson.solvers.entries import MethodEntry, so_many
 from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
 from poisson.solvers.loops import MOST_SWEEPS_PER_READ, sweep_through
@@ -31,27 +30,26 @@ class Chebyshev:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A.
 
     References
     ----------
     A. A. Samarskii and E. S. Nikolaev, Numerical Methods for Grid Equations, volume 2, section 6.2.
     """
 
-    def __init__(self, backend: Backend, operator: Operator) -> None:
-        self._backend = backend
-        self._operator = operator
-        self.bounds = jacobi_bounds(backend, operator)
+    def __init__(self, operations: Operations) -> None:
+        backend, operator = operations.backend, operations.operator
+        self._operations = operations
+        self._backend, self._operator = operations.backend, operations.operator
+        self.bounds = jacobi_bounds(operations)
         # Bounds that coincide, up to rounding, are those of a single eigenvalue: one sweep solves.
         rate = min(chebyshev_rate(*self.bounds), E_FOLDS)
         self.degree = min(1 << math.ceil(math.log2(E_FOLDS / rate)), MOST_DEGREE)
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
-        self._mean = ZeroMean(backend, operator)
-        self._depth = backend.depth(operator)
+        self._mean = ZeroMean(operations)
+        self._depth = operations.depth()
         self._f: Array | None = None
         self._pair: tuple[Array, Array] | None = None
         self._recorded: dict[tuple[int, int, bool], Callable[[], None]] = {}
@@ -66,8 +64,8 @@ class Chebyshev:
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`)."""
-        backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms, INTERMEDIATE_GROWTH, local=True)
+        operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
+        watch = Watch(operations, stopping, observer, norms, INTERMEDIATE_GROWTH, local=True)
         source = watch.source(f)
         self._mean.begin()
         given = given_source(source, f)
@@ -77,7 +75,7 @@ class Chebyshev:
             self._pair, self._f = (u, self._work), given
 
         def residual() -> Norms:
-            backend.residual(operator, pair[0], given, pair[1], norms)
+            operations.residual(pair[0], given, pair[1], norms)
             now = backend.read(norms)
             self._mean.follow(pair[0], watch.norm(now), pair[1] if operator.singular else None)
             return now
@@ -106,10 +104,10 @@ class Chebyshev:
 
     def _block(self, pair: tuple[Array, ...], weights: tuple[float, ...]) -> Callable[[], None]:
         # What is recorded holds no reference to the solver, which would keep its arrays until garbage is collected.
-        backend, operator, f, depth = self._backend, self._operator, self._f, self._depth
+        operations, f, depth = self._operations, self._f, self._depth
 
         def block() -> None:
-            sweep_through(backend, operator, pair[0], f, pair[1], weights, depth)
+            sweep_through(operations, pair[0], f, pair[1], weights, depth)
 
         return block
 
@@ -129,7 +127,7 @@ METHOD = MethodEntry(
     rank=4,
     use="comparison: Jacobi sweeps with the weights of Chebyshev's polynomials",
     iteration="a sweep",
-    make=lambda given: Chebyshev(given.backend, given.operator),
+    make=lambda given: Chebyshev(given.operations),
     arrays=so_many(3.0),
     keys=frozenset(("check_every",)),
 )

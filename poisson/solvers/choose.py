@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from poisson.backends.base import Backend
-from poisson.discrete.operator import Operator
+from poisson.backends.base import Operations
 from poisson.solvers import registry
 from poisson.solvers.expected import Offer, Question
 from poisson.solvers.settings import SolverSettings
@@ -49,21 +48,19 @@ def describe(settings: SolverSettings, precision: str) -> str:
     return label + (", mixed precision" if precision == "mixed" else "")
 
 
-def choose(backend: Backend, operator: Operator, settings: SolverSettings, precision: str) -> Choice:
+def choose(operations: Operations, settings: SolverSettings, precision: str) -> Choice:
     """Choose a method: of those that offer to solve the problem the one that should take the least time.
 
     Parameters
     ----------
-    backend : Backend
-        Where it will run; its free memory and the time of a pass over memory count.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A, where it will run; the free memory and the time of a pass over memory count.
     settings : SolverSettings
         With ``method = "auto"``.
     precision : str
         What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
     """
-    question = Question(backend, operator, settings, precision)
+    question = Question(operations, settings, precision)
     answers = [entry.offer(question) for entry in registry.methods().values() if entry.offer]
     offers = sorted((answer for answer in answers if isinstance(answer, Offer)), key=lambda offer: offer.usual)
     out = [answer for answer in answers if isinstance(answer, str)]

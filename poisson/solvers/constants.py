@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from poisson.backends.base import Array, Backend
-from poisson.discrete.operator import Operator
+from poisson.backends.base import Array, Operations
 from poisson.solvers.iteration import Norms, Solver, Watch, never
 from poisson.solvers.spectrum import weighted_mean
 from poisson.solvers.status import Status
@@ -28,24 +27,23 @@ class BalancedSolver:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A, for which `hardly_holds_constants`.
+    operations : Operations
+        Those of A, for which `hardly_holds_constants`.
     method : Solver
         For the operator without c.
     """
 
-    def __init__(self, backend: Backend, operator: Operator, method: Solver) -> None:
-        self._backend = backend
-        self._operator = operator
+    def __init__(self, operations: Operations, method: Solver) -> None:
+        backend, operator = operations.backend, operations.operator
+        self._operations = operations
+        self._backend = operations.backend
         self.method = method
         self._r, self._e = (backend.empty(operator.array_shape) for _ in range(2))
         self._place = backend.reduction()
         self._mean_c = operator.c
         if operator.reaction is not None:
             backend.fill(self._e, 1.0)
-            self._mean_c = weighted_mean(backend, operator, operator.reaction, self._e, self._place)
+            self._mean_c = weighted_mean(operations, operator.reaction, self._e, self._place)
 
     def solve(
         self,
@@ -57,8 +55,8 @@ class BalancedSolver:
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`)."""
-        backend, operator = self._backend, self._operator
-        watch = Watch(backend, operator, stopping, observer, self._place)
+        operations, backend = self._operations, self._backend
+        watch = Watch(operations, stopping, observer, self._place)
         source, guess = watch.source(f), self._residual(u, f)
         now = self._balanced(u, f)
         status, done = watch.begin(source, now, lambda: u, guess), 0
@@ -83,13 +81,13 @@ class BalancedSolver:
 
     def _balanced(self, u: Array, f: Array) -> Norms:
         """Add to u the constant for which the residual has no mean, and return the norms of that residual."""
-        backend, operator = self._backend, self._operator
+        operations, backend = self._operations, self._backend
         self._residual(u, f)
         backend.fill(self._e, 1.0)
-        mean = weighted_mean(backend, operator, self._r, self._e, self._place)
+        mean = weighted_mean(operations, self._r, self._e, self._place)
         backend.axpby(mean / self._mean_c, self._e, 1.0, u)
         return self._residual(u, f)
 
     def _residual(self, u: Array, f: Array) -> Norms:
-        self._backend.residual(self._operator, u, f, self._r, self._place)
+        self._operations.residual(u, f, self._r, self._place)
         return self._backend.read(self._place)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from poisson.backends.base import Backend
-from poisson.discrete.operator import Operator
+from poisson.backends.base import Operations
 from poisson.problem.problem import Problem
 from poisson.solvers.expected import Offer, Question
 from poisson.solvers.iteration import Preconditioner, Solver
@@ -42,23 +41,20 @@ class Given:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays of u and f are.
-    operator : Operator
-        A, with coefficients on that backend.
+    operations : Operations
+        Those of A, with coefficients on that backend.
     settings : SolverSettings
         With the method and its settings.
-    inner : Operator, optional
-        A with coefficients on ``backend.companion(float32)``: with it the cycles, or the directions of ``cg`` and their
+    inner : Operations, optional
+        Those of A on the companion of float32: with it the cycles, or the directions of ``cg`` and their
         preconditioner, are made there (mixed precision).
     coarser : CoarserProblems, optional
         The problem on coarser grids, which ``multigrid`` needs to stop at the discretisation error.
     """
 
-    backend: Backend
-    operator: Operator
+    operations: Operations
     settings: SolverSettings
-    inner: Operator | None = None
+    inner: Operations | None = None
     coarser: CoarserProblems | None = None
 
 

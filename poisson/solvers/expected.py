@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from poisson.backends.base import Backend
+from poisson.backends.base import Backend, Operations
 from poisson.discrete.operator import Operator
 from poisson.errors import PoissonError
 from poisson.mesh.boundary import Rule
@@ -95,20 +95,27 @@ class Question:
 
     Parameters
     ----------
-    backend : Backend
-        Where it will run; its free memory and the time of a pass over memory count.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A, where it will run; the free memory and the time of a pass over memory count.
     settings : SolverSettings
         With ``method = "auto"``.
     precision : str
         What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
     """
 
-    backend: Backend
-    operator: Operator
+    operations: Operations
     settings: SolverSettings
     precision: str
+
+    @property
+    def backend(self) -> Backend:
+        """Where it will run."""
+        return self.operations.backend
+
+    @property
+    def operator(self) -> Operator:
+        """A."""
+        return self.operations.operator
 
     @property
     def to_discretisation(self) -> bool:
@@ -150,7 +157,7 @@ class Question:
             return "float64"
         # Rounding e = A⁻¹ r changes A e by eps ‖A‖ |e|; of a random r the mode of the lowest eigenvalue has 1/√nodes.
         left = float(limits.eps) * operator.norm / math.sqrt(math.prod(operator.shape))
-        return "mixed" if left <= MIXED_ROUNDING * _lowest(self.backend, operator) else "float64"
+        return "mixed" if left <= MIXED_ROUNDING * _lowest(self.operations) else "float64"
 
     @cached_property
     def usual(self) -> Times:
@@ -203,15 +210,16 @@ class Question:
         )
 
 
-def _lowest(backend: Backend, operator: Operator) -> float:
+def _lowest(operations: Operations) -> float:
     """The size of the smallest non-zero eigenvalue of A."""
+    backend, operator = operations.backend, operations.operator
     bound = operator.eigenvalues()[0]
     if operator.coefficients is None or operator.reaction is None or operator.singular or Rule.FIXED in operator.rules:
         return bound
     # c may be zero somewhere, as it is inside with Robin faces: for the constants its mean counts.
     ones = backend.empty(operator.array_shape)
     backend.fill(ones, 1.0)
-    mean = weighted_mean(backend, operator, operator.reaction, ones, backend.reduction())
+    mean = weighted_mean(operations, operator.reaction, ones, backend.reduction())
     without = replace(operator.coefficients, c=None, c_range=(0.0, 0.0))
     return max(bound, min(mean, replace(operator, coefficients=without).eigenvalues()[0]))
 

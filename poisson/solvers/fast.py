@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.mesh.boundary import Kind
@@ -32,10 +32,8 @@ class FastTransform:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A, with constant coefficients.
+    operations : Operations
+        Those of A, with constant coefficients.
 
     Raises
     ------
@@ -43,7 +41,8 @@ class FastTransform:
         If the coefficients vary.
     """
 
-    def __init__(self, backend: Backend, operator: Operator) -> None:
+    def __init__(self, operations: Operations) -> None:
+        backend, operator = operations.backend, operations.operator
         if operator.varies:
             raise CaseError(
                 [
@@ -51,9 +50,9 @@ class FastTransform:
                     "solver.method = 'cg' with preconditioner = 'fft', or 'auto'"
                 ]
             )
-        self._backend = backend
-        self._operator = operator
-        self._solver = backend.fast_solver(operator)
+        self._operations = operations
+        self._backend, self._operator = operations.backend, operations.operator
+        self._solver = operations.fast_solver()
         self._work = backend.empty(operator.array_shape)
         self._error: Array | None = None
         self._norms = backend.reduction()
@@ -68,13 +67,13 @@ class FastTransform:
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`); one iteration is one solution by transforms."""
-        backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms, growth=math.inf)
+        operations, backend, norms = self._operations, self._backend, self._norms
+        watch = Watch(operations, stopping, observer, norms, growth=math.inf)
         source = watch.source(f)
         pair = [u, self._work]
 
         def residual() -> Norms:
-            backend.residual(operator, pair[0], f, pair[1], norms)
+            operations.residual(pair[0], f, pair[1], norms)
             return backend.read(norms)
 
         # The guess is worth a look only where the target is relative to its residual.
@@ -99,9 +98,9 @@ class FastTransform:
 
     def _polish(self, pair: list[Array], f: Array) -> None:
         """Sweeps against what rounding left, from the first array to the other and back; the first is the result."""
-        backend, operator = self._backend, self._operator
-        depth = min(len(POLISH), backend.depth(operator))
-        sweep_through(backend, operator, pair[0], f, pair[1], POLISH, depth)
+        operations = self._operations
+        depth = min(len(POLISH), operations.depth())
+        sweep_through(operations, pair[0], f, pair[1], POLISH, depth)
         if -(-len(POLISH) // depth) % 2:
             pair.reverse()
 
@@ -119,16 +118,15 @@ class FastPreconditioner:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A, with coefficients that may vary.
+    operations : Operations
+        Those of A, with coefficients that may vary.
     """
 
-    def __init__(self, backend: Backend, operator: Operator) -> None:
+    def __init__(self, operations: Operations) -> None:
+        backend, operator = operations.backend, operations.operator
         self._backend = backend
         self.spare = [backend.empty(operator.array_shape)]
-        self._solver = backend.fast_solver(self._mean(operator))
+        self._solver = backend.bind(self._mean(operator)).fast_solver()
 
     def _mean(self, operator: Operator) -> Operator:
         coefficients = operator.coefficients
@@ -136,14 +134,14 @@ class FastPreconditioner:
             return operator
         plain = replace(operator, coefficients=None)
         backend, ones, a, c = self._backend, self.spare[0], operator.a, operator.c
-        place = backend.reduction()
+        of_nodes, place = backend.bind(plain), backend.reduction()
         backend.fill(ones, 1.0)
         if coefficients.a is not None:
             # Of the entries that belong to no link each repeats its neighbour, which hardly matters to a mean.
-            means = [weighted_mean(backend, plain, edges, ones, place) for edges in coefficients.a]
+            means = [weighted_mean(of_nodes, edges, ones, place) for edges in coefficients.a]
             a = sum(means) / len(means)
         if coefficients.c is not None:
-            c = weighted_mean(backend, plain, coefficients.c, ones, place)
+            c = weighted_mean(of_nodes, coefficients.c, ones, place)
         return replace(plain, a=a, c=c)
 
     def apply(self, r: Array, z: Array) -> None:
@@ -191,7 +189,7 @@ METHOD = MethodEntry(
     rank=2,
     use="constant a and c, no Robin face: a direct solution by the transforms that the faces call for",
     iteration="a solution, and a few sweeps where rounding left too much; a second one refines it",
-    make=lambda given: FastTransform(given.backend, given.operator),
+    make=lambda given: FastTransform(given.operations),
     arrays=so_many(ARRAYS),
     refused=_refused,
     offer=_offer,
@@ -201,6 +199,6 @@ PRECONDITIONER = PreconditionerEntry(
     name="fft",
     rank=3,
     use="a direct solution with the means of a and c, for coefficients that vary little",
-    make=lambda given: FastPreconditioner(given.backend, given.operator),
+    make=lambda given: FastPreconditioner(given.operations),
     mixed=True,
 )

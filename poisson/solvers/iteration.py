@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, Reduction
-from poisson.discrete.operator import Operator
+from poisson.backends.base import Array, Operations, Reduction
 from poisson.errors import ResourceError
 from poisson.solvers.rounding import LOCAL_ERROR, at_rounding, at_rounding_in_norm, largest_correction
 from poisson.solvers.status import Status
@@ -90,10 +90,8 @@ class Watch:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are, in the type whose rounding limits the residual.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A.
     stopping : Stopping
         Tolerances and limits.
     observer : Observer, optional
@@ -116,8 +114,7 @@ class Watch:
 
     def __init__(
         self,
-        backend: Backend,
-        operator: Operator,
+        operations: Operations,
         stopping: Stopping,
         observer: Observer | None,
         result: Reduction,
@@ -125,14 +122,14 @@ class Watch:
         patience: Patience | None = None,
         local: bool = False,
     ) -> None:
-        self._backend = backend
-        self._operator = operator
+        self._operations = operations
+        self._backend, self._operator = operations.backend, operations.operator
         self._stopping = stopping
         self._observer = observer
         self._result = result
         self._growth = growth
         self._patience = stopping.patience or patience
-        self._stuck = Status.STAGNATED if local and _ill_conditioned(backend, operator) else Status.AT_ROUNDING
+        self._stuck = Status.STAGNATED if local and _ill_conditioned(operations) else Status.AT_ROUNDING
         self._f: Array | None = None
         self._monitor: Monitor | None = None
         self.factor = 1.0
@@ -140,7 +137,7 @@ class Watch:
     def source(self, f: Array) -> Norms:
         """The norms of the source, which the residuals of the solve belong to."""
         self._f = f
-        self._backend.norm(self._operator, f, self._result)
+        self._operations.norm(f, self._result)
         return self._backend.read(self._result)
 
     def begin(
@@ -153,31 +150,17 @@ class Watch:
         `guess` has the norms of the residual of the initial guess, where `first` is that of a later iterate, such as a
         start that a method finds for itself: that may be exact but for rounding, and nothing is small beside rounding.
         """
-        stopping, backend, operator, place = self._stopping, self._backend, self._operator, self._result
+        stopping, operator = self._stopping, self._operator
         reference, norm, before = (self.norm(it) for it in (source, first or source, guess or source))
-        data, f = stopping.data, self._f
+        data = stopping.data
         relative_to = "the boundary values" if data > reference else "f with its face terms"
         relative_to = relative_to if max(reference, data) > 0.0 else "the first residual"
-
-        # Not through `self`, which keeps this: the iterate would live until the garbage collector came by.
-        def rounded(in_norm: bool) -> bool:
-            u = iterate()
-            try:
-                r, z = backend.empty(operator.array_shape), backend.empty(operator.array_shape)
-            except (ResourceError, MemoryError):
-                return False  # the solve goes on, up to its limit
-            backend.residual(operator, u, f, r, place)
-            norm = stopping.measure(operator, backend.read(place))
-            correction = largest_correction(backend, operator, r, z, place)
-            backend.norm(operator, u, place)
-            sizes = correction, min(backend.read(place)[1], plausible), backend.dtype
-            return at_rounding_in_norm(norm, *sizes, operator) if in_norm else at_rounding(*sizes)
-
         target = stopping.target(max(reference, data) or before or norm)
         largest = max(norm, reference, before, data)
         lowest = operator.eigenvalues()[0]
         explained = largest / lowest + stopping.boundary if lowest > 0.0 else math.inf
         plausible = PLAUSIBLE * self.factor * explained
+        rounded = _Rounding(self._operations, stopping, self._f, self._result, iterate, plausible)
         self._monitor = Monitor(target, largest, rounded, self._growth, self._patience, self._stuck)
         if self._observer:
             self._observer.start(target, relative_to, stopping.max_iterations)
@@ -229,8 +212,53 @@ class Watch:
         return self.monitor.target
 
 
-def _ill_conditioned(backend: Backend, operator: Operator) -> bool:
+@dataclass(frozen=True)
+class _Rounding:
+    """Tells whether the residual of the iterate is what rounding makes it.
+
+    Parameters
+    ----------
+    operations : Operations
+        Those of A.
+    stopping : Stopping
+        With the norm.
+    f : Array or None
+        The source.
+    place : Reduction
+        For results.
+    iterate : callable
+        Gives the array of the current iterate.
+    plausible : float
+        Larger values of u do not count.
+    """
+
+    operations: Operations
+    stopping: Stopping
+    f: Array | None
+    place: Reduction
+    iterate: Callable[[], Array]
+    plausible: float
+
+    def __call__(self, in_norm: bool) -> bool:
+        """With `in_norm` by the norm of the residual, or else by the corrections that it would make."""
+        operations, place = self.operations, self.place
+        backend, operator = operations.backend, operations.operator
+        u = self.iterate()
+        try:
+            r, z = backend.empty(operator.array_shape), backend.empty(operator.array_shape)
+        except (ResourceError, MemoryError):
+            return False  # the solve goes on, up to its limit
+        operations.residual(u, self.f, r, place)
+        norm = self.stopping.measure(operator, backend.read(place))
+        correction = largest_correction(operations, r, z, place)
+        operations.norm(u, place)
+        sizes = correction, min(backend.read(place)[1], self.plausible), backend.dtype
+        return at_rounding_in_norm(norm, *sizes, operator) if in_norm else at_rounding(*sizes)
+
+
+def _ill_conditioned(operations: Operations) -> bool:
     """Whether what rounding can keep a method of sweeps from may be a good part of the solution."""
+    backend, operator = operations.backend, operations.operator
     lowest, highest = operator.eigenvalues()
     return float(np.finfo(backend.dtype).eps) * highest > LOCAL_ERROR * lowest
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
 from poisson.solvers.entries import Clash, Given, MethodEntry, Sizes, clash
 from poisson.solvers.iteration import Watch, given_source, never
@@ -27,16 +27,17 @@ NODES_PER_READ = 1 << 29
 log = logging.getLogger(__name__)
 
 
-def damping(backend: Backend, operator: Operator) -> float:
+def damping(operations: Operations) -> float:
     """The weight ω that `Jacobi` takes by default.
 
     It is 1, the plain method, unless the mode that alternates in sign from node to node would then never decay
     (eigenvalue 2 of A/diag(A), which a grid without Dirichlet faces can have). There it is the weight that damps the
     smoothest and the roughest mode alike, ω = 2 / (μ_min + μ_max) with the eigenvalues μ of A/diag(A).
     """
+    operator = operations.operator
     if operator.varies and not (operator.singular and red_black(operator)):
         return 1.0
-    lowest, highest = jacobi_bounds(backend, operator)
+    lowest, highest = jacobi_bounds(operations)
     return 2.0 / (lowest + highest) if highest > 2.0 - 1e-9 else 1.0
 
 
@@ -71,10 +72,8 @@ class Jacobi:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A, on ``(nz, ny, nx)`` nodes (``(ny, nx)`` in 2D).
+    operations : Operations
+        Those of A, on ``(nz, ny, nx)`` nodes (``(ny, nx)`` in 2D).
     omega : float, optional
         Damping, dimensionless, 0 < ω ≤ 1; by default as `damping` says.
     loop : str
@@ -92,24 +91,23 @@ class Jacobi:
     method with HIP and OpenMP offloading", AMD lab notes.
     """
 
-    def __init__(
-        self, backend: Backend, operator: Operator, omega: float | None = None, loop: str = JacobiSettings.loop
-    ) -> None:
+    def __init__(self, operations: Operations, omega: float | None = None, loop: str = JacobiSettings.loop) -> None:
+        backend, operator = operations.backend, operations.operator
         if loop not in LOOPS:
             raise ValueError(f"loop = {loop!r}; it must be one of {tuple(LOOPS)}")
         if omega is None:
-            omega = damping(backend, operator)
+            omega = damping(operations)
         elif not 0.0 < omega <= 1.0:
             raise ValueError(f"omega = {omega}; it must be in (0, 1]")
-        elif operator.singular and omega == 1.0 and (better := damping(backend, operator)) < omega:
+        elif operator.singular and omega == 1.0 and (better := damping(operations)) < omega:
             log.warning(
                 "solver.omega = 1 leaves the mode that alternates from node to node undamped on this grid without "
                 "Dirichlet faces; %.6g damps every mode",
                 better,
             )
         self.omega = omega
-        self._backend = backend
-        self._operator = operator
+        self._operations = operations
+        self._backend, self._operator = operations.backend, operations.operator
         self._make = LOOPS[loop]
         self._made: tuple[Array, Array | None, Loop] | None = None
         self._work = backend.empty(operator.array_shape)
@@ -131,12 +129,12 @@ class Jacobi:
         returned: on a grid with mirror faces a sweep can raise the norm a little, because A is symmetric in another
         one.
         """
-        backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms, local=True)
+        operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
+        watch = Watch(operations, stopping, observer, norms, local=True)
         source = watch.source(f)
         given = given_source(source, f)
         loop = self._loop(u, given)
-        backend.residual(operator, u, given, loop.work, norms)
+        operations.residual(u, given, loop.work, norms)
         status = watch.begin(source, backend.read(norms), lambda: loop.u)
         done = 0
         every = stopping.check_every or sweeps_per_read(operator, self.omega)
@@ -151,7 +149,7 @@ class Jacobi:
                 loop.begin(following)
             status = watch.judge(done - 1, loop.norms())
             if status is Status.CONVERGED:
-                backend.residual(operator, loop.u, given, loop.work, norms)
+                operations.residual(loop.u, given, loop.work, norms)
                 status = watch.judge(done, backend.read(norms))
                 if status is None and following:
                     loop.begin(following)  # again: the residual took the place of what was begun
@@ -161,7 +159,7 @@ class Jacobi:
     def _loop(self, u: Array, f: Array | None) -> Loop:
         """The loop on these arrays: that of the solve before, with what it has recorded, if they are the same."""
         if self._made is None or self._made[0] is not u or self._made[1] is not f:
-            self._made = (u, f, self._make(self._backend, self._operator, u, self._work, f, self.omega))
+            self._made = (u, f, self._make(self._operations, u, self._work, f, self.omega))
         loop = self._made[2]
         loop.u, loop.work = u, self._work
         return loop
@@ -169,7 +167,7 @@ class Jacobi:
 
 def _make(given: Given) -> Jacobi:
     settings = given.settings
-    return Jacobi(given.backend, given.operator, settings.of(Relaxation).omega, settings.of(JacobiSettings).loop)
+    return Jacobi(given.operations, settings.of(Relaxation).omega, settings.of(JacobiSettings).loop)
 
 
 def _arrays(sizes: Sizes) -> float:

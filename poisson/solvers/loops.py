@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from poisson.backends.base import Array, Backend, Reduction
-from poisson.discrete.operator import Operator
+from poisson.backends.base import Array, Operations, Reduction
 
 MOST_SWEEPS_PER_READ = 1000
 """No recorded block is longer."""
 
 
 def sweep_through(
-    backend: Backend,
-    operator: Operator,
+    operations: Operations,
     source: Array,
     f: Array | None,
     target: Array,
@@ -31,9 +29,9 @@ def sweep_through(
         chunk = weights[first : first + depth]
         place = result if first + depth >= len(weights) else None
         if depth == 1:
-            backend.sweep(operator, source, f, target, chunk[0], place)
+            operations.sweep(source, f, target, chunk[0], place)
         else:
-            backend.sweeps(operator, source, f, target, chunk, place)
+            operations.sweeps(source, f, target, chunk, place)
         source, target = target, source
 
 
@@ -49,17 +47,17 @@ class Sweeping:
 
     def __init__(
         self,
-        backend: Backend,
-        operator: Operator,
+        operations: Operations,
         u: Array,
         work: Array,
         f: Array | None,
         omega: float,
         depth: int = 1,
     ) -> None:
+        backend = operations.backend
         self.u, self.work = u, work
-        self._backend = backend
-        self._operator = operator
+        self._operations = operations
+        self._backend = operations.backend
         self._f = f
         self._omega = omega
         self._depth = depth
@@ -104,34 +102,33 @@ class Sweeping:
 
     def _block(self, count: int, u: Array, work: Array, norms: Array) -> Callable[[], None]:
         # What is recorded holds no reference to the loop, which would keep its arrays until garbage is collected.
-        backend, operator, f, depth = self._backend, self._operator, self._f, self._depth
+        operations, f, depth = self._operations, self._f, self._depth
         weights = (self._omega,) * count
 
         def block() -> None:
-            sweep_through(backend, operator, u, f, work, weights, depth, norms)
+            sweep_through(operations, u, f, work, weights, depth, norms)
 
         return block
 
 
-def _blocked(backend: Backend, operator: Operator, u: Array, work: Array, f: Array | None, omega: float) -> Sweeping:
-    return Sweeping(backend, operator, u, work, f, omega, backend.depth(operator))
+def _blocked(operations: Operations, u: Array, work: Array, f: Array | None, omega: float) -> Sweeping:
+    return Sweeping(operations, u, work, f, omega, operations.depth())
 
 
 class Staged:
     """The four stages one by one; u stays where it is."""
 
-    def __init__(
-        self, backend: Backend, operator: Operator, u: Array, work: Array, f: Array | None, omega: float
-    ) -> None:
+    def __init__(self, operations: Operations, u: Array, work: Array, f: Array | None, omega: float) -> None:
+        backend, operator = operations.backend, operations.operator
         self.u, self.work = u, work
         self._au = backend.empty(operator.array_shape)
-        self._backend = backend
-        self._operator = operator
+        self._operations = operations
+        self._backend = operations.backend
         self._f = f
         self._omega = omega
         self._norms = backend.reduction()
         self._recorded: dict[int, Callable[[], None]] = {}
-        self._apply = backend.capture(partial(_apply_operator, backend, operator, u, self._au))
+        self._apply = backend.capture(partial(_apply_operator, operations, u, self._au))
         self._count = 0
 
     def begin(self, count: int) -> None:
@@ -154,27 +151,27 @@ class Staged:
         return self._backend.read(self._norms)
 
     def _rest(self, count: int) -> Callable[[], None]:
-        backend, operator, f, omega, norms = self._backend, self._operator, self._f, self._omega, self._norms
+        operations, f, omega, norms = self._operations, self._f, self._omega, self._norms
         u, au, r = self.u, self._au, self.work
 
         def rest() -> None:
             for sweep in range(count):
                 if sweep:
-                    _apply_operator(backend, operator, u, au)
-                backend.update(operator, f, au, r, u, omega)
-            backend.norm(operator, r, norms)
+                    _apply_operator(operations, u, au)
+                operations.update(f, au, r, u, omega)
+            operations.norm(r, norms)
 
         return rest
 
 
-def _apply_operator(backend: Backend, operator: Operator, u: Array, au: Array) -> None:
-    backend.laplacian(operator, u, au)
-    backend.boundary_conditions(operator, u, au)
+def _apply_operator(operations: Operations, u: Array, au: Array) -> None:
+    operations.laplacian(u, au)
+    operations.boundary_conditions(u, au)
 
 
 Loop = Sweeping | Staged
 
-LOOPS: Mapping[str, Callable[[Backend, Operator, Array, Array, Array | None, float], Loop]] = MappingProxyType(
+LOOPS: Mapping[str, Callable[[Operations, Array, Array, Array | None, float], Loop]] = MappingProxyType(
     {"blocked": _blocked, "fused": Sweeping, "staged": Staged}
 )
 """The loops by the names that a case file has for them."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation
 from poisson.mesh.boundary import Rule
@@ -37,33 +37,30 @@ class DefectCorrection:
 
     Parameters
     ----------
-    backend : Backend
-        Where u and f are, in float64.
-    operator : Operator
-        A, with coefficients on `backend`.
-    companion : Backend
-        Its companion of float32.
+    operations : Operations
+        Those of A, where u and f are, in float64.
     inner : Multigrid
-        Cycles for the same operator on `companion`.
+        Cycles for the same operator on the companion of float32.
 
     References
     ----------
     N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, chapter 12.
     """
 
-    def __init__(self, backend: Backend, operator: Operator, companion: Backend, inner: Multigrid) -> None:
-        self._backend = backend
-        self._operator = operator
+    def __init__(self, operations: Operations, inner: Multigrid) -> None:
+        backend, operator = operations.backend, operations.operator
+        self._operations = operations
+        self._backend = operations.backend
         self._inner = inner
-        self._companion = companion
+        self._companion = companion = inner.operations.backend
         self._unit = factor_for(operator.norm)
         self._r, self._e = companion.empty(operator.array_shape), companion.empty(operator.array_shape)
         self._norms = backend.reduction()
-        self._mean = ZeroMean(backend, operator)
+        self._mean = ZeroMean(operations)
         self._work = backend.empty(operator.array_shape) if operator.singular else None
         self._start: _Start | None = None
         if inner.settings.full and inner.cycle.grids:
-            self._start = _Start(backend, operator, companion, inner)
+            self._start = _Start(operations, inner)
 
     def solve(
         self,
@@ -83,8 +80,8 @@ class DefectCorrection:
         """
         if stopping.stop != "residual":
             raise ValueError("stop = 'discretisation' is not for mixed precision")
-        backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms, patience=PATIENCE)
+        backend, norms = self._backend, self._norms
+        watch = Watch(self._operations, stopping, observer, norms, patience=PATIENCE)
         source, guess = watch.source(f), None
         self._inner.begin()
         self._mean.begin()
@@ -102,7 +99,7 @@ class DefectCorrection:
                 self._defect(u, f, factor)
             scaled = (now[0] * factor * factor, now[1] * factor)
             if not SMALLEST_SUM <= scaled[0] < math.inf:
-                self._companion.norm(operator, self._r, norms)
+                self._inner.operations.norm(self._r, norms)
                 scaled = self._companion.read(norms)
             wanted = watch.target / watch.norm(now)
             aim = max(self._inner.reduction, wanted)
@@ -115,7 +112,7 @@ class DefectCorrection:
         return watch.result(status, done, u, None)
 
     def _defect(self, u: Array, f: Array, factor: float) -> Norms:
-        self._backend.defect(self._operator, u, f, factor, self._r, self._norms)
+        self._operations.defect(u, f, factor, self._r, self._norms)
         return self._backend.read(self._norms)
 
 
@@ -130,16 +127,12 @@ class MixedConjugateGradients:
 
     Parameters
     ----------
-    backend : Backend
-        Where u and f are, in float64.
-    operator : Operator
-        A, with coefficients on `backend`.
-    companion : Backend
-        Its companion of float32.
-    inner : Operator
-        A, with coefficients on `companion`.
+    operations : Operations
+        Those of A, where u and f are, in float64.
+    inner : Operations
+        Those of A on the companion of float32.
     preconditioner : Preconditioner
-        An approximate inverse of `inner` there.
+        An approximate inverse of A there.
 
     References
     ----------
@@ -149,17 +142,18 @@ class MixedConjugateGradients:
 
     def __init__(
         self,
-        backend: Backend,
-        operator: Operator,
-        companion: Backend,
-        inner: Operator,
+        operations: Operations,
+        inner: Operations,
         preconditioner: Preconditioner,
     ) -> None:
-        self._backend, self._operator = backend, operator
-        self._companion, self._inner = companion, inner
+        backend, operator = operations.backend, operations.operator
+        self._operations = operations
+        self._backend = operations.backend
+        self._inner = inner
+        self._companion = companion = inner.backend
         self._preconditioner = preconditioner
         self._unit = factor_for(operator.norm)
-        self._mean = ZeroMean(backend, operator)
+        self._mean = ZeroMean(operations)
         self._work = backend.empty(operator.array_shape) if operator.singular else None
         shape, lent = operator.array_shape, preconditioner.spare
         self._r = companion.empty(shape)
@@ -178,7 +172,7 @@ class MixedConjugateGradients:
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`)."""
         backend, companion, inner = self._backend, self._companion, self._inner
-        watch = Watch(backend, self._operator, stopping, observer, self._norms, KRYLOV_GROWTH)
+        watch = Watch(self._operations, stopping, observer, self._norms, KRYLOV_GROWTH)
         source = watch.source(f)
         factor = factor_for(source[1])
         now = self._defect(u, f, factor)
@@ -196,12 +190,12 @@ class MixedConjugateGradients:
                 self._defect(u, f, factor)
             lend((q, out), self._preconditioner)
             self._preconditioner.apply(self._r, z)
-            companion.dot(inner, self._r, z, self._product)
+            inner.dot(self._r, z, self._product)
             rho = companion.read(self._product)[0]
             curvature = 0.0
             if 0.0 < rho < math.inf:
                 beta = 0.0 if restart else rho / before * (scale / factor)
-                companion.direction(inner, z, beta, p, out, q, self._product)
+                inner.direction(z, beta, p, out, q, self._product)
                 p, out = out, p
                 curvature = companion.read(self._product)[0]
             if not 0.0 < curvature < math.inf or without >= WITHOUT_PROGRESS:
@@ -225,11 +219,11 @@ class MixedConjugateGradients:
         return watch.result(status, done, u, None)
 
     def _defect(self, u: Array, f: Array, factor: float) -> Norms:
-        self._backend.defect(self._operator, u, f, factor, self._r, self._norms)
+        self._operations.defect(u, f, factor, self._r, self._norms)
         return self._backend.read(self._norms)
 
 
-def in_float32(backend: Backend, operator: Operator) -> Operator:
+def in_float32(operations: Operations) -> Operator:
     """The operator for the companion of float32: times the power of two that brings it near 1, if it is far from it.
 
     Its coefficients, where they vary, are rounded to arrays of the companion. Where it `hardly_holds_constants`, c is
@@ -237,21 +231,21 @@ def in_float32(backend: Backend, operator: Operator) -> Operator:
 
     Parameters
     ----------
-    backend : Backend
-        Where the coefficients are.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A.
     """
+    operator, companion = operations.operator, operations.backend.companion(np.float32)
     if hardly_holds_constants(operator):
         operator = without_reaction(operator)
     unit = factor_for(operator.norm)  # of what the method works with, too
-    coefficients, companion, nothing = operator.coefficients, backend.companion(np.float32), _nothing(operator)
+    coefficients = operator.coefficients
     if coefficients is None:
         return operator if unit == 1.0 else replace(operator, a=unit * operator.a, c=unit * operator.c)
+    nothing = operations.backend.bind(_nothing(operator))
 
     def rounded(array: Array, factor: float) -> Array:
-        single = companion.empty(nothing.array_shape)
-        backend.defect(nothing, array, array, factor, single)
+        single = companion.empty(nothing.operator.array_shape)
+        nothing.defect(array, array, factor, single)
         return single
 
     def scaled(ends: tuple[float, float], factor: float) -> tuple[float, float]:
@@ -280,33 +274,34 @@ def _nothing(operator: Operator) -> Operator:
 class _Start:
     """Full multigrid below the finest grid in float32, interpolated to the finest in float64."""
 
-    def __init__(self, backend: Backend, operator: Operator, companion: Backend, inner: Multigrid) -> None:
+    def __init__(self, operations: Operations, inner: Multigrid) -> None:
+        backend, operator = operations.backend, operations.operator
         self._backend = backend
         self._grid, self._scale = inner.cycle.grids[0], inner.cycle.scale
         self._unit = factor_for(operator.norm)
-        self._full = FullMultigrid(companion, inner.cycle)
+        self._full = FullMultigrid(inner.cycle)
         transfer = inner.cycle.finest.transfer
         assert transfer is not None
-        self._transfer = transfer
+        self._transfer = backend.bind(transfer.transfer)
         coarse = self._grid.operator
-        self._sampled = Interpolation(operator, coarse, everywhere=True)
-        self._refined = Interpolation(coarse, operator)
+        self._sampled = backend.bind(Interpolation(operator, coarse, everywhere=True))
+        self._refined = backend.bind(Interpolation(coarse, operator))
         self._coarse = backend.empty(coarse.array_shape)
-        self._nothing = _nothing(coarse)
+        self._nothing = backend.bind(_nothing(coarse))
 
     def run(self, u: Array, f: Array, largest: float, norms: Array) -> None:
         """Overwrite u, but for its fixed nodes; `largest` is that of f."""
         backend, coarse = self._backend, self._coarse
-        backend.interpolate(self._sampled, u, coarse)
-        backend.norm(self._nothing, coarse, norms)
+        self._sampled.interpolate(u, coarse)
+        self._nothing.norm(coarse, norms)
         factor = factor_for(max(self._unit * largest, backend.read(norms)[1]))
         self._convert(factor, self._grid.spare[0])
-        backend.restrict(self._transfer, f, coarse)
+        self._transfer.restrict(f, coarse)
         self._convert(factor * self._unit / self._scale, self._grid.f)
         solution = self._full.coarse()
         backend.fill(coarse, 0.0)
         backend.correct(1.0 / factor, solution, coarse)
-        backend.interpolate(self._refined, coarse, u)
+        self._refined.interpolate(coarse, u)
 
     def _convert(self, factor: float, target: Array) -> None:
-        self._backend.defect(self._nothing, self._coarse, self._coarse, factor, target)
+        self._nothing.defect(self._coarse, self._coarse, factor, target)

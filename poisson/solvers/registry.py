@@ -121,10 +121,11 @@ def make_method(given: Given) -> Solver:
     entry = method_of(given.settings)
     if given.inner is not None and not entry.mixed:
         raise ValueError(f"method = {entry.name!r} has no mixed precision")
-    if given.coarser is not None or not hardly_holds_constants(given.operator):
+    operations = given.operations
+    if given.coarser is not None or not hardly_holds_constants(operations.operator):
         return entry.make(given)
-    plain = replace(given, operator=without_reaction(given.operator), coarser=None)
-    return BalancedSolver(given.backend, given.operator, entry.make(plain))
+    plain = operations.backend.bind(without_reaction(operations.operator))
+    return BalancedSolver(operations, entry.make(replace(given, operations=plain, coarser=None)))
 
 
 def make_preconditioner(given: Given) -> Preconditioner | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.base import Array, Operations, Reduction
 from poisson.discrete.operator import Operator
 
 ROUNDING_FACTOR = 16.0
@@ -17,7 +17,7 @@ LOCAL_ERROR = 0.1
 """Sweeps that rounding keeps from going on may leave a relative error of eps · κ; a larger one is no solution."""
 
 
-def largest_correction(backend: Backend, operator: Operator, r: Array, z: Array, place: Reduction) -> float:
+def largest_correction(operations: Operations, r: Array, z: Array, place: Reduction) -> float:
     """max |D⁻¹ r| over the unknowns: by how much the residual r would change u at a node, in U.
 
     A residual says little about u where the diagonal D of A varies from node to node: it is the differences of
@@ -25,10 +25,8 @@ def largest_correction(backend: Backend, operator: Operator, r: Array, z: Array,
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A.
     r : Array
         The residual.
     z : Array
@@ -36,8 +34,9 @@ def largest_correction(backend: Backend, operator: Operator, r: Array, z: Array,
     place : Reduction
         For the result.
     """
-    backend.diagonal_solve(operator, r, z, 1.0)
-    backend.norm(operator, z, place)
+    backend = operations.backend
+    operations.diagonal_solve(r, z, 1.0)
+    operations.norm(z, place)
     return backend.read(place)[1]
 
 

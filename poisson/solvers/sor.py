@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
@@ -21,7 +21,7 @@ GROWTH = 1e6
 """With the optimal weight the residual grows before it falls, by a factor of the order of the number of sweeps."""
 
 
-def optimal_weight(backend: Backend, operator: Operator) -> float:
+def optimal_weight(operations: Operations) -> float:
     """The weight 2 / (1 + sqrt(1 − ρ²)) with the spectral radius ρ of the Jacobi matrix I − D⁻¹A, constants apart.
 
     The spectrum of the Jacobi matrix of two colors is symmetric to zero, so ρ = 1 − μ with the smallest non-zero
@@ -31,7 +31,7 @@ def optimal_weight(backend: Backend, operator: Operator) -> float:
     ----------
     D. M. Young, Iterative Solution of Large Linear Systems, chapter 6.
     """
-    lowest, _ = jacobi_bounds(backend, operator)
+    lowest, _ = jacobi_bounds(operations)
     # 1 − ρ² = μ (2 − μ) without cancellation.
     return 2.0 / (1.0 + math.sqrt(min(1.0, lowest * (2.0 - lowest))))
 
@@ -58,10 +58,8 @@ class Sor:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A.
     omega : float, optional
         The weight, dimensionless, 0 < ω < 2; by default `optimal_weight`.
 
@@ -73,16 +71,17 @@ class Sor:
         If `omega` is out of range.
     """
 
-    def __init__(self, backend: Backend, operator: Operator, omega: float | None = None) -> None:
+    def __init__(self, operations: Operations, omega: float | None = None) -> None:
+        backend, operator = operations.backend, operations.operator
         require_colors(operator)
-        self.omega = optimal_weight(backend, operator) if omega is None else omega
+        self.omega = optimal_weight(operations) if omega is None else omega
         if not 0.0 < self.omega < 2.0:
             raise ValueError(f"omega = {omega}; it must be in (0, 2)")
-        self._backend = backend
-        self._operator = operator
+        self._operations = operations
+        self._backend, self._operator = operations.backend, operations.operator
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
-        self._mean = ZeroMean(backend, operator)
+        self._mean = ZeroMean(operations)
         self._recorded: tuple[Array, Array | None, int, Callable[[], None]] | None = None
 
     def solve(
@@ -95,14 +94,14 @@ class Sor:
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
         """Solve A u = f (`Solver.solve`)."""
-        backend, operator, norms = self._backend, self._operator, self._norms
-        watch = Watch(backend, operator, stopping, observer, norms, GROWTH, local=True)
+        operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
+        watch = Watch(operations, stopping, observer, norms, GROWTH, local=True)
         source = watch.source(f)
         self._mean.begin()
         given = given_source(source, f)
 
         def residual() -> Norms:
-            backend.residual(operator, u, given, self._work, norms)
+            operations.residual(u, given, self._work, norms)
             now = backend.read(norms)
             self._mean.follow(u, watch.norm(now), self._work if operator.singular else None)
             return now
@@ -117,13 +116,13 @@ class Sor:
 
     def _advance(self, u: Array, f: Array | None, every: int) -> Callable[[int], None]:
         # What is recorded holds no reference to the solver, which would keep its arrays until garbage is collected.
-        backend, operator, omega = self._backend, self._operator, self.omega
+        operations, omega = self._operations, self.omega
 
         def sweeps(count: int) -> Callable[[], None]:
             def block() -> None:
                 for _ in range(count):
                     for color in (0, 1):
-                        backend.color_sweep(operator, u, f, color, omega)
+                        operations.color_sweep(u, f, color, omega)
 
             return block
 
@@ -159,7 +158,7 @@ METHOD = MethodEntry(
     rank=5,
     use="comparison: red–black successive over-relaxation with the optimal weight",
     iteration="a sweep of both colours",
-    make=lambda given: Sor(given.backend, given.operator, given.settings.of(Relaxation).omega),
+    make=lambda given: Sor(given.operations, given.settings.of(Relaxation).omega),
     arrays=so_many(3.0),
     keys=frozenset(("omega", "check_every")),
     parts=(Relaxation,),

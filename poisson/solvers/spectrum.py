@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.base import Array, Operations, Reduction
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
 
@@ -76,21 +76,22 @@ def without_reaction(operator: Operator) -> Operator:
     return replace(operator, c=0.0, coefficients=replace(operator.coefficients, c=None, c_range=(0.0, 0.0)))
 
 
-def jacobi_bounds(backend: Backend, operator: Operator) -> tuple[float, float]:
+def jacobi_bounds(operations: Operations) -> tuple[float, float]:
     """The smallest non-zero and the largest eigenvalue of D⁻¹A on the unknowns.
 
     In closed form where the coefficients are constant; otherwise the lowest by a Lanczos process, and for the highest
     the bound 2.
     """
+    backend, operator = operations.backend, operations.operator
     if not operator.varies:
         lowest, highest = operator.eigenvalues()
         return lowest / operator.diagonal, highest / operator.diagonal
     # Rounding may leave the value of an ill-conditioned problem at zero, or below.
     least = max(operator.eigenvalues()[0] / operator.norm, float(np.finfo(backend.dtype).eps) / 8.0)
-    return max(lowest_ritz_value(backend, operator), least), 2.0
+    return max(lowest_ritz_value(operations), least), 2.0
 
 
-def lowest_ritz_value(backend: Backend, operator: Operator) -> float:
+def lowest_ritz_value(operations: Operations) -> float:
     """The smallest non-zero eigenvalue of D⁻¹A, by a Lanczos process in the inner product in which it is self-adjoint.
 
     The process is that of conjugate gradients with the diagonal as preconditioner: α and β of its steps are the
@@ -100,26 +101,27 @@ def lowest_ritz_value(backend: Backend, operator: Operator) -> float:
     ----------
     Y. Saad, Iterative Methods for Sparse Linear Systems, 2nd edition, section 6.7.3.
     """
+    backend, operator = operations.backend, operations.operator
     shape, places = operator.array_shape, (backend.reduction(), backend.reduction())
     z, p, q, spare, u = (backend.empty(shape) for _ in range(5))
     # Not A times something, which would have next to nothing of the mode of the lowest eigenvalue.
     r = backend.assemble(shape, lambda *slab: _rough(shape, *slab))
     if operator.singular:
         # A start in the range of A has no part in its null space.
-        remove_mean(backend, operator, r, z, places[0])
+        remove_mean(operations, r, z, places[0])
     backend.fill(u, 0.0)
     diagonal: list[float] = []
     off: list[float] = []
     lowest = before = math.inf
     alpha, beta, rho, first, steady = 1.0, 0.0, 0.0, 0.0, 0
     for step in range(min(LANCZOS_STEPS, operator.unknowns - operator.singular)):
-        backend.diagonal_solve(operator, r, z, 1.0, places[0])
+        operations.diagonal_solve(r, z, 1.0, places[0])
         rho, last = backend.read(places[0])[0], rho
         first = first or rho
         if rho <= 1e-24 * first:
             break
         beta = rho / last if step else 0.0
-        backend.direction(operator, z, beta, p, spare, q, places[1])
+        operations.direction(z, beta, p, spare, q, places[1])
         p, spare = spare, p
         curvature = backend.read(places[1])[0]
         if not curvature > 0.0:
@@ -127,7 +129,7 @@ def lowest_ritz_value(backend: Backend, operator: Operator) -> float:
         previous, alpha = alpha, rho / curvature
         diagonal.append(1.0 / alpha + (beta / previous if step else 0.0))
         off.append(math.sqrt(beta) / previous)
-        backend.advance(operator, alpha, p, q, u, r, places[1])
+        operations.advance(alpha, p, q, u, r, places[1])
         if step % LANCZOS_CHECK == LANCZOS_CHECK - 1:
             lowest, before = _lowest(diagonal, off), lowest
             steady = steady + 1 if before - lowest < LANCZOS_CHANGE * lowest else 0
@@ -216,20 +218,21 @@ def chebyshev_rate(lowest: float, highest: float) -> float:
     return math.acosh((highest + lowest) / (highest - lowest)) if lowest < highest else math.inf
 
 
-def remove_mean(backend: Backend, operator: Operator, x: Array, work: Array, place: Reduction) -> None:
+def remove_mean(operations: Operations, x: Array, work: Array, place: Reduction) -> None:
     """Subtract from x its mean under the trapezoidal weights: what it has of the null space of a singular operator.
 
     A mean that is much larger than what it is taken from leaves rounding errors with a mean of their own, which goes,
     too. `work` loses its values, and so does `place`, which is one for results.
     """
+    backend = operations.backend
     backend.fill(work, 1.0)
-    mean = weighted_mean(backend, operator, x, work, place)
+    mean = weighted_mean(operations, x, work, place)
     for _ in range(MOST_REMOVALS):
         backend.axpby(-mean, work, 1.0, x)
-        backend.norm(operator, x, place)
+        operations.norm(x, place)
         if not abs(mean) > LARGE_MEAN * backend.read(place)[1]:
             return
-        mean = weighted_mean(backend, operator, x, work, place)
+        mean = weighted_mean(operations, x, work, place)
 
 
 class ZeroMean:
@@ -237,14 +240,13 @@ class ZeroMean:
 
     Parameters
     ----------
-    backend : Backend
-        Where u is.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A.
     """
 
-    def __init__(self, backend: Backend, operator: Operator) -> None:
-        self._backend, self._operator = backend, operator
+    def __init__(self, operations: Operations) -> None:
+        backend = operations.backend
+        self._operations = operations
         self._place = backend.reduction()
         self._last = math.inf
 
@@ -260,13 +262,14 @@ class ZeroMean:
         if work is None or norm > DRIFT * self._last:
             return
         if self._last < math.inf:
-            remove_mean(self._backend, self._operator, u, work, self._place)
+            remove_mean(self._operations, u, work, self._place)
         self._last = norm
 
 
-def weighted_mean(backend: Backend, operator: Operator, x: Array, ones: Array, place: Reduction) -> float:
+def weighted_mean(operations: Operations, x: Array, ones: Array, place: Reduction) -> float:
     """The mean of x under the trapezoidal weights; `ones` is an array of ones, `place` one for results."""
-    backend.dot(operator, x, ones, place)
+    backend = operations.backend
+    operations.dot(x, ones, place)
     total = backend.read(place)[0]
-    backend.dot(operator, ones, ones, place)
+    operations.dot(ones, ones, place)
     return total / backend.read(place)[0]

@@ -40,7 +40,7 @@ def by_sweeps(
     norms, results = numpy.reduction(), {}
     for count, omega in enumerate(WEIGHTS[: max(counts)], start=1):
         out = np.empty_like(u)
-        numpy.sweep(a, u, f, out, omega, norms)
+        numpy.bind(a).sweep(u, f, out, omega, norms)
         u = out
         if count in counts:
             results[count] = (u, numpy.read(norms))
@@ -57,7 +57,7 @@ def agrees(backend: Backend, a: Operator, counts: set[int], sourceless: bool = F
     for count, (expected, (total, largest)) in by_sweeps(a, u, f, counts).items():
         for result in (None, norms):
             out = backend.from_host(np.full_like(u, np.nan))
-            backend.sweeps(a, start, source, out, WEIGHTS[:count], result)
+            backend.bind(a).sweeps(start, source, out, WEIGHTS[:count], result)
             np.testing.assert_allclose(backend.to_host(out), expected, rtol=0, atol=8 * count * eps)
         assert backend.read(norms) == pytest.approx((total, largest), rel=256 * count * eps)
     np.testing.assert_array_equal(backend.to_host(start), u)
@@ -69,7 +69,7 @@ def test_every_face_on_small_grids(rules: tuple[Rule, ...]) -> None:
     backend = openmp(np.float64)
     for shape in SMALL[dimension]:
         a = operator(shape, rules)
-        depth = backend.depth(a)
+        depth = backend.bind(a).depth()
         agrees(backend, a, {1, 2, depth - 1, depth})
 
 
@@ -78,7 +78,7 @@ def test_every_count(dtype: Any, dimension: int) -> None:
     backend = openmp(dtype)
     for rules in (rules_of(dimension)[0], rules_of(dimension)[-6], rules_of(dimension)[-1]):
         a = operator(SMALL[dimension][2], rules)
-        agrees(backend, a, set(range(1, backend.depth(a) + 1)))
+        agrees(backend, a, set(range(1, backend.bind(a).depth() + 1)))
 
 
 @pytest.mark.parametrize("number", range(5))
@@ -87,7 +87,7 @@ def test_every_face_on_grids_of_several_tiles(dtype: Any, number: int) -> None:
     for shape in LARGE[dtype]:
         axes = [AXIS_RULES[(number + axis * (axis + 1)) % 5] for axis in range(len(shape))]
         a = operator(shape, tuple(rule for axis in axes for rule in axis))
-        agrees(backend, a, {1, backend.depth(a)}, sourceless=number == 3)
+        agrees(backend, a, {1, backend.bind(a).depth()}, sourceless=number == 3)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
@@ -95,7 +95,7 @@ def test_no_source_is_a_zero_source(dtype: Any, dimension: int) -> None:
     backend = openmp(dtype)
     for rules in (rules_of(dimension)[0], rules_of(dimension)[-1]):
         a = operator(SMALL[dimension][2], rules)
-        agrees(backend, a, {1, 2, backend.depth(a)}, sourceless=True)
+        agrees(backend, a, {1, 2, backend.bind(a).depth()}, sourceless=True)
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -105,7 +105,7 @@ def test_any_shape_faces_and_count(data: st.DataObject) -> None:
     dimension = data.draw(st.sampled_from([2, 3]))
     shape = data.draw(st.tuples(*[st.integers(3, 300 if dimension == 2 else 50)] * dimension))
     a = operator(shape, data.draw(st.sampled_from(rules_of(dimension))), data.draw(st.sampled_from([0.0, 0.3, 50.0])))
-    agrees(backend, a, {data.draw(st.integers(1, backend.depth(a)))})
+    agrees(backend, a, {data.draw(st.integers(1, backend.bind(a).depth()))})
 
 
 @pytest.mark.parametrize("shape", [(601, 1231), (501, 70, 300)])
@@ -116,7 +116,7 @@ def test_passes_give_the_same_bits_for_every_number_of_threads(shape: tuple[int,
         backend = backends.create("openmp", np.float64, threads)
         u, f = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
         out, norms = backend.empty(a.array_shape), backend.reduction()
-        backend.sweeps(a, u, f, out, WEIGHTS[: backend.depth(a)], norms)
+        backend.bind(a).sweeps(u, f, out, WEIGHTS[: backend.bind(a).depth()], norms)
         values.add(backend.to_host(out).tobytes())
         results.add(backend.read(norms))
     assert len(values) == len(results) == 1
@@ -127,7 +127,7 @@ def test_passes_write_nothing_beyond_the_rows() -> None:
     backend = openmp(np.float64)
     a = operator((37, 18), rules_of(2)[-1])
     u, out = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
-    backend.sweeps(a, u, None, out, WEIGHTS[: backend.depth(a)])
+    backend.bind(a).sweeps(u, None, out, WEIGHTS[: backend.bind(a).depth()])
     whole = backend.empty((18 * out.pitch,))
     whole.pointer, kept = out.pointer, whole.pointer
     padding = backend.to_host(whole).reshape(18, out.pitch)[:, 37:]
@@ -141,4 +141,4 @@ def test_a_count_out_of_range_is_refused(count: int) -> None:
     a = operator((9, 9), rules_of(2)[0])
     u, out = backend.empty(a.array_shape), backend.empty(a.array_shape)
     with pytest.raises(RuntimeError, match="poisson_sweeps_f64 failed with status 3"):
-        backend.sweeps(a, u, None, out, WEIGHTS[:count])
+        backend.bind(a).sweeps(u, None, out, WEIGHTS[:count])

@@ -12,6 +12,7 @@ from support.operators import AXIS_RULES, operator, random_array
 from test_blocked import WEIGHTS, agrees
 
 from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.launch import OperatorLauncher
 from poisson.backends.gpu.shapes import Shape
 from poisson.discrete.discretisation import Operator
 from poisson.mesh.boundary import Rule
@@ -49,7 +50,7 @@ def test_every_pair_of_faces_on_every_axis(dtype: Any, dimension: int, number: i
     for nodes in SIZES[dimension][dtype]:
         a = operator(nodes, FEW_RULES[dimension][number])
         with backend.shapes.trying("sweeps", shape):
-            assert backend.depth(a) == count
+            assert backend.bind(a).depth() == count
             agrees(backend, a, {count}, sourceless=(number + single) % 2 == 1)
     runtime.check_guards()
 
@@ -72,7 +73,7 @@ def test_every_count_up_to_the_depth(dimension: int) -> None:
     depth = 6 if dimension == 2 else 3
     a = operator((61, 17, 7)[:dimension], (M, F, F, M, W, W)[: 2 * dimension])
     with backend.shapes.trying("sweeps", shape_of(dimension, depth, 2)):
-        assert backend.depth(a) == depth
+        assert backend.bind(a).depth() == depth
         agrees(backend, a, set(range(1, depth + 1)))
     runtime.check_guards()
 
@@ -82,7 +83,7 @@ def test_the_defaults() -> None:
     for nodes in ((70, 40), (66, 11, 19)):
         backend, runtime = gpu(np.float64)
         a = operator(nodes, (F,) * (2 * len(nodes)))
-        agrees(backend, a, {backend.depth(a)})
+        agrees(backend, a, {backend.bind(a).depth()})
         runtime.check_guards()
 
 
@@ -95,14 +96,14 @@ def passes(backend: GpuBackend, a: Operator, strip: int) -> list[bytes]:
     out, norms = backend.from_host(np.zeros(a.array_shape)), backend.reduction()
     left = []
     with backend.shapes.trying("laplacian", Shape(16, 2, 3, strip=strip)):
-        backend.laplacian(a, u, out)
+        backend.bind(a).laplacian(u, out)
         left.append(backend.to_host(out).tobytes())
     with backend.shapes.trying("sweep_norm", Shape(16, 2, 4, strip=strip)):
-        backend.sweep(a, u, f, out, WEIGHTS[0], norms)
+        backend.bind(a).sweep(u, f, out, WEIGHTS[0], norms)
         left += [backend.to_host(out).tobytes(), np.array(backend.read(norms)[1]).tobytes()]
         total = backend.read(norms)[0]
     with backend.shapes.trying("sweeps", shape_of(3, 2, 2, strip)):
-        backend.sweeps(a, u, f, out, WEIGHTS[:2], norms)
+        backend.bind(a).sweeps(u, f, out, WEIGHTS[:2], norms)
         left.append(backend.to_host(out).tobytes())
         assert 0.0 < backend.read(norms)[0] < total
     return left
@@ -123,7 +124,8 @@ def test_strips_change_nothing(nodes: tuple[int, ...]) -> None:
 def test_a_strip_holds_no_more_lines_than_its_bytes() -> None:
     backend, _ = gpu(np.float64)
     a = operator((10, 40, 12), (F,) * 6)
-    grids = {strip: backend._march_grid(a, Shape(16, 4, 3, strip=strip)) for strip in (0, 1, 3 * 4 * 80, 1 << 20)}
+    launcher = OperatorLauncher(backend, a)
+    grids = {strip: launcher.march_grid(Shape(16, 4, 3, strip=strip)) for strip in (0, 1, 3 * 4 * 80, 1 << 20)}
     # Ten blocks of four lines of 80 bytes, and four bands of planes.
     assert grids == {0: (1, 10, 4), 1: (1, 1, 40), 960: (1, 3, 16), 1 << 20: (1, 10, 4)}
 
@@ -142,6 +144,6 @@ def test_the_order_of_threads_does_not_change_a_pass(dimension: int) -> None:
         u, f = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
         out, norms = backend.empty(a.array_shape), backend.reduction()
         with backend.shapes.trying("sweeps", shape_of(dimension, 3 if dimension == 2 else 2, ROWS[1])):
-            backend.sweeps(a, u, f, out, WEIGHTS[: backend.depth(a)], norms)
+            backend.bind(a).sweeps(u, f, out, WEIGHTS[: backend.bind(a).depth()], norms)
         found.add((backend.to_host(out).tobytes(), backend.read(norms)))
     assert len(found) == 1

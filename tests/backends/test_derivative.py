@@ -74,7 +74,7 @@ def test_wrong_differences_are_refused() -> None:
 
 def derivative_of(differences: Differences, axis: int, values: NDArray[Any]) -> NDArray[np.float64]:
     out = np.full(values.shape, np.nan)
-    NumpyBackend(np.float64).derivative(differences, axis, values, out)
+    NumpyBackend(np.float64).bind(differences).derivative(axis, values, out)
     return out
 
 
@@ -151,15 +151,16 @@ def agree(backend: Backend, differences: Differences, units: float = 8.0) -> Non
     values = random_array(differences.array_shape, backend.dtype, 3)
     specification = NumpyBackend(backend.dtype)
     expected = [np.empty_like(values) for _ in differences.shape]
-    specification.gradient(differences, values, expected)
+    specification.bind(differences).gradient(values, expected)
     u = backend.from_host(values)
     outs = [backend.empty(values.shape) for _ in differences.shape]
-    backend.gradient(differences, u, outs)
+    backend.bind(differences).gradient(u, outs)
     results = [("gradient", [backend.to_host(out) for out in outs])]
-    for name, derivative in {"derivative": backend.derivative, **backend.derivative_variants()}.items():
+    bound = backend.bind(differences)
+    for name, derivative in {"derivative": bound.derivative, **bound.derivative_variants()}.items():
         for axis, out in enumerate(outs):
             backend.fill(out, np.nan)
-            derivative(differences, axis, u, out)
+            derivative(axis, u, out)
         results.append((name, [backend.to_host(out) for out in outs]))
     eps = float(np.finfo(backend.dtype).eps)
     for name, slopes in results:

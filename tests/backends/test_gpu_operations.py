@@ -104,11 +104,11 @@ def test_a_recording_holds_the_operations_of_both_types() -> None:
     def add_and_measure() -> None:
         single.axpby(1.0, x, 1.0, x)
         backend.correct(0.5, x, y)
-        single.norm(a, x, norms)
+        single.bind(a).norm(x, norms)
 
     replay = backend.capture(add_and_measure)
     assert (single.to_host(x) == 2.0).all() and (backend.to_host(y) == 1.0).all()
-    backend.norm(grid_operator((700, 411), FEW_RULES[2][0]), backend.from_host(np.ones((411, 700))), norms)
+    backend.bind(grid_operator((700, 411), FEW_RULES[2][0])).norm(backend.from_host(np.ones((411, 700))), norms)
     replay()
     assert (single.to_host(x) == 4.0).all() and (backend.to_host(y) == 3.0).all()
     assert backend.read(norms) == (16.0 * 70 * 41, 4.0)
@@ -122,8 +122,8 @@ def test_tables_of_transfers_keep_no_coefficients_alive() -> None:
 
     def use(fine: Operator) -> None:
         transfer = Transfer(fine, coarser(fine))
-        backend.restrict(transfer, *arrays)
-        backend.prolong_add(transfer, *arrays[::-1])
+        backend.bind(transfer).restrict(*arrays)
+        backend.bind(transfer).prolong_add(*arrays[::-1])
 
     use(fine)
     del fine

@@ -39,10 +39,10 @@ def interpolations(backend: Backend, a: Operator, u: Array, f: Array) -> Results
     v = backend.from_host(random_array(coarse.array_shape, backend.dtype, 7))
     results = []
     for everywhere in (False, True):
-        backend.interpolate(Interpolation(coarse, a, everywhere), v, u)
+        backend.bind(Interpolation(coarse, a, everywhere)).interpolate(v, u)
         results.append(backend.to_host(u))
         target = backend.from_host(random_array(coarse.array_shape, backend.dtype, 8))
-        backend.interpolate(Interpolation(a, coarse, everywhere), f, target)
+        backend.bind(Interpolation(a, coarse, everywhere)).interpolate(f, target)
         results.append(backend.to_host(target))
     return results
 
@@ -53,11 +53,11 @@ def links(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
     results = []
     for axis in range(sum(n > 1 for n in a.shape)):
         for harmonic in (True, False):
-            backend.edges(a, axis, nodes, harmonic, u)
+            backend.bind(a).edges(axis, nodes, harmonic, u)
             results.append(backend.to_host(u))
         for coarse in (coarser(a), coarser(a, (axis,)), coarser(a, (0,))):
             out = backend.empty(coarse.array_shape)
-            backend.coarsen_edges(Transfer(a, coarse), axis, positive(backend, a, 4 + axis), out)
+            backend.bind(Transfer(a, coarse)).coarsen_edges(axis, positive(backend, a, 4 + axis), out)
             results.append(backend.to_host(out))
     return results
 
@@ -107,7 +107,7 @@ def test_links_keep_their_mean(rule: Rule) -> None:
         a = 10.0 ** random_array(fine.array_shape, np.float64, nodes)
         coarse = coarser(fine)
         out = np.empty(coarse.array_shape)
-        numpy.coarsen_edges(Transfer(fine, coarse), 0, a, out)
+        numpy.bind(Transfer(fine, coarse)).coarsen_edges(0, a, out)
         unused = 0 if rule is Rule.WRAP else 1
         means = [np.mean(links[0, : links.size - unused]) for links in (a, out)]
         assert means[0] == pytest.approx(means[1], rel=1e-13)

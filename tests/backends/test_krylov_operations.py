@@ -29,7 +29,7 @@ def directions(backend: Backend, a: Operator, z: Array, p: Array) -> Results:
     for beta in (0.4, 0.0):
         if beta == 0.0:
             backend.fill(p, np.nan)
-        backend.direction(a, z, beta, p, out, q, sums)
+        backend.bind(a).direction(z, beta, p, out, q, sums)
         results += [backend.to_host(out), backend.to_host(q), scaled(backend.read(sums)[0] / 1e3, a)]
         assert backend.read(sums)[1] == 0.0
     return results
@@ -38,16 +38,16 @@ def directions(backend: Backend, a: Operator, z: Array, p: Array) -> Results:
 def advances(backend: Backend, a: Operator, p: Array, q: Array) -> Results:
     u, r = (backend.from_host(random_array(a.array_shape, backend.dtype, seed)) for seed in (3, 4))
     norms = backend.reduction()
-    backend.advance(a, 0.3, p, q, u, r, norms)
+    backend.bind(a).advance(0.3, p, q, u, r, norms)
     return [backend.to_host(u), backend.to_host(r), np.array(backend.read(norms))]
 
 
 def diagonal_solves(backend: Backend, a: Operator, r: Array, z: Array) -> Results:
     sums = backend.reduction()
-    backend.diagonal_solve(a, r, z, 0.8)
+    backend.bind(a).diagonal_solve(r, z, 0.8)
     results = [backend.to_host(z)]
     backend.fill(z, 9.0)
-    backend.diagonal_solve(a, r, z, 1.0, sums)
+    backend.bind(a).diagonal_solve(r, z, 1.0, sums)
     assert backend.read(sums)[1] == 0.0
     return [*results, backend.to_host(z), scaled(backend.read(sums)[0], a)]
 
@@ -59,10 +59,10 @@ def corrections(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
     r = single.from_host(np.full(a.array_shape, 9.0))
     results = []
     for source in (f, None):
-        backend.defect(a, u, source, 0.01, r)
+        backend.bind(a).defect(u, source, 0.01, r)
         results.append(single.to_host(r))
         single.fill(r, 9.0)
-        backend.defect(a, u, source, 0.01, r, norms)
+        backend.bind(a).defect(u, source, 0.01, r, norms)
         results += [single.to_host(r), np.array(backend.read(norms))]
     backend.correct(-0.3, r, u)
     return [*results, backend.to_host(u)]
@@ -95,14 +95,14 @@ def test_direction_is_the_axpby_and_the_residual_that_it_replaces(backend: Backe
         zero, out, q, expected = (backend.from_host(np.zeros(a.array_shape)) for _ in range(4))
         for array in (z, p):
             # The residual of A = 0 + 1 at the nodes that are not fixed: their values.
-            backend.diagonal_solve(grid_operator(shape, rules, c=1.0), array, expected, 1.0)
+            backend.bind(grid_operator(shape, rules, c=1.0)).diagonal_solve(array, expected, 1.0)
         sums = backend.reduction()
-        backend.direction(a, z, -0.7, p, out, q, sums)
-        backend.residual(a, out, zero, expected)
+        backend.bind(a).direction(z, -0.7, p, out, q, sums)
+        backend.bind(a).residual(out, zero, expected)
         applied = -backend.to_host(expected)
         np.testing.assert_allclose(backend.to_host(q), applied, rtol=0, atol=8 * eps * np.abs(applied).max())
         total = backend.read(sums)[0]
-        backend.dot(a, out, q, sums)
+        backend.bind(a).dot(out, q, sums)
         assert total == pytest.approx(backend.read(sums)[0], rel=64 * eps)
 
 
@@ -120,5 +120,5 @@ def test_a_source_is_scaled_before_it_is_rounded(backend: Backend) -> None:
     u = backend.from_host(np.zeros(a.array_shape))
     f = backend.from_host(np.full(a.array_shape, 1e-60))
     r = backend.companion(np.float32).empty(a.array_shape)
-    backend.defect(a, u, f, 1e60, r)
+    backend.bind(a).defect(u, f, 1e60, r)
     np.testing.assert_allclose(backend.companion(np.float32).to_host(r), 1.0, rtol=1e-6)

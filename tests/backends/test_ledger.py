@@ -43,7 +43,7 @@ def relaxed(backend: Backend, loop: str, sweeps: int, every: int) -> Any:
     shape = OPERATOR.array_shape
     u, f = (backend.from_host(random_array(shape, backend.dtype, seed)) for seed in (1, 2))
     stopping = Stopping(rtol=0.0, max_iterations=sweeps, check_every=every)
-    result = Jacobi(backend, OPERATOR, 1.0, loop).solve(u, f, stopping=stopping)
+    result = Jacobi(backend.bind(OPERATOR), 1.0, loop).solve(u, f, stopping=stopping)
     return backend.to_host(result.u), result.history
 
 
@@ -71,10 +71,10 @@ def test_what_a_direction_and_a_smoothing_start_from_is_noted() -> None:
     backend, ledger = counted(NumpyBackend(np.float64))
     z, p, out, q = (np.ones(OPERATOR.array_shape) for _ in range(4))
     for beta in (0.0, 0.5, 0.5):
-        backend.direction(OPERATOR, z, beta, p, out, q, backend.reduction())
+        backend.bind(OPERATOR).direction(z, beta, p, out, q, backend.reduction())
     assert {call.start: count for call, count in ledger.counts.items()} == {False: 1, True: 2}
     for u in (None, p):
-        backend.smooth(OPERATOR, u, z, out, q, (0.5, 0.6))
+        backend.bind(OPERATOR).smooth(u, z, out, q, (0.5, 0.6))
     assert by_label(ledger) == {"direction": 3, "smooth x2, from zero": 1, "smooth x2": 1}
 
 
@@ -127,10 +127,10 @@ def test_a_call_knows_what_its_cost_depends_on() -> None:
     shape = OPERATOR.array_shape
     u, f, r = (backend.from_host(random_array(shape, np.float32, seed)) for seed in range(3))
     norms = backend.reduction()
-    backend.sweep(OPERATOR, u, f, r, 1.0)
-    backend.sweep(OPERATOR, u, None, r, 1.0, result=norms)
-    backend.sweeps(OPERATOR, u, f=f, out=r, weights=(1.0,) * 3)
-    backend.dot(OPERATOR, u, f, norms)
+    backend.bind(OPERATOR).sweep(u, f, r, 1.0)
+    backend.bind(OPERATOR).sweep(u, None, r, 1.0, result=norms)
+    backend.bind(OPERATOR).sweeps(u, f=f, out=r, weights=(1.0,) * 3)
+    backend.bind(OPERATOR).dot(u, f, norms)
     backend.fill(u, 0.0)
     common = {"nodes": 72, "itemsize": 4}
     assert list(ledger.counts) == [
@@ -166,7 +166,7 @@ def test_what_counts_keeps_no_arrays_when_it_is_gone(inner: bool, numpy_arrays: 
     f, u = np.ones(grid.array_shape), np.zeros(grid.array_shape)
     backend, ledger = counted(NumpyBackend(np.float64))
     settings = PLAIN.having(method="multigrid", full=True)
-    method = solver_of(backend, grid, settings, grid if inner else None)
+    method = solver_of(backend.bind(grid), settings, backend.companion(np.float32).bind(grid) if inner else None)
     result = method.solve(u, f, stopping=Stopping(rtol=1e-8))
     assert ledger.counts
     del backend, ledger, method, result

@@ -70,19 +70,19 @@ def test_what_stands_behind_the_rows_is_not_counted(backend: OpenmpBackend) -> N
     for array in (ones, r, q):
         backend.fill(array, np.nan)
         backend.assemble((9, 37), lambda xp, start, stop: xp.ones((stop - start, 37)), array)
-    backend.norm(a, ones, sums)
+    backend.bind(a).norm(ones, sums)
     assert backend.read(sums) == (9.0 * 37.0, 1.0)
-    backend.dot(a, ones, ones, sums)
+    backend.bind(a).dot(ones, ones, sums)
     assert backend.read(sums)[0] == weighted
-    backend.residual(a, ones, ones, out, sums)
+    backend.bind(a).residual(ones, ones, out, sums)
     # With c = 0.7 the residual of ones is 0.3.
     assert backend.read(sums) == pytest.approx((9.0 * 37.0 * 0.09, 0.3), rel=1e-12)
-    backend.diagonal_solve(a, ones, out, a.diagonal, sums)
+    backend.bind(a).diagonal_solve(ones, out, a.diagonal, sums)
     assert backend.read(sums)[0] == pytest.approx(weighted, rel=1e-12)
-    backend.direction(a, ones, 0.0, q, out, r, sums)
+    backend.bind(a).direction(ones, 0.0, q, out, r, sums)
     assert backend.read(sums)[0] == pytest.approx(0.7 * weighted, rel=1e-12)
     backend.assemble((9, 37), lambda xp, start, stop: xp.ones((stop - start, 37)), r)
-    backend.advance(a, 0.5, ones, q, out, r, sums)
+    backend.bind(a).advance(0.5, ones, q, out, r, sums)
     assert backend.read(sums) == (9.0 * 37.0 * 0.25, 0.5)
 
 
@@ -93,7 +93,7 @@ def test_derivatives_leave_zeros_behind_the_rows(backend: OpenmpBackend, axis: i
     backend.fill(u, np.nan)
     backend.assemble((9, 37), lambda xp, start, stop: xp.ones((stop - start, 37)), u)
     assert np.isnan(np.reshape(whole(u), (-1, u.pitch))[:, 37:]).all()
-    backend.derivative(Differences((37, 9), (0.1, 0.1), (False, False)), axis, u, out)
+    backend.bind(Differences((37, 9), (0.1, 0.1), (False, False))).derivative(axis, u, out)
     assert not np.any(whole(out))
 
 
@@ -142,12 +142,12 @@ def test_one_long_row_is_worked_on_in_the_memory_of_one_thread(backend: OpenmpBa
     a = grid_operator((1 << 19,), (Rule.FIXED, Rule.FIXED))
     z, p, out, q = (backend.from_host(np.ones(a.array_shape)) for _ in range(4))
     sums, many = backend.reduction(), OpenmpBackend(np.float64, threads=16)
-    backend.residual(a, z, p, out)
+    backend.bind(a).residual(z, p, out)
     for array in (out, q):
         backend.fill(array, 1.0)
     before = resident()
     try:
-        many.direction(a, z, 0.5, p, out, q, sums)
+        many.bind(a).direction(z, 0.5, p, out, q, sums)
     finally:
         OpenmpBackend(np.float64, threads=backend.threads)
     assert resident() - before < 8 * a.shape[0] * 8

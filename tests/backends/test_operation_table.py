@@ -18,7 +18,13 @@ import pytest
 from support.places import ROOT
 
 from poisson import kernels
-from poisson.backends.base import COMPOSITES, OPERATIONS, Backend
+from poisson.backends.base import (
+    Backend,
+    DifferenceOperations,
+    InterpolationOperations,
+    Operations,
+    TransferOperations,
+)
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp import library as openmp_library
@@ -29,20 +35,43 @@ from poisson.backends.openmp.library import (
     OPERATION_FUNCTIONS,
     STRUCTURED_FUNCTIONS,
     SUFFIXES,
+    TYPED_FUNCTIONS,
     DifferencesStructure,
     LineStructure,
     OperatorStructure,
     TransferStructure,
 )
+from poisson.backends.operations import COMPOSITES, OPERATIONS, SUBJECTS
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.differences import Differences
 
 HEADER = (ROOT / "native" / "poisson.h").read_text("utf-8")
 
-OTHER_METHODS = {
-    *("empty", "from_host", "to_host", "assemble", "synchronize", "memory", "stream", "arithmetic"),
-    *("reduction", "read", "depth", "companion", "fast_solver"),
+BOUND = {
+    Operator: Operations,
+    Transfer: TransferOperations,
+    Interpolation: InterpolationOperations,
+    Differences: DifferenceOperations,
+    type(None): Backend,
 }
-"""The abstract methods that are no operations: memory, yardsticks, the results of reductions, sweeps in a pass, other
-backends and solvers."""
+"""Where the operations of each subject are declared."""
+
+OTHER_METHODS = {
+    Backend: {
+        *("empty", "from_host", "to_host", "assemble", "synchronize", "memory", "stream", "arithmetic"),
+        *("reduction", "read", "companion"),
+    },
+    Operations: {"depth", "fast_solver"},
+}
+"""The abstract methods that are no operations: memory, yardsticks, the results of reductions, other backends; sweeps in
+a pass, and direct solvers."""
+FURTHER_METHODS = {
+    Backend: {"capture", "mark", "seconds", "bind"},
+    Operations: {"tuning"},
+    DifferenceOperations: {"derivative_variants"},
+}
+"""Those that a backend need not have of its own."""
 
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
@@ -59,20 +88,33 @@ def arguments_of(function: Any) -> tuple[str, ...]:
 # ---- methods
 
 
-def test_the_operations_are_the_abstract_methods() -> None:
-    assert set(Backend.__abstractmethods__) == set(OPERATIONS) | OTHER_METHODS
+def kind_of(backend: type[Backend], subject: type) -> Any:
+    """The class of a backend that has the operations of a subject."""
+    return backend if subject is type(None) else backend.bound[subject]
 
 
-@pytest.mark.parametrize("kind", [Backend, NumpyBackend, OpenmpBackend, GpuBackend])
-def test_every_backend_has_the_operations_with_their_arguments(kind: type[Backend]) -> None:
-    assert {name: arguments_of(getattr(kind, name))[1:] for name in OPERATIONS} == dict(OPERATIONS)
-    assert all(inspect.getdoc(getattr(Backend, name)) for name in OPERATIONS)
+@pytest.mark.parametrize("subject", BOUND)
+def test_the_operations_are_the_abstract_methods(subject: type) -> None:
+    own = {name for name in OPERATIONS if SUBJECTS[name] is subject}
+    assert set(BOUND[subject].__abstractmethods__) == own | OTHER_METHODS.get(BOUND[subject], set())
 
 
-@pytest.mark.parametrize("kind", [NumpyBackend, OpenmpBackend, GpuBackend])
-def test_the_other_methods_of_the_backends_agree_too(kind: type[Backend]) -> None:
-    for name in OTHER_METHODS | {"capture", "mark", "seconds", "tuning", "derivative_variants"}:
-        assert arguments_of(getattr(kind, name)) == arguments_of(getattr(Backend, name)), name
+@pytest.mark.parametrize("backend", [None, NumpyBackend, OpenmpBackend, GpuBackend])
+def test_every_backend_has_the_operations_with_their_arguments(backend: type[Backend] | None) -> None:
+    for name, arguments in {**OPERATIONS, **COMPOSITES}.items():
+        declared = BOUND[SUBJECTS[name]]
+        found = declared if backend is None else kind_of(backend, SUBJECTS[name])
+        assert arguments_of(getattr(found, name))[1:] == arguments
+        assert inspect.getdoc(getattr(declared, name))
+
+
+@pytest.mark.parametrize("backend", [NumpyBackend, OpenmpBackend, GpuBackend])
+def test_the_other_methods_of_the_backends_agree_too(backend: type[Backend]) -> None:
+    assert set(backend.bound) == set(BOUND) - {type(None)}
+    for subject, declared in BOUND.items():
+        for name in OTHER_METHODS.get(declared, set()) | FURTHER_METHODS.get(declared, set()):
+            found = getattr(kind_of(backend, subject), name)
+            assert arguments_of(found) == arguments_of(getattr(declared, name)), name
 
 
 # ---- kernels
@@ -119,11 +161,9 @@ def prototypes() -> dict[str, tuple[str, list[tuple[str, str]]]]:
 
 def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """What ctypes is told, by the names of the prototypes."""
-    with_suffix = {
-        f"{name}_{suffix}": (c_int32, arguments)
-        for name, arguments in (OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS).items()
-        for suffix in SUFFIXES.values()
-    }
+    operations = OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS
+    typed = {name: (c_int32, arguments) for name, arguments in operations.items()} | TYPED_FUNCTIONS
+    with_suffix = {f"{name}_{suffix}": typed[name] for name in typed for suffix in SUFFIXES.values()}
     return {**FUNCTIONS, **with_suffix}
 
 
@@ -157,12 +197,22 @@ def test_ctypes_and_the_header_agree() -> None:
             assert matches(c_type, given), (name, argument)
 
 
-def c_arguments(arguments: tuple[str, ...]) -> list[str]:
+NAMES = {
+    Operator: "operator",
+    Transfer: "transfer",
+    Interpolation: "interpolation",
+    Differences: "differences",
+}
+
+
+def c_arguments(operation: str) -> list[str]:
     """The arguments of an operation as the header writes them.
 
     Operators, transfers and differences come as structures that know the arrays' layout; without one of them, the array
     that is written last is followed by its rows and pitch, and the threads come last. The structures know these, too.
     """
+    subject = NAMES.get(SUBJECTS[operation])
+    arguments = ((subject,) if subject else ()) + {**OPERATIONS, **COMPOSITES}[operation]
     written = {
         "operator": ["operator_"],
         "transfer": ["fine_operator", "coarse_operator", "tables"],
@@ -173,7 +223,7 @@ def c_arguments(arguments: tuple[str, ...]) -> list[str]:
     if "matrix" in arguments:
         written |= {"matrix": ["matrix", "matrix_pitch"], "y": ["y", "columns", "rows", "pitch"]}
         end = ["threads"]
-    elif not {"operator", "transfer", "interpolation", "differences"} & set(arguments):
+    elif subject is None:
         last = [name for name in arguments if name in ("x", "y")][-1]
         written[last] = [last, "rows", "pitch"]
         end = ["threads"]
@@ -186,10 +236,10 @@ def test_the_header_names_the_arguments_of_the_operations() -> None:
     # The arrays of one type whatever the operation's.
     special = {(name, argument): "double" for name in OPERATIONS for argument in ("result", "weights")}
     special |= {("defect", "r"): "float", ("correct", "x"): "float"}
-    for name, arguments in OPERATIONS.items():
+    for name in OPERATIONS:
         for suffix, real in (("f32", "float"), ("f64", "double")):
             given = declared[f"{name}_{suffix}"][1]
-            assert [argument for _, argument in given] == c_arguments(arguments), name
+            assert [argument for _, argument in given] == c_arguments(name), name
             for c_type, argument in given:
                 if c_type.endswith("*") and "poisson_" not in c_type:
                     assert special.get((name, argument), real) in c_type, (name, argument)
@@ -198,11 +248,9 @@ def test_the_header_names_the_arguments_of_the_operations() -> None:
 def test_the_composites_have_their_arguments_everywhere() -> None:
     assert set(COMPOSITE_FUNCTIONS) == set(COMPOSITES)
     declared = prototypes()
-    for name, arguments in COMPOSITES.items():
-        for kind in (Backend, NumpyBackend, OpenmpBackend, GpuBackend):
-            assert arguments_of(getattr(kind, name))[1:] == arguments
+    for name in COMPOSITES:
         expected = []
-        for argument in c_arguments(arguments):
+        for argument in c_arguments(name):
             pair = argument in ("correction", "restriction")
             expected += [f"{argument}_operator", f"{argument}_tables", argument] if pair else [argument]
         for suffix in SUFFIXES.values():
@@ -214,7 +262,7 @@ def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
     declared = prototypes()
     assert {name.removeprefix("structured_") for name in STRUCTURED_FUNCTIONS} == set(list(OPERATIONS)[:4])
     for name in STRUCTURED_FUNCTIONS:
-        expected = c_arguments(OPERATIONS[name.removeprefix("structured_")])
+        expected = c_arguments(name.removeprefix("structured_"))
         for suffix in SUFFIXES.values():
             given = [argument for _, argument in declared[f"{name}_{suffix}"][1]]
             assert given == [item.replace("result", "sum_and_maximum") for item in expected]

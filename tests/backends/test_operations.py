@@ -31,15 +31,15 @@ def stencils(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
     """laplacian, boundary_conditions, sweep and residual, with and without norms and a source."""
     out, norms = backend.from_host(random_array(a.array_shape, backend.dtype, 5)), backend.reduction()
     results = []
-    backend.laplacian(a, u, out)
+    backend.bind(a).laplacian(u, out)
     results.append(backend.to_host(out))
-    backend.boundary_conditions(a, u, out)
+    backend.bind(a).boundary_conditions(u, out)
     results.append(backend.to_host(out))
     for operation in (
-        lambda norms: backend.sweep(a, u, f, out, 0.8, norms),
-        lambda norms: backend.residual(a, u, f, out, norms),
-        lambda norms: backend.sweep(a, u, None, out, 0.8, norms),
-        lambda norms: backend.residual(a, u, None, out, norms),
+        lambda norms: backend.bind(a).sweep(u, f, out, 0.8, norms),
+        lambda norms: backend.bind(a).residual(u, f, out, norms),
+        lambda norms: backend.bind(a).sweep(u, None, out, 0.8, norms),
+        lambda norms: backend.bind(a).residual(u, None, out, norms),
     ):
         operation(None)
         results.append(backend.to_host(out))
@@ -55,11 +55,11 @@ def vectors(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
     v = backend.from_host(random_array(a.array_shape, backend.dtype, 6))
     results = []
     for source in (f, None):
-        backend.update(a, source, u, r, v, 0.7)
+        backend.bind(a).update(source, u, r, v, 0.7)
         results += [backend.to_host(r), backend.to_host(v)]
-    backend.norm(a, r, norms)
+    backend.bind(a).norm(r, norms)
     results.append(np.array(backend.read(norms)))
-    backend.dot(a, u, f, norms)
+    backend.bind(a).dot(u, f, norms)
     # The sum of random signs is small beside its terms: rounding is relative to these.
     results.append(np.array(backend.read(norms)) / np.prod(a.shape))
     backend.axpby(0.3, u, -1.7, v)
@@ -77,9 +77,9 @@ def transfers(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
     transfer = Transfer(a, coarser(a))
     coarse = backend.from_host(random_array(transfer.coarse.array_shape, backend.dtype, 7))
     fine = backend.from_host(random_array(a.array_shape, backend.dtype, 8))
-    backend.prolong_add(transfer, coarse, fine)
+    backend.bind(transfer).prolong_add(coarse, fine)
     results = [backend.to_host(fine)]
-    backend.restrict(transfer, u, coarse)
+    backend.bind(transfer).restrict(u, coarse)
     return [*results, backend.to_host(coarse)]
 
 
@@ -134,17 +134,17 @@ def test_restriction_is_the_adjoint_of_prolongation(rules: tuple[Rule, ...]) -> 
         coarse = coarser(fine)
         e, r = (random_array(a.array_shape, np.float64, seed) for a, seed in ((coarse, 1), (fine, 2)))
         zero = np.zeros(fine.array_shape)
-        numpy.residual(fine, zero, r.copy(), r)
+        numpy.bind(fine).residual(zero, r.copy(), r)
         zero_coarse = np.zeros(coarse.array_shape)
-        numpy.residual(coarse, zero_coarse, e.copy(), e)
+        numpy.bind(coarse).residual(zero_coarse, e.copy(), e)
         prolonged, restricted = np.zeros(fine.array_shape), np.empty(coarse.array_shape)
         transfer = Transfer(fine, coarse)
-        numpy.prolong_add(transfer, e, prolonged)
-        numpy.restrict(transfer, r, restricted)
+        numpy.bind(transfer).prolong_add(e, prolonged)
+        numpy.bind(transfer).restrict(r, restricted)
         sums = numpy.reduction()
-        numpy.dot(fine, prolonged, r, sums)
+        numpy.bind(fine).dot(prolonged, r, sums)
         left = numpy.read(sums)[0] * np.prod(fine.spacing)
-        numpy.dot(coarse, e, restricted, sums)
+        numpy.bind(coarse).dot(e, restricted, sums)
         right = numpy.read(sums)[0] * np.prod(coarse.spacing)
         assert left == pytest.approx(right, rel=1e-12)
 
@@ -162,9 +162,9 @@ def test_reduction_has_the_same_bits_for_every_number_of_threads() -> None:
         backend = backends.create("openmp", np.float64, threads)
         u, f = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
         out, norms = backend.empty(a.array_shape), backend.reduction()
-        backend.sweep(a, u, f, out, 1.0, norms)
+        backend.bind(a).sweep(u, f, out, 1.0, norms)
         results.add(backend.read(norms))
-        backend.dot(a, u, f, norms)
+        backend.bind(a).dot(u, f, norms)
         results.add(backend.read(norms))
     assert len(results) == 2
 
@@ -190,7 +190,7 @@ def test_a_grid_that_the_device_cannot_cut_up_is_refused(monkeypatch: pytest.Mon
     a = operator((5, 41, 6), FEW_RULES[3][0])
     u, out = backend.empty(a.array_shape), backend.empty(a.array_shape)
     with pytest.raises(ResourceError, match=r"^the gpu backend cannot cut up this grid .*laplacian: 6 x 3 blocks"):
-        backend.laplacian(a, u, out)
+        backend.bind(a).laplacian(u, out)
 
 
 def test_an_axis_with_more_nodes_than_kernels_count_is_refused() -> None:

@@ -33,22 +33,22 @@ Reduce = Callable[[GpuBackend, Operator, Array, Array, Reduction], None]
 
 def sweep(backend: GpuBackend, a: Operator, x: Array, y: Array, result: Reduction) -> None:
     with backend.shapes.trying("sweep_norm", SMALL["sweep_norm"]):
-        backend.sweep(a, x, y, backend.empty(a.array_shape), 0.8, result)
+        backend.bind(a).sweep(x, y, backend.empty(a.array_shape), 0.8, result)
 
 
 def residual(backend: GpuBackend, a: Operator, x: Array, y: Array, result: Reduction) -> None:
     with backend.shapes.trying("sweep_norm", SMALL["sweep_norm"]):
-        backend.residual(a, x, y, backend.empty(a.array_shape), result)
+        backend.bind(a).residual(x, y, backend.empty(a.array_shape), result)
 
 
 def sweeps(backend: GpuBackend, a: Operator, x: Array, y: Array, result: Reduction) -> None:
     with backend.shapes.trying("sweeps", SMALL["sweeps"]):
-        backend.sweeps(a, x, y, backend.empty(a.array_shape), [0.8, 0.8], result)
+        backend.bind(a).sweeps(x, y, backend.empty(a.array_shape), [0.8, 0.8], result)
 
 
 REDUCTIONS: dict[str, Reduce] = {
-    "norm": lambda backend, a, x, y, result: backend.norm(a, x, result),
-    "dot": lambda backend, a, x, y, result: backend.dot(a, x, y, result),
+    "norm": lambda backend, a, x, y, result: backend.bind(a).norm(x, result),
+    "dot": lambda backend, a, x, y, result: backend.bind(a).dot(x, y, result),
     "sweep": sweep,
     "residual": residual,
     "sweeps": sweeps,
@@ -133,10 +133,10 @@ def test_a_read_waits_for_no_more_than_what_was_marked() -> None:
     backend = GpuBackend(np.float64, runtime)
     ones = backend.from_host(np.ones(A.array_shape))
     first, second = backend.reduction(), backend.reduction()
-    backend.norm(A, ones, first)
+    backend.bind(A).norm(ones, first)
     runtime.log.clear()
     backend.mark(first)
-    backend.norm(A, ones, second)
+    backend.bind(A).norm(ones, second)
     backend.mark(second)
     assert backend.read(first) == (150.0 * 131.0, 1.0)
     assert runtime.log == ["record event 0", "record event 1", "wait for event 0"]

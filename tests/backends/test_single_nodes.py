@@ -103,15 +103,17 @@ def transfers(backend: Backend, transfer: Transfer) -> Results:
     for everywhere in (False, True):
         for number, (source, target) in enumerate(((fine, coarse), (coarse, fine))):
             out = array(target, 7 + number)
-            backend.interpolate(Interpolation(source, target, everywhere), array(source, number), out)
+            backend.bind(Interpolation(source, target, everywhere)).interpolate(array(source, number), out)
             results.append(backend.to_host(out))
     restricted, added = array(coarse, 5), array(fine, 6)
-    backend.restrict(transfer, array(fine, 1), restricted)
-    backend.prolong_add(transfer, array(coarse, 2), added)
+    backend.bind(transfer).restrict(array(fine, 1), restricted)
+    backend.bind(transfer).prolong_add(array(coarse, 2), added)
     results += [backend.to_host(restricted), backend.to_host(added)]
     for axis in range(fine.dimension):
         out = array(coarse, 5)
-        backend.coarsen_edges(transfer, axis, backend.from_host(10.0 ** random_array(fine.array_shape, float, 3)), out)
+        backend.bind(transfer).coarsen_edges(
+            axis, backend.from_host(10.0 ** random_array(fine.array_shape, float, 3)), out
+        )
         results.append(backend.to_host(out))
     return results
 
@@ -164,12 +166,12 @@ def test_restriction_to_one_node_is_the_adjoint_of_prolongation(dimension: int) 
         x, y = (random_array(a.array_shape, np.float64, 1) for a in (transfer.fine, transfer.coarse))
         x, y = (_zero_at_fixed(a, values) for a, values in ((transfer.fine, x), (transfer.coarse, y)))
         up, down = np.zeros_like(x), np.empty_like(y)
-        numpy.prolong_add(transfer, y, up)
-        numpy.restrict(transfer, x, down)
+        numpy.bind(transfer).prolong_add(y, up)
+        numpy.bind(transfer).restrict(x, down)
         means = []
         for a, left, right in ((transfer.fine, x, up), (transfer.coarse, down, y)):
             place = numpy.reduction()
-            numpy.dot(a, left, right, place)
+            numpy.bind(a).dot(left, right, place)
             cells = [n if a.axis_rules(axis)[0] is Rule.WRAP else n - 1 for axis, n in enumerate(a.shape)]
             means.append(numpy.read(place)[0] / math.prod(cells))
         assert means[0] == pytest.approx(means[1], rel=1e-12)
@@ -195,11 +197,11 @@ def test_a_grid_whose_axes_only_collapse_has_the_galerkin_operator(pair: tuple[R
             assert [coarse.shape[axis] for axis in axes] == [1] * len(axes)
             y = _zero_at_fixed(coarse, random_array(coarse.array_shape, np.float64, 1))
             up, applied, expected = np.zeros(a.array_shape), np.empty(a.array_shape), np.empty_like(y)
-            numpy.prolong_add(Transfer(a, coarse), y, up)
-            numpy.residual(a, up, None, applied)
-            numpy.restrict(Transfer(a, coarse), applied, expected)
+            numpy.bind(Transfer(a, coarse)).prolong_add(y, up)
+            numpy.bind(a).residual(up, None, applied)
+            numpy.bind(Transfer(a, coarse)).restrict(applied, expected)
             got = np.empty_like(y)
-            numpy.residual(coarse, y, None, got)
+            numpy.bind(coarse).residual(y, None, got)
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-11 * np.abs(applied).max())
 
 

@@ -30,7 +30,7 @@ from poisson.backends.gpu.shapes import (
     shared_bytes,
     with_room,
 )
-from poisson.backends.gpu.smooth import halved
+from poisson.backends.gpu.smooth import PassLauncher
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
@@ -89,10 +89,11 @@ def smoothed(
     coarse = backend.from_host(random_array(transfer.coarse.array_shape, dtype, 3))
     restricted = backend.from_host(np.zeros(transfer.coarse.array_shape))
     result = backend.reduction()
-    backend.smooth(
-        *(a, u, f, out, work, WEIGHTS[:sweeps]),
-        (transfer, coarse) if correct else None,
-        (transfer, restricted) if restrict else None,
+    between = backend.bind(transfer)
+    backend.bind(a).smooth(
+        *(u, f, out, work, WEIGHTS[:sweeps]),
+        (between, coarse) if correct else None,
+        (between, restricted) if restrict else None,
         result if norm else None,
     )
     norms = np.array(backend.read(result)) if norm else np.zeros(2)
@@ -168,14 +169,14 @@ def test_between_grids_that_halve_along_any_axes(dimension: int, number: int) ->
     others = tuple(not along for along in some)
     for axes in (some, others, (True,) * dimension)[: 2 + (number == dimension)]:
         transfer = transfer_between(SIZES[dimension][-1], FEW_RULES[dimension][number], axes)
-        assert halved(transfer) == axes
+        assert transfer.halves == axes
         results = []
         for backend in backends:
             fine = backend.from_host(random_array(transfer.fine.array_shape, dtype, 1))
             coarse = backend.from_host(random_array(transfer.coarse.array_shape, dtype, 2))
             restricted = backend.empty(transfer.coarse.array_shape)
-            backend.restrict(transfer, fine, restricted)
-            backend.prolong_add(transfer, coarse, fine)
+            backend.bind(transfer).restrict(fine, restricted)
+            backend.bind(transfer).prolong_add(coarse, fine)
             results.append([backend.to_host(fine), backend.to_host(restricted)])
         agree(*results)
     runtime.check_guards()
@@ -183,9 +184,9 @@ def test_between_grids_that_halve_along_any_axes(dimension: int, number: int) ->
 
 def test_grids_that_do_not_halve_take_the_tables() -> None:
     fine = operator((12, 9), (F, F, M, M))
-    assert halved(Transfer(fine, operator((7, 5), fine.rules))) is None
-    assert halved(Transfer(operator((8, 8), (W,) * 4), operator((4, 8), (W,) * 4))) == (True, False)
-    assert halved(Transfer(operator((8, 1), (F, F, W, W)), operator((8, 1), (F, F, W, W)))) == (False, False)
+    assert Transfer(fine, operator((7, 5), fine.rules)).halves is None
+    assert Transfer(operator((8, 8), (W,) * 4), operator((4, 8), (W,) * 4)).halves == (True, False)
+    assert Transfer(operator((8, 1), (F, F, W, W)), operator((8, 1), (F, F, W, W))).halves == (False, False)
     transfer = Transfer(fine, operator((7, 5), fine.rules))
     for name in ("up and down", "from zero, down"):
         backend = GpuBackend(np.float64, EmulatedRuntime())
@@ -271,7 +272,7 @@ def test_a_march_is_even_and_leaves_no_part_of_a_device_idle() -> None:
     marches = {}
     for n in (33, 257, 4097):
         a = Operator.uniform((n, n), (1.0, 1.0), 0.0, (F,) * 4)
-        marches[n] = backend.smooth_shape(a, step).march
+        marches[n] = PassLauncher(backend, a).smooth_shape(step).march
     assert marches[33] < marches[4097] == SMOOTH_SHAPES[2, "correct"][1].march
     assert all(march % 2 == 0 for march in marches.values())
     assert all(shape.march % 2 == 0 for shapes in SMOOTH_SHAPES.values() for shape in shapes)

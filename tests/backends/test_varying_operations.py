@@ -24,17 +24,17 @@ def relaxations(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
     norms = backend.reduction()
     results = []
     for source in (f, None):
-        backend.update(a, source, u, r, v, 0.7)
+        backend.bind(a).update(source, u, r, v, 0.7)
         results += [backend.to_host(r), backend.to_host(v)]
-        weights = (0.6, 1.3)[: backend.depth(a)]
+        weights = (0.6, 1.3)[: backend.bind(a).depth()]
         start = u
         for first in range(0, 2, len(weights)):
-            backend.sweeps(a, start, source, out, (0.6, 1.3)[first : first + len(weights)], norms)
+            backend.bind(a).sweeps(start, source, out, (0.6, 1.3)[first : first + len(weights)], norms)
             start, out = out, backend.empty(a.array_shape)
         results += [backend.to_host(start), np.array(backend.read(norms))]
         if all(n == 1 or n % 2 == 0 or rule is not Rule.WRAP for n, rule in zip(a.shape, a.rules[::2], strict=True)):
             for color in (0, 1):
-                backend.color_sweep(a, v, source, color, 1.2)
+                backend.bind(a).color_sweep(v, source, color, 1.2)
                 results.append(backend.to_host(v))
     return results
 
@@ -65,7 +65,7 @@ def test_constant_arrays_are_the_constant_operator(backend: Backend) -> None:
         results = []
         for operator in (a, constant_arrays(backend, a)):
             u, out = backend.from_host(values), backend.empty(a.array_shape)
-            backend.sweep(operator, u, None, out, 0.8)
+            backend.bind(operator).sweep(u, None, out, 0.8)
             results.append(backend.to_host(out))
         np.testing.assert_allclose(results[0], results[1], rtol=0, atol=8 * np.finfo(backend.dtype).eps)
 
@@ -89,9 +89,9 @@ def test_boundary_conditions_of_one_row_are_the_whole_operator(backend: Backend)
     a = grid_operator((37,), (Rule.FIXED, Rule.MIRROR))
     u = backend.from_host(random_array(a.array_shape, backend.dtype, 1))
     out = backend.from_host(np.full(a.array_shape, 9.0))
-    backend.laplacian(a, u, out)
+    backend.bind(a).laplacian(u, out)
     np.testing.assert_array_equal(backend.to_host(out), 9.0)
-    backend.boundary_conditions(a, u, out)
+    backend.bind(a).boundary_conditions(u, out)
     r = backend.empty(a.array_shape)
-    backend.residual(a, u, None, r)
+    backend.bind(a).residual(u, None, r)
     np.testing.assert_array_equal(backend.to_host(out), -backend.to_host(r))

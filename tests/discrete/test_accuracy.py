@@ -116,7 +116,7 @@ def contraction(backend: Backend, operator: Operator, loop: str, omega: float) -
     before = mode(operator)
     u, f = backend.from_host(before), backend.from_host(np.zeros_like(before))
     stopping = Stopping(rtol=0.0, max_iterations=1)
-    after = backend.to_host(Jacobi(backend, operator, omega, loop).solve(u, f, stopping=stopping).u)
+    after = backend.to_host(Jacobi(backend.bind(operator), omega, loop).solve(u, f, stopping=stopping).u)
     large = np.abs(before) > 0.1
     return after[large] / before[large]
 
@@ -173,7 +173,7 @@ def columns(backend: Backend, a: Operator) -> NDArray[np.float64]:
     zero, r = backend.from_host(np.zeros(a.array_shape)), backend.empty(a.array_shape)
     matrix = np.empty((count, count))
     for column, unit in enumerate(np.eye(count)):
-        backend.residual(a, backend.from_host(unit.reshape(a.array_shape)), zero, r)
+        backend.bind(a).residual(backend.from_host(unit.reshape(a.array_shape)), zero, r)
         matrix[:, column] = -backend.to_host(r).ravel()
     return matrix
 
@@ -185,8 +185,8 @@ def staged_columns(backend: Backend, a: Operator) -> NDArray[np.float64]:
     matrix = np.empty((count, count))
     for column, unit in enumerate(np.eye(count)):
         u = backend.from_host(unit.reshape(a.array_shape))
-        backend.laplacian(a, u, out)
-        backend.boundary_conditions(a, u, out)
+        backend.bind(a).laplacian(u, out)
+        backend.bind(a).boundary_conditions(u, out)
         matrix[:, column] = backend.to_host(out).ravel()
     return matrix
 

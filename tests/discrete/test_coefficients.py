@@ -42,7 +42,7 @@ def columns(backend: Backend, a: Operator) -> NDArray[np.float64]:
     r = backend.empty(a.array_shape)
     matrix = np.empty((count, count))
     for column, unit in enumerate(np.eye(count)):
-        backend.residual(a, backend.from_host(unit.reshape(a.array_shape)), None, r)
+        backend.bind(a).residual(backend.from_host(unit.reshape(a.array_shape)), None, r)
         matrix[:, column] = -backend.to_host(r).ravel()
     return matrix
 
@@ -142,7 +142,7 @@ def test_the_mean_of_every_backend_neither_over_nor_underflows(name: str, dtype:
             shape = operator.array_shape
             spread = np.broadcast_to(along if axis == 0 else along[:, np.newaxis], shape)
             out = backend.empty(shape)
-            backend.edges(operator, axis, backend.from_host(spread.astype(dtype)), harmonic, out)
+            backend.bind(operator).edges(axis, backend.from_host(spread.astype(dtype)), harmonic, out)
             expected = np.broadcast_to(means if axis == 0 else np.reshape(means, (-1, 1)), shape)
             np.testing.assert_allclose(backend.to_host(out), expected, rtol=4 * float(np.finfo(dtype).eps))
 
@@ -193,14 +193,14 @@ def test_a_part_has_the_rows_of_the_whole(rules: tuple[Rule, ...]) -> None:
         whole = discretisation.operator_on(backend)
         u = random_array(whole.array_shape, np.float64, 3)
         expected = np.empty_like(u)
-        backend.residual(whole, u, None, expected)
+        backend.bind(whole).residual(u, None, expected)
         count = whole.array_shape[0]
         for start, stop in itertools.combinations(range(count + 1), 2):
             if stop - start == 1 and count > 1:
                 continue
             rows, part = discretisation.part_on(backend, start, stop)
             r = np.empty(part.array_shape)
-            backend.residual(part, u[rows], None, r)
+            backend.bind(part).residual(u[rows], None, r)
             before = (start - int(rows[0])) % count
             np.testing.assert_array_equal(r[before : before + stop - start], expected[start:stop])
 

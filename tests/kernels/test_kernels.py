@@ -146,40 +146,40 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     """Launch every kernel there is on the arrays of a grid."""
     u, f, r, au = (backend.empty(fine.array_shape) for _ in range(4))
     result = backend.reduction()
-    backend.laplacian(fine, u, au)
-    backend.boundary_conditions(fine, u, au)
+    backend.bind(fine).laplacian(u, au)
+    backend.bind(fine).boundary_conditions(u, au)
     for source in (f, None):
-        backend.update(fine, source, au, r, u, 1.0)
-    backend.norm(fine, r, result)
+        backend.bind(fine).update(source, au, r, u, 1.0)
+    backend.bind(fine).norm(r, result)
     for norms in (None, result):
         for source in (f, None):
-            backend.sweep(fine, u, source, r, 1.0, norms)
-            backend.sweeps(fine, u, source, r, [1.0] * backend.depth(fine), norms)
-            backend.residual(fine, u, source, r, norms)
+            backend.bind(fine).sweep(u, source, r, 1.0, norms)
+            backend.bind(fine).sweeps(u, source, r, [1.0] * backend.bind(fine).depth(), norms)
+            backend.bind(fine).residual(u, source, r, norms)
     backend.fill(u, 0.0)
     backend.axpby(1.0, u, 1.0, f)
-    backend.dot(fine, u, f, result)
+    backend.bind(fine).dot(u, f, result)
     axes = range(fine.dimension)
     wraps = tuple(fine.axis_rules(axis)[0] is Rule.WRAP for axis in axes)
     shape = tuple(coarse_nodes(fine, axis) for axis in axes)
     transfer = Transfer(fine, operator(shape, fine.rules))
     coarse = backend.empty(transfer.coarse.array_shape)
-    backend.restrict(transfer, u, coarse)
-    backend.prolong_add(transfer, coarse, u)
-    backend.interpolate(Interpolation(transfer.coarse, fine), coarse, u)
-    backend.interpolate(Interpolation(fine, transfer.coarse), u, coarse)
+    backend.bind(transfer).restrict(u, coarse)
+    backend.bind(transfer).prolong_add(coarse, u)
+    backend.bind(Interpolation(transfer.coarse, fine)).interpolate(coarse, u)
+    backend.bind(Interpolation(fine, transfer.coarse)).interpolate(u, coarse)
     for axis in range(fine.dimension):
-        backend.edges(fine, axis, u, True, f)
-        backend.coarsen_edges(transfer, axis, u, coarse)
+        backend.bind(fine).edges(axis, u, True, f)
+        backend.bind(transfer).coarsen_edges(axis, u, coarse)
     backend.dense(backend.empty((60, 60)), backend.empty((6, 10)), backend.empty((6, 10)))
     krylov_operations(backend, fine)
     smooth_between_grids_that_halve(backend, fine)
     direct_solutions(backend, fine)
     differences = Differences(fine.shape, fine.spacing, wraps, 8)
-    backend.gradient(differences, u, [f, r, au][: fine.dimension])
+    backend.bind(differences).gradient(u, [f, r, au][: fine.dimension])
     for axis in range(fine.dimension):
-        for derivative in backend.derivative_variants().values():
-            derivative(differences, axis, u, r)
+        for derivative in backend.bind(differences).derivative_variants().values():
+            derivative(axis, u, r)
 
 
 def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
@@ -187,22 +187,22 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
     for shape in ((513, 65, 49)[: like.dimension], (12, 3, 3)[: like.dimension]):
         a = operator(shape, like.rules)
         u, f = (backend.empty(a.array_shape) for _ in range(2))
-        backend.fast_solver(a).solve(f, u)
+        backend.bind(a).fast_solver().solve(f, u)
 
 
 def krylov_operations(backend: gpu.GpuBackend, a: Operator) -> None:
     """Launch the kernels that Krylov methods and mixed precision need."""
     u, f, r, z = (backend.empty(a.array_shape) for _ in range(4))
     single, result = backend.companion(np.float32).empty(a.array_shape), backend.reduction()
-    backend.advance(a, 0.3, u, f, r, z, result)
+    backend.bind(a).advance(0.3, u, f, r, z, result)
     backend.correct(0.3, single, u)
     for beta in (0.4, 0.0):
-        backend.direction(a, u, beta, f, r, z, result)
+        backend.bind(a).direction(u, beta, f, r, z, result)
     for source in (f, None):
-        backend.color_sweep(a, u, source, 0, 1.0)
+        backend.bind(a).color_sweep(u, source, 0, 1.0)
     for norms in (None, result):
-        backend.diagonal_solve(a, r, z, 1.0, norms)
-        backend.defect(a, u, f, 0.5, single, norms)
+        backend.bind(a).diagonal_solve(r, z, 1.0, norms)
+        backend.bind(a).defect(u, f, 0.5, single, norms)
 
 
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:
@@ -210,11 +210,11 @@ def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -
     u, f, r, au = (backend.empty(like.array_shape) for _ in range(4))
     for edges, reaction in (((u,) * like.dimension, None), (None, f), ((u,) * like.dimension, f)):
         a = replace(like, coefficients=Coefficients(edges, reaction, (1.0, 1.0), (1.0, 1.0)))
-        backend.laplacian(a, u, au)
-        backend.boundary_conditions(a, u, au)
-        backend.update(a, f, au, r, u, 1.0)
+        backend.bind(a).laplacian(u, au)
+        backend.bind(a).boundary_conditions(u, au)
+        backend.bind(a).update(f, au, r, u, 1.0)
         for norms in (None, backend.reduction()):
-            backend.sweep(a, u, f, r, 1.0, norms)
+            backend.bind(a).sweep(u, f, r, 1.0, norms)
         krylov_operations(backend, a)
         if a.edges is not None:
             smooth_between_grids_that_halve(backend, a)
@@ -229,13 +229,13 @@ def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> 
     if like.coefficients is not None:
         c = None if like.reaction is None else f
         fine = replace(fine, c=0.0, coefficients=Coefficients((u,) * fine.dimension, c, (1.0, 1.0), (1.0, 1.0)))
-    pair = (Transfer(fine, coarse), backend.empty(coarse.array_shape))
-    backend.restrict(pair[0], u, pair[1])
-    backend.prolong_add(pair[0], pair[1], u)
-    backend.smooth(fine, None, f, out, work, [0.6, 0.9], None, pair)
-    backend.smooth(fine, u, f, out, work, [0.8], pair)
+    pair = (backend.bind(Transfer(fine, coarse)), backend.empty(coarse.array_shape))
+    pair[0].restrict(u, pair[1])
+    pair[0].prolong_add(pair[1], u)
+    backend.bind(fine).smooth(None, f, out, work, [0.6, 0.9], None, pair)
+    backend.bind(fine).smooth(u, f, out, work, [0.8], pair)
     for norms in (None, backend.reduction()):
-        backend.smooth(fine, u, f, out, work, [0.8, 0.6, 0.9], pair, pair, norms)
+        backend.bind(fine).smooth(u, f, out, work, [0.8, 0.6, 0.9], pair, pair, norms)
 
 
 @cache
@@ -323,9 +323,9 @@ def test_shared_memory_is_what_the_choice_of_a_shape_takes_it_for(axes: tuple[in
     transfer, runtime = Transfer(fine, operator(shape, fine.rules)), NotingRuntime()
     backend = gpu.GpuBackend(np.dtype(np.float64), runtime)
     u, f, out, work = (backend.empty(fine.array_shape) for _ in range(4))
-    below = (transfer, backend.empty(transfer.coarse.array_shape))
-    backend.smooth(fine, None, f, out, work, [0.6, 0.9], None, below)
-    backend.smooth(fine, u, f, out, work, [0.6], None, below, backend.reduction())
+    below = (backend.bind(transfer), backend.empty(transfer.coarse.array_shape))
+    backend.bind(fine).smooth(None, f, out, work, [0.6, 0.9], None, below)
+    backend.bind(fine).smooth(u, f, out, work, [0.6], None, below, backend.reduction())
     assert len(runtime.launches) == 2
     restricted = tuple(axis in axes for axis in range(3))
     for text, options, (launch,) in modules_of(runtime.launches):

@@ -59,10 +59,10 @@ def test_no_march_counts_its_steps_with_a_maximum_of_three(dtype: str, order: in
         for shape in ((33, 2001), (1000, 513), (92, 100, 31), (120, 110, 100)):
             differences = Differences(shape, (0.1,) * len(shape), (False,) * len(shape), order)
             arrays = [backend.empty(differences.array_shape) for _ in range(len(shape) + 1)]
-            backend.gradient(differences, arrays[0], arrays[1:])
-            for derivative in backend.derivative_variants().values():
+            backend.bind(differences).gradient(arrays[0], arrays[1:])
+            for derivative in backend.bind(differences).derivative_variants().values():
                 for axis in range(len(shape)):
-                    derivative(differences, axis, *arrays[:2])
+                    derivative(axis, *arrays[:2])
 
     assert with_maximum_of_three(launches(dtype, every_derivative)) == []
 

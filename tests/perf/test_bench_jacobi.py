@@ -88,7 +88,7 @@ def test_the_first_residual_is_known(name: str) -> None:
     n, backend = 11, NumpyBackend(np.float64)
     on = PROBLEMS[name].operator(n)
     u, norms = PROBLEMS[name].start(backend, on), backend.reduction()
-    backend.residual(on, u, None, backend.empty(on.array_shape), norms)
+    backend.bind(on).residual(u, None, backend.empty(on.array_shape), norms)
     total = backend.read(norms)[0] * on.spacing[0] ** 4
     assert isclose(total, FIRST_SUMS[name](n), rel_tol=1e-13)
 
@@ -182,10 +182,10 @@ def test_structured_mapping_agrees_with_the_staged_loop(rules: Any, dtype: Any) 
     for _ in range(5):
         for stage in mapping.stages().values():
             stage()
-        specification.laplacian(on, expected, au)
-        specification.boundary_conditions(on, expected, au)
-        specification.update(on, f, au, r, expected, 1.0)
-        specification.norm(on, r, norms)
+        specification.bind(on).laplacian(expected, au)
+        specification.bind(on).boundary_conditions(expected, au)
+        specification.bind(on).update(f, au, r, expected, 1.0)
+        specification.bind(on).norm(r, norms)
     eps = float(np.finfo(dtype).eps)
     np.testing.assert_allclose(u, expected, rtol=0, atol=40 * eps)
     total, maximum = specification.read(norms)
@@ -246,8 +246,8 @@ def test_the_norm_is_read_every_iteration_and_the_precision_is_the_authors(
     asked = []
 
     class Watched(Jacobi):
-        def __init__(self, backend: Any, operator: Any, omega: float, loop: str) -> None:
-            super().__init__(backend, operator, omega, loop)
+        def __init__(self, operations: Any, omega: float, loop: str) -> None:
+            super().__init__(operations, omega, loop)
             self.asked_for = loop
 
         def solve(self, *arguments: Any, **named: Any) -> SolveResult:
@@ -301,5 +301,5 @@ def test_the_published_norm_has_its_root() -> None:
     n, backend = 33, NumpyBackend(np.float64)
     on = PROBLEMS["laplace"].operator(n)
     u, out = PROBLEMS["laplace"].start(backend, on), backend.empty(on.array_shape)
-    backend.sweep(on, u, None, out, 1.0)
+    backend.bind(on).sweep(u, None, out, 1.0)
     assert isclose(float(np.linalg.norm(out - u)), sqrt((n - 1) / 16), rel_tol=1e-13)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poisson.backends.base import COMPOSITES, OPERATIONS, Backend
+from poisson.backends.base import Backend
+from poisson.backends.operations import COMPOSITES, OPERATIONS
 from poisson.cli import main
 from poisson.perf.benchmark import operations
 from poisson.perf.benchmark.operations import COLUMNS, bench

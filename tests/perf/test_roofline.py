@@ -15,10 +15,11 @@ from conftest import BACKENDS
 from support import nvrtc
 
 from poisson import kernels
-from poisson.backends.base import COMPOSITES, OPERATIONS, Backend
+from poisson.backends.base import Backend
 from poisson.backends.gpu.launch import CHAINS
 from poisson.backends.gpu.shapes import PEAK_SHAPE
 from poisson.backends.numpy import NumpyBackend
+from poisson.backends.operations import COMPOSITES, OPERATIONS
 from poisson.cli import main
 from poisson.errors import GridError, ResourceError
 from poisson.mesh.boundary import Rule
@@ -100,9 +101,9 @@ def test_multiply_adds_converge_to_their_fixed_point(name: str, dtype: Any, monk
 def keep_arrays(backend: Backend, kept: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the arrays that a backend makes from now on be seen."""
     if backend.name == "gpu":
-        allocate = backend._runtime.allocate  # type: ignore[attr-defined]
+        allocate = backend.runtime.allocate  # type: ignore[attr-defined]
         monkeypatch.setattr(
-            backend._runtime,  # type: ignore[attr-defined]
+            backend.runtime,  # type: ignore[attr-defined]
             "allocate",
             lambda *arguments: kept.append(allocate(*arguments)) or kept[-1],
         )

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from support.operators import operator
 
-from poisson.backends.base import COMPOSITES, OPERATIONS
 from poisson.backends.ledger import Call
 from poisson.backends.numpy import NumpyBackend
+from poisson.backends.operations import COMPOSITES, OPERATIONS
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.mesh.boundary import Rule
 from poisson.perf.traffic import Cost, cost, operation_bytes

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from support.places import ROOT
 
 import poisson
 from poisson.backends.gpu import tuned
-from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.backend import GpuBackend, GpuOperations
 from poisson.backends.gpu.choice import ShapeChoice
 from poisson.backends.gpu.runtime import Kernel
 from poisson.backends.gpu.shapes import (
@@ -195,8 +196,17 @@ def test_the_start_stays_unless_another_is_clearly_faster() -> None:
     assert found.best not in (None, START)
 
 
+class RefusedSweep(GpuOperations):
+    def sweep(self, *arguments: Any) -> None:
+        if self.backend.shapes.of("sweep", OPERATOR).block_x == 32:
+            raise OSError("too many resources requested for launch")
+        super().sweep(*arguments)
+
+
 class Refusing(Scripted):
     """Does not compile blocks of 128 threads, and does not launch blocks of 32."""
+
+    bound = MappingProxyType({**GpuBackend.bound, Operator: RefusedSweep})
 
     def kernel(
         self,
@@ -211,11 +221,6 @@ class Refusing(Scripted):
             raise SyntaxError("no")
         return super().kernel(source, name, shape, operator, defines, shared_bytes)
 
-    def sweep(self, *arguments: Any) -> None:
-        if self.shapes.of("sweep", OPERATOR).block_x == 32:
-            raise OSError("too many resources requested for launch")
-        super().sweep(*arguments)
-
 
 @pytest.mark.usefixtures("few_candidates")
 def test_what_does_not_compile_or_launch_is_skipped() -> None:
@@ -228,11 +233,14 @@ def test_what_does_not_compile_or_launch_is_skipped() -> None:
 @pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("error", [1e-6, np.nan])
 def test_a_shape_that_gives_other_values_does_not_win(error: float) -> None:
-    class Wrong(Scripted):
-        def sweep(self, operator: Operator, u: Any, f: Any, out: Any, *rest: Any) -> None:
-            super().sweep(operator, u, f, out, *rest)
-            if self.shapes.of("sweep", operator).march == 4:
+    class WrongSweep(GpuOperations):
+        def sweep(self, u: Any, f: Any, out: Any, *rest: Any) -> None:
+            super().sweep(u, f, out, *rest)
+            if self.backend.shapes.of("sweep", self.operator).march == 4:
                 out[5, 7] += error
+
+    class Wrong(Scripted):
+        bound = MappingProxyType({**GpuBackend.bound, Operator: WrongSweep})
 
     found = search(Wrong(lambda shape: 1.0 / shape.march))
     assert found.best is not None and found.best.march == 2

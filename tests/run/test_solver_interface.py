@@ -295,7 +295,7 @@ def test_the_second_solve_compiles_and_allocates_nothing_on_a_gpu(monkeypatch: p
     monkeypatch.setattr(backends, "create", create)
     solver = Solver(Problem.on_box((17, 13), f="1 + x"), "multigrid", "gpu")
     first = solver.solve()
-    runtime: Any = made[0]._runtime  # type: ignore[attr-defined]  # a gpu backend
+    runtime: Any = made[0].runtime  # type: ignore[attr-defined]  # a gpu backend
     monkeypatch.setattr(runtime, "compile", lambda *_: pytest.fail("compiled"))
     monkeypatch.setattr(runtime, "allocate", lambda *_: pytest.fail("allocated"))
     second = solver.solve(f="2 + 2*x")

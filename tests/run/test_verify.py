@@ -14,11 +14,10 @@ from support.problems import SINE, WALLS, make_case
 
 from poisson import backends
 from poisson.backends.base import Array
-from poisson.backends.numpy import NumpyBackend
+from poisson.backends.numpy import NumpyOperations
 from poisson.case import Case
 from poisson.cli import main
 from poisson.discrete import reference
-from poisson.discrete.discretisation import Operator
 from poisson.errors import CaseError, ResourceError
 from poisson.run.verify import Report, refinement_shapes, verify
 
@@ -119,16 +118,17 @@ def test_the_methods_that_are_compared(
 # ---- something is off
 
 
-def wrong(operator: Operator) -> Operator:
-    """The same operator with the weights of x one per mille off."""
-    x = operator.lattice.axes[0]
-    return replace(operator, lattice=operator.lattice.replaced(0, x.scaled(1.0005)))
+def wrong(operations: NumpyOperations) -> NumpyOperations:
+    """Those of the same operator with the weights of x one per mille off."""
+    lattice = operations.operator.lattice
+    off = replace(operations.operator, lattice=lattice.replaced(0, lattice.axes[0].scaled(1.0005)))
+    return NumpyOperations(operations.backend, off)
 
 
 @pytest.fixture
 def numpy_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    apply = NumpyBackend._apply
-    monkeypatch.setattr(NumpyBackend, "_apply", lambda self, operator, u: apply(self, wrong(operator), u))
+    apply = NumpyOperations._apply
+    monkeypatch.setattr(NumpyOperations, "_apply", lambda self, u: apply(wrong(self), u))
 
 
 def only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -156,14 +156,12 @@ def test_a_wrong_weight_is_off(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_loop_that_is_off_does_not_pass_for_converged(monkeypatch: pytest.MonkeyPatch) -> None:
-    sweep = NumpyBackend.sweep
+    sweep = NumpyOperations.sweep
 
-    def off(
-        self: NumpyBackend, operator: Operator, u: Array, f: Array, out: Array, omega: float, result: Any = None
-    ) -> None:
-        sweep(self, wrong(operator), u, f, out, omega, result)
+    def off(self: NumpyOperations, u: Array, f: Array, out: Array, omega: float, result: Any = None) -> None:
+        sweep(wrong(self), u, f, out, omega, result)
 
-    monkeypatch.setattr(NumpyBackend, "sweep", off)
+    monkeypatch.setattr(NumpyOperations, "sweep", off)
     only(monkeypatch, "numpy")
     case = make_case(SINE, WALLS, (9, 9), overrides=("solver.max_iterations=2000",))
     report = verify(case)
@@ -203,8 +201,8 @@ def test_the_command_says_whether_all_agree(
     assert lines[:2] == ["A case: comparison with scipy.sparse", ""]
     assert lines[2].split() == " ".join(HEADERS).split()
     assert [line.split()[0] for line in lines[4:8]] == ["scipy.sparse", "numpy", "numpy", "numpy"]
-    apply = NumpyBackend._apply
-    monkeypatch.setattr(NumpyBackend, "_apply", lambda self, operator, u: apply(self, wrong(operator), u))
+    apply = NumpyOperations._apply
+    monkeypatch.setattr(NumpyOperations, "_apply", lambda self, u: apply(wrong(self), u))
     assert main(["verify", case_file(), "--quiet"]) == 1
     assert capsys.readouterr().out.count("OFF\n") == 3
 

@@ -68,7 +68,7 @@ def varying(nodes: int, jump: float, spacing: tuple[float, float] | None = None,
 
 
 def chosen(operator: Operator, backend: Any = None, precision: str = "float64", **settings: Any) -> Choice:
-    return choose(backend or Measured(), operator, AUTO.having(**settings), precision)
+    return choose((backend or Measured()).bind(operator), AUTO.having(**settings), precision)
 
 
 def named(choice: Choice) -> tuple[str, str]:

@@ -38,7 +38,7 @@ def iterations(a: Operator, preconditioner: str, smoother: str = "chebyshev", rt
     """Those of a solve of a random problem, whose true residual is checked."""
     settings = PLAIN.having(method="cg", smoother=smoother, preconditioner=preconditioner)
     f = source(BACKEND, a)
-    result = solver_of(BACKEND, a, settings).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=rtol))
+    result = solver_of(BACKEND.bind(a), settings).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=rtol))
     assert result.status is Status.CONVERGED
     assert relative_residual(BACKEND, a, result.u, f) <= rtol * (1 + 1e-6)
     return result.iterations
@@ -109,7 +109,7 @@ def test_a_tolerance_that_cannot_be_reached_is_not_claimed() -> None:
     a = cube((65, 65))
     for preconditioner in ("none", "multigrid"):
         settings = PLAIN.having(method="cg", preconditioner=preconditioner)
-        result = solver_of(BACKEND, a, settings).solve(
+        result = solver_of(BACKEND.bind(a), settings).solve(
             zeros(BACKEND, a), source(BACKEND, a), stopping=Stopping(rtol=1e-17, max_iterations=2000)
         )
         assert result.status is Status.AT_ROUNDING
@@ -125,7 +125,7 @@ def test_the_size_of_the_source_does_not_matter(preconditioner: str, exponent: i
     results = []
     for f in (source(BACKEND, a), size * source(BACKEND, a)):
         kept = f.copy()
-        solver = solver_of(BACKEND, a, settings)
+        solver = solver_of(BACKEND.bind(a), settings)
         results.append(solver.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-9, norm="max")))
         np.testing.assert_array_equal(f, kept)
     expected, got = results
@@ -140,7 +140,7 @@ def test_the_size_of_the_source_does_not_matter(preconditioner: str, exponent: i
 
 def test_the_norm_is_read_as_asked_and_limits_hold() -> None:
     a = cube((33, 33))
-    solver = ConjugateGradients(BACKEND, a)
+    solver = ConjugateGradients(BACKEND.bind(a))
     f = source(BACKEND, a)
     result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(check_every=10, max_iterations=35))
     assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, 35)
@@ -157,7 +157,7 @@ def test_the_source_keeps_its_values_even_if_a_solve_is_broken_off(size: float) 
     a = cube((33, 33))
     f = size * source(BACKEND, a)
     before = f.copy()
-    solver = ConjugateGradients(BACKEND, a)
+    solver = ConjugateGradients(BACKEND.bind(a))
     with np.errstate(all="ignore"):
         with pytest.raises(RuntimeError, match="broken off"):
             solver.solve(zeros(BACKEND, a), f, stopping=Stopping(), interrupted=broken)
@@ -175,7 +175,7 @@ def test_conjugate_gradients_make_the_same_iterates_on_every_backend(name: str) 
         for backend in (BACKEND, other):
             a = with_coefficients(backend, plain, node_values(plain, "block", 5.0)) if varies else plain
             settings = PLAIN.having(method="cg", preconditioner=preconditioner)
-            solver = ConjugateGradients(backend, a, registry.make_preconditioner(Given(backend, a, settings)))
+            solver = ConjugateGradients(backend.bind(a), registry.make_preconditioner(Given(backend.bind(a), settings)))
             result = solver.solve(zeros(backend, a), source(backend, a), stopping=Stopping(rtol=1e-6))
             results.append((backend.to_host(result.u), result.iterations))
         assert abs(results[0][1] - results[1][1]) <= 1
@@ -193,7 +193,7 @@ def test_the_mean_of_a_source_that_has_one_is_left_out(rules: tuple[Rule, ...], 
         weights[:, [0, -1]] *= 0.5
     without = source(BACKEND, a)
     without -= (weights * without).sum() / weights.sum()
-    solver = solver_of(BACKEND, a, PLAIN.having(method="cg", preconditioner=preconditioner))
+    solver = solver_of(BACKEND.bind(a), PLAIN.having(method="cg", preconditioner=preconditioner))
     expected = solver.solve(zeros(BACKEND, a), without, stopping=Stopping(rtol=1e-10)).u.copy()
     for mean in (1e-3, 1.0):
         result = solver.solve(zeros(BACKEND, a), without + mean, stopping=Stopping(rtol=1e-10))

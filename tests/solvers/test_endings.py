@@ -245,7 +245,7 @@ def test_both_precisions_count_in_the_same_unit_where_c_is_left_out_of_one() -> 
     held = replace(free, c=1.0 + free.norm * 2e-16)
     assert hardly_holds_constants(held)
     assert factor_for(held.norm) == factor_for(free.norm) / 2.0
-    assert in_float32(NumpyBackend(np.float64), held).norm == factor_for(free.norm) * free.norm
+    assert in_float32(NumpyBackend(np.float64).bind(held)).norm == factor_for(free.norm) * free.norm
 
 
 # ---- stalls

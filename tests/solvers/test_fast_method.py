@@ -32,7 +32,7 @@ def calls(
 ) -> tuple[dict[str, int], Status, int]:
     """How often each operation ran in a solve, how it ended and after how many iterations."""
     stand_in, ledger = counted(backend)
-    solver = FastTransform(stand_in, a)
+    solver = FastTransform(stand_in.bind(a))
     f = source(BACKEND, a) if f is None else f
     result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=rtol))
     assert relative_residual(BACKEND, a, result.u, f) <= rtol or result.status is not Status.CONVERGED
@@ -50,7 +50,7 @@ class Rough(NumpyBackend):
     error = 1e-12
 
     def fast_solver(self, operator: Operator) -> Any:
-        exact = super().fast_solver(operator)
+        exact = super().bind(operator).fast_solver()
 
         def solve(f: Array, u: Array) -> None:
             exact.solve(f, u)
@@ -66,7 +66,7 @@ def test_what_rounding_left_is_swept_away() -> None:
     f, alone = zeros(BACKEND, a), zeros(BACKEND, a)
     f[1:-1, 1:-1] = np.outer(along, along)[1:-1, 1:-1]
     rough = Rough(np.float64)
-    rough.fast_solver(a).solve(f.copy(), alone)
+    rough.bind(a).fast_solver().solve(f.copy(), alone)
     before = relative_residual(BACKEND, a, alone, f)
     assert before > 1e-9
     found, status, iterations = calls(a, before / 20, f, rough)
@@ -92,8 +92,8 @@ def test_the_preconditioner_has_the_mean_coefficients() -> None:
     c = np.tile([0.6, 0.8], (17, 10))
     coefficients = Coefficients(edges, c, (2.0, 4.0), (0.6, 0.8))
     f, z, expected = source(BACKEND, plain), zeros(BACKEND, plain), zeros(BACKEND, plain)
-    FastPreconditioner(BACKEND, replace(plain, a=1.0, c=0.0, coefficients=coefficients)).apply(f, z)
-    FastPreconditioner(BACKEND, plain).apply(f, expected)
+    FastPreconditioner(BACKEND.bind(replace(plain, a=1.0, c=0.0, coefficients=coefficients))).apply(f, z)
+    FastPreconditioner(BACKEND.bind(plain)).apply(f, expected)
     # The means count a mirror face by half, so that of c is not quite that of the two values.
     np.testing.assert_allclose(z, expected, rtol=0, atol=1e-2 * np.abs(expected).max())
 
@@ -109,10 +109,10 @@ def test_a_source_of_zero_takes_its_target_from_the_first_residual() -> None:
     a = cube((33, 33))
     u = zeros(BACKEND, a)
     u[0] = 1.0
-    result = FastTransform(BACKEND, a).solve(u, zeros(BACKEND, a), stopping=Stopping(rtol=1e-10))
+    result = FastTransform(BACKEND.bind(a)).solve(u, zeros(BACKEND, a), stopping=Stopping(rtol=1e-10))
     assert (result.status, [iteration for iteration, _ in result.history]) == (Status.CONVERGED, [0, 1])
     assert result.history[1][1] <= 1e-10 * result.history[0][1]
-    nothing = FastTransform(BACKEND, a).solve(zeros(BACKEND, a), zeros(BACKEND, a), stopping=Stopping())
+    nothing = FastTransform(BACKEND.bind(a)).solve(zeros(BACKEND, a), zeros(BACKEND, a), stopping=Stopping())
     assert (nothing.status, nothing.iterations) == (Status.CONVERGED, 0)
 
 
@@ -120,7 +120,7 @@ def test_values_that_are_not_finite_diverge() -> None:
     a = cube((17, 17))
     f = source(BACKEND, a)
     f[3, 4] = np.nan
-    assert FastTransform(BACKEND, a).solve(zeros(BACKEND, a), f, stopping=Stopping()).status is Status.DIVERGED
+    assert FastTransform(BACKEND.bind(a)).solve(zeros(BACKEND, a), f, stopping=Stopping()).status is Status.DIVERGED
 
 
 def test_the_method_refuses_varying_coefficients() -> None:
@@ -128,7 +128,7 @@ def test_the_method_refuses_varying_coefficients() -> None:
     c = Coefficients(None, ones, (1, 1), (1, 1))
     operator = Operator.uniform((9, 9), (1.0, 1.0), 0.0, (F,) * 4, coefficients=c)
     with pytest.raises(CaseError, match=r"solver.method = 'fft' needs a and c that do not vary"):
-        FastTransform(BACKEND, operator)
+        FastTransform(BACKEND.bind(operator))
 
 
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
@@ -137,6 +137,6 @@ def test_transforms_give_the_same_on_every_backend(name: str) -> None:
     results = []
     for where in (BACKEND, backend):
         # Beyond what transforms alone reach, so that all of the method runs.
-        result = FastTransform(where, a).solve(zeros(where, a), source(where, a), stopping=Stopping(rtol=1e-18))
+        result = FastTransform(where.bind(a)).solve(zeros(where, a), source(where, a), stopping=Stopping(rtol=1e-18))
         results.append(where.to_host(result.u))
     np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-12 * np.abs(results[0]).max())

@@ -59,7 +59,7 @@ def solve(
     u = backend.assemble(operator.array_shape, discretisation.initial)
     f = backend.assemble(operator.array_shape, discretisation.source)
     coarser = coarser_of(discretisation, backend) if stopping.stop == "discretisation" else None
-    result = Multigrid(backend, operator, settings, coarser).solve(u, f, stopping=stopping)
+    result = Multigrid(backend.bind(operator), settings, coarser).solve(u, f, stopping=stopping)
     exact = discretisation.exact(np, 0, operator.array_shape[0])
     return result, float(np.abs(backend.to_host(result.u) - exact).max())
 
@@ -100,7 +100,7 @@ def test_two_cycles_on_each_grid_below_one_that_does_not_halve_make_a_better_sta
     operator = problem.operator_on(BACKEND)
     u = BACKEND.assemble(operator.array_shape, problem.initial)
     f = BACKEND.assemble(operator.array_shape, problem.source)
-    FullMultigrid(BACKEND, Multigrid(BACKEND, operator).cycle).start(u, f)
+    FullMultigrid(Multigrid(BACKEND.bind(operator)).cycle).start(u, f)
     _, least = solve(problem, MultigridSettings(full=True), Stopping(rtol=1e-11))
     assert float(np.abs(u - problem.exact(np, 0, operator.array_shape[0])).max()) < 3.85 * least
 
@@ -129,7 +129,7 @@ def test_a_start_on_the_coarsest_grid_saves_cycles_and_ignores_the_guess() -> No
     for filling in (0.0, 1e3):
         u = BACKEND.assemble(operator.array_shape, problem.initial)
         u[1:-1, 1:-1] = filling
-        solver = Multigrid(BACKEND, operator, MultigridSettings(full=True), coarser_of(problem))
+        solver = Multigrid(BACKEND.bind(operator), MultigridSettings(full=True), coarser_of(problem))
         results.append(solver.solve(u, f, stopping=BY_ERROR).u)
     np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-12)
 
@@ -147,7 +147,7 @@ def test_coarse_grids_see_varying_coefficients_and_the_robin_terms_in_c() -> Non
         f[:, 0] = f[-1] = 0.0
         counts = []
         for full in (False, True):
-            solver = Multigrid(BACKEND, varying, MultigridSettings(full=full))
+            solver = Multigrid(BACKEND.bind(varying), MultigridSettings(full=full))
             result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-8))
             assert result.status is Status.CONVERGED
             counts.append(result.iterations)
@@ -157,7 +157,7 @@ def test_coarse_grids_see_varying_coefficients_and_the_robin_terms_in_c() -> Non
 def test_full_multigrid_solves_a_singular_problem() -> None:
     a = cube((65, 64), (M, M, W, W))
     f = source(BACKEND, a)
-    result = Multigrid(BACKEND, a, MultigridSettings(full=True)).solve(
+    result = Multigrid(BACKEND.bind(a), MultigridSettings(full=True)).solve(
         zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-10)
     )
     assert result.status is Status.CONVERGED
@@ -167,7 +167,7 @@ def test_full_multigrid_solves_a_singular_problem() -> None:
 def test_the_discretisation_error_needs_the_problem_on_coarser_grids() -> None:
     a = cube((33, 33))
     with pytest.raises(ValueError, match="needs the problem on coarser grids"):
-        Multigrid(BACKEND, a).solve(zeros(BACKEND, a), source(BACKEND, a), stopping=BY_ERROR)
+        Multigrid(BACKEND.bind(a)).solve(zeros(BACKEND, a), source(BACKEND, a), stopping=BY_ERROR)
 
 
 @pytest.mark.parametrize("width", [0.05, 0.001])

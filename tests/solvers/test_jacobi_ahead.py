@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from support.intercepted import Intercepted
 from support.operators import operator, random_array
 
-from poisson.backends.base import OPERATIONS, Array
+from poisson.backends.base import Array
 from poisson.backends.numpy import DEPTH, NumpyBackend
+from poisson.backends.operations import OPERATIONS
 from poisson.discrete.discretisation import Operator
 from poisson.mesh.boundary import Rule
 from poisson.solvers.jacobi import Jacobi
@@ -33,7 +35,7 @@ Interrupted = Callable[[], bool]
 def source(a: Operator, seed: int) -> NDArray[np.float64]:
     """Random values, zero at the fixed nodes."""
     f, r = random_array(a.array_shape, np.float64, seed), np.empty(a.array_shape)
-    NumpyBackend(np.float64).residual(a, np.zeros(a.array_shape), f, r)
+    NumpyBackend(np.float64).bind(a).residual(np.zeros(a.array_shape), f, r)
     return r
 
 
@@ -41,7 +43,7 @@ def solve(
     backend: NumpyBackend, a: Operator, loop: str, stopping: Stopping, seed: int = 3, interrupted: Interrupted = bool
 ) -> SolveResult:
     f = source(a, seed)
-    return Jacobi(backend, a, 1.0, loop).solve(np.zeros_like(f), f, stopping=stopping, interrupted=interrupted)
+    return Jacobi(backend.bind(a), 1.0, loop).solve(np.zeros_like(f), f, stopping=stopping, interrupted=interrupted)
 
 
 def outcome(result: SolveResult) -> Outcome:
@@ -62,14 +64,14 @@ def one_by_one(
     f, norms, done = source(a, seed), backend.reduction(), 0
     unconfirmed: list[int] = []
     u, r = np.zeros_like(f), np.empty_like(f)
-    backend.norm(a, f, norms)
+    backend.bind(a).norm(f, norms)
     target = stopping.target(stopping.measure(a, backend.read(norms)))
     while True:
         for _ in range(min(stopping.check_every, stopping.max_iterations - done)):
-            backend.sweep(a, u.copy(), f, u, 1.0, norms)
+            backend.bind(a).sweep(u.copy(), f, u, 1.0, norms)
             done += 1
         if stopping.measure(a, backend.read(norms)) <= target:
-            backend.residual(a, u, f, r, norms)
+            backend.bind(a).residual(u, f, r, norms)
             if stopping.measure(a, backend.read(norms)) <= target:
                 return (Status.CONVERGED, done, u.tobytes()), unconfirmed
             unconfirmed.append(done)
@@ -127,17 +129,14 @@ def test_convergence_that_the_last_iterate_does_not_confirm(loop: str, check_eve
 # ---- what is asked for, and when
 
 
-class Recorder(NumpyBackend):
+class Recorder(Intercepted):
     """Writes down what a solver asks for, in order, with the place of a norm by its number."""
 
     def __init__(self) -> None:
-        super().__init__(np.float64)
+        super().__init__()
         self.log: list[str] = []
         self.sources: list[Any] = []
         self._places: list[Array] = []
-        specification = NumpyBackend(np.float64)  # whose operations use others of its own
-        for name, arguments in OPERATIONS.items():
-            setattr(self, name, self._noting(name, arguments, getattr(specification, name)))
 
     def reduction(self) -> Array:
         self._places.append(super().reduction())
@@ -147,18 +146,16 @@ class Recorder(NumpyBackend):
         [number] = [n for n, place in enumerate(self._places) if place is result]
         return number
 
-    def _noting(self, name: str, names: tuple[str, ...], operation: Callable[..., None]) -> Callable[..., None]:
-        def noted(*arguments: Any, **named: Any) -> None:
-            values = dict(zip(names, arguments, strict=False)) | named
-            if values.get("result") is not None or "result" not in names:
-                place = f" {self._place(values['result'])}" if "result" in names else ""
-                count = f" x{len(values['weights'])}" if "weights" in names else ""
-                self.log.append(name + count + place)
-            if "f" in names:
-                self.sources.append(values["f"])
-            operation(*arguments, **named)
-
-        return noted
+    def asked(self, name: str, operation: Callable[..., None], *arguments: Any, **named: Any) -> None:
+        names = OPERATIONS[name]
+        values = dict(zip(names, arguments, strict=False)) | named
+        if values.get("result") is not None or "result" not in names:
+            place = f" {self._place(values['result'])}" if "result" in names else ""
+            count = f" x{len(values['weights'])}" if "weights" in names else ""
+            self.log.append(name + count + place)
+        if "f" in names:
+            self.sources.append(values["f"])
+        operation(*arguments, **named)
 
     def mark(self, result: Array) -> None:
         self.log.append(f"mark {self._place(result)}")
@@ -221,7 +218,7 @@ def test_a_zero_source_is_given_to_no_operation(loop: str) -> None:
     for f in (np.zeros(MIRRORS.array_shape), source(MIRRORS, 1)):
         backend, u = Recorder(), random_array(MIRRORS.array_shape, np.float64, 2)
         stopping = Stopping(rtol=1e-3, check_every=2)
-        result = Jacobi(backend, MIRRORS, loop=loop).solve(u, f, stopping=stopping)
+        result = Jacobi(backend.bind(MIRRORS), loop=loop).solve(u, f, stopping=stopping)
         assert result.status is Status.CONVERGED
         assert len(backend.sources) > 10
         assert {id(given) for given in backend.sources} == {id(f) if f.any() else id(None)}
@@ -230,24 +227,18 @@ def test_a_zero_source_is_given_to_no_operation(loop: str) -> None:
 # ---- a device that does nothing until somebody waits for it
 
 
-class Lazy(NumpyBackend):
+class Lazy(Intercepted):
     """Operations wait in a queue; a read lets those before the mark of its result run, and no more."""
 
     def __init__(self) -> None:
-        super().__init__(np.float64)
+        super().__init__()
         self.queue: list[Callable[[], None]] = []
         self.left_behind = 0
         self._marks: dict[int, int] = {}
         self._done = 0
-        specification = NumpyBackend(np.float64)
-        for name in OPERATIONS:
-            setattr(self, name, self._queued(getattr(specification, name)))
 
-    def _queued(self, operation: Callable[..., None]) -> Callable[..., None]:
-        def queued(*arguments: Any, **named: Any) -> None:
-            self.queue.append(partial(operation, *arguments, **named))
-
-        return queued
+    def asked(self, name: str, operation: Callable[..., None], *arguments: Any, **named: Any) -> None:
+        self.queue.append(partial(operation, *arguments, **named))
 
     def mark(self, result: Array) -> None:
         self._marks[id(result)] = len(self.queue)

@@ -41,7 +41,8 @@ def backend_of(name: str) -> Backend:
 
 
 def solver(backend: Backend, a: Operator, settings: SolverSettings) -> Any:
-    return solver_of(backend, a, settings, in_float32(backend, a))
+    operations = backend.bind(a)
+    return solver_of(operations, settings, backend.companion(np.float32).bind(in_float32(operations)))
 
 
 @pytest.mark.parametrize("method", ["multigrid", "cg"])
@@ -67,9 +68,11 @@ def test_the_tolerance_of_float64_is_reached(method: str, full: bool, a: Operato
         assert relative_residual(BACKEND, a, result.u, f) <= 1e-12
     # Float32 alone stops far above it, and float64 alone needs about as many cycles.
     single = NumpyBackend(np.float32)
-    alone = solver_of(single, a, settings).solve(zeros(single, a), source(single, a), stopping=Stopping(rtol=1e-12))
+    alone = solver_of(single.bind(a), settings).solve(
+        zeros(single, a), source(single, a), stopping=Stopping(rtol=1e-12)
+    )
     assert alone.status is not Status.CONVERGED
-    double = solver_of(BACKEND, a, settings).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12))
+    double = solver_of(BACKEND.bind(a), settings).solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12))
     assert result.iterations <= 1.6 * double.iterations + 2
 
 
@@ -89,7 +92,7 @@ def test_the_cycles_go_on_from_one_correction_to_the_next(shape: tuple[int, ...]
     for full in (False, True):
         settings = PLAIN.having(method="multigrid", full=full)
         f = source(BACKEND, a)
-        double, mixed = solver_of(BACKEND, a, settings), solver(BACKEND, a, settings)
+        double, mixed = solver_of(BACKEND.bind(a), settings), solver(BACKEND, a, settings)
         expected = double.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-8))
         found = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-8))
         assert found.status is expected.status is Status.CONVERGED
@@ -102,7 +105,7 @@ def test_the_cycles_go_on_from_one_correction_to_the_next(shape: tuple[int, ...]
 def test_the_last_cycles_in_float32_stop_at_the_target(full: bool) -> None:
     """Neither beyond it, which takes a cycle more than float64, nor before it, which takes a correction more."""
     a, settings = cube((33, 33), spacing=(1 / 32,) * 2), PLAIN.having(method="multigrid", full=full)
-    double, mixed, f = solver_of(BACKEND, a, settings), solver(BACKEND, a, settings), source(BACKEND, a)
+    double, mixed, f = solver_of(BACKEND.bind(a), settings), solver(BACKEND, a, settings), source(BACKEND, a)
     for digits in np.arange(2.5, 10.5, 0.5):
         stopping = Stopping(rtol=float(10.0**-digits))
         expected = double.solve(zeros(BACKEND, a), f, stopping=stopping)
@@ -134,7 +137,7 @@ def test_conjugate_gradients_make_no_more_iterations(name: str, jump: float) -> 
     for plain in (cube((65, 50)), cube((24, 33, 17), (F, M, W, W, F, F)), cube((65, 33), spacing=(1.0, 100.0))):
         a = with_coefficients(backend, plain, node_values(plain, "block", jump))
         f = source(backend, a)
-        double, mixed = solver_of(backend, a, CG), solver(backend, a, CG)
+        double, mixed = solver_of(backend.bind(a), CG), solver(backend, a, CG)
         # With a jump of 10⁶ float64 itself does not reach 1e-12.
         for rtol in (1e-8,) if jump == 1e6 else (1e-8, 1e-12):
             expected = double.solve(zeros(backend, a), f, stopping=Stopping(rtol=rtol))
@@ -149,7 +152,7 @@ def test_transforms_precondition_in_float32() -> None:
     varying = with_coefficients(BACKEND, a, node_values(a, "smooth", 3.0))
     settings = PLAIN.having(method="cg", preconditioner="fft")
     f = source(BACKEND, a)
-    double, mixed = solver_of(BACKEND, varying, settings), solver(BACKEND, varying, settings)
+    double, mixed = solver_of(BACKEND.bind(varying), settings), solver(BACKEND, varying, settings)
     counts = [each.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12)).iterations for each in (double, mixed)]
     assert abs(counts[1] - counts[0]) <= 2
 
@@ -214,7 +217,7 @@ def test_coefficients_are_rounded_to_float32(name: str) -> None:
     for plain in (cube((12, 9), (F, M, W, W)), cube((7, 5, 6)), line):
         values, c = random.uniform(1e-3, 1e3, (2, *plain.array_shape))
         a = with_coefficients(backend, plain, values, c)
-        inner, single = in_float32(backend, a), backend.companion(np.float32)
+        inner, single = in_float32(backend.bind(a)), backend.companion(np.float32)
         assert a.coefficients is not None
         assert inner.coefficients is not None
         assert replace(inner, coefficients=None) == plain
@@ -229,7 +232,7 @@ def test_coefficients_are_rounded_to_float32(name: str) -> None:
             a.coefficients.c_range,
         )
     constant = cube((9, 9))
-    assert in_float32(backend, constant) is constant
+    assert in_float32(backend.bind(constant)) is constant
 
 
 def test_boundary_values_enter_a_full_start() -> None:

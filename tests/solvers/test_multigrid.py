@@ -108,7 +108,7 @@ def test_a_cycle_visits_the_coarsest_grid_as_often_as_its_letter_says(
 ) -> None:
     for nodes, expected in zip((33, 65, 129), visits, strict=True):
         stand_in, ledger = counted(BACKEND)
-        made = Cycle(stand_in, cube((nodes, nodes)), MultigridSettings(cycle=cycle))
+        made = Cycle(stand_in.bind(cube((nodes, nodes))), MultigridSettings(cycle=cycle))
         assert len(made.grids) == 1 + (33, 65, 129).index(nodes)
         made.grids[0].f[...] = 0.0
         made.coarse(0)
@@ -202,7 +202,7 @@ def test_contraction_with_robin_faces(
 def test_an_axis_collapses_only_where_its_robin_faces_absorb_little(absorbed: float, nodes: int) -> None:
     """α h on the finest of three grids along the axis; on the last h is four times as large."""
     operator = with_robin_faces(BACKEND, cube((9, 301), (M, M, F, F), (1.0, 1e3)), (absorbed, None, None, None))
-    shapes = [level.operator.shape for level in levels_of(BACKEND, operator, over_correction=True)]
+    shapes = [level.operator.shape for level in levels_of(BACKEND.bind(operator), over_correction=True)]
     assert shapes[:3] == [(9, 301), (5, 301), (3, 301)]
     assert shapes[3][0] == nodes
 
@@ -215,7 +215,7 @@ def test_the_lowest_eigenvalue_along_an_axis(nodes: int, lower: float, upper: Ru
     absorbed = (lower, 0.2 if upper is M else None, None, None)
     plain = Operator.uniform((nodes, 1), (1.0, math.inf), 0.0, (M, upper, W, W))
     operator = with_robin_faces(BACKEND, plain, absorbed)
-    matrix = _matrix(BACKEND, operator)[: nodes - (upper is F), : nodes - (upper is F)]
+    matrix = _matrix(BACKEND.bind(operator))[: nodes - (upper is F), : nodes - (upper is F)]
     assert _smoothest(operator, 0) == pytest.approx(np.linalg.eigvals(matrix).real.min(), rel=1e-9)
 
 
@@ -273,7 +273,7 @@ def test_strongly_coupled_axes_are_coarsened_first(axes: tuple[int, ...]) -> Non
 def test_a_strongly_coupled_axis_without_fixed_nodes_collapses(
     shape: tuple[int, ...], rules: tuple[Rule, ...], spacing: tuple[float, ...], expected: list[tuple[int, ...]]
 ) -> None:
-    levels = levels_of(BACKEND, cube(shape, rules, spacing), over_correction=True)
+    levels = levels_of(BACKEND.bind(cube(shape, rules, spacing)), over_correction=True)
     assert [level.operator.shape for level in levels] == expected
     for axis, nodes in enumerate(levels[-1].operator.shape):
         assert (levels[-1].operator.weights[axis] == 0.0) == (nodes == 1)
@@ -290,12 +290,12 @@ def test_full_multigrid_and_conjugate_gradients_where_an_axis_collapses(ratio: f
         values = np.outer(*(_mode(rule, place) for rule, place in zip(rules[::-1], along[::-1], strict=True)))
         f = backend.from_host(values)
         full = MultigridSettings(smoother=smoother, full=True)
-        result = Multigrid(backend, a, full).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-6))
+        result = Multigrid(backend.bind(a), full).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-6))
         assert result.status is Status.CONVERGED
         assert result.iterations <= 4
         assert result.history[0][1] < 3e-3
         settings = PLAIN.having(method="cg", smoother=smoother, preconditioner="multigrid")
-        result = solver_of(backend, a, settings).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-8))
+        result = solver_of(backend.bind(a), settings).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-8))
         assert result.status is Status.CONVERGED
         assert result.iterations <= 8
 
@@ -309,7 +309,7 @@ def test_other_backends_do_the_same_where_an_axis_collapses(name: str) -> None:
     for backend in (BACKEND, other):
         varying = with_coefficients(backend, a, node_values(a, "smooth", 2.0), np.full(a.array_shape, 1e-8))
         f = backend.from_host(source(BACKEND, a))
-        result = Multigrid(backend, varying, settings).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-7))
+        result = Multigrid(backend.bind(varying), settings).solve(zeros(backend, a), f, stopping=Stopping(rtol=1e-7))
         assert result.status is Status.CONVERGED
         results.append((result.iterations, backend.to_host(result.u)))
     assert results[0][0] == results[1][0]
@@ -334,8 +334,8 @@ def test_a_coarse_operator_is_scaled_as_a_whole() -> None:
     plain = Operator.uniform((65, 65), (1 / 64, 1 / 64), 0.7, (F, M, M, M))
     arrays = Coefficients(None, np.full(plain.array_shape, 0.7), (1.0, 1.0), (0.7, 0.7))
     for over_correction, factor in ((False, 1.0), (True, 1.09)):
-        expected = levels_of(BACKEND, plain, over_correction)[1].operator
-        found = levels_of(BACKEND, replace(plain, c=0.0, coefficients=arrays), over_correction)[1].operator
+        expected = levels_of(BACKEND.bind(plain), over_correction)[1].operator
+        found = levels_of(BACKEND.bind(replace(plain, c=0.0, coefficients=arrays)), over_correction)[1].operator
         assert (expected.a, expected.c) == (1.0 / factor, 0.7 / factor)
         assert found.a == expected.a
         assert found.coefficients is not None
@@ -351,12 +351,12 @@ def test_levels_end_where_a_grid_is_solved_directly() -> None:
         cube((1000, 5), spacing=(1.0, 50.0)),
         operator((90, 4), (W, W, M, M)),
     ):
-        levels = levels_of(BACKEND, a, over_correction=True)
+        levels = levels_of(BACKEND.bind(a), over_correction=True)
         assert levels[0].operator is a
         assert math.prod(levels[-1].operator.shape) <= MOST_NODES_DENSE < math.prod(levels[-2].operator.shape)
         for fine, coarse in itertools.pairwise(levels):
             assert fine.transfer is not None
-            assert fine.transfer.coarse is coarse.operator
+            assert fine.transfer.transfer.coarse is coarse.operator
             assert 0.0 < fine.lowest < 2.0
         assert levels[-1].transfer is None
         extents = [
@@ -378,19 +378,19 @@ def test_the_coarsest_grid_is_solved_exactly(shape: tuple[int, ...], varying: bo
             values = np.random.default_rng(1).uniform(0.5, 2.0, a.array_shape)
             a = with_coefficients(BACKEND, a, values)
         f, u = source(BACKEND, a, 3), zeros(BACKEND, a)
-        BACKEND.dense(inverse(BACKEND, a), f, u)
+        BACKEND.dense(inverse(BACKEND.bind(a)), f, u)
         assert relative_residual(BACKEND, a, u, f) < 1e-12
         assert not np.any(u[reference.fixed_nodes(a)])
         if a.singular:
             place = BACKEND.reduction()
-            BACKEND.dot(a, u, np.ones_like(u), place)
+            BACKEND.bind(a).dot(u, np.ones_like(u), place)
             assert BACKEND.read(place)[0] == pytest.approx(0.0, abs=1e-12)
             # The constants, which A has no inverse for, become nothing; with a tiny c their part of u is f / c.
-            BACKEND.dense(inverse(BACKEND, a), np.ones_like(u), u)
+            BACKEND.dense(inverse(BACKEND.bind(a)), np.ones_like(u), u)
             np.testing.assert_allclose(u, 0.0, rtol=0, atol=1e-12)
             if a.coefficients is not None:
                 tiny = replace(a.coefficients, c=np.full(a.array_shape, 1e-13), c_range=(1e-13, 1e-13))
-                BACKEND.dense(inverse(BACKEND, replace(a, coefficients=tiny)), np.ones_like(u), u)
+                BACKEND.dense(inverse(BACKEND.bind(replace(a, coefficients=tiny))), np.ones_like(u), u)
                 np.testing.assert_allclose(u, 1e13, rtol=1e-12)
 
 
@@ -400,12 +400,12 @@ def test_the_coarsest_grid_keeps_modes_that_are_next_to_those_of_eigenvalue_zero
     a = Operator.uniform((3, 90), (1e-4, 1.0), c, (M,) * 4)
     exact = np.cos(np.pi * np.arange(90.0) / 89.0)[:, None] * np.ones((1, 3))
     f, u = np.empty_like(exact), np.empty_like(exact)
-    BACKEND.residual(a, -exact, None, f)
-    BACKEND.dense(inverse(BACKEND, a), f, u)
+    BACKEND.bind(a).residual(-exact, None, f)
+    BACKEND.dense(inverse(BACKEND.bind(a)), f, u)
     assert np.abs(u - u.mean() - exact).max() < 1e-6
     if c:
         constant = np.ones_like(exact)
-        BACKEND.dense(inverse(BACKEND, a), c * constant, u)
+        BACKEND.dense(inverse(BACKEND.bind(a)), c * constant, u)
         np.testing.assert_allclose(u, constant, rtol=1e-6)
 
 
@@ -429,7 +429,7 @@ def test_without_a_source_the_tolerance_is_relative_to_the_residual_of_the_guess
 def test_a_solver_is_used_many_times_and_gives_the_same_again() -> None:
     a = cube((65, 50), (F, M, W, W))
     for settings in (MultigridSettings(full=False), MultigridSettings(cycle="F", smoother="red-black")):
-        solver = Multigrid(BACKEND, a, settings)
+        solver = Multigrid(BACKEND.bind(a), settings)
         results = []
         for seed in (1, 2, 1):
             f, u = source(BACKEND, a, seed), zeros(BACKEND, a)
@@ -444,14 +444,14 @@ def test_a_solver_is_used_many_times_and_gives_the_same_again() -> None:
 def test_a_small_grid_is_solved_at_once() -> None:
     a = cube((9, 8), (F, M, F, F))
     f, u = source(BACKEND, a), zeros(BACKEND, a)
-    result = Multigrid(BACKEND, a).solve(u, f, stopping=Stopping(rtol=1e-12))
+    result = Multigrid(BACKEND.bind(a)).solve(u, f, stopping=Stopping(rtol=1e-12))
     assert (result.status, result.iterations) == (Status.CONVERGED, 1)
 
 
 def test_a_direct_solution_is_interrupted_too() -> None:
     a = cube((9, 8), (F, M, F, F))
     unreachable = Stopping(rtol=1e-30)
-    result = Multigrid(BACKEND, a).solve(
+    result = Multigrid(BACKEND.bind(a)).solve(
         zeros(BACKEND, a), source(BACKEND, a), stopping=unreachable, interrupted=lambda: True
     )
     assert (result.status, result.iterations) == (Status.INTERRUPTED, 1)
@@ -460,7 +460,7 @@ def test_a_direct_solution_is_interrupted_too() -> None:
 def test_limits_and_interrupts() -> None:
     a = cube((65, 65))
     f = source(BACKEND, a)
-    solver = Multigrid(BACKEND, a)
+    solver = Multigrid(BACKEND.bind(a))
     result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(max_iterations=3))
     assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, 3)
     assert [iteration for iteration, _ in result.history] == [0, 1, 2, 3]
@@ -473,7 +473,7 @@ def test_limits_and_interrupts() -> None:
 def test_a_symmetric_cycle_is_self_adjoint(smoother: str) -> None:
     for a in (cube((40, 33), (F, M, M, M)), cube((12, 10, 11), (M, F, F, F, W, W))):
         settings = MultigridSettings(smoother=smoother, pre=2, post=2, symmetric=True)
-        solver = Multigrid(BACKEND, a, settings)
+        solver = Multigrid(BACKEND.bind(a), settings)
         place = BACKEND.reduction()
         x, y = source(BACKEND, a, 1), source(BACKEND, a, 2)
         mx, my = zeros(BACKEND, a), zeros(BACKEND, a)
@@ -481,7 +481,7 @@ def test_a_symmetric_cycle_is_self_adjoint(smoother: str) -> None:
         solver.apply(y, my)
         products = []
         for left, right in ((x, my), (y, mx), (x, mx)):
-            BACKEND.dot(a, left, right, place)
+            BACKEND.bind(a).dot(left, right, place)
             products.append(BACKEND.read(place)[0])
         assert products[0] == pytest.approx(products[1], rel=1e-11)
         assert products[2] > 0.0
@@ -503,4 +503,4 @@ def test_wrong_settings(options: dict[str, object], message: str) -> None:
 
 def test_a_cycle_needs_a_sweep() -> None:
     with pytest.raises(ValueError, match="pre and post are both 0"):
-        Multigrid(BACKEND, cube((33, 33)), MultigridSettings(pre=0, post=0))
+        Multigrid(BACKEND.bind(cube((33, 33))), MultigridSettings(pre=0, post=0))

@@ -114,9 +114,10 @@ def test_mixed_precision_clashes_with_the_methods_that_have_none(method: str) ->
     found = [*clashes(SolverSettings(method=method), RunSettings(precision="mixed"), SQUARE)]
     assert (("run", "precision") in [clash.path for clash in found]) != registry.methods()[method].mixed
     if not registry.methods()[method].mixed:
-        a = cube((33, 33))
+        operations = BACKEND.bind(cube((33, 33)))
+        inner = BACKEND.companion(np.float32).bind(in_float32(operations))
         with pytest.raises(ValueError, match="no mixed precision"):
-            registry.make_method(Given(BACKEND, a, SolverSettings(method=method), inner=in_float32(BACKEND, a)))
+            registry.make_method(Given(operations, SolverSettings(method=method), inner=inner))
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,7 @@ def test_an_entry_is_enough(found_anew: ModuleType) -> None:
         'only its default with method "sor"; it is a key of example'
     ]
     assert arrays_of(settings, "float64", 3) == 3.0
-    solver = registry.make_method(Given(BACKEND, cube((9, 9)), settings))
+    solver = registry.make_method(Given(BACKEND.bind(cube((9, 9))), settings))
     u, f = np.zeros((9, 9)), np.zeros((9, 9))
     f[1:-1, 1:-1] = 1.0
     assert solver.solve(u, f, stopping=settings.stopping).status is poisson.Status.CONVERGED
@@ -311,7 +312,7 @@ METHOD = MethodEntry(
     rank=9,
     use="nothing",
     iteration="a sweep",
-    make=lambda given: Jacobi(given.backend, given.operator, given.settings.of(DampedSettings).damping),
+    make=lambda given: Jacobi(given.operations, given.settings.of(DampedSettings).damping),
     arrays=so_many(3.0),
     keys=frozenset(("damping",)),
     parts=(DampedSettings,),
@@ -321,7 +322,7 @@ PRECONDITIONER = PreconditionerEntry(
     name="diagonal",
     rank=9,
     use="nothing",
-    make=lambda given: Diagonal(given.backend, given.operator),
+    make=lambda given: Diagonal(given.operations),
 )
 """
 

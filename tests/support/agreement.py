@@ -99,12 +99,12 @@ def both_products(a: Operator) -> tuple[float, float]:
     fields = []
     for seed in (1, 2):
         free, applied = np.empty(a.array_shape), np.empty(a.array_shape)
-        numpy.residual(a, zero, random_array(a.array_shape, np.float64, seed), free)
-        numpy.residual(a, free, zero, applied)
+        numpy.bind(a).residual(zero, random_array(a.array_shape, np.float64, seed), free)
+        numpy.bind(a).residual(free, zero, applied)
         fields.append((free, applied))
     (x, ax), (y, ay) = fields
     products = []
     for left, right in ((x, ay), (ax, y)):
-        numpy.dot(a, left, right, sums)
+        numpy.bind(a).dot(left, right, sums)
         products.append(numpy.read(sums)[0])
     return products[0], products[1]

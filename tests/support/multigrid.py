@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array, Backend, Operations
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.mesh.boundary import Rule
@@ -44,26 +44,25 @@ def source(backend: Backend, a: Operator, seed: int = 0) -> Array:
     """A random right-hand side: zero at fixed nodes, and of zero mean where A is singular."""
     f = backend.from_host(np.random.default_rng(seed).uniform(-1.0, 1.0, a.array_shape))
     zero, r = backend.from_host(np.zeros(a.array_shape)), backend.empty(a.array_shape)
-    backend.residual(a, zero, f, r)
+    backend.bind(a).residual(zero, f, r)
     if a.singular:
         place = backend.reduction()
         ones = backend.from_host(np.ones(a.array_shape))
-        backend.dot(a, r, ones, place)
+        backend.bind(a).dot(r, ones, place)
         total = backend.read(place)[0]
-        backend.dot(a, ones, ones, place)
+        backend.bind(a).dot(ones, ones, place)
         backend.axpby(-total / backend.read(place)[0], ones, 1.0, r)
     return r
 
 
 def solver_of(
-    backend: Backend,
-    a: Operator,
+    operations: Operations,
     settings: SolverSettings,
-    inner: Operator | None = None,
+    inner: Operations | None = None,
     coarser: CoarserProblems | None = None,
 ) -> Solver:
     """The method that the settings name, with its set-up done."""
-    return registry.make_method(Given(backend, a, settings, inner, coarser))
+    return registry.make_method(Given(operations, settings, inner, coarser))
 
 
 def zeros(backend: Backend, a: Operator) -> Array:
@@ -73,7 +72,7 @@ def zeros(backend: Backend, a: Operator) -> Array:
 def contraction(a: Operator, settings: MultigridSettings, rtol: float = 1e-12, backend: Backend | None = None) -> float:
     """The mean factor of the residual norm over the last cycles of a solve of a random problem."""
     backend = backend or NumpyBackend(np.float64)
-    solver = Multigrid(backend, a, replace(settings, full=False))
+    solver = Multigrid(backend.bind(a), replace(settings, full=False))
     stopping = Stopping(rtol=rtol, max_iterations=60)
     result = solver.solve(zeros(backend, a), source(backend, a), stopping=stopping)
     assert result.status is Status.CONVERGED
@@ -88,7 +87,7 @@ def error_contraction(a: Operator, settings: MultigridSettings, backend: Backend
     As u vanishes, so does its rounding: modes with eigenvalues next to nothing beside the largest count, too.
     """
     backend = backend or NumpyBackend(np.float64)
-    solver, f, norms = Multigrid(backend, a, settings), zeros(backend, a), backend.reduction()
+    solver, f, norms = Multigrid(backend.bind(a), settings), zeros(backend, a), backend.reduction()
     u, spare, work = source(backend, a), *solver.spare
     history: list[float] = []
     for number in range(25):
@@ -96,7 +95,7 @@ def error_contraction(a: Operator, settings: MultigridSettings, backend: Backend
             result = solver.cycle.down(u, f, spare, work, 0, norms)
         else:
             if a.singular:
-                remove_mean(backend, a, u, work, norms)
+                remove_mean(backend.bind(a), u, work, norms)
             error = solver.cycle.coarse(number - 1)
             result = solver.cycle.turn(u, f, spare, work, number, error, norms)
         if result is not u:
@@ -119,7 +118,7 @@ def with_coefficients(backend: Backend, a: Operator, values: NDArray[Any], c: ND
     nodes, edges = backend.from_host(values), []
     for axis in range(a.dimension):
         edges.append(backend.empty(a.array_shape))
-        backend.edges(a, axis, nodes, True, edges[-1])
+        backend.bind(a).edges(axis, nodes, True, edges[-1])
     reaction = None if c is None else backend.from_host(c)
     c_range = (a.c, a.c) if c is None else (float(c.min()), float(c.max()))
     coefficients = Coefficients(tuple(edges), reaction, (float(values.min()), float(values.max())), c_range)
@@ -129,7 +128,7 @@ def with_coefficients(backend: Backend, a: Operator, values: NDArray[Any], c: ND
 def relative_residual(backend: Backend, a: Operator, u: Array, f: Array) -> float:
     """The rms of f − A u by that of f, computed anew."""
     r, place = backend.empty(a.array_shape), backend.reduction()
-    backend.residual(a, u, f, r, place)
+    backend.bind(a).residual(u, f, r, place)
     squares = backend.read(place)[0]
-    backend.norm(a, f, place)
+    backend.bind(a).norm(f, place)
     return float(np.sqrt(squares / backend.read(place)[0]))

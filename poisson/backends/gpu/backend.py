@@ -10,99 +10,144 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
-from poisson.backends.base import Array, Derivative, Reduction
+import numpy as np
+
+from poisson.backends.base import Array, Derivative, DifferenceOperations, FastSolver, Reduction
 from poisson.backends.gpu import derivative as derivatives
 from poisson.backends.gpu.krylov import KrylovOperations
-from poisson.backends.gpu.launch import blocks_for, given, or_null, sizes, varying
-from poisson.backends.gpu.shapes import REDUCTION_SHAPE, VECTOR_SHAPE
+from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
+from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
 from poisson.backends.gpu.smooth import SmoothOperations
-from poisson.backends.gpu.transfer import TransferOperations
-from poisson.backends.gpu.transforms import TransformOperations
+from poisson.backends.gpu.transfer import GpuInterpolation, GpuTransfer
+from poisson.backends.gpu.transforms import GpuFastSolver
 from poisson.discrete.discretisation import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
 
-class GpuBackend(KrylovOperations, SmoothOperations, TransferOperations, TransformOperations):
-    """Every operation as a launch of a kernel. The parameters are those of `poisson.backends.gpu.launch.Launcher`."""
+class GpuOperations(KrylovOperations, SmoothOperations):
+    """The operations of an operator."""
+
+    backend: Launcher
 
     # ---- stencils
 
-    def laplacian(self, operator: Operator, u: Array, out: Array) -> None:
-        arguments = self.stencil_arguments(operator, u, out)
-        self._march("stencil", "laplacian", operator, arguments, None, kind="laplacian")
+    def laplacian(self, u: Array, out: Array) -> None:
+        arguments = (u, out, *self.geometry)
+        self.march("stencil", "laplacian", arguments, None, kind="laplacian")
 
-    def boundary_conditions(self, operator: Operator, u: Array, out: Array) -> None:
+    def boundary_conditions(self, u: Array, out: Array) -> None:
         shape = VECTOR_SHAPE
-        nx, ny, nz = (*operator.shape, 1)[:3]
-        if operator.dimension == 2:
+        nx, ny, nz = (*self.operator.shape, 1)[:3]
+        if self.operator.dimension == 2:
             nodes = min(ny, 2) * nx + 2 * max(ny - 2, 0)
         else:
             between = max(nz - 2, 0)
             nodes = min(nz, 2) * nx * ny + min(ny, 2) * nx * between + 2 * max(ny - 2, 0) * between
         grid = (blocks_for(nodes, shape.block_x * shape.block_y), 1, 1)
-        arguments = self.stencil_arguments(operator, u, out)
-        self._launch("stencil", "boundary_conditions", shape, operator, grid, arguments, varying(operator))
+        arguments = (u, out, *self.geometry)
+        self.backend.launch("stencil", "boundary_conditions", shape, self.operator, grid, arguments, self.varying)
 
-    def residual(
-        self, operator: Operator, u: Array, f: Array | None, r: Array, result: Reduction | None = None
-    ) -> None:
+    def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
         name = "residual" if result is None else "residual_norm"
-        arguments = (u, or_null(f), r, *self._geometry(operator, u))
-        self._march("stencil", name, operator, arguments, result, given(f))
+        arguments = (u, or_null(f), r, *self.geometry)
+        self.march("stencil", name, arguments, result, given(f))
 
-    def sweep(
-        self, operator: Operator, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None
-    ) -> None:
+    def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
         name = "sweep" if result is None else "sweep_norm"
-        arguments = (u, or_null(f), out, *self._geometry(operator, u), self._step(operator, omega))
-        self._march("stencil", name, operator, arguments, result, given(f))
+        arguments = (u, or_null(f), out, *self.geometry, self.step(omega))
+        self.march("stencil", name, arguments, result, given(f))
 
     # ---- vectors
 
-    def update(self, operator: Operator, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
-        grid, (nx, rows, pitch) = self._row_grid(u)
-        arguments = (or_null(f), au, r, u, nx, rows, pitch, self._step(operator, omega))
-        if not operator.varies:
-            self._launch("vectors", "update", VECTOR_SHAPE, None, grid, arguments, given(f))
+    def update(self, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
+        grid, (nx, rows, pitch) = self.backend.row_grid(u)
+        arguments = (or_null(f), au, r, u, nx, rows, pitch, self.step(omega))
+        if not self.operator.varies:
+            self.backend.launch("vectors", "update", VECTOR_SHAPE, None, grid, arguments, given(f))
             return
-        _, ny, nz, _, *others = self._geometry(operator, u)
-        defines = (*given(f), *varying(operator))
-        self._launch("vectors", "update", VECTOR_SHAPE, operator, grid, (*arguments, ny, nz, *others), defines)
+        _, ny, nz, _, *others = self.geometry
+        defines = (*given(f), *self.varying)
+        self.backend.launch(
+            "vectors", "update", VECTOR_SHAPE, self.operator, grid, (*arguments, ny, nz, *others), defines
+        )
 
-    def norm(self, operator: Operator, r: Array, result: Reduction) -> None:
-        grid, rows = self._row_grid(r, REDUCTION_SHAPE)
-        self._reduce("vectors", "norm", REDUCTION_SHAPE, None, grid, (r, *rows), result)
+    def norm(self, r: Array, result: Reduction) -> None:
+        grid, rows = self.backend.row_grid(r, REDUCTION_SHAPE)
+        self.backend.reduce("vectors", "norm", REDUCTION_SHAPE, None, grid, (r, *rows), result)
 
-    def dot(self, operator: Operator, x: Array, y: Array, result: Reduction) -> None:
-        grid, (nx, rows, pitch) = self._row_grid(x, REDUCTION_SHAPE)
-        arguments = (x, y, nx, sizes(operator)[1], rows, pitch)
-        self._reduce("vectors", "dot", REDUCTION_SHAPE, operator, grid, arguments, result)
+    def dot(self, x: Array, y: Array, result: Reduction) -> None:
+        grid, (nx, rows, pitch) = self.backend.row_grid(x, REDUCTION_SHAPE)
+        arguments = (x, y, nx, sizes(self.operator)[1], rows, pitch)
+        self.backend.reduce("vectors", "dot", REDUCTION_SHAPE, self.operator, grid, arguments, result)
 
-    def fill(self, x: Array, value: float) -> None:
-        grid, rows = self._row_grid(x)
-        self._launch("vectors", "fill", VECTOR_SHAPE, None, grid, (x, *rows, self._real(value)))
+    def edges(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+        grid, (_, rows, pitch) = self.backend.row_grid(a)
+        arguments = (a, out, *sizes(self.operator), rows, pitch)
+        defines = (f"-DALONG={axis}", f"-DHARMONIC={harmonic:d}")
+        self.backend.launch("grids", "edges", VECTOR_SHAPE, self.operator, grid, arguments, defines)
 
-    def axpby(self, a: float, x: Array, b: float, y: Array) -> None:
-        grid, rows = self._row_grid(y)
-        self._launch("vectors", "axpby", VECTOR_SHAPE, None, grid, (self._real(a), x, self._real(b), y, *rows))
+    def fast_solver(self) -> FastSolver:
+        return GpuFastSolver(self.backend, self.operator)
 
-    # ---- first derivatives
 
-    def derivative(self, differences: Differences, axis: int, u: Array, out: Array) -> None:
-        self._derivative(derivatives.DEFAULTS[axis], differences, axis, u, out)
+class GpuDifferences(DifferenceOperations):
+    """First derivatives, each a launch that was planned before."""
+
+    backend: Launcher
+
+    def derivative(self, axis: int, u: Array, out: Array) -> None:
+        self._derivative(derivatives.DEFAULTS[axis], axis, u, out)
 
     def derivative_variants(self) -> Mapping[str, Derivative]:
         return {name: partial(self._derivative, name) for name in derivatives.VARIANTS}
 
-    def gradient(self, differences: Differences, u: Array, outs: Sequence[Array]) -> None:
-        plan = derivatives.gradient(differences, int(self._pitch(u)), self.dtype)
-        self._launch_plan(plan, (u, *(*outs, outs[-1])[:3]))
+    def gradient(self, u: Array, outs: Sequence[Array]) -> None:
+        plan = derivatives.gradient(self.differences, self._pitch, self.backend.dtype)
+        self._launch(plan, (u, *(*outs, outs[-1])[:3]))
 
-    def _derivative(self, variant: str, differences: Differences, axis: int, u: Array, out: Array) -> None:
-        plan = derivatives.derivative(differences, axis, variant, int(self._pitch(u)), self.dtype)
-        self._launch_plan(plan, (u, out))
+    @property
+    def _pitch(self) -> int:
+        return self.backend.pitch_of(self.differences.shape[0])
 
-    def _launch_plan(self, plan: derivatives.Plan, arrays: tuple[Array, ...]) -> None:
+    def _derivative(self, variant: str, axis: int, u: Array, out: Array) -> None:
+        plan = derivatives.derivative(self.differences, axis, variant, self._pitch, self.backend.dtype)
+        self._launch(plan, (u, out))
+
+    def _launch(self, plan: derivatives.Plan, arrays: tuple[Array, ...]) -> None:
         arguments = (*arrays, *plan.arguments)
-        self._launch("derivative", plan.kernel, plan.shape, None, plan.grid, arguments, plan.defines)
+        self.backend.launch("derivative", plan.kernel, plan.shape, None, plan.grid, arguments, plan.defines)
+
+
+class GpuBackend(Launcher):
+    """Every operation as a launch of a kernel. The parameters are those of `poisson.backends.gpu.launch.Launcher`."""
+
+    bound = MappingProxyType(
+        {
+            Operator: GpuOperations,
+            Transfer: GpuTransfer,
+            Interpolation: GpuInterpolation,
+            Differences: GpuDifferences,
+        }
+    )
+
+    def fill(self, x: Array, value: float) -> None:
+        grid, rows = self.row_grid(x)
+        self.launch("vectors", "fill", VECTOR_SHAPE, None, grid, (x, *rows, self.real(value)))
+
+    def axpby(self, a: float, x: Array, b: float, y: Array) -> None:
+        grid, rows = self.row_grid(y)
+        self.launch("vectors", "axpby", VECTOR_SHAPE, None, grid, (self.real(a), x, self.real(b), y, *rows))
+
+    def correct(self, factor: float, x: Array, y: Array) -> None:
+        grid, rows = self.row_grid(y)
+        arguments = (self.real(factor), x, y, *rows, self.pitch(x))
+        self.launch("vectors", "correct", VECTOR_SHAPE, None, grid, arguments)
+
+    def dense(self, matrix: Array, x: Array, y: Array) -> None:
+        nx, nodes = x.shape[-1], x.size
+        grid = (blocks_for(nodes, DENSE_SHAPE.block_y), 1, 1)
+        arguments = (matrix, x, y, np.int32(nx), np.int32(nodes), self.pitch(matrix), self.pitch(x))
+        self.launch("vectors", "dense", DENSE_SHAPE, None, grid, arguments)

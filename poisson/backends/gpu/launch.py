@@ -51,6 +51,8 @@ class Shared:
 
     Attributes
     ----------
+    kernels : dict
+        Those compiled so far, with what they were compiled from and for.
     partial : array
         A counter and the parts of the blocks in a reduction; launches run in order, so one is enough.
     launching : bool
@@ -60,6 +62,7 @@ class Shared:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.launching = True
+        self.kernels: dict[tuple[Any, ...], Kernel] = {}
         self.partial = self._zeros(2)
 
     def partial_of(self, blocks: int) -> Any:
@@ -83,6 +86,17 @@ class Shared:
         array = self._runtime.allocate(count, np.dtype(np.float64))
         self._runtime.upload(np.zeros(count), array)
         return array
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What was recorded, with the buffer of its reductions: its address was, and there may be a larger one by now."""
+
+    replay: Callable[[], None]
+    partial: Any
+
+    def __call__(self) -> None:
+        self.replay()
 
 
 class Launcher(Backend):
@@ -115,26 +129,20 @@ class Launcher(Backend):
         self.architecture = runtime.architecture
         self.shapes = ShapeChoice(runtime.architecture, self.dtype.name, table)
         self._process = os.getpid()
-        self._runtime = runtime
+        self.runtime = runtime
         self._table_of_shapes = table
-        self._shared = shared or Shared(runtime)
-        self._companion: Backend | None = None
-        self._width = 16 // self.dtype.itemsize
-        self._kernels: dict[tuple[Any, ...], Kernel] = {}
-        # By sizes and rules, and not by operators, which would keep their coefficients alive.
-        self._tables: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self.shared = shared or Shared(runtime)
+        self.width = 16 // self.dtype.itemsize
 
     def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
         if np.dtype(dtype) == self.dtype:
             return self
-        if self._companion is None:
-            self._companion = type(self)(dtype, self._runtime, self._table_of_shapes, self._shared)
-        return self._companion
+        return type(self)(dtype, self.runtime, self._table_of_shapes, self.shared)
 
     def in_use(self) -> AbstractContextManager[Any]:
         if os.getpid() != self._process:
             raise BackendUnavailable(FORKED)
-        return self._runtime.in_use()
+        return self.runtime.in_use()
 
     # ---- memory
 
@@ -145,7 +153,7 @@ class Launcher(Backend):
                 "run.backend = 'openmp'"
             )
         padded = (*array_shape[:-1], self.pitch_of(array_shape[-1]))
-        flat = self._runtime.allocate(int(np.prod(padded, dtype=np.int64)), self.dtype)
+        flat = self.runtime.allocate(int(np.prod(padded, dtype=np.int64)), self.dtype)
         return flat.reshape(padded)[..., : array_shape[-1]]
 
     def pitch_of(self, nodes: int) -> int:
@@ -155,52 +163,52 @@ class Launcher(Backend):
 
     def from_host(self, values: NDArray[Any]) -> Array:
         array = self.empty(values.shape)
-        self._runtime.upload(np.ascontiguousarray(values, dtype=self.dtype), array)
+        self.runtime.upload(np.ascontiguousarray(values, dtype=self.dtype), array)
         return array
 
     def to_host(self, array: Array) -> NDArray[Any]:
-        return self._runtime.download(array)
+        return self.runtime.download(array)
 
     @property
     def array_module(self) -> ModuleType:
-        return self._runtime.xp
+        return self.runtime.xp
 
     def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: Array | None = None) -> Array:
         array = self.empty(array_shape) if out is None else out
-        with self._runtime.in_order():
+        with self.runtime.in_order():
             for start, stop in slabs(array_shape, limit=SLAB_NODES):
-                array[start:stop] = slab(self._runtime.xp, start, stop)
+                array[start:stop] = slab(self.runtime.xp, start, stop)
         return array
 
     def synchronize(self) -> None:
-        self._runtime.synchronize()
+        self.runtime.synchronize()
 
     def memory(self) -> tuple[int, int]:
-        return self._runtime.memory()
+        return self.runtime.memory()
 
     def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        x, y = (self._runtime.allocate(count, np.dtype(np.float64)) for _ in range(2))
-        with self._runtime.in_order():
+        x, y = (self.runtime.allocate(count, np.dtype(np.float64)) for _ in range(2))
+        with self.runtime.in_order():
             x[...] = 1.0
 
         def copy() -> None:
-            self._runtime.copy(x, y)
+            self.runtime.copy(x, y)
 
         return copy, 16.0 * count
 
     def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
         shape = PEAK_SHAPE
         needed = blocks_for(count, CHAINS * shape.march * shape.block_x)
-        out = self._runtime.allocate(needed * shape.block_x, self.dtype)
-        arguments = (out, self._real(0.5), self._real(1.0), np.int32(shape.march))
+        out = self.runtime.allocate(needed * shape.block_x, self.dtype)
+        arguments = (out, self.real(0.5), self.real(1.0), np.int32(shape.march))
 
         def multiply_adds() -> None:
-            self._launch("peak", "multiply_adds", shape, None, (needed, 1, 1), arguments)
+            self.launch("peak", "multiply_adds", shape, None, (needed, 1, 1), arguments)
 
         return multiply_adds, 2.0 * CHAINS * shape.march * shape.block_x * needed
 
     def reduction(self) -> Result:
-        return Result(*self._runtime.allocate_shared(2), self._runtime.event())
+        return Result(*self.runtime.allocate_shared(2), self.runtime.event())
 
     def mark(self, result: Result) -> None:
         result.ready.record()
@@ -210,12 +218,12 @@ class Launcher(Backend):
         if result.marked:
             result.ready.wait()
         else:
-            self._runtime.synchronize()
+            self.runtime.synchronize()
         result.marked = False
         return float(result.values[0]), float(result.values[1])
 
     def seconds(self, call: Callable[[], None]) -> float:
-        start, stop = self._runtime.event(), self._runtime.event()
+        start, stop = self.runtime.event(), self.runtime.event()
         start.record()
         call()
         stop.record()
@@ -225,26 +233,17 @@ class Launcher(Backend):
     @property
     def identity(self) -> Device:
         """What shapes measured here hold for."""
-        return Device.of(self._runtime)
-
-    def tuning(self, operator: Operator) -> str:
-        return self.shapes.origin(operator)
+        return Device.of(self.runtime)
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
-        with self._shared.without_launches():
+        with self.shared.without_launches():
             function()
-        replay, partial = self._runtime.capture(function), self._shared.partial
-
-        def replay_with_buffer() -> None:
-            _ = partial  # recorded by address: it must outlive a later, larger buffer
-            replay()
-
-        return replay_with_buffer
+        return Replay(self.runtime.capture(function), self.shared.partial)
 
     def peak_bandwidth(self) -> float | None:
         """Bytes a second between chip and memory, by the vendor's figures; None where the driver does not give them."""
-        return self._runtime.peak_bandwidth()
+        return self.runtime.peak_bandwidth()
 
     # ---- kernels
 
@@ -263,22 +262,24 @@ class Launcher(Backend):
         """
         dimension = operator.dimension if operator else 2
         rules = operator.rules if operator else (Rule.FIXED,) * 4
-        key = (source, name, shape, dimension, rules, defines)
-        if key not in self._kernels:
+        known = self.shared.kernels
+        key = (source, name, shape, self.dtype, dimension, rules, defines)
+        if key not in known:
             options = (*self.options(shape, dimension, rules), *defines)
-            module = self._runtime.compile(kernels.source(source), options)
-            self._kernels[key] = module.get_function(f"poisson_{name}", shared_bytes)
-        return self._kernels[key]
+            module = self.runtime.compile(kernels.source(source), options)
+            known[key] = module.get_function(f"poisson_{name}", shared_bytes)
+        return known[key]
 
     def kernels_of(self, call: Callable[[], None]) -> list[tuple[Shape, Kernel]]:
         """The kernels that `call` would launch, with their shapes. Nothing is launched."""
-        before, self._kernels = self._kernels, {}
+        shared = self.shared
+        before, shared.kernels = shared.kernels, {}
         try:
-            with self._shared.without_launches():
+            with shared.without_launches():
                 call()
-            return [(key[2], kernel) for key, kernel in self._kernels.items()]
+            return [(key[2], kernel) for key, kernel in shared.kernels.items()]
         finally:
-            self._kernels = {**self._kernels, **before}
+            shared.kernels = {**shared.kernels, **before}
 
     def options(self, shape: Shape, dimension: int, rules: Sequence[Rule]) -> tuple[str, ...]:
         """The compiler's options for a module: type, dimension, tile and the rules of the faces."""
@@ -300,7 +301,7 @@ class Launcher(Backend):
 
     # ---- launches
 
-    def _launch(
+    def launch(
         self,
         source: str,
         name: str,
@@ -317,10 +318,10 @@ class Launcher(Backend):
                 f"{MAX_BLOCKS} each): give the longest axis to x, or use run.backend = 'openmp'"
             )
         kernel = self.kernel(source, name, shape, operator, defines, shared_bytes)
-        if self._shared.launching:
+        if self.shared.launching:
             kernel(grid, (shape.block_x, shape.block_y, 1), arguments)
 
-    def _reduce(
+    def reduce(
         self,
         source: str,
         name: str,
@@ -333,71 +334,94 @@ class Launcher(Backend):
     ) -> None:
         """Launch a kernel; where there is a result, one that reduces, with room for the parts of its blocks."""
         if result is not None:
-            arguments = (*arguments, self._shared.partial_of(grid[0] * grid[1] * grid[2]), result.argument)
-        self._launch(source, name, shape, operator, grid, arguments, defines)
+            arguments = (*arguments, self.shared.partial_of(grid[0] * grid[1] * grid[2]), result.argument)
+        self.launch(source, name, shape, operator, grid, arguments, defines)
 
-    def _march(
+    # ---- arguments
+
+    def real(self, value: float) -> Any:
+        return self.dtype.type(value)
+
+    def pitch(self, array: Array) -> Any:
+        return np.int64(array.strides[-2] // array.dtype.itemsize)
+
+    def row_grid(self, array: Array, shape: Shape = VECTOR_SHAPE) -> tuple[tuple[int, int, int], tuple[Any, Any, Any]]:
+        """The blocks that visit every row, and the arguments nx, rows, pitch."""
+        nx = array.shape[-1]
+        rows = array.size // nx
+        grid = (
+            blocks_for(nx, self.width * shape.block_x),
+            min(blocks_for(rows, shape.block_y * shape.march), MAX_BLOCKS),
+            1,
+        )
+        return grid, (np.int32(nx), np.int64(rows), self.pitch(array))
+
+    def table(self, values: NDArray[Any]) -> Any:
+        """A table of indices or weights on the device."""
+        host = np.ascontiguousarray(values.ravel(), dtype=np.int32 if values.dtype.kind == "i" else self.dtype)
+        table = self.runtime.allocate(host.size, host.dtype)
+        self.runtime.upload(host, table)
+        return table
+
+
+class OperatorLauncher:
+    """The launches for an operator: what they have in common.
+
+    Parameters
+    ----------
+    backend : Launcher
+        Where the arrays are.
+    operator : Operator
+        The operator.
+
+    Attributes
+    ----------
+    constants : tuple
+        The arguments nx, ny, nz, pitch, the weights and c of every kernel with an operator.
+    geometry : tuple
+        The same with the arrays of what varies.
+    varying : tuple of str
+        What tells a kernel which coefficients vary.
+    """
+
+    def __init__(self, backend: Launcher, operator: Operator) -> None:
+        self.backend = backend
+        self.operator = operator
+        weights = (*operator.weights, 0.0)[:3]
+        numbers = (backend.real(value) for value in (*weights, operator.c))
+        reaction = () if operator.reaction is None else (operator.reaction,)
+        pitch = np.int64(backend.pitch_of(operator.shape[0]))
+        self.constants = (*sizes(operator), pitch, *numbers)
+        self.varying = varying(operator)
+        self.geometry = (*self.constants, *(operator.edges or ()), *reaction)
+
+    def tuning(self) -> str:
+        return self.backend.shapes.origin(self.operator)
+
+    def march(
         self,
         source: str,
         name: str,
-        operator: Operator,
         arguments: tuple[Any, ...],
         result: Result | None,
         defines: tuple[str, ...] = (),
         kind: str | None = None,
     ) -> None:
-        """Launch a kernel that marches through the grid of an operator, with the shape of a kind, or of a sweep."""
-        shape = self.shapes.of(kind or ("sweep" if result is None else "sweep_norm"), operator)
-        grid = self._march_grid(operator, shape)
-        self._reduce(source, name, shape, operator, grid, arguments, result, (*defines, *varying(operator)))
+        """Launch a kernel that marches through the grid of the operator, with the shape of a kind, or of a sweep."""
+        shape = self.backend.shapes.of(kind or ("sweep" if result is None else "sweep_norm"), self.operator)
+        grid = self.march_grid(shape)
+        self.backend.reduce(source, name, shape, self.operator, grid, arguments, result, (*defines, *self.varying))
 
-    def stencil_arguments(self, operator: Operator, u: Array, out: Array) -> tuple[Any, ...]:
-        """What a kernel from u to out that applies the operator takes: arrays, nodes, pitch, weights and c."""
-        return (u, out, *self._geometry(operator, u))
-
-    # ---- arguments
-
-    def _real(self, value: float) -> Any:
-        return self.dtype.type(value)
-
-    def _pitch(self, array: Array) -> Any:
-        return np.int64(array.strides[-2] // array.dtype.itemsize)
-
-    def _step(self, operator: Operator, omega: float) -> Any:
+    def step(self, omega: float) -> Any:
         """What kernels that relax take: omega / diag(A), or omega where they find the diagonal at each node."""
-        return self._real(omega if operator.varies else omega / operator.diagonal)
+        return self.backend.real(omega if self.operator.varies else omega / self.operator.diagonal)
 
-    def _geometry(self, operator: Operator, u: Array) -> tuple[Any, ...]:
-        """The arguments nx, ny, nz, pitch, the weights, c and what varies, of every kernel with an operator."""
-        weights = (*operator.weights, 0.0)[:3]
-        numbers = (self._real(value) for value in (*weights, operator.c))
-        reaction = () if operator.reaction is None else (operator.reaction,)
-        return (*sizes(operator), self._pitch(u), *numbers, *(operator.edges or ()), *reaction)
-
-    def _row_grid(self, array: Array, shape: Shape = VECTOR_SHAPE) -> tuple[tuple[int, int, int], tuple[Any, Any, Any]]:
-        """The blocks that visit every row, and the arguments nx, rows, pitch."""
-        nx = array.shape[-1]
-        rows = array.size // nx
-        grid = (
-            blocks_for(nx, self._width * shape.block_x),
-            min(blocks_for(rows, shape.block_y * shape.march), MAX_BLOCKS),
-            1,
-        )
-        return grid, (np.int32(nx), np.int64(rows), self._pitch(array))
-
-    def _march_grid(self, operator: Operator, shape: Shape, width: int = 0) -> tuple[int, int, int]:
+    def march_grid(self, shape: Shape, width: int = 0) -> tuple[int, int, int]:
         """The blocks of a march in which a thread has `width` nodes along x; 0: those of a pack."""
-        columns = blocks_for(operator.shape[0], (width or self._width) * shape.block_x)
-        if operator.dimension == 2:
-            return columns, blocks_for(operator.shape[1], shape.block_y * shape.march), 1
-        return columns, *strips(operator, shape, shape.block_y, self.dtype.itemsize)
-
-    def _table(self, values: NDArray[Any]) -> Any:
-        """A table of indices or weights on the device."""
-        host = np.ascontiguousarray(values.ravel(), dtype=np.int32 if values.dtype.kind == "i" else self.dtype)
-        table = self._runtime.allocate(host.size, host.dtype)
-        self._runtime.upload(host, table)
-        return table
+        columns = blocks_for(self.operator.shape[0], (width or self.backend.width) * shape.block_x)
+        if self.operator.dimension == 2:
+            return columns, blocks_for(self.operator.shape[1], shape.block_y * shape.march), 1
+        return columns, *strips(self.operator, shape, shape.block_y, self.backend.dtype.itemsize)
 
 
 def sizes(operator: Operator) -> tuple[Any, Any, Any]:

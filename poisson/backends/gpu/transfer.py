@@ -1,111 +1,134 @@
-"""The operations of the gpu backend between grids and on the coefficients of links, and the product with a matrix."""
+"""The operations of the gpu backend between grids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array
-from poisson.backends.gpu.launch import Launcher, blocks_for, sizes
-from poisson.backends.gpu.shapes import DENSE_SHAPE, GATHER_SHAPE, VECTOR_SHAPE, Shape
+from poisson.backends.base import Array, InterpolationOperations, TransferOperations
+from poisson.backends.gpu.launch import Launcher, OperatorLauncher, blocks_for, sizes
+from poisson.backends.gpu.passes import Pass
+from poisson.backends.gpu.shapes import GATHER_SHAPE, VECTOR_SHAPE, Shape
+from poisson.backends.gpu.smooth import PassLauncher
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import Rule
 
-Tables = tuple[tuple[NDArray[np.int32], NDArray[np.float64]], ...]
+Tables = Sequence[tuple[NDArray[np.int32], NDArray[np.float64]]]
 """Indices and weights of each axis, by which the nodes of one grid gather from those of another."""
 
+RESTRICT = Pass(zero=False, correct=False, sweeps=0, residual=False)
+CORRECT = Pass(zero=False, correct=True, sweeps=0, residual=False)
 
-class TransferOperations(Launcher):
-    """Launches of the kernels in transfer.hip and grids.hip, and of the product with a matrix in vectors.hip."""
 
-    def restrict(self, transfer: Transfer, fine: Array, coarse: Array) -> None:
-        arguments = self._gathering(
-            "restrict",
-            (transfer.fine, fine),
-            (transfer.coarse, coarse),
-            lambda: tuple((axis.restrict_index, axis.restrict_weight) for axis in transfer.axes),
-        )
-        shape = self.shapes.of("restrict", transfer.coarse)
-        grid = self._march_grid(transfer.coarse, shape, width=1)
-        self._launch("transfer", "restrict", shape, transfer.coarse, grid, arguments)
+class GpuTransfer(TransferOperations):
+    """The operations between two grids: between grids that halve they are passes of a smoothing without sweeps."""
 
-    def prolong_add(self, transfer: Transfer, coarse: Array, fine: Array) -> None:
-        arguments = self._gathering(
-            "prolong",
-            (transfer.coarse, coarse),
-            (transfer.fine, fine),
-            lambda: tuple((axis.prolong_index, axis.prolong_weight) for axis in transfer.axes),
-        )
-        shape = self.shapes.of("prolong_add", transfer.fine)
-        arguments = (*arguments, sizes(transfer.coarse)[0])
-        self._launch("transfer", "prolong_add", shape, transfer.fine, self._march_grid(transfer.fine, shape), arguments)
+    backend: Launcher
 
-    def interpolate(self, interpolation: Interpolation, source: Array, out: Array) -> None:
-        coarse, target = interpolation.source, interpolation.target
-        arguments = self._gathering("interpolate", (coarse, source), (target, out), lambda: interpolation.axes)
-        defines: tuple[str, ...] = (f"-DEVERYWHERE={interpolation.everywhere:d}",)
-        if any(few > many for few, many in zip(coarse.shape, target.shape, strict=True)):
-            self._over_nodes("grids", "interpolate_gather", target, arguments, defines, GATHER_SHAPE)
+    def __init__(self, backend: Launcher, transfer: Transfer) -> None:
+        super().__init__(backend, transfer)
+        self._fine, self._coarse = PassLauncher(backend, transfer.fine), OperatorLauncher(backend, transfer.coarse)
+        self._links: dict[int, _Gathering] = {}
+
+    def restrict(self, fine: Array, coarse: Array) -> None:
+        if self.transfer.halves is not None:
+            self._fine.run(RESTRICT, (fine, None, None), (), None, (self, coarse), None)
             return
-        defines += tuple(f"-DHALVE_{name}={_halves(interpolation, axis):d}" for axis, name in enumerate("XY"))
-        shape = self.shapes.of("interpolate", target)
-        lines = shape.rows if target.dimension == 3 else 1
-        grid = self._march_grid(target, replace(shape, block_y=shape.block_y * lines))
-        self._launch("grids", "interpolate", shape, target, grid, (*arguments, sizes(coarse)[0]), defines)
+        target = self.transfer.coarse
+        shape = self.backend.shapes.of("restrict", target)
+        grid = self._coarse.march_grid(shape, width=1)
+        self.backend.launch("transfer", "restrict", shape, target, grid, self._restriction.arguments(fine, coarse))
 
-    def edges(self, operator: Operator, axis: int, a: Array, harmonic: bool, out: Array) -> None:
-        grid, (_, rows, pitch) = self._row_grid(a)
-        arguments = (a, out, *sizes(operator), rows, pitch)
-        defines = (f"-DALONG={axis}", f"-DHARMONIC={harmonic:d}")
-        self._launch("grids", "edges", VECTOR_SHAPE, operator, grid, arguments, defines)
+    def prolong_add(self, coarse: Array, fine: Array) -> None:
+        if self.transfer.halves is not None:
+            self._fine.run(CORRECT, (fine, None, fine), (), (self, coarse), None, None)
+            return
+        target = self.transfer.fine
+        shape = self.backend.shapes.of("prolong_add", target)
+        arguments = (*self._prolongation.arguments(coarse, fine), sizes(self.transfer.coarse)[0])
+        self.backend.launch("transfer", "prolong_add", shape, target, self._fine.march_grid(shape), arguments)
 
-    def coarsen_edges(self, transfer: Transfer, axis: int, fine: Array, coarse: Array) -> None:
-        def tables() -> Tables:
-            return tuple(
+    def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
+        transfer = self.transfer
+        if axis not in self._links:
+            tables = [
                 (table.series_index, table.series_weight) if along == axis else (table.mean_index, table.mean_weight)
                 for along, table in enumerate(transfer.axes)
-            )
+            ]
+            self._links[axis] = _Gathering(self.backend, transfer.fine, transfer.coarse, tables)
+        arguments = self._links[axis].arguments(fine, coarse)
+        _over_nodes(self.backend, "coarsen_edges", transfer.coarse, arguments, (f"-DALONG={axis}",))
 
-        arguments = self._gathering(f"edges {axis}", (transfer.fine, fine), (transfer.coarse, coarse), tables)
-        self._over_nodes("grids", "coarsen_edges", transfer.coarse, arguments, (f"-DALONG={axis}",))
+    @cached_property
+    def _restriction(self) -> _Gathering:
+        tables = [(axis.restrict_index, axis.restrict_weight) for axis in self.transfer.axes]
+        return _Gathering(self.backend, self.transfer.fine, self.transfer.coarse, tables)
 
-    def dense(self, matrix: Array, x: Array, y: Array) -> None:
-        nx, nodes = x.shape[-1], x.size
-        grid = (blocks_for(nodes, DENSE_SHAPE.block_y), 1, 1)
-        arguments = (matrix, x, y, np.int32(nx), np.int32(nodes), self._pitch(matrix), self._pitch(x))
-        self._launch("vectors", "dense", DENSE_SHAPE, None, grid, arguments)
+    @cached_property
+    def _prolongation(self) -> _Gathering:
+        tables = [(axis.prolong_index, axis.prolong_weight) for axis in self.transfer.axes]
+        return _Gathering(self.backend, self.transfer.coarse, self.transfer.fine, tables)
 
-    def _gathering(
-        self, name: str, source: tuple[Operator, Array], target: tuple[Operator, Array], tables: Callable[[], Tables]
-    ) -> tuple[Any, ...]:
-        """The arguments of a kernel with which the nodes of one grid gather from those of another by tables."""
-        (from_grid, values), (to_grid, out) = source, target
-        key = (name, from_grid.shape, to_grid.shape, from_grid.rules)
-        if key not in self._tables:
-            axes = tables()
-            # In 2D kernels have tables along z too, and do not look at them.
-            self._tables[key] = tuple(self._table(part) for axis in (*axes, axes[-1])[:3] for part in axis)
-        layout = (sizes(from_grid)[1], self._pitch(values), *sizes(to_grid), self._pitch(out))
-        return (values, out, *layout, *self._tables[key])
 
-    def _over_nodes(
-        self,
-        source: str,
-        name: str,
-        operator: Operator,
-        arguments: tuple[Any, ...],
-        defines: tuple[str, ...] = (),
-        shape: Shape = VECTOR_SHAPE,
-    ) -> None:
-        """Launch a kernel with one thread for each node."""
-        nx, ny, nz = (int(n) for n in sizes(operator))
-        grid = (blocks_for(nx, shape.block_x), blocks_for(ny, shape.block_y), nz)
-        self._launch(source, name, shape, operator, grid, arguments, defines)
+class GpuInterpolation(InterpolationOperations):
+    """Interpolation by the tables of each axis."""
+
+    backend: Launcher
+
+    def __init__(self, backend: Launcher, interpolation: Interpolation) -> None:
+        super().__init__(backend, interpolation)
+        self._target = OperatorLauncher(backend, interpolation.target)
+        self._gathering = _Gathering(backend, interpolation.source, interpolation.target, interpolation.axes)
+
+    def interpolate(self, source: Array, out: Array) -> None:
+        interpolation = self.interpolation
+        coarse, target = interpolation.source, interpolation.target
+        arguments = self._gathering.arguments(source, out)
+        defines: tuple[str, ...] = (f"-DEVERYWHERE={interpolation.everywhere:d}",)
+        if any(few > many for few, many in zip(coarse.shape, target.shape, strict=True)):
+            _over_nodes(self.backend, "interpolate_gather", target, arguments, defines, GATHER_SHAPE)
+            return
+        defines += tuple(f"-DHALVE_{name}={_halves(interpolation, axis):d}" for axis, name in enumerate("XY"))
+        shape = self.backend.shapes.of("interpolate", target)
+        lines = shape.rows if target.dimension == 3 else 1
+        grid = self._target.march_grid(replace(shape, block_y=shape.block_y * lines))
+        arguments = (*arguments, sizes(coarse)[0])
+        self.backend.launch("grids", "interpolate", shape, target, grid, arguments, defines)
+
+
+class _Gathering:
+    """Tables on the device, by which the nodes of one grid gather from those of another."""
+
+    def __init__(self, backend: Launcher, source: Operator, target: Operator, axes: Tables) -> None:
+        self._backend = backend
+        self._rows, self._sizes = sizes(source)[1], sizes(target)
+        # In 2D kernels have tables along z too, and do not look at them.
+        self._tables = tuple(backend.table(part) for axis in (*axes, axes[-1])[:3] for part in axis)
+
+    def arguments(self, values: Array, out: Array) -> tuple[Any, ...]:
+        """Those of a kernel that gathers from one array to the other."""
+        pitch = self._backend.pitch
+        return (values, out, self._rows, pitch(values), *self._sizes, pitch(out), *self._tables)
+
+
+def _over_nodes(
+    backend: Launcher,
+    name: str,
+    operator: Operator,
+    arguments: tuple[Any, ...],
+    defines: tuple[str, ...] = (),
+    shape: Shape = VECTOR_SHAPE,
+) -> None:
+    """Launch a kernel of grids.hip with one thread for each node."""
+    nx, ny, nz = (int(n) for n in sizes(operator))
+    grid = (blocks_for(nx, shape.block_x), blocks_for(ny, shape.block_y), nz)
+    backend.launch("grids", name, shape, operator, grid, arguments, defines)
 
 
 def _halves(interpolation: Interpolation, axis: int) -> bool:

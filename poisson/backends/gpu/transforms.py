@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, FastSolver
+from poisson.backends.base import Array
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.shapes import LANES, Shape
 from poisson.backends.spectra import Line, free, require_constant
@@ -103,15 +103,30 @@ def _line_values(length: int, pairs: int, itemsize: int) -> int:
     return (length + length // group + group) // group * group + spread
 
 
-class TransformOperations(Launcher):
-    """Direct solution."""
+class TransformLauncher:
+    """Launches of the kernels in transform.hip on the arrays of an operator.
 
-    def fast_solver(self, operator: Operator) -> FastSolver:
-        return _FastSolver(self, operator)
+    Parameters
+    ----------
+    backend : Launcher
+        Where the arrays are.
+    operator : Operator
+        With constant coefficients.
+    """
 
-    def take_boundary(self, operator: Operator, f: Array, u: Array) -> None:
+    def __init__(self, backend: Launcher, operator: Operator) -> None:
+        self.backend = backend
+        self.operator = operator
+        shape = (*operator.shape, 1)[:3]
+        inner = [free(operator, axis) for axis in range(operator.dimension)]
+        ends = [np.int32(end) for part in (*inner, slice(0, 1))[:3] for end in (part.start, part.stop)]
+        # The arguments nx, ny, nz, pitch and the nodes of each axis that are not fixed.
+        self._layout = (*(np.int32(nodes) for nodes in shape), np.int64(backend.pitch_of(shape[0])), *ends)
+
+    def take_boundary(self, f: Array, u: Array) -> None:
         """f += what the fixed nodes of u contribute to the equations of their neighbours."""
-        pitch = self.pitch_of(operator.shape[0])
+        operator = self.operator
+        pitch = self.backend.pitch_of(operator.shape[0])
         strides = (1, pitch, pitch * operator.shape[1])
         inner = [free(operator, axis) for axis in range(operator.dimension)] + [slice(0, 1)]
         for face, rule in enumerate(operator.rules):
@@ -128,10 +143,10 @@ class TransformOperations(Launcher):
                 continue
             arguments = (
                 *(f, u, np.int64(origin), np.int64(-strides[axis] if upper else strides[axis])),
-                *(*beside, self._real(operator.weights[axis])),
+                *(*beside, self.backend.real(operator.weights[axis])),
             )
             grid = (blocks_for(nodes, FACE_SHAPE.block_x), 1, 1)
-            self._launch("transform", "transform_boundary", FACE_SHAPE, None, grid, arguments, _ANY_LINE)
+            self.backend.launch("transform", "transform_boundary", FACE_SHAPE, None, grid, arguments, _ANY_LINE)
 
     def transform(
         self, line: Line, block: Block, source: Array, target: Array, ways: tuple[bool, bool], tables: Sequence[Any]
@@ -139,17 +154,17 @@ class TransformOperations(Launcher):
         """Lines of `source` to their modes, back from them, or both with the division between, in shared memory."""
         defines = (*_defines(line, ways), f"-DRADICES={','.join(map(str, line.factors))}")
         groups = groups_of(line.operator, line.axis, block.pairs)
-        arguments = (source, target, *self._layout(line.operator), *tables)
+        arguments = (source, target, *self._layout, *tables)
         shared = block.shared_bytes
-        self._launch("transform", "transform", block.shape, None, (groups, 1, 1), arguments, defines, shared)
+        self.backend.launch("transform", "transform", block.shape, None, (groups, 1, 1), arguments, defines, shared)
 
     def gather(
         self, line: Line, source: Array, lines: Sequence[Any], part: tuple[int, int], to_modes: bool, turns: Any
     ) -> None:
         """So many groups of lines from a first one on, ready for the vendor's transform."""
-        arguments = (source, *lines[:2], np.int64(part[0]), *self._layout(line.operator), turns)
+        arguments = (source, *lines[:2], np.int64(part[0]), *self._layout, turns)
         defines = _defines(line, (to_modes, not to_modes))
-        self._launch("transform", "transform_gather", LIBRARY_SHAPE, None, (part[1], 1, 1), arguments, defines)
+        self.backend.launch("transform", "transform_gather", LIBRARY_SHAPE, None, (part[1], 1, 1), arguments, defines)
 
     def scatter(
         self,
@@ -162,46 +177,42 @@ class TransformOperations(Launcher):
         tables: Sequence[Any],
     ) -> None:
         """The same lines after the transform; the modes divided by the eigenvalues if asked."""
-        arguments = (*lines, target, np.int64(part[0]), *self._layout(line.operator), *tables)
+        arguments = (*lines, target, np.int64(part[0]), *self._layout, *tables)
         defines = (*_defines(line, (to_modes, not to_modes)), f"-DDIVIDE={int(divided)}")
-        self._launch("transform", "transform_scatter", LIBRARY_SHAPE, None, (part[1], 1, 1), arguments, defines)
+        self.backend.launch("transform", "transform_scatter", LIBRARY_SHAPE, None, (part[1], 1, 1), arguments, defines)
 
     def complex_lines(self, count: int, length: int) -> tuple[Sequence[Any], Callable[[], None]]:
         """Memory for lines, for one more value of each and for the lines again; a call that transforms the lines."""
         values = count * length
-        lines, ends, spare = (self._runtime.allocate(2 * n, self.dtype) for n in (values, count, values))
-        complex_type = np.result_type(self.dtype, np.complex64)
-        transform = self._runtime.fourier(lines.view(complex_type).reshape(count, length))
+        lines, ends, spare = (self.backend.runtime.allocate(2 * n, self.backend.dtype) for n in (values, count, values))
+        complex_type = np.result_type(self.backend.dtype, np.complex64)
+        transform, shared = (
+            self.backend.runtime.fourier(lines.view(complex_type).reshape(count, length)),
+            self.backend.shared,
+        )
 
         def transform_if_launching() -> None:
-            if self._shared.launching:
+            if shared.launching:
                 transform()
 
         return (lines, ends, spare), transform_if_launching
 
     def prepare(self, call: Callable[[], None]) -> None:
         """Make the kernels ready that `call` would launch."""
-        with self._shared.without_launches():
+        with self.backend.shared.without_launches():
             call()
 
     def block(self, line: Line) -> Block | None:
         """`block_of` on this device."""
-        return block_of(line, self.dtype.itemsize, self._runtime.shared_bytes)
+        return block_of(line, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes)
 
     def table_of(self, values: NDArray[Any]) -> Any:
         """Real or complex values on the device, in this backend's type."""
-        return self._table(np.ascontiguousarray(values).view(np.float64))
+        return self.backend.table(np.ascontiguousarray(values).view(np.float64))
 
     def scalar(self, value: float) -> Any:
         """An argument of this backend's type."""
-        return self._real(value)
-
-    def _layout(self, operator: Operator) -> tuple[Any, ...]:
-        """The arguments nx, ny, nz, pitch and the nodes of each axis that are not fixed."""
-        shape = (*operator.shape, 1)[:3]
-        inner = [free(operator, axis) for axis in range(operator.dimension)]
-        ends = [np.int32(end) for part in (*inner, slice(0, 1))[:3] for end in (part.start, part.stop)]
-        return (*(np.int32(nodes) for nodes in shape), np.int64(self.pitch_of(shape[0])), *ends)
+        return self.backend.real(value)
 
 
 _ANY_LINE = ("-DAXIS=0", "-DLENGTH=2", "-DKIND=0", "-DREVERSED=0", "-DFORWARD=1", "-DBACKWARD=0")
@@ -230,28 +241,28 @@ def groups_of(operator: Operator, axis: int, pairs: int) -> int:
 class _InSharedMemory:
     """The transforms of one axis by the kernels' own."""
 
-    def __init__(self, backend: TransformOperations, line: Line, block: Block, tables: Sequence[Any]) -> None:
-        self._backend = backend
+    def __init__(self, launcher: TransformLauncher, line: Line, block: Block, tables: Sequence[Any]) -> None:
+        self._launcher = launcher
         self._line = line
         self._block = block
-        self._tables = (backend.table_of(line.roots()), backend.table_of(line.turns()), *tables)
+        self._tables = (launcher.table_of(line.roots()), launcher.table_of(line.turns()), *tables)
 
     def __call__(self, source: Array, target: Array, to_modes: bool, to_nodes: bool) -> None:
-        self._backend.transform(self._line, self._block, source, target, (to_modes, to_nodes), self._tables)
+        self._launcher.transform(self._line, self._block, source, target, (to_modes, to_nodes), self._tables)
 
 
 class _ByLibrary:
     """The transforms of one axis by the vendor's library, batch after batch."""
 
-    def __init__(self, backend: TransformOperations, line: Line, tables: Sequence[Any]) -> None:
-        self._backend = backend
+    def __init__(self, launcher: TransformLauncher, line: Line, tables: Sequence[Any]) -> None:
+        self._launcher = launcher
         self._line = line
         pairs = LIBRARY_SHAPE.block_y
         self._groups = groups_of(line.operator, line.axis, pairs)
-        group_bytes = 2 * pairs * line.length * backend.dtype.itemsize
+        group_bytes = 2 * pairs * line.length * launcher.backend.dtype.itemsize
         self._batch = min(self._groups, max(1, BATCH_BYTES // group_bytes))
-        self._lines, self._transform = backend.complex_lines(self._batch * pairs, line.length)
-        self._turns = backend.table_of(line.turns())
+        self._lines, self._transform = launcher.complex_lines(self._batch * pairs, line.length)
+        self._turns = launcher.table_of(line.turns())
         self._tables = (self._turns, *tables)
 
     def __call__(self, source: Array, target: Array, to_modes: bool, to_nodes: bool) -> None:
@@ -263,12 +274,12 @@ class _ByLibrary:
     def _apply(self, source: Array, target: Array, to_modes: bool, divided: bool) -> None:
         for first in range(0, self._groups, self._batch):
             part = (first, min(self._batch, self._groups - first))
-            self._backend.gather(self._line, source, self._lines, part, to_modes, self._turns)
+            self._launcher.gather(self._line, source, self._lines, part, to_modes, self._turns)
             self._transform()
-            self._backend.scatter(self._line, self._lines, target, part, to_modes, divided, self._tables)
+            self._launcher.scatter(self._line, self._lines, target, part, to_modes, divided, self._tables)
 
 
-class _FastSolver:
+class GpuFastSolver:
     """A `FastSolver`; what the kernels need is made here, so that a solution is launches alone.
 
     Raises
@@ -277,25 +288,24 @@ class _FastSolver:
         If the coefficients vary.
     """
 
-    def __init__(self, backend: TransformOperations, operator: Operator) -> None:
+    def __init__(self, backend: Launcher, operator: Operator) -> None:
         require_constant(operator)
-        self._backend = backend
-        self._operator = operator
+        self._launcher = launcher = TransformLauncher(backend, operator)
         lines = [Line(operator, axis) for axis in range(operator.dimension) if operator.weights[axis]]
         spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
         for line in lines:
             spectra[line.axis] = line.spectrum()
         spectra[0] += operator.c
         scale = 1.0 / math.prod(line.gain for line in lines)
-        tables = (*(backend.table_of(values) for values in spectra), backend.scalar(scale))
+        tables = (*(launcher.table_of(values) for values in spectra), launcher.scalar(scale))
         self._transforms = [self._transform(line, tables) for line in lines] if operator.unknowns else []
-        backend.prepare(lambda: self.solve(None, None))
+        launcher.prepare(lambda: self.solve(None, None))
 
     def solve(self, f: Array, u: Array) -> None:
         """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
         if not self._transforms:
             return
-        self._backend.take_boundary(self._operator, f, u)
+        self._launcher.take_boundary(f, u)
         *others, last = self._transforms
         for transform in others:
             transform(f, f, True, False)
@@ -304,5 +314,7 @@ class _FastSolver:
             transform(f, u if transform is others[0] else f, False, True)
 
     def _transform(self, line: Line, tables: Sequence[Any]) -> _InSharedMemory | _ByLibrary:
-        block = self._backend.block(line)
-        return _InSharedMemory(self._backend, line, block, tables) if block else _ByLibrary(self._backend, line, tables)
+        block = self._launcher.block(line)
+        return (
+            _InSharedMemory(self._launcher, line, block, tables) if block else _ByLibrary(self._launcher, line, tables)
+        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import weakref
 from ctypes import byref, c_void_p
 from typing import Any, NamedTuple
 
@@ -25,16 +24,39 @@ class Memory(NamedTuple):
     library: ctypes.CDLL
     threads: int
 
-    def of(self, owner: object, rows: int, row_bytes: int) -> int:
-        """The address of so many rows, which are released with their owner."""
+    def allocate(self, rows: int, row_bytes: int) -> int:
+        """The address of so many rows, until `release`."""
         memory = c_void_p()
         self.library.poisson_allocate(rows, row_bytes, self.threads, byref(memory))
-        weakref.finalize(owner, self.library.poisson_release, memory.value)
         return memory.value or 0
 
+    def release(self, address: int) -> None:
+        """Give rows back."""
+        self.library.poisson_release(address)
 
-class DeviceArray:
-    """Rows of values in the library's memory, released with this object.
+
+class Owned:
+    """Rows in the library's memory, which end with this object.
+
+    Attributes
+    ----------
+    pointer : int
+        Address on the device.
+    """
+
+    pointer = 0
+
+    def __init__(self, memory: Memory, rows: int, row_bytes: int) -> None:
+        self._memory = memory
+        self.pointer = memory.allocate(rows, row_bytes)
+
+    def __del__(self) -> None:
+        if self.pointer:
+            self._memory.release(self.pointer)
+
+
+class DeviceArray(Owned):
+    """Rows of values in the library's memory.
 
     Attributes
     ----------
@@ -42,8 +64,6 @@ class DeviceArray:
         As the user sees it.
     pitch : int
         Values from the start of one row to the next.
-    pointer : int
-        Address on the device.
     """
 
     def __init__(self, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -51,11 +71,11 @@ class DeviceArray:
         self.dtype = dtype
         self.rows = math.prod(shape[:-1])
         self.pitch = pitch_of(shape[-1])
-        self.pointer = memory.of(self, self.rows, self.pitch * dtype.itemsize)
+        super().__init__(memory, self.rows, self.pitch * dtype.itemsize)
 
 
-class DeviceResult:
-    """The result of a reduction in the library's memory, released with this object."""
+class DeviceResult(Owned):
+    """The result of a reduction in the library's memory."""
 
     def __init__(self, memory: Memory) -> None:
-        self.pointer = memory.of(self, 1, memory.library.poisson_result_bytes())
+        super().__init__(memory, 1, memory.library.poisson_result_bytes())

@@ -9,6 +9,7 @@ from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_v
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -89,20 +90,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "result_bytes": (c_int64, ()),
     "read": (_STATUS, (c_void_p, c_double * 2)),
     "triad": (_STATUS, (c_void_p, c_void_p, c_void_p, c_double, c_int64, c_int32)),
-    "chains_f32": (c_int64, ()),
-    "chains_f64": (c_int64, ()),
-    "multiply_adds_f32": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
-    "multiply_adds_f64": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
-    "transform_f32": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
-    "transform_f64": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
-    "divide_f32": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
-    "tridiagonal_f32": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
-    "divide_f64": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
-    "tridiagonal_f64": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
-    "depth_f32": (c_int32, (_OPERATOR,)),
-    "depth_f64": (c_int32, (_OPERATOR,)),
 }
-NUMBERS = {"abi_version", "devices", "threads", "depth_f32", "depth_f64"}
+NUMBERS = {"abi_version", "devices", "threads", "depth"}
 """The functions whose integer is no status."""
 OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "laplacian": (_OPERATOR, c_void_p, c_void_p),
@@ -130,6 +119,15 @@ OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "derivative": (_DIFFERENCES, c_int32, c_void_p, c_void_p),
     "gradient": (_DIFFERENCES, c_void_p, POINTER(c_void_p)),
 }
+TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "chains": (c_int64, ()),
+    "multiply_adds": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
+    "transform": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
+    "divide": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
+    "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
+    "depth": (c_int32, (_OPERATOR,)),
+}
+"""Others, with the suffix of their real type."""
 _PARTNER = (_OPERATOR, POINTER(TransferStructure), c_void_p)
 COMPOSITE_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "smooth": (_OPERATOR, *(c_void_p,) * 4, POINTER(c_double), c_int32, *_PARTNER, *_PARTNER, c_void_p),
@@ -202,9 +200,10 @@ def load_library() -> ctypes.CDLL:
         raise BackendUnavailable(
             f"{path} has interface version {version}, this package needs {ABI_VERSION}: run pip install again"
         )
+    typed = OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS
     signatures = dict(FUNCTIONS)
-    for name, arguments in (OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS).items():
-        signatures |= {f"{name}_{suffix}": (_STATUS, arguments) for suffix in SUFFIXES.values()}
+    for name, signature in ({name: (_STATUS, typed[name]) for name in typed} | TYPED_FUNCTIONS).items():
+        signatures |= {f"{name}_{suffix}": signature for suffix in SUFFIXES.values()}
     for name, (result, arguments) in signatures.items():
         function = getattr(library, f"poisson_{name}", None)
         if function is None:
@@ -213,13 +212,19 @@ def load_library() -> ctypes.CDLL:
             )
         function.restype = result
         function.argtypes = arguments
-        if result is _STATUS and name not in NUMBERS:
+        if result is _STATUS and name.partition("_f")[0] not in NUMBERS:
             function.errcheck = check
     if library.poisson_devices() < 1:
         check(2, library.poisson_devices, ())
     if not waiting_is_set():
         library.poisson_wait_shortly(too_late)
     return library
+
+
+def functions_of(library: ctypes.CDLL, dtype: np.dtype[Any]) -> SimpleNamespace:
+    """The functions for a real type, by the names of the operations."""
+    names = (*OPERATION_FUNCTIONS, *COMPOSITE_FUNCTIONS, *TYPED_FUNCTIONS)
+    return SimpleNamespace(**{name: getattr(library, f"poisson_{name}_{SUFFIXES[dtype]}") for name in names})
 
 
 def operator_structure(operator: Operator, pitch: int, threads: int) -> OperatorStructure:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.openmp.library import SUFFIXES, LineStructure, operator_structure
+from poisson.backends.openmp.arrays import pitch_of
+from poisson.backends.openmp.library import LineStructure, operator_structure
 from poisson.backends.spectra import Line, free, require_constant
 from poisson.backends.transforms import AxisTransform, HostTransforms, ScipyTransform, by_scipy, transformed_axes
 from poisson.discrete.operator import Operator
@@ -25,16 +26,10 @@ class TransformsInPlace:
 
     Parameters
     ----------
-    library : CDLL
-        The library.
+    backend : OpenmpBackend
+        On the host; with the threads of transforms, the library's and scipy's.
     operator : Operator
         With constant coefficients.
-    dtype : numpy dtype
-        float32 or float64.
-    pitch : int
-        Values from the start of one row of the arrays to the next.
-    threads : int
-        Threads of transforms, the library's and scipy's.
 
     Raises
     ------
@@ -42,54 +37,56 @@ class TransformsInPlace:
         If the coefficients vary.
     """
 
-    def __init__(
-        self, library: ctypes.CDLL, operator: Operator, dtype: np.dtype[Any], pitch: int, threads: int
-    ) -> None:
+    def __init__(self, backend: OpenmpBackend, operator: Operator) -> None:
         require_constant(operator)
-        self._library = library
-        self._operator = operator
-        self._dtype = dtype
-        self._structure = ctypes.byref(operator_structure(operator, pitch, threads))
-        self._threads = threads
+        structure = ctypes.byref(operator_structure(operator, pitch_of(operator.shape[0]), backend.threads))
         axes = transformed_axes(operator)
         # The library has no tridiagonal systems that wrap, and in 1D there is no second axis to leave to them.
         tridiagonal = operator.rules[-1] is not Rule.WRAP
-        transforms = [self._transform(axis) for axis in (axes[:-1] if tridiagonal else axes)]
-        self._spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
-        for transform in transforms:
-            self._spectra[transform.axis][free(operator, transform.axis)] = transform.spectrum
-        self._spectra[0] += operator.c
-        self._transforms = HostTransforms(operator, transforms, self._tridiagonal if tridiagonal else self._divide)
+        transforms = [_transform(backend, structure, Line(operator, axis)) for axis in axes[: -1 if tridiagonal else 3]]
+        modes = _Modes(backend, structure, operator, transforms)
+        self._transforms = HostTransforms(operator, transforms, modes.tridiagonal if tridiagonal else modes.divide)
 
     def solve(self, f: DeviceArray, u: DeviceArray) -> None:
         """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
         self._transforms.solve(view(f), view(u))
 
-    def _function(self, name: str) -> Callable[..., None]:
-        function: Callable[..., None] = getattr(self._library, f"poisson_{name}_{SUFFIXES[self._dtype]}")
-        return function
 
-    def _transform(self, axis: int) -> AxisTransform:
-        line = Line(self._operator, axis)
-        if not line.factors:
-            return ScipyTransform(self._operator, axis, self._threads)
-        return _LibraryTransform(self._function("transform"), self._structure, line, self._dtype)
+def _transform(backend: OpenmpBackend, structure: Any, line: Line) -> AxisTransform:
+    if not line.factors:
+        return ScipyTransform(line.operator, line.axis, backend.threads)
+    return _LibraryTransform(backend.functions.transform, structure, line, backend.dtype)
 
-    def _call(self, name: str, f: NDArray[Any], u: NDArray[Any]) -> None:
-        """Call a function that takes the eigenvalues by node."""
-        tables = (values.ctypes.data for values in self._spectra)
-        self._function(name)(self._structure, *tables, f.ctypes.data, u.ctypes.data)
 
-    def _divide(self, f: NDArray[Any], u: NDArray[Any]) -> None:
-        self._call("divide", f, u)
+class _Modes:
+    """Solves for the modes of the axes that are transformed, with the eigenvalues by node."""
 
-    def _tridiagonal(self, f: NDArray[Any], u: NDArray[Any]) -> None:
+    def __init__(
+        self, backend: OpenmpBackend, structure: Any, operator: Operator, transforms: Sequence[AxisTransform]
+    ) -> None:
+        self._functions = backend.functions
+        self._structure = structure
+        self._operator = operator
+        self._spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
+        for transform in transforms:
+            self._spectra[transform.axis][free(operator, transform.axis)] = transform.spectrum
+        self._spectra[0] += operator.c
+
+    def divide(self, f: NDArray[Any], u: NDArray[Any]) -> None:
+        """Where all axes are transformed."""
+        self._functions.divide(self._structure, *self._tables(), f.ctypes.data, u.ctypes.data)
+
+    def tridiagonal(self, f: NDArray[Any], u: NDArray[Any]) -> None:
+        """Where all but the last are."""
         # Where A is singular, the system of the lowest mode of the other axes is.
         lowest = (slice(None),) + (0,) * (self._operator.dimension - 1)
         line = f[lowest].astype(np.float64) if self._operator.singular else None
-        self._call("tridiagonal", f, u)
+        self._functions.tridiagonal(self._structure, *self._tables(), f.ctypes.data, u.ctypes.data)
         if line is not None:
             u[lowest] = between_mirrors(line, self._operator.weights[-1])
+
+    def _tables(self) -> Iterator[int]:
+        return (values.ctypes.data for values in self._spectra)
 
 
 def between_mirrors(f: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
@@ -152,16 +149,15 @@ class TransformsOfCopies:
         If the coefficients vary.
     """
 
-    def __init__(self, backend: OpenmpBackend, operator: Operator, upload: Callable[..., None]) -> None:
+    def __init__(self, backend: OpenmpBackend, operator: Operator) -> None:
         self._backend = backend
-        self._upload = upload
         self._transforms = by_scipy(operator, backend.threads)
 
     def solve(self, f: DeviceArray, u: DeviceArray) -> None:
         """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
         result = self._backend.to_host(u)
         self._transforms.solve(self._backend.to_host(f), result)
-        self._upload(u, result)
+        self._backend.upload(u, result)
 
 
 def view(array: DeviceArray) -> NDArray[Any]:

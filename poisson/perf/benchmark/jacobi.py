@@ -232,7 +232,7 @@ def bench(
                 if backend.structured:
                     runs.append(_structured(backend, published, operator, iterations, bandwidth))
             else:
-                every = check_every or (backend.depth(operator) if loop == "blocked" else 1)
+                every = check_every or (backend.bind(operator).depth() if loop == "blocked" else 1)
                 stopping = Stopping(rtol=0.0, max_iterations=iterations, check_every=every)
                 runs.append(_loop(backend, published, operator, loop, stopping, bandwidth))
     if not runs:
@@ -267,7 +267,7 @@ def _loop(
         until = Stopping(rtol=0.0, max_iterations=limit, check_every=stopping.check_every)
         backend.synchronize()
         start = time.perf_counter()
-        result = Jacobi(on, operator, 1.0, loop).solve(u, f, stopping=until)
+        result = Jacobi(on.bind(operator), 1.0, loop).solve(u, f, stopping=until)
         backend.synchronize()
         return time.perf_counter() - start, result
 

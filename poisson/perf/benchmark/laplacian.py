@@ -204,7 +204,7 @@ def _candidate(variant: Variant, backend: GpuBackend, operator: Operator, u: Arr
 
 
 def _ours(backend: Backend, operator: Operator, u: Array, out: Array) -> Candidate:
-    call = partial(backend.laplacian, operator, u, out)
+    call = partial(backend.bind(operator).laplacian, u, out)
     if not isinstance(backend, GpuBackend):
         return Candidate(OURS, "", call, None)
     [(shape, kernel), *_] = backend.kernels_of(call)

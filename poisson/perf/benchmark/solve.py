@@ -221,7 +221,8 @@ class _Place:
         self.backend, self.problem, self.threads = backend, problem, threads
         self.grid = box(problem.shape)
         self.taken = _taken(backend)
-        self.operator = operator_on(backend, self.grid, problem.jump)
+        self.operations = backend.bind(operator_on(backend, self.grid, problem.jump))
+        self.operator = self.operations.operator
         self.u = backend.empty(self.grid.array_shape)
         self.f = backend.assemble(self.grid.array_shape, lambda xp, *slab: source(self.grid, xp, *slab))
 
@@ -271,9 +272,9 @@ class _Place:
 
     def _relative_residual(self, u: Array) -> float:
         backend, place = self.backend, self.backend.reduction()
-        backend.residual(self.operator, u, self.f, backend.empty(self.grid.array_shape), place)
+        self.operations.residual(u, self.f, backend.empty(self.grid.array_shape), place)
         squares = backend.read(place)[0]
-        backend.norm(self.operator, self.f, place)
+        self.operations.norm(self.f, place)
         return math.sqrt(squares / backend.read(place)[0])
 
 
@@ -284,9 +285,9 @@ class _Ours:
         self._place = place
         self._stopping = replace(way.settings.stopping, rtol=RTOL)
         stand_in, self._ledger = counted(place.backend)
-        inner = in_float32(place.backend, place.operator) if way.mixed else None
+        inner = stand_in.companion(np.float32).bind(in_float32(place.operations)) if way.mixed else None
         coarser = place.coarser() if way.settings.stopping.stop == "discretisation" else None
-        self._method = registry.make_method(Given(stand_in, place.operator, way.settings, inner, coarser))
+        self._method = registry.make_method(Given(stand_in.bind(place.operator), way.settings, inner, coarser))
         self._result: SolveResult | None = None
 
     def solve(self) -> int | None:
@@ -336,8 +337,9 @@ def operator_on(backend: Backend, grid: Grid, jump: float) -> Operator:
         return plain
     nodes = backend.assemble(grid.array_shape, lambda xp, *slab: _block(grid, jump, xp, *slab))
     edges = tuple(backend.empty(grid.array_shape) for _ in grid.shape)
+    operations = backend.bind(plain)
     for axis, out in enumerate(edges):
-        backend.edges(plain, axis, nodes, True, out)
+        operations.edges(axis, nodes, True, out)
     extremes = (min(1.0, jump), max(1.0, jump))
     return replace(plain, coefficients=Coefficients(edges, None, extremes, (0.0, 0.0)))
 

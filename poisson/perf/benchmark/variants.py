@@ -14,6 +14,7 @@ import numpy as np
 
 from poisson.backends.base import Array
 from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.launch import OperatorLauncher
 from poisson.backends.gpu.runtime import Kernel
 from poisson.backends.gpu.shapes import MAX_BLOCKS, Shape
 from poisson.discrete.discretisation import Operator
@@ -107,7 +108,7 @@ class Variant:
             If the device cannot number so many blocks.
         """
         kernel = self.compiled(backend, operator)
-        arguments = backend.stencil_arguments(operator, u, out)
+        arguments = (u, out, *OperatorLauncher(backend, operator).geometry)
         launches = [(self._grid(rows, operator), (*arguments, *more)) for rows, more in self._pieces(operator)]
 
         def launch() -> None:

@@ -7,26 +7,27 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Backend
+from poisson.backends.base import Operations
 from poisson.discrete.operator import Operator
 from poisson.solvers.spectrum import hardly_holds_constants
 
 Matrix = NDArray[np.float64]
 
 
-def inverse(backend: Backend, operator: Operator) -> Matrix:
+def inverse(operations: Operations) -> Matrix:
     """A⁻¹ on all nodes in C order, with zero rows and columns for fixed ones.
 
     For a singular A it is the pseudo-inverse in the inner product of the trapezoidal weights: it gives the solution of
     zero mean for a source less its mean.
     """
+    backend, operator = operations.backend, operations.operator
     if not operator.varies:
         return _separated(operator)
     weights = operator.lattice.weights().ravel()
     numbers = np.arange(weights.size).reshape(operator.array_shape)
     free = numbers[operator.lattice.free].ravel()
     root = np.sqrt(weights[free])
-    symmetric = root[:, None] * _matrix(backend, operator)[np.ix_(free, free)] / root
+    symmetric = root[:, None] * _matrix(operations)[np.ix_(free, free)] / root
     symmetric = (symmetric + symmetric.T) / 2.0
     if operator.singular or hardly_holds_constants(operator):
         # Along constants A is given the mean of its diagonal, whose inverse is taken away again.
@@ -66,8 +67,9 @@ def _separated(operator: Operator) -> Matrix:
     return np.ascontiguousarray(product.reshape(len(product), -1))
 
 
-def _matrix(backend: Backend, operator: Operator) -> Matrix:
+def _matrix(operations: Operations) -> Matrix:
     """A on all nodes in C order; the rows of fixed nodes have no meaning."""
+    backend, operator = operations.backend, operations.operator
     numbers = np.arange(math.prod(operator.shape)).reshape(operator.array_shape)
     matrix = np.zeros((numbers.size, numbers.size))
     reaction = operator.reaction

@@ -6,9 +6,8 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from poisson.backends.base import Array, Backend, Reduction
+from poisson.backends.base import Array, Operations, Reduction, TransferOperations
 from poisson.discrete.operator import Operator
-from poisson.discrete.transfer import Transfer
 from poisson.solvers.multigrid.coarsest import inverse
 from poisson.solvers.multigrid.hierarchy import Level, levels_of
 from poisson.solvers.multigrid.settings import MultigridSettings
@@ -38,10 +37,8 @@ class Cycle:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A, on the finest grid.
+    operations : Operations
+        Those of A, on the finest grid.
     settings : MultigridSettings
         How to cycle.
 
@@ -57,26 +54,27 @@ class Cycle:
         Below the finest level, A and so every source is divided by this.
     """
 
-    def __init__(self, backend: Backend, operator: Operator, settings: MultigridSettings) -> None:
+    def __init__(self, operations: Operations, settings: MultigridSettings) -> None:
+        backend, operator = operations.backend, operations.operator
         if settings.pre + settings.post < 1:
             raise ValueError("pre and post are both 0; a cycle needs a smoothing sweep")
-        self._backend = backend
+        self.backend = backend
         self.settings = settings
         polynomial = settings.smoother != "red-black" or not red_black(operator)
-        self.levels = levels_of(backend, operator, over_correction=polynomial)
+        self.levels = levels_of(operations, over_correction=polynomial)
         self.finest = self.levels[0]
-        self.smoother = smoother_of(backend, self.finest, settings, finest=True)
+        self.smoother = smoother_of(self.finest, settings, finest=True)
         self.scale = operator.a / self.levels[1].operator.a if self.finest.transfer else 1.0
         self.grids = [self._grid(level) for level in self.levels[1:]]
-        self.matrix = backend.from_host(inverse(backend, self.levels[-1].operator))
+        self.matrix = backend.from_host(inverse(self.levels[-1].operations))
         self.period = max([self.smoother.period, *(grid.smoother.period for grid in self.grids if grid.smoother)])
         self._recorded: dict[int, tuple[Callable[[], None], list[Array]]] = {}
 
     def _grid(self, level: Level) -> Grid:
         shape = level.operator.array_shape
-        smoother = smoother_of(self._backend, level, self.settings, finest=False) if level.transfer else None
-        spare = [self._backend.empty(shape) for _ in range(3)]
-        return Grid(level, smoother, self._backend.empty(shape), spare)
+        smoother = smoother_of(level, self.settings, finest=False) if level.transfer else None
+        spare = [self.backend.empty(shape) for _ in range(3)]
+        return Grid(level, smoother, self.backend.empty(shape), spare)
 
     # ---- the finest level, on arrays of the caller
 
@@ -135,7 +133,7 @@ class Cycle:
             def descend() -> None:
                 place[:] = [owner._descend(0, owner.settings.cycle, number)]
 
-            self._recorded[number] = (self._backend.capture(descend), place)
+            self._recorded[number] = (self.backend.capture(descend), place)
         replay, place = self._recorded[number]
         replay()
         return place[0]
@@ -144,12 +142,12 @@ class Cycle:
         """Solve approximately on a grid below the finest; returns the array with the solution."""
         grid = self.grids[index]
         if grid.smoother is None:
-            self._backend.dense(self.matrix, grid.f, grid.spare[0])
+            self.backend.dense(self.matrix, grid.f, grid.spare[0])
             return grid.spare[0]
         transfer = grid.level.transfer
         assert transfer is not None
         u: Array | None = None
-        correction: tuple[Transfer, Array] | None = None
+        correction: tuple[TransferOperations, Array] | None = None
         free = list(grid.spare)
         below = (transfer, self.grids[index + 1].f)
         for next_kind in VISITS[kind]:
@@ -179,8 +177,8 @@ class Cycle:
         u: Array | None,
         free: list[Array],
         phase: Phase,
-        correction: tuple[Transfer, Array] | None,
-        restriction: tuple[Transfer, Array] | None,
+        correction: tuple[TransferOperations, Array] | None,
+        restriction: tuple[TransferOperations, Array] | None,
     ) -> Array:
         """Sweeps on a grid; `free` are its arrays without `u`, before and after."""
         assert grid.smoother is not None

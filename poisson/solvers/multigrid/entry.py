@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from poisson.problem.problem import Problem
 from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
 from poisson.solvers.expected import Offer, Question
@@ -33,9 +31,8 @@ GAINED_BY_FULL = 3.0
 def _make(given: Given) -> Solver:
     settings = given.settings.of(MultigridSettings)
     if given.inner is None:
-        return Multigrid(given.backend, given.operator, settings, given.coarser)
-    companion = given.backend.companion(np.float32)
-    return DefectCorrection(given.backend, given.operator, companion, Multigrid(companion, given.inner, settings))
+        return Multigrid(given.operations, settings, given.coarser)
+    return DefectCorrection(given.operations, Multigrid(given.inner, settings))
 
 
 def _arrays(sizes: Sizes) -> float:
@@ -116,7 +113,7 @@ PRECONDITIONER = PreconditionerEntry(
     name="multigrid",
     rank=2,
     use="a symmetric cycle: iterations that hardly grow with the grid, whatever the coefficients",
-    make=lambda given: Multigrid(given.backend, given.operator, given.settings.of(MultigridSettings).self_adjoint()),
+    make=lambda given: Multigrid(given.operations, given.settings.of(MultigridSettings).self_adjoint()),
     arrays=lambda sizes: sizes.levels,
     keys=KEYS_OF_CYCLE,
     parts=(MultigridSettings,),

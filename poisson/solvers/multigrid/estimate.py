@@ -8,7 +8,7 @@ from collections import deque
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation
 from poisson.solvers.multigrid.coarser import CoarserProblem, CoarserProblems
@@ -68,26 +68,23 @@ class ErrorEstimate:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A, on the finest grid.
+    operations : Operations
+        Those of A, on the finest grid.
     coarser : CoarserProblems
         The problem on coarser grids; its arrays are filled before each solve.
     settings : MultigridSettings
         How to cycle there.
     """
 
-    def __init__(
-        self, backend: Backend, operator: Operator, coarser: CoarserProblems, settings: MultigridSettings
-    ) -> None:
+    def __init__(self, operations: Operations, coarser: CoarserProblems, settings: MultigridSettings) -> None:
+        backend, operator = operations.backend, operations.operator
         self._backend = backend
-        self._grids = [_Comparison(backend, problem, settings) for problem in coarser.grids]
+        self._grids = [_Comparison(backend.bind(problem.operator), problem, settings) for problem in coarser.grids]
         operators = [operator, *(grid.operator for grid in self._grids)]
         pairs = list(itertools.pairwise(operators))
         self._ratios = [_ratio(fine, coarse) for fine, coarse in pairs]
-        self._sampled = [Interpolation(fine, coarse, everywhere=True) for fine, coarse in pairs]
-        self._refined = [Interpolation(coarse, fine) for fine, coarse in pairs]
+        self._sampled = [backend.bind(Interpolation(fine, coarse, everywhere=True)) for fine, coarse in pairs]
+        self._refined = [backend.bind(Interpolation(coarse, fine)) for fine, coarse in pairs]
         self._eps = float(np.finfo(backend.dtype).eps)
         # What the solutions on the coarser grids differ by, and what they may lack.
         self._apart: float | None = None
@@ -109,18 +106,18 @@ class ErrorEstimate:
             if below is None:
                 grid.start()
             else:
-                backend.interpolate(self._refined[index + 1], below, grid.u)
+                self._refined[index + 1].interpolate(below, grid.u)
             factor, self._lacking = grid.solve(self._eps)
             contraction = max(contraction, factor)
             if below is not None:
                 coarse = self._grids[index + 1]
                 sampled = coarse.spare[0]
-                backend.interpolate(self._sampled[index + 1], grid.u, sampled)
+                self._sampled[index + 1].interpolate(grid.u, sampled)
                 coarse.subtract(below, sampled)
                 self._apart = coarse.largest(sampled)
             below = grid.u
         assert below is not None
-        backend.interpolate(self._refined[0], below, u)
+        self._refined[0].interpolate(below, u)
         self._change = None
         self._contractions.append(contraction)
         self._last, self._now = self._grids[0].spare
@@ -137,7 +134,7 @@ class ErrorEstimate:
             Whether more cycles would not make u better.
         """
         backend, grid = self._backend, self._grids[0]
-        backend.interpolate(self._sampled[0], u, self._now)
+        self._sampled[0].interpolate(u, self._now)
         largest = grid.largest(self._now)
         grid.subtract(grid.u, self._now)
         difference = grid.largest(self._now)
@@ -179,12 +176,13 @@ class _Comparison:
         Two arrays that hold nothing after `solve`.
     """
 
-    def __init__(self, backend: Backend, problem: CoarserProblem, settings: MultigridSettings) -> None:
-        self._backend = backend
+    def __init__(self, operations: Operations, problem: CoarserProblem, settings: MultigridSettings) -> None:
+        self._operations = operations
+        self._backend = backend = operations.backend
         self._given = problem
-        self.operator = problem.operator
-        self._cycle = Cycle(backend, problem.operator, settings)
-        self._full = FullMultigrid(backend, self._cycle) if self._cycle.finest.transfer else None
+        self.operator = operations.operator
+        self._cycle = Cycle(operations, settings)
+        self._full = FullMultigrid(self._cycle) if self._cycle.finest.transfer else None
         self.u, self._kept, *self.spare = (backend.empty(self.operator.array_shape) for _ in range(4))
         self._ones = backend.empty(self.operator.array_shape) if self.operator.singular else None
         self._norms = backend.reduction()
@@ -209,7 +207,7 @@ class _Comparison:
         """
         backend, cycle, f, (out, work) = self._backend, self._cycle, self._given.f, self.spare
         if cycle.finest.transfer is None:
-            backend.residual(self.operator, self.u, f, work)
+            self._operations.residual(self.u, f, work)
             backend.dense(cycle.matrix, work, out)
             backend.axpby(1.0, out, 1.0, self.u)
             return 0.0, 0.0
@@ -236,7 +234,7 @@ class _Comparison:
 
     def largest(self, x: Array) -> float:
         """max |x|."""
-        self._backend.norm(self.operator, x, self._norms)
+        self._operations.norm(x, self._norms)
         return self._backend.read(self._norms)[1]
 
     def subtract(self, x: Array, y: Array) -> None:
@@ -246,7 +244,7 @@ class _Comparison:
 
     def _remove_mean(self, x: Array) -> None:
         if self._ones is not None:
-            remove_mean(self._backend, self.operator, x, self._ones, self._norms)
+            remove_mean(self._operations, x, self._ones, self._norms)
 
 
 def _ratio(fine: Operator, coarse: Operator) -> float:

@@ -6,7 +6,7 @@ import itertools
 import weakref
 from collections.abc import Callable
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation
 from poisson.mesh.boundary import Rule
@@ -22,8 +22,6 @@ class FullMultigrid:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
     cycle : Cycle
         The levels, with at least one below the finest.
 
@@ -32,13 +30,13 @@ class FullMultigrid:
     U. Trottenberg, C. W. Oosterlee, A. Schüller, Multigrid, section 2.6.
     """
 
-    def __init__(self, backend: Backend, cycle: Cycle) -> None:
-        self._backend = backend
+    def __init__(self, cycle: Cycle) -> None:
+        self._backend = backend = cycle.backend
         self._cycle = cycle
         operators = [level.operator for level in cycle.levels]
         pairs = list(itertools.pairwise(operators))
-        self._sampled = [Interpolation(fine, coarse, everywhere=True) for fine, coarse in pairs]
-        self._refined = [Interpolation(coarse, fine) for fine, coarse in pairs]
+        self._sampled = [backend.bind(Interpolation(fine, coarse, everywhere=True)) for fine, coarse in pairs]
+        self._refined = [backend.bind(Interpolation(coarse, fine)) for fine, coarse in pairs]
         # Below a grid that does not halve, whose own cycles contract less, a second one.
         self._cycles = [1 if _halves(fine, coarse) else 2 for fine, coarse in pairs]
         self._recorded: tuple[Callable[[], None], list[Array]] | None = None
@@ -48,10 +46,10 @@ class FullMultigrid:
         backend, grids = self._backend, self._cycle.grids
         transfer = self._cycle.finest.transfer
         assert transfer is not None
-        backend.restrict(transfer, f, grids[0].spare[0])
+        transfer.restrict(f, grids[0].spare[0])
         backend.axpby(1.0 / self._cycle.scale, grids[0].spare[0], 0.0, grids[0].f)
-        backend.interpolate(self._sampled[0], u, grids[0].spare[0])
-        backend.interpolate(self._refined[0], self.coarse(), u)
+        self._sampled[0].interpolate(u, grids[0].spare[0])
+        self._refined[0].interpolate(self.coarse(), u)
 
     def coarse(self) -> Array:
         """Solve on the first coarser grid, whose source and boundary values are in place; returns the array."""
@@ -72,16 +70,16 @@ class FullMultigrid:
         for index, grid in enumerate(grids[:-1]):
             transfer = grid.level.transfer
             assert transfer is not None
-            backend.restrict(transfer, grid.f, grids[index + 1].f)
-            backend.interpolate(self._sampled[index + 1], grid.spare[0], grids[index + 1].spare[0])
+            transfer.restrict(grid.f, grids[index + 1].f)
+            self._sampled[index + 1].interpolate(grid.spare[0], grids[index + 1].spare[0])
         coarsest = grids[-1]
         u, r, error = coarsest.spare
-        backend.residual(coarsest.operator, u, coarsest.f, r)
+        coarsest.level.operations.residual(u, coarsest.f, r)
         backend.dense(self._cycle.matrix, r, error)
         backend.axpby(1.0, error, 1.0, u)
         for index in reversed(range(len(grids) - 1)):
             start = grids[index].spare[0]
-            backend.interpolate(self._refined[index + 1], u, start)
+            self._refined[index + 1].interpolate(u, start)
             u = start
             for number in range(self._cycles[index]):
                 u = self._cycle.improve(index, u, number)

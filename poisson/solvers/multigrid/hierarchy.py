@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array, Backend, Operations, TransferOperations
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.axis import Axis
@@ -43,33 +43,40 @@ class Level:
 
     Parameters
     ----------
-    operator : Operator
-        A on this grid.
-    transfer : Transfer, optional
-        To the next coarser grid; None on the coarsest.
+    operations : Operations
+        Those of A on this grid.
+    transfer : TransferOperations, optional
+        Those to and from the next coarser grid; None on the coarsest.
     lowest : float
         The lowest eigenvalue of D⁻¹A of a mode that the coarser grid cannot represent: smoothing must reduce all
         between it and 2.
     """
 
-    operator: Operator
-    transfer: Transfer | None
+    operations: Operations
+    transfer: TransferOperations | None
     lowest: float
 
+    @property
+    def operator(self) -> Operator:
+        """A on this grid."""
+        return self.operations.operator
 
-def levels_of(backend: Backend, operator: Operator, over_correction: bool) -> tuple[Level, ...]:
-    """The levels from the finest, which is `operator` itself, to one that is solved directly.
+
+def levels_of(operations: Operations, over_correction: bool) -> tuple[Level, ...]:
+    """The levels from the finest, that of `operations` themselves, to one that is solved directly.
 
     With `over_correction` the operators below the finest are divided by the entry of `OVER_CORRECTION`.
     """
+    backend, operator = operations.backend, operations.operator
     levels: list[Level] = []
     while math.prod(operator.lattice.whole.shape) > MOST_NODES_DENSE and (axes := coarsened_axes(operator)):
         halved = sum(not collapses(operator, axis) for axis in axes)
         factor = OVER_CORRECTION[max(1, halved)] if over_correction and not levels else 1.0
-        transfer = Transfer(operator, coarser(backend, operator, axes, factor))
-        levels.append(Level(operator, transfer, lowest_rough(operator, axes)))
-        operator = transfer.coarse
-    levels.append(Level(operator, None, LARGEST))
+        transfer = backend.bind(Transfer(operator, coarser(backend, operator, axes, factor)))
+        levels.append(Level(operations, transfer, lowest_rough(operator, axes)))
+        operator = transfer.transfer.coarse
+        operations = backend.bind(operator)
+    levels.append(Level(operations, None, LARGEST))
     return tuple(levels)
 
 
@@ -176,20 +183,21 @@ def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: f
     plain = Operator(Lattice(lines), operator.c / factor, operator.a / factor)
     if operator.coefficients is None:
         return plain
-    return replace(plain, coefficients=_coarsened(backend, Transfer(operator, plain), operator.coefficients, factor))
+    transfer = backend.bind(Transfer(operator, plain))
+    return replace(plain, coefficients=_coarsened(transfer, operator.coefficients, factor))
 
 
-def _coarsened(backend: Backend, transfer: Transfer, fine: Coefficients, factor: float) -> Coefficients:
-    shape = transfer.coarse.array_shape
+def _coarsened(transfer: TransferOperations, fine: Coefficients, factor: float) -> Coefficients:
+    backend, shape = transfer.backend, transfer.transfer.coarse.array_shape
     a: tuple[Array, ...] | None = None
     if fine.a is not None:
         a = tuple(backend.empty(shape) for _ in fine.a)
         for axis, (edges, coarse) in enumerate(zip(fine.a, a, strict=True)):
-            backend.coarsen_edges(transfer, axis, edges, coarse)
+            transfer.coarsen_edges(axis, edges, coarse)
     c = None
     if fine.c is not None:
         c, restricted = backend.empty(shape), backend.empty(shape)
-        backend.restrict(transfer, fine.c, restricted)
+        transfer.restrict(fine.c, restricted)
         backend.axpby(1.0 / factor, restricted, 0.0, c)
     alpha = tuple(value / factor for value in fine.alpha)
     return Coefficients(a, c, fine.a_range, (fine.c_range[0] / factor, fine.c_range[1] / factor), alpha)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from poisson.backends.base import Array, Backend, Reduction
-from poisson.discrete.transfer import Transfer
+from poisson.backends.base import Array, Reduction, TransferOperations
 from poisson.solvers.multigrid.hierarchy import LARGEST, Level
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.spectrum import chebyshev_roots, red_black, stable_order
@@ -53,11 +52,11 @@ class Smoother(Protocol):
         out: Array,
         work: Array,
         phase: Phase,
-        correction: tuple[Transfer, Array] | None = None,
-        restriction: tuple[Transfer, Array] | None = None,
+        correction: tuple[TransferOperations, Array] | None = None,
+        restriction: tuple[TransferOperations, Array] | None = None,
         result: Reduction | None = None,
     ) -> Array:
-        """Relax A v = f from v = u (zero without it) with the coarse correction, as `Backend.smooth` does.
+        """Relax A v = f from v = u (zero without it) with the coarse correction, as `Operations.smooth` does.
 
         Returns
         -------
@@ -91,8 +90,6 @@ class Polynomial:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
     level : Level
         The grid and its rough spectrum.
     settings : MultigridSettings
@@ -105,12 +102,9 @@ class Polynomial:
 
     in_place = False
 
-    def __init__(
-        self, backend: Backend, level: Level, settings: MultigridSettings, period: int, finest: bool = True
-    ) -> None:
+    def __init__(self, level: Level, settings: MultigridSettings, period: int, finest: bool = True) -> None:
         self.period = period
-        self._backend = backend
-        self._operator = level.operator
+        self._operations = level.operations
         pre, post = settings.pre, settings.post
         lowest = level.lowest * (BELOW_THE_ROUGH if period > 1 else 1.0)
         if settings.symmetric:
@@ -143,12 +137,12 @@ class Polynomial:
         out: Array,
         work: Array,
         phase: Phase,
-        correction: tuple[Transfer, Array] | None = None,
-        restriction: tuple[Transfer, Array] | None = None,
+        correction: tuple[TransferOperations, Array] | None = None,
+        restriction: tuple[TransferOperations, Array] | None = None,
         result: Reduction | None = None,
     ) -> Array:
         weights = self.weights(phase)
-        self._backend.smooth(self._operator, u, f, out, work, weights, correction, restriction, result)
+        self._operations.smooth(u, f, out, work, weights, correction, restriction, result)
         return out
 
 
@@ -163,9 +157,8 @@ class RedBlack:
     period = 1
     in_place = True
 
-    def __init__(self, backend: Backend, level: Level, settings: MultigridSettings) -> None:
-        self._backend = backend
-        self._operator = level.operator
+    def __init__(self, level: Level, settings: MultigridSettings) -> None:
+        self._operations = level.operations
         self._settings = settings
         self._omega = OVER_RELAXATION[sum(nodes > 1 for nodes in level.operator.shape)]
 
@@ -176,30 +169,30 @@ class RedBlack:
         out: Array,
         work: Array,
         phase: Phase,
-        correction: tuple[Transfer, Array] | None = None,
-        restriction: tuple[Transfer, Array] | None = None,
+        correction: tuple[TransferOperations, Array] | None = None,
+        restriction: tuple[TransferOperations, Array] | None = None,
         result: Reduction | None = None,
     ) -> Array:
-        backend, operator, settings = self._backend, self._operator, self._settings
+        operations, settings = self._operations, self._settings
         if u is None:
             u = out
-            backend.fill(u, 0.0)
+            operations.backend.fill(u, 0.0)
         if correction:
-            backend.prolong_add(*correction, u)
+            correction[0].prolong_add(correction[1], u)
         colors = (1, 0) if settings.symmetric else (0, 1)
         sweeps = [*(colors * settings.post if phase.up else ()), *((0, 1) * settings.pre if phase.down else ())]
         for color in sweeps:
-            backend.color_sweep(operator, u, f, color, self._omega)
+            operations.color_sweep(u, f, color, self._omega)
         if restriction or result is not None:
-            backend.residual(operator, u, f, work, result)
+            operations.residual(u, f, work, result)
         if restriction:
-            backend.restrict(restriction[0], work, restriction[1])
+            restriction[0].restrict(work, restriction[1])
         return u
 
 
-def smoother_of(backend: Backend, level: Level, settings: MultigridSettings, finest: bool) -> Smoother:
+def smoother_of(level: Level, settings: MultigridSettings, finest: bool) -> Smoother:
     """The smoother of a level: where red and black nodes cannot be told apart, the Chebyshev one takes their place."""
     if settings.smoother == "red-black" and red_black(level.operator):
-        return RedBlack(backend, level, settings)
+        return RedBlack(level, settings)
     period = 1 if settings.smoother == "jacobi" or settings.symmetric else PERIOD
-    return Polynomial(backend, level, settings, period, finest)
+    return Polynomial(level, settings, period, finest)

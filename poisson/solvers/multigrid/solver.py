@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from poisson.backends.base import Array, Backend
-from poisson.discrete.operator import Operator
+from poisson.backends.base import Array, Operations
 from poisson.solvers.iteration import Norms, Watch, never, relax
 from poisson.solvers.multigrid.coarser import CoarserProblems
 from poisson.solvers.multigrid.cycle import Cycle
@@ -33,10 +32,8 @@ class Multigrid:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
-    operator : Operator
-        A.
+    operations : Operations
+        Those of A.
     settings : MultigridSettings
         How to cycle.
     coarser : CoarserProblems, optional
@@ -56,21 +53,21 @@ class Multigrid:
 
     def __init__(
         self,
-        backend: Backend,
-        operator: Operator,
+        operations: Operations,
         settings: MultigridSettings = MultigridSettings(),  # noqa: B008 (frozen)
         coarser: CoarserProblems | None = None,
     ) -> None:
-        self._backend = backend
-        self._operator = operator
-        self.cycle = Cycle(backend, operator, settings)
+        backend, operator = operations.backend, operations.operator
+        self.operations = operations
+        self._backend, self._operator = operations.backend, operations.operator
+        self.cycle = Cycle(operations, settings)
         self.settings = settings
         shape = operator.array_shape
         self.spare = [backend.empty(shape), backend.empty(shape)]
         self._norms = backend.reduction()
-        self._mean = ZeroMean(backend, operator)
+        self._mean = ZeroMean(operations)
         self._full: FullMultigrid | None = None
-        self._estimate = ErrorEstimate(backend, operator, coarser, settings) if coarser else None
+        self._estimate = ErrorEstimate(operations, coarser, settings) if coarser else None
         self._made = 0
 
     def solve(
@@ -87,23 +84,23 @@ class Multigrid:
         With full multigrid only the values of u at fixed nodes count. An iterate whose norm is read has had the sweeps
         before the restriction of the next cycle, too.
         """
-        backend, operator, norms = self._backend, self._operator, self._norms
+        operations, backend, operator, norms = self.operations, self._backend, self._operator, self._norms
         estimate = self._estimate if stopping.stop == "discretisation" else None
         if stopping.stop == "discretisation" and estimate is None:
             raise ValueError("stop = 'discretisation' needs the problem on coarser grids")
         if self.cycle.finest.transfer is None:
             return self._directly(u, f, estimate, stopping, observer, interrupted)
-        watch = Watch(backend, operator, stopping, observer, norms, patience=PATIENCE)
+        watch = Watch(operations, stopping, observer, norms, patience=PATIENCE)
         at = _At(u, *self.spare)
         source, guess = watch.source(f), None
         if source == (0.0, 0.0):
-            backend.residual(operator, u, None, at.work, norms)
+            operations.residual(u, None, at.work, norms)
             guess = backend.read(norms)
         if estimate:
             estimate.start(at.u)
         elif self.settings.full:
             if self._full is None:
-                self._full = FullMultigrid(backend, self.cycle)
+                self._full = FullMultigrid(self.cycle)
             self._full.start(at.u, f)
         at.move(self.cycle.down(at.u, f, at.out, at.work, 0, norms))
         first = backend.read(norms)
@@ -168,7 +165,7 @@ class Multigrid:
             at.move(self.cycle.down(None, r, at.out, at.work, 0))
         else:
             self._backend.fill(e, 0.0)
-            self._backend.restrict(transfer, r, self.cycle.grids[0].f)
+            transfer.restrict(r, self.cycle.grids[0].f)
         goal, before, begun = reduction * math.sqrt(norms[0]), math.inf, self._made
         while True:
             error = self.cycle.coarse(self._made)
@@ -216,15 +213,15 @@ class Multigrid:
         interrupted: Callable[[], bool],
     ) -> SolveResult:
         """A grid that is its own coarsest: the inverse, and again for what rounding has left."""
-        backend, operator, norms = self._backend, self._operator, self._norms
+        operations, backend, norms = self.operations, self._backend, self._norms
         if estimate:
             estimate.start(u)
         r, error = self.spare
-        watch = Watch(backend, operator, stopping, observer, norms, patience=PATIENCE)
+        watch = Watch(operations, stopping, observer, norms, patience=PATIENCE)
         source = watch.source(f)
 
         def residual() -> Norms:
-            backend.residual(operator, u, f, r, norms)
+            operations.residual(u, f, r, norms)
             return backend.read(norms)
 
         def advance(count: int) -> None:

@@ -1,0 +1,262 @@
+"""The operations of the openmp backend: calls of the library, with the structures and tables that it reads.
+
+A structure has addresses of arrays, so an object here keeps what it points to, and everything ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ctypes import byref, c_double, c_int32, c_int64, c_void_p
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import (
+    Array,
+    DifferenceOperations,
+    FastSolver,
+    InterpolationOperations,
+    Operations,
+    Reduction,
+    TransferOperations,
+)
+from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, pitch_of
+from poisson.backends.openmp.library import DifferencesStructure, TransferStructure, operator_structure
+from poisson.backends.openmp.transforms import TransformsInPlace, TransformsOfCopies
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.differences import Differences
+
+if TYPE_CHECKING:
+    from poisson.backends.openmp.backend import OpenmpBackend
+
+Coarser = tuple[TransferOperations, Array]
+
+
+def _pointer(array: DeviceArray | DeviceResult | None) -> int | None:
+    return array.pointer if array else None
+
+
+def _structure(backend: OpenmpBackend, operator: Operator) -> Any:
+    """A pointer to an operator as the library sees it."""
+    return byref(operator_structure(operator, pitch_of(operator.shape[0]), backend.threads))
+
+
+class OpenmpOperations(Operations):
+    """The operations of an operator."""
+
+    backend: OpenmpBackend
+
+    def __init__(self, backend: OpenmpBackend, operator: Operator) -> None:
+        super().__init__(backend, operator)
+        self._functions = backend.functions
+        self._structure = _structure(backend, operator)
+
+    def laplacian(self, u: Array, out: Array) -> None:
+        self._functions.laplacian(self._structure, u.pointer, out.pointer)
+
+    def boundary_conditions(self, u: Array, out: Array) -> None:
+        self._functions.boundary_conditions(self._structure, u.pointer, out.pointer)
+
+    def update(self, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
+        self._functions.update(self._structure, _pointer(f), au.pointer, r.pointer, u.pointer, omega)
+
+    def norm(self, r: Array, result: Reduction) -> None:
+        self._functions.norm(self._structure, r.pointer, result.pointer)
+
+    def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
+        pointers = (u.pointer, _pointer(f), out.pointer)
+        self._functions.sweep(self._structure, *pointers, omega, _pointer(result))
+
+    def sweeps(
+        self,
+        u: Array,
+        f: Array | None,
+        out: Array,
+        weights: Sequence[float],
+        result: Reduction | None = None,
+    ) -> None:
+        pointers = (u.pointer, _pointer(f), out.pointer)
+        omegas = (c_double * len(weights))(*weights)
+        self._functions.sweeps(self._structure, *pointers, omegas, len(weights), _pointer(result))
+
+    def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
+        self._functions.color_sweep(self._structure, u.pointer, _pointer(f), color, omega)
+
+    def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
+        pointers = (u.pointer, _pointer(f), r.pointer)
+        self._functions.residual(self._structure, *pointers, _pointer(result))
+
+    def dot(self, x: Array, y: Array, result: Reduction) -> None:
+        self._functions.dot(self._structure, x.pointer, y.pointer, result.pointer)
+
+    def diagonal_solve(self, r: Array, z: Array, omega: float, result: Reduction | None = None) -> None:
+        self._functions.diagonal_solve(self._structure, r.pointer, z.pointer, omega, _pointer(result))
+
+    def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction) -> None:
+        pointers = (p.pointer, out.pointer, q.pointer, result.pointer)
+        self._functions.direction(self._structure, z.pointer, beta, *pointers)
+
+    def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction) -> None:
+        pointers = (p.pointer, q.pointer, u.pointer, r.pointer, result.pointer)
+        self._functions.advance(self._structure, alpha, *pointers)
+
+    def defect(self, u: Array, f: Array | None, factor: float, r: Array, result: Reduction | None = None) -> None:
+        pointers = (u.pointer, _pointer(f))
+        self._functions.defect(self._structure, *pointers, factor, r.pointer, _pointer(result))
+
+    def edges(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+        self._functions.edges(self._structure, axis, a.pointer, harmonic, out.pointer)
+
+    def depth(self) -> int:
+        return int(self._functions.depth(self._structure))
+
+    def smooth(
+        self,
+        u: Array | None,
+        f: Array,
+        out: Array,
+        work: Array,
+        weights: Sequence[float],
+        correction: Coarser | None = None,
+        restriction: Coarser | None = None,
+        result: Reduction | None = None,
+    ) -> None:
+        if any(coarser and coarser[0].transfer.collapses for coarser in (correction, restriction)):
+            super().smooth(u, f, out, work, weights, correction, restriction, result)
+            return
+        self._functions.smooth(
+            self._structure,
+            *(_pointer(u), f.pointer, out.pointer, work.pointer),
+            *((c_double * len(weights))(*weights), len(weights)),
+            *(_prolonged(*correction) if correction else (None, None, None)),
+            *(_restricted(*restriction) if restriction else (None, None, None)),
+            _pointer(result),
+        )
+
+    def fast_solver(self) -> FastSolver:
+        backend = self.backend
+        if backend.offloads:
+            return TransformsOfCopies(backend, self.operator)
+        return TransformsInPlace(backend, self.operator)
+
+
+class OpenmpTransfer(TransferOperations):
+    """The operations between two grids; a table is made when it is needed first.
+
+    Attributes
+    ----------
+    coarse : object
+        A pointer to the coarse operator as the library sees it.
+    """
+
+    backend: OpenmpBackend
+
+    def __init__(self, backend: OpenmpBackend, transfer: Transfer) -> None:
+        super().__init__(backend, transfer)
+        self.coarse = _structure(backend, transfer.coarse)
+        self._operators = (_structure(backend, transfer.fine), self.coarse)
+        self._links: dict[int, _AxisTables] = {}
+
+    @cached_property
+    def restriction(self) -> _AxisTables:
+        """By which coarse nodes gather from fine ones."""
+        return _AxisTables(self.backend, [(axis.restrict_index, axis.restrict_weight) for axis in self.transfer.axes])
+
+    @cached_property
+    def prolongation(self) -> _AxisTables:
+        """By which fine nodes gather from coarse ones."""
+        return _AxisTables(self.backend, [(axis.prolong_index, axis.prolong_weight) for axis in self.transfer.axes])
+
+    def restrict(self, fine: Array, coarse: Array) -> None:
+        tables = self.restriction.pointer
+        self.backend.functions.restrict(*self._operators, tables, fine.pointer, coarse.pointer)
+
+    def prolong_add(self, coarse: Array, fine: Array) -> None:
+        tables = self.prolongation.pointer
+        self.backend.functions.prolong_add(*self._operators, tables, coarse.pointer, fine.pointer)
+
+    def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
+        if axis not in self._links:
+            self._links[axis] = _AxisTables(
+                self.backend,
+                [
+                    (table.series_index, table.series_weight)
+                    if along == axis
+                    else (table.mean_index, table.mean_weight)
+                    for along, table in enumerate(self.transfer.axes)
+                ],
+            )
+        tables = self._links[axis].pointer
+        self.backend.functions.coarsen_edges(*self._operators, tables, axis, fine.pointer, coarse.pointer)
+
+
+def _prolonged(transfer: TransferOperations, coarse: Array) -> tuple[Any, Any, int]:
+    """What a smoothing takes for a correction."""
+    assert isinstance(transfer, OpenmpTransfer)
+    return transfer.coarse, transfer.prolongation.pointer, coarse.pointer
+
+
+def _restricted(transfer: TransferOperations, coarse: Array) -> tuple[Any, Any, int]:
+    """What a smoothing takes for a restriction."""
+    assert isinstance(transfer, OpenmpTransfer)
+    return transfer.coarse, transfer.restriction.pointer, coarse.pointer
+
+
+class OpenmpInterpolation(InterpolationOperations):
+    """Interpolation by the tables of each axis."""
+
+    backend: OpenmpBackend
+
+    def __init__(self, backend: OpenmpBackend, interpolation: Interpolation) -> None:
+        super().__init__(backend, interpolation)
+        self._operators = (_structure(backend, interpolation.source), _structure(backend, interpolation.target))
+        self._tables = _AxisTables(backend, interpolation.axes)
+
+    def interpolate(self, source: Array, out: Array) -> None:
+        operators, everywhere = self._operators, self.interpolation.everywhere
+        self.backend.functions.interpolate(*operators, self._tables.pointer, everywhere, source.pointer, out.pointer)
+
+
+class OpenmpDifferences(DifferenceOperations):
+    """First derivatives with the weights in the library's memory."""
+
+    backend: OpenmpBackend
+
+    def __init__(self, backend: OpenmpBackend, differences: Differences) -> None:
+        super().__init__(backend, differences)
+        weights = np.concatenate([differences.central, differences.closure.ravel()])
+        self._weights = backend.table(weights, np.dtype(np.float64))
+        self._structure = byref(
+            DifferencesStructure(
+                dimension=differences.dimension,
+                half=differences.half,
+                wraps=(c_int32 * 3)(*differences.periodic),
+                threads=backend.threads,
+                shape=(c_int64 * 3)(*differences.shape, *(1,) * (3 - differences.dimension)),
+                pitch=pitch_of(differences.shape[0]),
+                scale=(c_double * 3)(*(1.0 / h for h in differences.spacing)),
+                weights=self._weights.pointer,
+            )
+        )
+
+    def derivative(self, axis: int, u: Array, out: Array) -> None:
+        self.backend.functions.derivative(self._structure, axis, u.pointer, out.pointer)
+
+    def gradient(self, u: Array, outs: Sequence[Array]) -> None:
+        pointers = (c_void_p * len(outs))(*(out.pointer for out in outs))
+        self.backend.functions.gradient(self._structure, u.pointer, pointers)
+
+
+class _AxisTables:
+    """Indices and weights for each axis in the library's memory, and a pointer to the structure that has them."""
+
+    def __init__(self, backend: OpenmpBackend, axes: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
+        self._index = [backend.table(index, np.dtype(np.int32)) for index, _ in axes]
+        self._weight = [backend.table(weight, np.dtype(np.float64)) for _, weight in axes]
+        # A 2D region does not look at the z axis, but a target region wants a device address there.
+        index = [table.pointer for table in (*self._index, self._index[-1])][:3]
+        weight = [table.pointer for table in (*self._weight, self._weight[-1])][:3]
+        self.pointer = byref(TransferStructure(index=(c_void_p * 3)(*index), weight=(c_void_p * 3)(*weight)))
