@@ -1,8 +1,9 @@
 // Rows between two grids on the same box, on the host: linear interpolation and its scaled transpose.
 //
-// The weights are those of poisson/discrete/transfer.py. Along y and z they follow from the places of the nodes, and beyond a
-// mirror or wrap face the images of the nodes take part with the same weights; so whole rows are added up first, in
-// packs, and one row of sums goes between the grids along x: in packs where the intervals halve, else by the tables.
+// The weights are those of poisson/discrete/transfer.py. Along y and z they follow from the places of the nodes, and
+// beyond a mirror or wrap face the images of the nodes take part with the same weights; so whole rows are added up
+// first, in packs, and one row of sums goes between the grids along x: in packs where the intervals halve, else by the
+// tables.
 #ifndef POISSON_GRIDS_H
 #define POISSON_GRIDS_H
 

@@ -37,8 +37,9 @@ inline int64_t ring_stride(const Local<T>& a) {
 }
 
 // One row of d, zero at fixed nodes and past the row, into the ring and, where it is the tile's own, into `out`.
-template <bool STREAM, class T>
-inline void direct_row(const Local<T>& a, const Direction<T>& direction, bool fixed, int64_t row, T* ring, T* out) {
+template <class T>
+inline void direct_row(const Local<T>& a, const Direction<T>& direction, bool fixed, int64_t row, T* ring, T* out,
+                       bool stream) {
     const T *z = direction.z + row, *p = direction.p + row;
     const Pack<T> beta = spread(direction.beta);
     const bool reads = direction.beta != 0;
@@ -48,14 +49,14 @@ inline void direct_row(const Local<T>& a, const Direction<T>& direction, bool fi
         const Pack<T> value = reads ? load(z + i) + beta * load(p + i) : load(z + i);
         const Pack<T> d = only_free(a, fixed, i, value);
         store(ring + i, d);
-        if (out) put<Mode<PRODUCT, false, STREAM>>(out + i, d);
+        if (out) store_pack(stream, out + i, d);
     }
 }
 
 // The nodes of a tile; the dot product of d and A d.
-template <int DIMENSION, Varies VARIES, bool STREAM, class T>
+template <int DIMENSION, Varies VARIES, class T>
 inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, const Tile& tile,
-                          const Direction<T>& direction, T* memory) {
+                          const Direction<T>& direction, T* memory, bool stream) {
     constexpr bool SOLID = DIMENSION == 3;
     // The rows of the middle axis with those beside the tile.
     const int64_t lines = SOLID ? tile.high - tile.low + 2 : 1, stride = ring_stride(a);
@@ -76,8 +77,8 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
             const int64_t j = SOLID ? inner(m, a.ny, a.rule(2), a.rule(3)) : at, k = SOLID ? at : 0;
             const bool writes = own && (!SOLID || (m >= tile.low && m < tile.high));
             const int64_t row = a.row(j, k);
-            direct_row<STREAM>(a, direction, fixed_row(a, j, k), row, ring(s, m),
-                               writes ? direction.out + row : nullptr);
+            direct_row(a, direction, fixed_row(a, j, k), row, ring(s, m), writes ? direction.out + row : nullptr,
+                       stream);
         }
         const int64_t v = s - 1;
         if (v < tile.start) continue;
@@ -91,42 +92,36 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
             rows.z_upper = SOLID ? ring(v + 1, m) : rows.centre;
             rows.fixed = fixed_row(a, j, k);
             Sums of_row = {0, 0};
-            visit_row<DIMENSION, Mode<PRODUCT, false, STREAM, VARIES>>(
+            visit_row<DIMENSION, Mode<PRODUCT, false, VARIES>>(
                 a, rows, links_at<DIMENSION, VARIES>(a, arrays, j, k), static_cast<const T*>(nullptr),
-                direction.q + a.row(j, k), Factors<T>{T(1), 0}, of_row);
+                direction.q + a.row(j, k), Factors<T>{T(1), 0}, stream, of_row);
             sums.sum += trapezoidal_of_row(a, j, k) * of_row.sum;
         }
     }
-    if (STREAM) store_fence();
+    end_of_streaming(stream);
     return sums.sum;
 }
 
-template <int DIMENSION, Varies VARIES, bool STREAM, class T>
-inline poisson_status direction_with(const poisson_operator* operator_, const Direction<T>& direction, double* result) {
+template <int DIMENSION, Varies VARIES, class T>
+inline poisson_status direction_of(const poisson_operator* operator_, const T* z, double beta, const T* p, T* out, T* q,
+                                   double* result) {
+    const Direction<T> direction = {z, p, out, q, T(beta)};
     POISSON_COEFFICIENTS(T, operator_, a);
     const Local<T> a = local<T>(operator_);
     const Coefficients<T> arrays = POISSON_VARYING(T, a);
     const Tiling tiling = direction_tiling(a);
+    const bool stream = goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
     const int64_t tiles = tiling.count(), lines = DIMENSION == 3 ? tiling.block + 2 : 1;
     double* partial = partial_results(tiles);
     const WorkingRows memory(tiles, RING * lines * ring_stride(a) * int64_t(sizeof(T)));
     if (!partial || !memory) return POISSON_OUT_OF_MEMORY;
     POISSON_THREADS(number, tiles, tiling.nodes(), (), ()) {
         const double sum =
-            direct_tile<DIMENSION, VARIES, STREAM>(a, arrays, tiling.tile(number), direction, memory.row<T>(number));
+            direct_tile<DIMENSION, VARIES>(a, arrays, tiling.tile(number), direction, memory.row<T>(number), stream);
         keep_pair(partial, number, tiles, sum, 0, result);
     }
     join_partials(partial, tiles, result);
     return POISSON_SUCCESS;
-}
-
-template <int DIMENSION, Varies VARIES, class T>
-inline poisson_status direction_of(const poisson_operator* a, const T* z, double beta, const T* p, T* out, T* q,
-                                   double* result) {
-    const Direction<T> direction = {z, p, out, q, T(beta)};
-    return goes_around_cache(a->pitch * a->shape[1] * a->shape[2] * int64_t(sizeof(T)))
-               ? direction_with<DIMENSION, VARIES, true>(a, direction, result)
-               : direction_with<DIMENSION, VARIES, false>(a, direction, result);
 }
 
 #endif

@@ -50,9 +50,11 @@ poisson_status direction_in(const poisson_operator* a, const T* z, double beta, 
 template <class T>
 poisson_status direction(const poisson_operator* a, const T* z, double beta, const T* p, T* out, T* q, double* result) {
     if (!a || !z || !p || !out || !q || !result) return POISSON_BAD_ARGUMENT;
-    return a->a[0]       ? direction_in<LINKS>(a, z, beta, p, out, q, result)
-           : a->c_values ? direction_in<REACTION>(a, z, beta, p, out, q, result)
-                         : direction_in<NOTHING>(a, z, beta, p, out, q, result);
+    if (!varies(*a)) return direction_in<NOTHING>(a, z, beta, p, out, q, result);
+    if constexpr (REACTION_APART) {
+        if (!a->a[0]) return direction_in<REACTION>(a, z, beta, p, out, q, result);
+    }
+    return direction_in<LINKS>(a, z, beta, p, out, q, result);
 }
 
 }  // namespace

@@ -8,6 +8,9 @@
 
 #include "operator/packs.h"
 
+// A thread has registers for links even where there are none: so where c alone varies there is a form without.
+constexpr bool REACTION_APART = true;
+
 // Rows whose loads are under way together, in 2D and 3D, and where the norms are made, whose sums need registers too:
 // more rows at once would let fewer threads be resident.
 constexpr int32_t ROWS_2D = 4, ROWS_3D = 2, ROWS_NORM_2D = 1, ROWS_NORM_3D = 1;

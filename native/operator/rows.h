@@ -4,6 +4,9 @@
 
 #include "operator/stencil.h"
 
+// Rows find out by themselves whether a varies or c alone.
+constexpr bool REACTION_APART = false;
+
 // The norms of the residual, or the dot product of u and A u in `sum`.
 struct Sums {
     double sum, maximum;
@@ -18,7 +21,8 @@ inline O node_value(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& l
     const T centre = rows.centre[i];
     if (rows.fixed || (on_x_face && a.fixed(i, a.nx, 0))) return O(M::KEEPS ? centre : T(0));
     if (M::KIND == COLOR && (i & 1) != factors.color) return old;
-    const Applied<T> applied = apply_at<DIMENSION, M::VARIES>(a, rows, links, i);
+    const Applied<T> applied = M::VARIES == LINKS && !links.x ? apply_at<DIMENSION, REACTION>(a, rows, links, i)
+                                                              : apply_at<DIMENSION, M::VARIES>(a, rows, links, i);
     const T r = M::TAKES_SOURCE ? residual_of(f ? f[i] : T(0), applied.au) : T(0);
     if (M::NORM) {
         const double x = r, size = x < 0 ? -x : x;
@@ -41,8 +45,8 @@ struct Weights {
 
 // A at LANES nodes, none of which is on an x face.
 template <int DIMENSION, Varies VARIES, class T>
-inline Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& rows, const RowLinks<T>& links, Pack<T> centre,
-                                   int64_t i) {
+POISSON_INLINE Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& rows, const RowLinks<T>& links,
+                                           Pack<T> centre, int64_t i) {
     const Pack<T> left = load(rows.centre + i - 1), right = load(rows.centre + i + 1);
     const Pack<T> y_lower = load(rows.y_lower + i), y_upper = load(rows.y_upper + i);
     Pack<T> z_lower = {}, z_upper = {};
@@ -57,7 +61,7 @@ inline Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& rows, con
         return {apply_operator<DIMENSION>(centre, neighbour, weight, w.c), Pack<T>{}};
     } else {
         Pack<T> link[6] = {}, c = w.c;
-        if (links.c) {
+        if (VARIES == REACTION || links.c) {
             prefetch(links.c + i, FAR_AHEAD);
             c = load(links.c + i);
         }
@@ -79,24 +83,24 @@ inline Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& rows, con
 }
 
 // What goes to LANES nodes if none of them is on an x face, and their residual (PRODUCT: u times A u).
-template <int DIMENSION, class M, class T>
-inline Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const RowLinks<T>& links, const T* f, int64_t i,
-                          Pack<T>& r) {
+template <int DIMENSION, class M, Varies VARIES, class T>
+POISSON_INLINE Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const RowLinks<T>& links, const T* f,
+                                  int64_t i, Pack<T>& r) {
     // The rows that come from memory and, in 3D, those that come from the next cache. The hardware's own prefetching
     // stops at the end of a page, which is a row or two away.
     prefetch(DIMENSION == 2 ? rows.y_upper + i : rows.z_upper + i, FAR_AHEAD);
     if (M::TAKES_SOURCE && f) prefetch(f + i, FAR_AHEAD);
     const Pack<T> centre = load(rows.centre + i);
-    const Applied<Pack<T>> applied = apply_pack<DIMENSION, M::VARIES>(w, rows, links, centre, i);
+    const Applied<Pack<T>> applied = apply_pack<DIMENSION, VARIES>(w, rows, links, centre, i);
     if (M::TAKES_SOURCE) r = f ? residual_of(load(f + i), applied.au) : -applied.au;
     if (M::KIND == PRODUCT) r = centre;
     return written<M>(centre, applied, r, w.scale);
 }
 
-template <class M, class O, class P>
-inline void put(O* to, P pack) {
+template <class O, class P>
+inline void put(O* to, P pack, bool stream) {
     const Pack<O> converted = __builtin_convertvector(pack, Pack<O>);
-    if (M::STREAM)
+    if (stream)
         store_streaming(to, converted);
     else
         store(to, converted);
@@ -114,19 +118,25 @@ struct RowSums {
     }
 };
 
+// Functions that are not inlined make copies of what they are given: of these the compiler knows that no store changes
+// them.
+
 // The nodes of one color of a row, in place; the first and the last of the row have their values already. A pack is
 // stored when the next one has read its neighbours: a load of what was just stored in part would wait for the store.
-template <int DIMENSION, class M, class T>
-inline void visit_color(const Weights<T>& w, const Rows<T>& rows, const RowLinks<T>& links, const T* f, T* out,
-                        int64_t last, int32_t color, T at_first, T at_last) {
+template <int DIMENSION, class M, Varies VARIES, class T>
+__attribute__((noinline)) void visit_color(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f,
+                                           T* out, int64_t last, const Factors<T>& factors, T at_first, T at_last) {
+    const Rows<T> own_rows = rows;
+    const RowLinks<T> own_links = links;
+    const Weights<T> w(a, factors.scale);
     Pack<T> of_color = {};
-    for (int64_t lane = 0; lane < LANES; ++lane) of_color[lane] = T((lane & 1) == color);
+    for (int64_t lane = 0; lane < LANES; ++lane) of_color[lane] = T((lane & 1) == factors.color);
     const auto chosen = of_color > T(0);
     Pack<T> before = {};
     for (int64_t i = 0; i <= last; i += LANES) {
         Pack<T> r;
-        Pack<T> value = pack_value<DIMENSION, M>(w, rows, links, f, i, r);
-        value = chosen ? value : load(rows.centre + i);
+        Pack<T> value = pack_value<DIMENSION, M, VARIES>(w, own_rows, own_links, f, i, r);
+        value = chosen ? value : load(own_rows.centre + i);
         if (i > 0) store(out + i - LANES, before);
         before = value;
         if (i == 0) before[0] = at_first;
@@ -137,55 +147,90 @@ inline void visit_color(const Weights<T>& w, const Rows<T>& rows, const RowLinks
     store(out + start, before);
 }
 
+// The packs of a row between those at its ends.
+template <int DIMENSION, class M, Varies VARIES, bool STREAM, class T, class O>
+POISSON_INLINE void visit_packs(const Weights<T> w, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O* out,
+                                int64_t stop, RowSums<M, T>& sums) {
+    for (int64_t i = LANES; i < stop; i += LANES) {
+        Pack<T> r;
+        const Pack<T> value = pack_value<DIMENSION, M, VARIES>(w, rows, links, f, i, r);
+        put(out + i, value, STREAM);
+        sums.add(r, value);
+    }
+}
+
+// The same where something varies. On its own the function gets a loop without spills.
+template <int DIMENSION, class M, Varies VARIES, bool STREAM, class T, class O>
+__attribute__((noinline)) void visit_varying_packs(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links,
+                                                   const T* f, O* out, T scale, int64_t stop, RowSums<M, T>& sums) {
+    const Rows<T> own_rows = rows;
+    const RowLinks<T> own_links = links;
+    RowSums<M, T> own = sums;
+    visit_packs<DIMENSION, M, VARIES, STREAM>(Weights<T>(a, scale), own_rows, own_links, f, out, stop, own);
+    sums = own;
+}
+
 // One whole row. It is written in aligned packs from end to end: the packs at the ends take the values on the x faces
 // in their lanes, and zeros in the lanes past the row. They read one value outside their row, which the allocation has.
-// The color in `factors` is that of the row's first node.
+// The color in `factors` is that of the row's first node. Only the loops are compiled for each form and way to store.
 template <int DIMENSION, class M, class T, class O>
 inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O* out,
-                      const Factors<T>& factors, Sums& sums) {
+                      const Factors<T>& factors, bool stream, Sums& sums) {
     if (rows.fixed) {
         for (int64_t i = 0; i < a.nx; ++i) out[i] = O(M::KEEPS ? rows.centre[i] : T(0));
         return;
     }
+    const bool no_links = M::VARIES == LINKS && !links.x;
     const int64_t last = a.nx - 1, last_pack = last / LANES * LANES;
-    const O at_first = node_value<DIMENSION, M>(a, rows, links, f, out[0], factors, 0, sums);
+    O at_end[2];
+    for (int64_t i = 0;; i = last) {
+        at_end[i > 0] = node_value<DIMENSION, M>(a, rows, links, f, out[i], factors, i, sums);
+        if (i == last) break;
+    }
     // A node that is the only one counts once.
-    const O at_last =
-        last == 0 ? at_first : node_value<DIMENSION, M>(a, rows, links, f, out[last], factors, last, sums);
-    const Weights<T> w(a, factors.scale);
-    const Pack<T> lane = lane_numbers<T>();
-    RowSums<M, T> row_sums;
-    const auto end_pack = [&](int64_t i) {
-        Pack<T> r = {};
-        Pack<T> value = pack_value<DIMENSION, M>(w, rows, links, f, i, r);
-        const auto inside = (lane > T(-i)) & (lane < T(last - i < LANES ? last - i : LANES));
-        value = inside                ? value
-                : lane == T(last - i) ? spread(T(at_last))
-                : lane == T(-i)       ? spread(T(at_first))
-                                      : Pack<T>{};
-        r = inside ? r : Pack<T>{};
-        put<M>(out + i, value);
-        row_sums.add(r, value);
-    };
+    const O at_first = at_end[0], at_last = at_end[last > 0];
     if constexpr (M::KIND == COLOR) {
-        visit_color<DIMENSION, M>(w, rows, links, f, out, last, factors.color, at_first, at_last);
-        return;
+        (no_links ? visit_color<DIMENSION, M, REACTION, T>
+                  : visit_color<DIMENSION, M, M::VARIES, T>)(a, rows, links, f, out, last, factors, at_first, at_last);
+    } else {
+        const Weights<T> w(a, factors.scale);
+        const Pack<T> lane = lane_numbers<T>();
+        RowSums<M, T> row_sums;
+        for (int64_t i = 0;; i = last_pack) {
+            Pack<T> r = {};
+            Pack<T> value = no_links ? pack_value<DIMENSION, M, REACTION>(w, rows, links, f, i, r)
+                                     : pack_value<DIMENSION, M, M::VARIES>(w, rows, links, f, i, r);
+            const auto inside = (lane > T(-i)) & (lane < T(last - i < LANES ? last - i : LANES));
+            value = inside                ? value
+                    : lane == T(last - i) ? spread(T(at_last))
+                    : lane == T(-i)       ? spread(T(at_first))
+                                          : Pack<T>{};
+            r = inside ? r : Pack<T>{};
+            put(out + i, value, stream);
+            row_sums.add(r, value);
+            if (i == last_pack) break;
+            if constexpr (M::VARIES == NOTHING) {
+                if (stream)
+                    visit_packs<DIMENSION, M, NOTHING, true>(w, rows, links, f, out, last_pack, row_sums);
+                else
+                    visit_packs<DIMENSION, M, NOTHING, false>(w, rows, links, f, out, last_pack, row_sums);
+            } else {
+                const auto packs = no_links ? stream ? visit_varying_packs<DIMENSION, M, REACTION, true, T, O>
+                                                     : visit_varying_packs<DIMENSION, M, REACTION, false, T, O>
+                                   : stream ? visit_varying_packs<DIMENSION, M, LINKS, true, T, O>
+                                            : visit_varying_packs<DIMENSION, M, LINKS, false, T, O>;
+                packs(a, rows, links, f, out, factors.scale, last_pack, row_sums);
+            }
+        }
+        if (M::NORM || M::KIND == PRODUCT) row_sums.norms.join(sums.sum, sums.maximum);
     }
-    end_pack(0);
-    for (int64_t i = LANES; i < last_pack; i += LANES) {
-        Pack<T> r;
-        const Pack<T> value = pack_value<DIMENSION, M>(w, rows, links, f, i, r);
-        put<M>(out + i, value);
-        row_sums.add(r, value);
-    }
-    if (last_pack > 0) end_pack(last_pack);
-    if (M::NORM || M::KIND == PRODUCT) row_sums.norms.join(sums.sum, sums.maximum);
 }
 
 // The nodes of a tile. With APPLY those on the faces keep their values.
 template <int DIMENSION, class M, class T, class O>
 inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const Tile& tile, const T* u, const T* f,
                        O* out, const Factors<T>& factors, double& sum, double& maximum) {
+    const bool stream = M::KIND != COLOR && goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
     Sums sums = {sum, maximum};
     for_each_row(a, tile, [&](int64_t j, int64_t k) {
         const bool on_face = j == 0 || j == a.ny - 1 || (DIMENSION == 3 && (k == 0 || k == a.nz - 1));
@@ -193,11 +238,11 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
         const int64_t row = a.row(j, k);
         const Factors<T> of_row = {factors.scale, M::KIND == COLOR ? int32_t(factors.color + j + k) & 1 : 0};
         visit_row<DIMENSION, M>(a, rows_at<DIMENSION>(a, u, j, k), links_at<DIMENSION, M::VARIES>(a, arrays, j, k),
-                                f ? f + row : nullptr, out + row, of_row, sums);
+                                f ? f + row : nullptr, out + row, of_row, stream, sums);
     });
     sum = sums.sum;
     maximum = sums.maximum;
-    if (M::STREAM) store_fence();
+    if (stream) store_fence();
 }
 
 #endif

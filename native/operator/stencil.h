@@ -44,7 +44,7 @@ inline RowLinks<T> links_at(const Local<T>& a, const Coefficients<T>& arrays, in
     RowLinks<T> links = {};
     if (VARIES == NOTHING) return links;
     links.c = arrays.c ? arrays.c + a.row(j, k) : nullptr;
-    if (VARIES == REACTION) return links;
+    if (VARIES == REACTION || !arrays.x) return links;
     links.x = arrays.x + a.row(j, k);
     links.y_lower = arrays.y + a.row(link_below(j, a.ny, a.rule(2)), k);
     links.y_upper = arrays.y + a.row(link_above(j, a.ny, a.rule(3)), k);
@@ -63,7 +63,8 @@ struct Applied {
 
 // From u and the coefficients of the links at the nodes and their neighbours; with REACTION the links are not used.
 template <int DIMENSION, Varies VARIES, class P>
-inline Applied<P> apply_varying(P centre, const P (&neighbour)[6], const P (&link)[6], const P (&weight)[3], P c) {
+POISSON_INLINE Applied<P> apply_varying(P centre, const P (&neighbour)[6], const P (&link)[6], const P (&weight)[3],
+                                        P c) {
     if constexpr (VARIES == LINKS)
         return {apply_operator<DIMENSION>(centre, neighbour, link, weight, c), diagonal<DIMENSION>(link, weight, c)};
     else
@@ -109,11 +110,11 @@ inline double trapezoidal_of_row(const Local<T>& a, int64_t j, int64_t k) {
 // (COLOR: in place, at the nodes of one color).
 enum Kind { APPLY, PRODUCT, RESIDUAL, DEFECT, RELAX, COLOR };
 
-// How nodes are written: NORM with the norms of the residual; STREAM around the cache.
-template <Kind KIND_, bool NORM_, bool STREAM_, Varies VARIES_ = NOTHING>
+// How nodes are written: NORM with the norms of the residual.
+template <Kind KIND_, bool NORM_, Varies VARIES_ = NOTHING>
 struct Mode {
     static constexpr Kind KIND = KIND_;
-    static constexpr bool NORM = NORM_, STREAM = STREAM_;
+    static constexpr bool NORM = NORM_;
     static constexpr Varies VARIES = VARIES_;
     // Fixed nodes keep their values; the others are zero there.
     static constexpr bool KEEPS = KIND == RELAX || KIND == COLOR, TAKES_SOURCE = KIND != APPLY && KIND != PRODUCT;
@@ -132,7 +133,7 @@ struct Factors {
 
 // What goes to the nodes.
 template <class M, class P>
-inline P written(P centre, const Applied<P>& applied, P r, P scale) {
+POISSON_INLINE P written(P centre, const Applied<P>& applied, P r, P scale) {
     if (M::KIND == APPLY || M::KIND == PRODUCT) return applied.au;
     if (M::KIND == RESIDUAL) return r;
     if (M::KIND == DEFECT) return scale * r;

@@ -4,8 +4,10 @@
 template <Kind KIND, class T>
 poisson_status visit_varying(const poisson_operator* a, const T* u, const T* f, Output<KIND, T>* out,
                              const Factors<T>& factors, double* result) {
-    return a->a[0] ? visit_all<KIND, LINKS>(a, u, f, out, factors, result)
-                   : visit_all<KIND, REACTION>(a, u, f, out, factors, result);
+    if constexpr (REACTION_APART) {
+        if (!a->a[0]) return visit_all<KIND, REACTION>(a, u, f, out, factors, result);
+    }
+    return visit_all<KIND, LINKS>(a, u, f, out, factors, result);
 }
 
 #define POISSON_INSTANCE(KIND, real)                                                                     \

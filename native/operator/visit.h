@@ -37,16 +37,10 @@ inline poisson_status visit(const poisson_operator* operator_, const T* u, const
 template <int DIMENSION, Kind KIND, Varies VARIES, class T>
 inline poisson_status visit_with(const poisson_operator* a, const T* u, const T* f, Output<KIND, T>* out,
                                  const Factors<T>& factors, double* result) {
-    const bool stream = goes_around_cache(a->pitch * a->shape[1] * a->shape[2] * int64_t(sizeof(T)));
-    if constexpr (KIND == COLOR)
-        return visit<DIMENSION, Mode<KIND, false, false, VARIES>>(a, u, f, out, factors, result);
     if constexpr (KIND != APPLY && KIND != COLOR) {
-        if (result)
-            return stream ? visit<DIMENSION, Mode<KIND, true, true, VARIES>>(a, u, f, out, factors, result)
-                          : visit<DIMENSION, Mode<KIND, true, false, VARIES>>(a, u, f, out, factors, result);
+        if (result) return visit<DIMENSION, Mode<KIND, true, VARIES>>(a, u, f, out, factors, result);
     }
-    return stream ? visit<DIMENSION, Mode<KIND, false, true, VARIES>>(a, u, f, out, factors, result)
-                  : visit<DIMENSION, Mode<KIND, false, false, VARIES>>(a, u, f, out, factors, result);
+    return visit<DIMENSION, Mode<KIND, false, VARIES>>(a, u, f, out, factors, result);
 }
 
 template <Kind KIND, Varies VARIES, class T>

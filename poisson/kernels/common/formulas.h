@@ -33,7 +33,7 @@ POISSON_FORMULA N link_above(I i, N n, int rule) {
 
 template <class I, class N>
 POISSON_FORMULA bool is_fixed(I i, N n, int lower, int upper) {
-    return (lower == FIXED && i == 0) || (upper == FIXED && i == n - 1);
+    return (i == 0 && lower == FIXED) || (i == n - 1 && upper == FIXED);
 }
 
 // The node inside that a node beyond the faces of an axis is an image of. Beyond a FIXED face any node will do.
