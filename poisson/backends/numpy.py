@@ -29,7 +29,7 @@ from poisson.backends.processors import default_threads
 from poisson.backends.transforms import by_scipy
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
-from poisson.mesh.boundary import Rule
+from poisson.mesh.axis import array_axis
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import slabs
 
@@ -43,24 +43,22 @@ class NumpyOperations(Operations):
     def __init__(self, backend: Backend, operator: Operator) -> None:
         super().__init__(backend, operator)
         self._real = backend.dtype.type
+        self._lattice = operator.lattice
 
     def laplacian(self, u: Array, out: Array) -> None:
-        inner = (slice(1, -1),) * self.operator.dimension
-        out[inner] = self._apply(u)[inner]
+        inner = np.zeros(out.shape, dtype=bool)
+        inner[self._lattice.equations] = True
+        np.copyto(out, self._apply(u), where=inner & ~self._lattice.on_faces)
 
     def boundary_conditions(self, u: Array, out: Array) -> None:
-        values = _zero_fixed(self.operator, self._apply(u))
-        for place in range(self.operator.dimension):
-            for end in (0, -1):
-                face = (slice(None),) * place + (end,)
-                out[face] = values[face]
+        np.copyto(out, _kept(self._lattice.equations, self._apply(u)), where=self._lattice.on_faces)
 
     def update(self, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
         r[...] = (0.0 if f is None else f) - au
         u[...] = u + self._scale(omega) * r
 
     def norm(self, r: Array, result: Reduction) -> None:
-        values = r.astype(np.float64)
+        values = r[self._lattice.owned].astype(np.float64)
         result[0] = np.sum(values * values)
         result[1] = np.max(np.abs(values))
 
@@ -87,30 +85,30 @@ class NumpyOperations(Operations):
     def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
         relaxed = np.empty_like(u)
         self.sweep(u, f, relaxed, omega)
-        chosen = np.indices(u.shape).sum(axis=0) % 2 == color
+        number: Any = sum(self._lattice.along(axis, line.index) for axis, line in enumerate(self._lattice.axes))
+        chosen = np.broadcast_to(number % 2 == color, u.shape)
         u[chosen] = relaxed[chosen]
 
     def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
-        r[...] = _zero_fixed(self.operator, (0.0 if f is None else f) - self._apply(u))
+        r[...] = _kept(self._lattice.equations, (0.0 if f is None else f) - self._apply(u))
         if result is not None:
             self.norm(r, result)
 
     def dot(self, x: Array, y: Array, result: Reduction) -> None:
-        products = x.astype(np.float64) * y
-        for face, rule in enumerate(self.operator.rules):
-            if rule is Rule.MIRROR:
-                products[_face(self.operator, face)] *= 0.5
+        products = x[self._lattice.owned].astype(np.float64) * y[self._lattice.owned]
+        for axis, line in enumerate(self._lattice.axes):
+            products *= self._lattice.along(axis, line.weights[line.owned])
         result[0] = np.sum(products)
         result[1] = 0.0
 
     def diagonal_solve(self, r: Array, z: Array, omega: float, result: Reduction | None = None) -> None:
-        z[...] = _zero_fixed(self.operator, self._scale(omega) * r)
+        z[...] = _kept(self._lattice.free, self._scale(omega) * r)
         if result is not None:
             self.dot(r, z, result)
 
     def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction) -> None:
-        out[...] = _zero_fixed(self.operator, z + self._real(beta) * p if beta else z.copy())
-        q[...] = _zero_fixed(self.operator, self._apply(out))
+        out[...] = _kept(self._lattice.free, z + self._real(beta) * p if beta else z.copy())
+        q[...] = _kept(self._lattice.equations, self._apply(out))
         self.dot(out, q, result)
 
     def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction) -> None:
@@ -124,11 +122,8 @@ class NumpyOperations(Operations):
         r[...] = self._real(factor) * full
 
     def edges(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
-        place = self.operator.dimension - 1 - axis
-        index = np.arange(self.operator.shape[axis])
-        if self.operator.axis_rules(axis)[1] is not Rule.WRAP:
-            index[-1] = index[-2]
-        lower, upper = np.take(a, index, axis=place), np.take(a, (index + 1) % index.size, axis=place)
+        place = self._lattice.array_axis(axis)
+        lower, upper = (np.take(a, ends, axis=place) for ends in self._lattice.axes[axis].link_ends)
         # The inverse of the mean of the inverses neither over- nor underflows where a product of both would.
         out[...] = 2 / (1 / lower + 1 / upper) if harmonic else (lower + upper) / 2
 
@@ -139,21 +134,36 @@ class NumpyOperations(Operations):
         """A u at every node; at fixed nodes without a meaning."""
         reaction = self.operator.reaction
         au = (self._real(self.operator.c) if reaction is None else reaction) * u
-        for axis, weight in enumerate(self.operator.weights):
-            lower, upper = _neighbours(self.operator, u, axis)
-            below, above = _links(self.operator, axis)
-            au = au + self._real(weight) * (below * (u - lower) + above * (u - upper))
+        for axis, (line, weight) in enumerate(zip(self._lattice.axes, self.operator.weights, strict=True)):
+            place = self._lattice.array_axis(axis)
+            lower, upper = (np.take(u, nodes, axis=place) for nodes in line.neighbours)
+            below, above, extra = self._links(axis)
+            flows = below * (u - lower) + above * (u - upper)
+            au = au + self._real(weight) * (flows if extra is None else flows + extra * u)
         return au
 
     def _scale(self, omega: float) -> Any:
         """omega / diag(A): a number, or an array where it varies."""
-        if not self.operator.varies:
+        if self.operator.has_one_diagonal:
             return self._real(omega / self.operator.diagonal)
         diagonal: Any = self._real(self.operator.c) if self.operator.reaction is None else self.operator.reaction
         for axis, weight in enumerate(self.operator.weights):
-            below, above = _links(self.operator, axis)
-            diagonal = diagonal + self._real(weight) * (below + above)
+            below, above, extra = self._links(axis)
+            diagonal = diagonal + self._real(weight) * (below + above if extra is None else below + above + extra)
         return self._real(omega) / diagonal
+
+    def _links(self, axis: int) -> tuple[Any, Any, Any | None]:
+        """What the differences to the lower and the upper neighbour along an axis are multiplied by, and u itself."""
+        line = self._lattice.axes[axis]
+        below: Any = 1
+        above: Any = 1
+        if self.operator.edges is not None:
+            place = self._lattice.array_axis(axis)
+            below, above = (np.take(self.operator.edges[axis], links, axis=place) for links in line.link_numbers)
+        if not line.tabulated:
+            return below, above, None
+        lower, upper, extra = (self._lattice.along(axis, values.astype(self._real)) for values in line.links)
+        return lower * below, upper * above, extra * ((below + above) / 2)
 
 
 class NumpyTransfer(TransferOperations):
@@ -163,13 +173,13 @@ class NumpyTransfer(TransferOperations):
         values = fine
         for axis, table in enumerate(self.transfer.axes):
             values = _gather(values, axis, table.restrict_index, table.restrict_weight)
-        coarse[...] = _zero_fixed(self.transfer.coarse, values)
+        coarse[...] = _kept(self.transfer.coarse.lattice.free, values)
 
     def prolong_add(self, coarse: Array, fine: Array) -> None:
         values = coarse
         for axis, table in enumerate(self.transfer.axes):
             values = _gather(values, axis, table.prolong_index, table.prolong_weight)
-        fine[...] = fine + _zero_fixed(self.transfer.fine, values)
+        fine[...] = fine + _kept(self.transfer.fine.lattice.free, values)
 
     def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
         table = self.transfer.axes[axis]
@@ -187,9 +197,13 @@ class NumpyInterpolation(InterpolationOperations):
         values = source
         for axis, (index, weight) in enumerate(self.interpolation.axes):
             values = _gather(values, axis, index, weight)
+        target = self.interpolation.target.lattice
         chosen = np.ones(out.shape, dtype=bool)
+        for axis, (_, weight) in enumerate(self.interpolation.axes):
+            # At the edge of a halo a node may gather from what is not here.
+            chosen &= target.along(axis, np.any(weight != 0.0, axis=1))
         if not self.interpolation.everywhere:
-            _zero_fixed(self.interpolation.target, chosen)
+            _kept(target.free, chosen)
         out[chosen] = values[chosen]
 
 
@@ -197,7 +211,7 @@ class NumpyDifferences(DifferenceOperations):
     """First derivatives, axis by axis."""
 
     def derivative(self, axis: int, u: Array, out: Array) -> None:
-        place = self.differences.dimension - 1 - axis
+        place = array_axis(axis, self.differences.dimension)
         values, slopes = np.moveaxis(u, place, 0), np.moveaxis(out, place, 0)
         terms = enumerate(self.differences.central.astype(self.backend.dtype), start=1)
         total = sum(weight * (np.roll(values, -m, axis=0) - np.roll(values, m, axis=0)) for m, weight in terms)
@@ -296,7 +310,7 @@ class NumpyBackend(Backend):
 
 def _gather(values: Array, axis: int, index: NDArray[Any], weight: NDArray[Any]) -> Array:
     """The weighted sums along an axis that a transfer table asks for."""
-    place = values.ndim - 1 - axis
+    place = array_axis(axis, values.ndim)
     along = (-1,) + (1,) * axis
     return sum(
         weight[:, n].astype(values.dtype).reshape(along) * np.take(values, index[:, n], axis=place)
@@ -304,45 +318,14 @@ def _gather(values: Array, axis: int, index: NDArray[Any], weight: NDArray[Any])
     )
 
 
-def _neighbours(operator: Operator, u: Array, axis: int) -> tuple[Array, Array]:
-    """The lower and the upper neighbour of every node along an axis."""
-    place = operator.dimension - 1 - axis
-    index = np.arange(operator.shape[axis])
-    lower, upper = index - 1, index + 1
-    rules = operator.axis_rules(axis)
-    lower[0] = index[-1] if rules[0] is Rule.WRAP else 1
-    upper[-1] = 0 if rules[1] is Rule.WRAP else index[-2]
-    return np.take(u, lower, axis=place), np.take(u, upper, axis=place)
-
-
-def _links(operator: Operator, axis: int) -> tuple[Any, Any]:
-    """The coefficients of the links below and above every node along an axis; ones where a is constant."""
-    if operator.edges is None:
-        return 1, 1
-    edges = operator.edges[axis]
-    index = np.arange(operator.shape[axis])
-    lower, upper = index - 1, index.copy()
-    rules = operator.axis_rules(axis)
-    if rules[0] is not Rule.WRAP:
-        lower[0], upper[-1] = 0, index[-2]
-    place = operator.dimension - 1 - axis
-    return np.take(edges, lower, axis=place), np.take(edges, upper, axis=place)
-
-
 def _one_sided(weights: NDArray[Any], values: Array, i: int) -> Array:
     """The difference at node i over the nodes from the first on."""
     return sum(weight * (value - values[i]) for weight, value in zip(weights, values, strict=False))
 
 
-def _face(operator: Operator, face: int) -> tuple[slice | int, ...]:
-    """The index of the nodes on a face."""
-    place = operator.dimension - 1 - face // 2
-    return (slice(None),) * place + (-1 if face % 2 else 0,)
-
-
-def _zero_fixed(operator: Operator, values: Array) -> Array:
-    """The same values with zeros at fixed nodes."""
-    for face, rule in enumerate(operator.rules):
-        if rule is Rule.FIXED:
-            values[_face(operator, face)] = 0.0
+def _kept(places: tuple[slice, ...], values: Array) -> Array:
+    """The same values with zeros outside of a range along each array axis."""
+    for place, kept in enumerate(places):
+        for outside in (slice(0, kept.start), slice(kept.stop, None)):
+            values[(slice(None),) * place + (outside,)] = 0
     return values

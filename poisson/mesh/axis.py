@@ -400,6 +400,11 @@ class Axis:
         return np.arange(self.first, self.first + self.nodes) % self.undivided.nodes
 
     @property
+    def on_faces(self) -> NDArray[np.bool_]:
+        """Whether each node is the first or the last one of the whole axis."""
+        return np.isin(self.index, (0, self.undivided.nodes - 1))
+
+    @property
     def free(self) -> slice:
         """The nodes that are not fixed."""
         return slice(int(self.rules[0] is Rule.FIXED), self.nodes - int(self.rules[1] is Rule.FIXED))

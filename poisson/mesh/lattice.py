@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +68,7 @@ class Lattice:
         """The axis of an array along which x (0), y (1) or z (2) runs."""
         return array_axis(axis, self.dimension)
 
-    def along(self, axis: int, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def along(self, axis: int, values: NDArray[Any]) -> NDArray[Any]:
         """Values at the nodes of one axis, in a shape that broadcasts to that of an array."""
         return values.reshape((-1,) + (1,) * axis)
 
@@ -84,6 +85,14 @@ class Lattice:
     def equations(self) -> tuple[slice, ...]:
         """The index of the nodes whose equation can be computed: not fixed, and with all neighbours here."""
         return tuple(axis.equations for axis in reversed(self.axes))
+
+    @property
+    def on_faces(self) -> NDArray[np.bool_]:
+        """Whether each node lies on a face of the whole lattice, or at an end of an axis that wraps."""
+        found = np.zeros(self.array_shape, dtype=bool)
+        for axis, line in enumerate(self.axes):
+            found |= self.along(axis, line.on_faces)
+        return found
 
     @property
     def owned(self) -> tuple[slice, ...]:

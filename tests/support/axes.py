@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,12 +33,16 @@ class Example:
         −d²/dx² on its nodes, in 1/L²; zero rows at fixed nodes.
     widths : array of shape (n,)
         The control widths, in L.
+    with_links : callable
+        The matrix of −d/dx a d/dx, for values of a on the links laid out as `Coefficients.a` is; a wall takes that of
+        the link beside it.
     """
 
     name: str
     axis: Axis
     matrix: Matrix
     widths: NDArray[np.float64]
+    with_links: Callable[[Matrix], Matrix]
 
 
 def marks(count: int, kind: type[Placement] = Nodes) -> list[float]:
@@ -55,29 +60,48 @@ def placement(kind: type[Placement], ends: tuple[Kind, Kind], nodes: int) -> Pla
 def example(kind: type[Placement], ends: tuple[Kind, Kind], nodes: int) -> Example:
     """An axis of a kind, balanced control width by control width."""
     placed = placement(kind, ends, nodes)
-    x, faces = placed.points, placed.marks
-    wraps, cells = ends[0] is P, kind is Cells
-    flows, widths = np.zeros((nodes, nodes)), np.zeros(nodes)
-    for i in range(nodes if wraps else nodes - 1):
-        j = (i + 1) % nodes
-        gap = x[j] - x[i] if j else faces[-1] - x[i] + x[0] - faces[0]
-        for one, other in ((i, j), (j, i)):
-            flows[one, one] += 1.0 / gap
-            flows[one, other] -= 1.0 / gap
-            widths[one] += gap / 2.0
+    return _balanced(kind is Cells, ends, placed.points, placed.marks, Axis.placed(placed), kind.__name__)
+
+
+def uniform(ends: tuple[Kind, Kind], nodes: int) -> Example:
+    """A uniform axis; Robin ends are Neumann ends for it."""
+    ends = N if ends[0] is R else ends[0], N if ends[1] is R else ends[1]
+    marks = np.linspace(-0.5, 0.8, nodes + (ends[0] is P))
+    axis = Axis.between(-0.5, 0.8, nodes, (ends[0].rule, ends[1].rule))
+    return _balanced(False, ends, marks[:nodes], marks, axis, "Uniform")
+
+
+def _balanced(cells: bool, ends: tuple[Kind, Kind], x: Matrix, faces: Matrix, axis: Axis, kind: str) -> Example:
+    nodes, wraps = len(x), ends[0] is P
+    widths = np.zeros(nodes)
+    gaps = [x[i + 1] - x[i] for i in range(nodes - 1)] + [faces[-1] - x[-1] + x[0] - faces[0]] * wraps
+    for i, gap in enumerate(gaps):
+        widths[i] += gap / 2.0
+        widths[(i + 1) % nodes] += gap / 2.0
     if cells:
         widths = np.diff(faces)
-    for node, end, alpha in zip((0, -1), ends, ALPHA, strict=True):
-        half = widths[node] / 2.0 if cells else 0.0
-        if end is R:
-            flows[node, node] += 1.0 / (1.0 / alpha + half)
-        if end is D and cells:
-            flows[node, node] += 1.0 / half
+    for node, end in zip((0, -1), ends, strict=True):
         if end is D and not cells:
-            flows[node] = 0.0
             widths[node] *= 2.0
+
+    def matrix_with(links: Matrix) -> Matrix:
+        flows = np.zeros((nodes, nodes))
+        for i, gap in enumerate(gaps):
+            for one, other in ((i, (i + 1) % nodes), ((i + 1) % nodes, i)):
+                flows[one, one] += links[i] / gap
+                flows[one, other] -= links[i] / gap
+        for node, end, alpha, link in zip((0, -1), ends, ALPHA, links[[0, len(gaps) - 1]], strict=True):
+            half = widths[node] / 2.0 if cells else 0.0
+            if end is R:
+                flows[node, node] += link / (1.0 / alpha + half)
+            if end is D and cells:
+                flows[node, node] += link / half
+            if end is D and not cells:
+                flows[node] = 0.0
+        return np.asarray(flows / widths[:, None])
+
     name = "".join(end.name[0] for end in ends)
-    return Example(f"{kind.__name__}-{name}-{nodes}", Axis.placed(placed), flows / widths[:, None], widths)
+    return Example(f"{kind}-{name}-{nodes}", axis, matrix_with(np.ones(nodes)), widths, matrix_with)
 
 
 def examples(*sizes: int) -> list[Example]:
@@ -87,3 +111,31 @@ def examples(*sizes: int) -> list[Example]:
 
 def fixed_nodes(axis: Axis) -> list[int]:
     return [node for node, rule in zip((0, axis.nodes - 1), axis.rules, strict=True) if rule is Rule.FIXED]
+
+
+def dense(lines: Sequence[Example], c: Matrix, edges: Sequence[Matrix] | None, a: float) -> Matrix:
+    """A on the nodes of a product of axes, in C order, assembled line by line; zero rows at fixed nodes.
+
+    Parameters
+    ----------
+    lines : sequence of Example
+        The axes x, y(, z).
+    c : array of the nodes
+        The reaction coefficient.
+    edges : sequence of arrays of the nodes, optional
+        `Coefficients.a`; without it `a` is constant.
+    a : float
+        The coefficient where it is constant.
+    """
+    numbers = np.arange(c.size).reshape(c.shape)
+    matrix = np.diag(c.ravel())
+    for axis, line in enumerate(lines):
+        place = c.ndim - 1 - axis
+        of_lines = np.moveaxis(numbers, place, -1).reshape(-1, c.shape[place])
+        for nodes in of_lines:
+            links = np.full(len(nodes), a) if edges is None else edges[axis].ravel()[nodes]
+            matrix[np.ix_(nodes, nodes)] += line.with_links(links)
+    for axis, line in enumerate(lines):
+        for node in fixed_nodes(line.axis):
+            matrix[np.take(numbers, node, axis=c.ndim - 1 - axis).ravel()] = 0.0
+    return np.asarray(matrix)
