@@ -250,8 +250,8 @@ def bench_jacobi(
                         the openmp backend with its arrays mapped to the device at every region, for a hundredth of
                         the iterations
       --check-every N   iterations between two reads of the norm: 1 by default, in the blocked loop one block
-      --backend NAMES   of {every backend}, separated by commas; by default all that are available, numpy only for
-                        a short measurement
+      --backend NAMES   of {every backend}, separated by commas; by default all that are available,
+                        numpy only for a short measurement
       --precision TYPE  float64 or float32; by default as its authors have it
       --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
       --json            print the rows as JSON and nothing else

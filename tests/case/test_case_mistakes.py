@@ -13,6 +13,7 @@ import pytest
 from support.case_texts import (
     A_DATA,
     ALPHA_DATA,
+    BACKENDS,
     C_DATA,
     CONDITION,
     DATA,
@@ -272,11 +273,11 @@ WRONG: list[tuple[str, str | None, str]] = [
     ),
     ("solver.backend", '"gpu"', f"solver.backend: unknown key; allowed: {SOLVER_KEYS}; did you mean 'run.backend'?"),
     # run
-    ("run.backend", '"cuda"', 'run.backend: "cuda"; allowed: "auto", "gpu", "openmp" or "numpy"'),
+    ("run.backend", '"cuda"', f'run.backend: "cuda"; allowed: {BACKENDS}'),
     (
         "run.backend",
         '"OpenMP"',
-        'run.backend: "OpenMP"; allowed: "auto", "gpu", "openmp" or "numpy"; did you mean \'openmp\'?',
+        f"run.backend: \"OpenMP\"; allowed: {BACKENDS}; did you mean 'openmp'?",
     ),
     ("run.precision", "32", 'run.precision: 32; allowed: "float64", "float32" or "mixed"'),
     ("run.threads", "-2", "run.threads: -2; allowed: an integer >= 0 and <= 4096; 0 takes them all"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from poisson.backends.registry import NAMES, backend_names
 from poisson.cli import main
 from poisson.perf.benchmark.jacobi import ALL_LOOPS
 from poisson.perf.benchmark.solve import METHODS
 
 NO_THREADS = "--threads 2: without the openmp backend there are no threads to count"
-NO_BACKEND = "--backend cpu: it is one of auto, gpu, openmp, numpy"
+NO_BACKEND = f"--backend cpu: it is one of {', '.join(backend_names())}"
 NO_TYPE = "--precision half: it is one of float64, float32"
 REFUSED = [
     ("bench laplacian --n=2", "--n 2: a whole number is needed, at least 3"),
@@ -35,7 +36,7 @@ REFUSED = [
     ("bench jacobi --threads=2 --backend=gpu,numpy", NO_THREADS),
     ("bench jacobi --problem=laplacian", "--problem laplacian: it is one of heated_square, laplace"),
     ("bench jacobi --loop=fused,fuse", f"--loop fuse: it is one of {', '.join(ALL_LOOPS)}"),
-    ("bench jacobi --backend=hip", "--backend hip: it is one of gpu, openmp, numpy"),
+    ("bench jacobi --backend=hip", f"--backend hip: it is one of {', '.join(NAMES)}"),
     ("bench jacobi --precision=half", NO_TYPE),
     ("bench jacobi --problem=laplace --n=4", "n = 4: the problem laplace needs at least 5"),
     (

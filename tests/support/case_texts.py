@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from poisson.backends.registry import backend_names
 from poisson.case import Case, from_mapping
 from poisson.errors import CaseError
 from poisson.solvers import registry
@@ -47,6 +48,7 @@ NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"
 NUMBERS = "1, 2 or 3 numbers, in the order x(, y(, z))"
 FACE_KEYS = "all, x, y, x_lower, x_upper, y_lower, y_upper"
 SECTIONS = "title, equation, parameters, domain, boundary, solver, run, output"
+BACKENDS = either(backend_names())
 METHODS = either(("auto", *registry.methods()))
 SOLVER_KEYS = ", ".join(registry.solver_keys())
 DATA = 'a number, a text, "exact" or a table such as { file = "f.npy" }'
