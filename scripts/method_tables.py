@@ -1,4 +1,4 @@
-"""Write the tables of methods, preconditioners and keys in docs/ from the registry of methods.
+"""Write the tables of methods, preconditioners and keys in the documents from the registries.
 
     python scripts/method_tables.py
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from poisson.backends.registry import AUTO, backend_names
+from poisson.backends.registry import AUTO, NAMES, backend_names
 from poisson.solvers import registry
 from poisson.solvers.keys import Key, either
 from poisson.solvers.settings import PRECISIONS
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def methods(text: str) -> str:
@@ -38,10 +38,17 @@ def case_file(text: str) -> str:
     for name, words in (("backend", backend_names()), ("precision", PRECISIONS)):
         text = _substituted(rf"(?<=^\| `run\.{name}` \| ).*?(?= \| )", _coded(either(words)), text)
     text = _substituted(r"(?<=solver\.rtoll: unknown key; allowed: ).*?(?=;)", ", ".join(registry.solver_keys()), text)
-    return _substituted(r'(?<=^method = "auto" ) *# or .*$', f"{' ' * 26}# or {_names(registry.methods())}", text)
+    return _in_example("backend", NAMES, _in_example("method", registry.methods(), text))
 
 
-DOCUMENTS: Mapping[str, Callable[[str], str]] = MappingProxyType({"methods.md": methods, "case-file.md": case_file})
+def readme(text: str) -> str:
+    """README.md with the methods in its example."""
+    return _in_example("method", registry.methods(), text)
+
+
+DOCUMENTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {"docs/methods.md": methods, "docs/case-file.md": case_file, "README.md": readme}
+)
 
 
 def _row(name: str, place: registry.Place) -> str:
@@ -97,6 +104,13 @@ def _with_preconditioners(direct: Sequence[str], through: Sequence[str]) -> str:
     return f"{', '.join(named)}, and {behind}" if named else behind
 
 
+def _in_example(key: str, names: Iterable[str], text: str) -> str:
+    """The text with other names behind a key of the annotated example of a case."""
+    listed = ", ".join(f'"{name}"' for name in names)
+    before = re.search(rf'^{key} = "auto" *# or ', text, re.MULTILINE)
+    return _substituted(rf'^{key} = "auto" *# or .*$', f"{before[0] if before else key}{listed}", text)
+
+
 def _replaced(text: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """The text with other rows in the table that has these headings."""
     lines = [headings, ["---"] * len(headings), *rows]
@@ -116,10 +130,6 @@ def _coded(words: str) -> str:
     return re.sub(r'"[^"]+"|true|false', lambda found: f"`{found[0]}`", words)
 
 
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
-
-
 def _listed(words: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else words[0]
 
@@ -133,7 +143,7 @@ def _toml(value: Any) -> str:
 def main() -> None:
     """See the top of this file."""
     for name, made in DOCUMENTS.items():
-        path = DOCS / name
+        path = ROOT / name
         path.write_text(made(path.read_text("utf-8")), "utf-8")
 
 

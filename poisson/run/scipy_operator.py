@@ -70,7 +70,7 @@ class LinearOperator(_RealMap):
     problem : Problem
         Such as `Problem.on_box` makes, or that of a case.
     backend : str
-        ``auto``, ``gpu``, ``openmp`` or ``numpy``: where A is applied. Vectors are NumPy arrays.
+        ``auto``, or one of `poisson.backends.NAMES`: where A is applied. Vectors are NumPy arrays.
     threads : int
         Of a backend on the CPU; 0 takes ``OMP_NUM_THREADS``, or else all processors that the process may use.
 

@@ -82,9 +82,9 @@ class Solver:
     problem : Problem
         Such as `Problem.on_box` makes, or that of a case.
     method : str
-        ``auto``, ``multigrid``, ``cg``, ``fft``, ``jacobi``, ``chebyshev`` or ``sor``.
+        ``auto``, or the name of a method, such as ``multigrid``: docs/methods.md has them all.
     backend : str
-        ``auto``, ``gpu``, ``openmp`` or ``numpy``.
+        ``auto``, or one of `poisson.backends.NAMES`.
     precision : str
         ``float64``, ``float32`` or ``mixed``.
     threads : int

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from support.places import ROOT
 
 from poisson.solvers import registry
 from scripts import method_tables
-from scripts.method_tables import DOCS, DOCUMENTS
+from scripts.method_tables import DOCUMENTS
 
 
 @pytest.mark.parametrize(("name", "made"), DOCUMENTS.items(), ids=list(DOCUMENTS))
 def test_the_documents_have_the_tables_of_the_registry(name: str, made: Callable[[str], str]) -> None:
     """Where this fails, run ``python scripts/method_tables.py``."""
-    text = (DOCS / name).read_text("utf-8")
+    text = (ROOT / name).read_text("utf-8")
     assert made(text) == text
 
 
@@ -23,12 +24,12 @@ def test_an_entry_changes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     sor = registry.methods()["sor"]
     other = replace(sor, name="other", use="an example", keys=frozenset(("stop",)), mixed=True)
     monkeypatch.setattr(registry, "methods", lambda: {"other": other})
-    text = method_tables.methods((DOCS / "methods.md").read_text("utf-8"))
+    text = method_tables.methods((ROOT / "docs/methods.md").read_text("utf-8"))
     assert "| `other` | an example | a sweep of both colours |" in text
     assert "| `stop` | `auto`, `other` |" in text
     assert '| `run.precision = "mixed"` | `auto`, `other`, and `cg` with' in text
     assert "`jacobi` | comparison" not in text
-    text = method_tables.case_file((DOCS / "case-file.md").read_text("utf-8"))
+    text = method_tables.case_file((ROOT / "docs/case-file.md").read_text("utf-8"))
     assert '| `"auto"` or `"other"` | `"auto"` | the method;' in text
     assert '| of `"auto"` and `"other"`: end at the tolerances, or' in text
 
