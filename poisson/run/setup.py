@@ -11,8 +11,8 @@ from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.solvers import registry
 from poisson.solvers.choose import Choice
 from poisson.solvers.entries import Given
-from poisson.solvers.fallback import ChosenSolver
-from poisson.solvers.iteration import Solver as Method
+from poisson.solvers.fallback import ChosenMethod
+from poisson.solvers.iteration import Method
 from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
@@ -97,7 +97,7 @@ class Setup:
         if self.choice is None:
             return method
 
-        return ChosenSolver(self.backend, self.settings, method, partial(_method, self.stand_in))
+        return ChosenMethod(self.backend, self.settings, method, partial(_method, self.stand_in))
 
     def take_boundary(self, discretisation: Discretisation) -> None:
         """Set `data` and `boundary`; u and f lose their values.

@@ -15,7 +15,7 @@ from poisson.mesh.boundary import Rule
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
 from poisson.solvers.expected import Offer, Question
-from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Solver, Watch, factor_for, lend, never
+from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Preconditioner, Watch, factor_for, lend, never
 from poisson.solvers.mixed import MixedConjugateGradients
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import DRIFT, remove_mean
@@ -88,7 +88,7 @@ class ConjugateGradients:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`).
+        """Solve A u = f (`Method.solve`).
 
         Values of f that are smaller than the largest by all of the range of float64 may be lost.
         """
@@ -258,7 +258,7 @@ class _Course:
             self._backend.axpby(1.0, self._kept, 0.0, u)
 
 
-def _make(given: Given) -> Solver:
+def _make(given: Given) -> Method:
     if given.inner is None:
         return ConjugateGradients(given.operations, registry.make_preconditioner(given))
     preconditioner = None

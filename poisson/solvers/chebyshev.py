@@ -63,7 +63,7 @@ class Chebyshev:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`)."""
+        """Solve A u = f (`Method.solve`)."""
         operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
         watch = Watch(operations, stopping, observer, norms, INTERMEDIATE_GROWTH, local=True)
         source = watch.source(f)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from poisson.backends.base import Array, Operations
-from poisson.solvers.iteration import Norms, Solver, Watch, never
+from poisson.solvers.iteration import Method, Norms, Watch, never
 from poisson.solvers.spectrum import weighted_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
@@ -18,7 +18,7 @@ GAIN = 0.5
 """A round is worth another one if it leaves less than this part of the residual."""
 
 
-class BalancedSolver:
+class BalancedMethod:
     """Solves for the constant by the balance of the whole, and for the rest by a method for the problem with c = 0.
 
     The differences of A see nothing of a constant, so its part of the residual, ∫f − ∫c u, is known far below the
@@ -29,11 +29,11 @@ class BalancedSolver:
     ----------
     operations : Operations
         Those of A, for which `hardly_holds_constants`.
-    method : Solver
+    method : Method
         For the operator without c.
     """
 
-    def __init__(self, operations: Operations, method: Solver) -> None:
+    def __init__(self, operations: Operations, method: Method) -> None:
         backend, operator = operations.backend, operations.operator
         self._operations = operations
         self._backend = operations.backend
@@ -54,7 +54,7 @@ class BalancedSolver:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`)."""
+        """Solve A u = f (`Method.solve`)."""
         operations, backend = self._operations, self._backend
         watch = Watch(operations, stopping, observer, self._place)
         source, guess = watch.source(f), self._residual(u, f)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from poisson.backends.base import Operations
 from poisson.problem.problem import Problem
 from poisson.solvers.expected import Offer, Question
-from poisson.solvers.iteration import Preconditioner, Solver
+from poisson.solvers.iteration import Method, Preconditioner
 from poisson.solvers.keys import Settings
 from poisson.solvers.multigrid.coarser import CoarserProblems
 from poisson.solvers.settings import SolverSettings
@@ -150,7 +150,7 @@ class MethodEntry:
     rank: int
     use: str
     iteration: str
-    make: Callable[[Given], Solver]
+    make: Callable[[Given], Method]
     arrays: Callable[[Sizes], float]
     keys: frozenset[str] = frozenset()
     parts: tuple[type[Settings], ...] = ()

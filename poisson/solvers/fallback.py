@@ -10,7 +10,7 @@ from dataclasses import replace
 from poisson.backends.base import Array, Backend
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, describe, patience_with
-from poisson.solvers.iteration import Solver, never
+from poisson.solvers.iteration import Method, never
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
@@ -18,7 +18,7 @@ from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
 log = logging.getLogger(__name__)
 
 
-class ChosenSolver:
+class ChosenMethod:
     """A method with those that stand by.
 
     Parameters
@@ -27,14 +27,14 @@ class ChosenSolver:
         Where the arrays are.
     settings : SolverSettings
         Of the method.
-    method : Solver
+    method : Method
         The method, with its set-up done.
     make : callable
         Sets up a method by its settings.
     """
 
     def __init__(
-        self, backend: Backend, settings: SolverSettings, method: Solver, make: Callable[[SolverSettings], Solver]
+        self, backend: Backend, settings: SolverSettings, method: Method, make: Callable[[SolverSettings], Method]
     ) -> None:
         self._backend = backend
         self._make = make
@@ -50,7 +50,7 @@ class ChosenSolver:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`). The methods go on from the iterate of the one before, to the same target."""
+        """Solve A u = f (`Method.solve`). The methods go on from the iterate of the one before, to the same target."""
         first, *others = self._chain
         begun = replace(stopping, patience=patience_with(first))
         result = self._methods[first].solve(u, f, stopping=begun, observer=observer, interrupted=interrupted)

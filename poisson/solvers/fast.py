@@ -66,7 +66,7 @@ class FastTransform:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`); one iteration is one solution by transforms."""
+        """Solve A u = f (`Method.solve`); one iteration is one solution by transforms."""
         operations, backend, norms = self._operations, self._backend, self._norms
         watch = Watch(operations, stopping, observer, norms, growth=math.inf)
         source = watch.source(f)

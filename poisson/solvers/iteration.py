@@ -35,7 +35,7 @@ def never() -> bool:
     return False
 
 
-class Solver(Protocol):
+class Method(Protocol):
     """A method with its set-up done: it solves for many right-hand sides."""
 
     def solve(

@@ -122,7 +122,7 @@ class Jacobi:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`).
+        """Solve A u = f (`Method.solve`).
 
         A sweep computes the residual of the iterate that it starts from, so a read after sweep k gives the norm of the
         iterate after k − 1 sweeps. Where that has converged, the norm of the last iterate decides, which is what is

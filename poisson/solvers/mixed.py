@@ -71,7 +71,7 @@ class DefectCorrection:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`); the iterations are cycles.
+        """Solve A u = f (`Method.solve`); the iterations are cycles.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class MixedConjugateGradients:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`)."""
+        """Solve A u = f (`Method.solve`)."""
         backend, companion, inner = self._backend, self._companion, self._inner
         watch = Watch(self._operations, stopping, observer, self._norms, KRYLOV_GROWTH)
         source = watch.source(f)

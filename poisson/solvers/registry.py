@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from poisson import solvers
 from poisson.backends.registry import AUTO
-from poisson.solvers.constants import BalancedSolver
+from poisson.solvers.constants import BalancedMethod
 from poisson.solvers.entries import Given, MethodEntry, PreconditionerEntry
-from poisson.solvers.iteration import Preconditioner, Solver
+from poisson.solvers.iteration import Method, Preconditioner
 from poisson.solvers.keys import Key, Settings, keys_of
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import hardly_holds_constants, without_reaction
@@ -108,7 +108,7 @@ def preconditioner_of(settings: SolverSettings) -> PreconditionerEntry:
     return preconditioners()[settings.preconditioner]
 
 
-def make_method(given: Given) -> Solver:
+def make_method(given: Given) -> Method:
     """The method that the settings name, with its set-up done.
 
     Raises
@@ -125,7 +125,7 @@ def make_method(given: Given) -> Solver:
     if given.coarser is not None or not hardly_holds_constants(operations.operator):
         return entry.make(given)
     plain = operations.backend.bind(without_reaction(operations.operator))
-    return BalancedSolver(operations, entry.make(replace(given, operations=plain, coarser=None)))
+    return BalancedMethod(operations, entry.make(replace(given, operations=plain, coarser=None)))
 
 
 def make_preconditioner(given: Given) -> Preconditioner | None:

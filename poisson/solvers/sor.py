@@ -93,7 +93,7 @@ class Sor:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`)."""
+        """Solve A u = f (`Method.solve`)."""
         operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
         watch = Watch(operations, stopping, observer, norms, GROWTH, local=True)
         source = watch.source(f)

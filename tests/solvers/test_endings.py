@@ -22,7 +22,7 @@ from poisson.discrete.operator import Operator
 from poisson.discrete.reference import Direct
 from poisson.errors import CaseError, ResourceError
 from poisson.mesh.boundary import Rule
-from poisson.solvers.fallback import ChosenSolver
+from poisson.solvers.fallback import ChosenMethod
 from poisson.solvers.iteration import factor_for, never
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.settings import SolverSettings
@@ -302,7 +302,7 @@ def test_methods_stand_by_for_one_that_was_chosen(caplog: pytest.LogCaptureFixtu
         "multigrid": Scripted((Status.DIVERGED, 100, 0.25)),
         "jacobi": Scripted((Status.CONVERGED, 30, 1e-9)),
     }
-    chosen = ChosenSolver(
+    chosen = ChosenMethod(
         backend, SolverSettings(method="multigrid"), first, lambda settings: others[settings.preconditioner]
     )
     u, heard = np.zeros((9, 9)), Heard()
@@ -335,7 +335,7 @@ def test_a_stall_stays_one_where_there_is_no_memory_for_another_method() -> None
         raise ResourceError("too little memory")
 
     backend = Solver(B((9, 9), f=1.0, boundary=WALLS), backend="numpy").backend
-    chosen = ChosenSolver(backend, SolverSettings(method="cg"), Scripted((Status.STAGNATED, 100, 0.5)), refuse)
+    chosen = ChosenMethod(backend, SolverSettings(method="cg"), Scripted((Status.STAGNATED, 100, 0.5)), refuse)
     result = chosen.solve(np.zeros((9, 9)), np.zeros((9, 9)), stopping=Stopping())
     assert (result.status, result.iterations, result.instead) == (Status.STAGNATED, 100, "")
 

@@ -14,7 +14,7 @@ from poisson.discrete.operator import Coefficients, Operator
 from poisson.mesh.boundary import Rule
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
-from poisson.solvers.iteration import Solver
+from poisson.solvers.iteration import Method
 from poisson.solvers.multigrid import CoarserProblems, Multigrid, MultigridSettings
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import remove_mean
@@ -60,7 +60,7 @@ def solver_of(
     settings: SolverSettings,
     inner: Operations | None = None,
     coarser: CoarserProblems | None = None,
-) -> Solver:
+) -> Method:
     """The method that the settings name, with its set-up done."""
     return registry.make_method(Given(operations, settings, inner, coarser))
 

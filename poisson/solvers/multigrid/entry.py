@@ -8,7 +8,7 @@ from dataclasses import replace
 from poisson.problem.problem import Problem
 from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
 from poisson.solvers.expected import Offer, Question
-from poisson.solvers.iteration import Solver
+from poisson.solvers.iteration import Method
 from poisson.solvers.mixed import DefectCorrection
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.multigrid.solver import Multigrid
@@ -28,7 +28,7 @@ GAINED_BY_FULL = 3.0
 """Cycles that a start on the coarsest grid saves."""
 
 
-def _make(given: Given) -> Solver:
+def _make(given: Given) -> Method:
     settings = given.settings.of(MultigridSettings)
     if given.inner is None:
         return Multigrid(given.operations, settings, given.coarser)

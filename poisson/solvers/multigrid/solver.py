@@ -79,7 +79,7 @@ class Multigrid:
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = never,
     ) -> SolveResult:
-        """Solve A u = f (`Solver.solve`).
+        """Solve A u = f (`Method.solve`).
 
         With full multigrid only the values of u at fixed nodes count. An iterate whose norm is read has had the sweeps
         before the restriction of the next cycle, too.
