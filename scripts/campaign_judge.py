@@ -334,7 +334,7 @@ class Judgement:
             return reference.conjugate_gradients(b, start, goal, self.norm, self.dtype, limit)
 
     def _unsuitable(self, solution: Any) -> bool:
-        """Whether what was asked for does not suit: cycles where a varies strongly, float32 inside next to singular."""
+        """Whether what was asked for does not suit: cycles where a varies strongly, float32 if A is nearly singular."""
         method = self.options.get("method", "auto")
         if self.precision == "mixed" and method != "auto" and self.reference.condition() > MOST_CONDITION:
             return True

@@ -25,7 +25,7 @@ MIXED_RTOL = 1e-13
 """A smaller tolerance times the range of a is beyond what mixed precision can be sure to reach."""
 MIXED_ROUNDING = 0.1
 """Where rounding in float32 leaves more than this part of a random residual, mixed precision takes more cycles, or does
-not arrive. Found by experiments: from three times as much on, with jumps of a and with next to singular problems."""
+not arrive. Found by experiments: from three times as much on, with jumps of a and with nearly singular problems."""
 LARGEST_FACTOR = 13
 """Transforms are fast where the intervals of every axis have no larger prime factor; else they take …"""
 AWKWARD = 4.0

@@ -15,7 +15,7 @@ from poisson.mesh.boundary import Rule
 from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, lend, never
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
-from poisson.solvers.spectrum import ZeroMean, hardly_holds_constants, without_reaction
+from poisson.solvers.spectrum import ZeroMean, nearly_singular, without_reaction
 from poisson.solvers.stopping import SMALLEST_SUM, Observer, Patience, SolveResult, Stopping
 
 PATIENCE = Patience(reads=20, factor=2.0)
@@ -226,7 +226,7 @@ class MixedConjugateGradients:
 def in_float32(operations: Operations) -> Operator:
     """The operator for the companion of float32: times the power of two that brings it near 1, if it is far from it.
 
-    Its coefficients, where they vary, are rounded to arrays of the companion. Where it `hardly_holds_constants`, c is
+    Its coefficients, where they vary, are rounded to arrays of the companion. Where it is `nearly_singular`, c is
     left out: next to their eigenvalue, float32 would know little else.
 
     Parameters
@@ -235,7 +235,7 @@ def in_float32(operations: Operations) -> Operator:
         Those of A.
     """
     operator, companion = operations.operator, operations.backend.companion(np.float32)
-    if hardly_holds_constants(operator):
+    if nearly_singular(operator):
         operator = without_reaction(operator)
     unit = factor_for(operator.norm)  # of what the method works with, too
     coefficients = operator.coefficients

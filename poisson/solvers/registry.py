@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from poisson import solvers
 from poisson.backends.registry import AUTO
-from poisson.solvers.constants import BalancedMethod
+from poisson.solvers.balanced import BalancedMethod
 from poisson.solvers.entries import Given, MethodEntry, PreconditionerEntry
 from poisson.solvers.iteration import Method, Preconditioner
 from poisson.solvers.keys import Key, Settings, keys_of
 from poisson.solvers.settings import SolverSettings
-from poisson.solvers.spectrum import hardly_holds_constants, without_reaction
+from poisson.solvers.spectrum import nearly_singular, without_reaction
 from poisson.solvers.stopping import Stopping
 
 COMMON_KEYS = frozenset(("method", "rtol", "atol", "norm", "max_iterations"))
@@ -122,7 +122,7 @@ def make_method(given: Given) -> Method:
     if given.inner is not None and not entry.mixed:
         raise ValueError(f"method = {entry.name!r} has no mixed precision")
     operations = given.operations
-    if given.coarser is not None or not hardly_holds_constants(operations.operator):
+    if given.coarser is not None or not nearly_singular(operations.operator):
         return entry.make(given)
     plain = operations.backend.bind(without_reaction(operations.operator))
     return BalancedMethod(operations, entry.make(replace(given, operations=plain, coarser=None)))

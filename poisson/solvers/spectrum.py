@@ -29,7 +29,7 @@ LANCZOS_STEADY = 3
 """… this: with jumps the value may rest for a while before the mode of the lowest eigenvalue comes through."""
 
 WEAK = 1e-4
-"""c and Robin terms below this part of the smallest eigenvalue of the differences hardly hold constants."""
+"""c and Robin terms below this part of the smallest eigenvalue of the differences make a problem nearly singular."""
 
 DRIFT = 1e-4
 """The mean of a singular problem's residual, or of its iterate, is removed whenever the residual has fallen so far."""
@@ -61,8 +61,8 @@ def smoothest(operator: Operator) -> float:
     return plain.eigenvalues()[0]
 
 
-def hardly_holds_constants(operator: Operator) -> bool:
-    """Whether A is not singular but next to it: no node is fixed, and c is tiny beside the differences."""
+def nearly_singular(operator: Operator) -> bool:
+    """Whether A is nearly, but not quite, singular: no node is fixed, and c is tiny beside the differences."""
     if operator.singular or Rule.FIXED in operator.rules:
         return False
     largest = operator.coefficients.c_range[1] if operator.coefficients else operator.c

@@ -1,6 +1,6 @@
 """Problems whose solution is determined up to a constant: no Dirichlet face anywhere, and c = 0.
 
-Covers poisson.solvers.constants.
+Covers poisson.solvers.balanced.
 """
 
 from __future__ import annotations

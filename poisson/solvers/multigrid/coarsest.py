@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Operations
 from poisson.discrete.operator import Operator
-from poisson.solvers.spectrum import hardly_holds_constants
+from poisson.solvers.spectrum import nearly_singular
 
 Matrix = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ def inverse(operations: Operations) -> Matrix:
     root = np.sqrt(weights[free])
     symmetric = root[:, None] * _matrix(operations)[np.ix_(free, free)] / root
     symmetric = (symmetric + symmetric.T) / 2.0
-    if operator.singular or hardly_holds_constants(operator):
+    if operator.singular or nearly_singular(operator):
         # Along constants A is given the mean of its diagonal, whose inverse is taken away again.
         null = np.outer(root, root) / (root @ root)
         scale = float(np.trace(symmetric)) / free.size

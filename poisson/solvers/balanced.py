@@ -1,4 +1,4 @@
-"""Problems that hardly hold constants: no Dirichlet face, and c or α so small that u is a large constant and a rest."""
+"""Nearly singular problems: no Dirichlet face, and c or α so small that u is a large constant and a small rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BalancedMethod:
     Parameters
     ----------
     operations : Operations
-        Those of A, for which `hardly_holds_constants`.
+        Those of A, which is `nearly_singular`.
     method : Method
         For the operator without c.
     """
