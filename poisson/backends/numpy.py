@@ -97,7 +97,7 @@ class NumpyOperations(Operations):
     def dot(self, x: Array, y: Array, result: Reduction) -> None:
         products = x[self._lattice.owned].astype(np.float64) * y[self._lattice.owned]
         for axis, line in enumerate(self._lattice.axes):
-            products *= self._lattice.along(axis, line.weights[line.owned])
+            products *= self._lattice.along(axis, line.widths[line.owned])
         result[0] = np.sum(products)
         result[1] = 0.0
 

@@ -239,9 +239,9 @@ class Discretisation:
                 values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * alpha
         return values
 
-    def weights(self, xp: ModuleType, start: int, stop: int) -> Any:
+    def volumes(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The control volumes over the product of the spacings. Shape of the slab."""
-        return xp.asarray(self.laplacian.lattice.weights(start, stop))
+        return xp.asarray(self.laplacian.lattice.volumes(start, stop))
 
     def balance(self, xp: ModuleType) -> Balance:
         """Integrate the source and the boundary data of a singular problem.
@@ -253,14 +253,14 @@ class Discretisation:
         cell = math.prod(grid.spacing)
         source = flux = scale = 0.0
         for start, stop in slabs(self.array_shape):
-            weights = self.weights(xp, start, stop) * cell
+            volumes = self.volumes(xp, start, stop) * cell
             f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, start, stop)
-            source += float((weights * f).sum())
-            scale += float((weights * abs(f)).sum())
+            source += float((volumes * f).sum())
+            scale += float((volumes * abs(f)).sum())
             for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
                 g = (2.0 / grid.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, start, stop)
-                flux += float((weights[where] * g).sum())
-                scale += float((weights[where] * abs(g)).sum())
+                flux += float((volumes[where] * g).sum())
+                scale += float((volumes[where] * abs(g)).sum())
         coarsest = max(1.0 / count for count in grid.intervals)
         return Balance(source, flux, scale, min(0.1, 10.0 * coarsest**2))
 

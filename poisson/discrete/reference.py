@@ -200,10 +200,10 @@ class Direct:
         self._discretisation = discretisation
         self._free = ~fixed_nodes(self.operator).ravel()
         shape = self.operator.array_shape
-        weights = [discretisation.weights(np, start, stop).ravel() for start, stop in slabs(shape)]
-        self._weights = np.concatenate(weights)[self._free]
+        volumes = [discretisation.volumes(np, start, stop).ravel() for start, stop in slabs(shape)]
+        self._volumes = np.concatenate(volumes)[self._free]
         self._matrix = matrix(self.operator)
-        self._inner = sparse.diags_array(self._weights) @ self._matrix[self._free][:, self._free]
+        self._inner = sparse.diags_array(self._volumes) @ self._matrix[self._free][:, self._free]
         pinned = self._inner[1:, 1:] if self.operator.singular else self._inner
         # The minimum-degree ordering likes a symmetric matrix, and a definite one needs no pivots.
         self._factors = splu(
@@ -225,11 +225,11 @@ class Direct:
 
     def lowest_eigenvalue(self, steps: int = 30) -> float:
         """The smallest non-zero eigenvalue of A on the unknowns by inverse iteration, from above, in 1/L²."""
-        vector = np.random.default_rng(1).random(self._weights.size)
+        vector = np.random.default_rng(1).random(self._volumes.size)
         value = math.inf
         for _ in range(steps):
             vector = self._solve(vector)
-            vector /= math.sqrt(self._weights @ vector**2)
+            vector /= math.sqrt(self._volumes @ vector**2)
             before, value = value, float(vector @ (self._inner @ vector))
             if before - value <= 1e-4 * value:
                 break
@@ -238,11 +238,11 @@ class Direct:
     def _solve(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
         """The solution on the unknowns, orthogonal to constants where they are in the null space."""
         if not self.operator.singular:
-            return np.asarray(self._factors.solve(self._weights * right))
-        balanced = self._weights * (right - self._mean(right))
+            return np.asarray(self._factors.solve(self._volumes * right))
+        balanced = self._volumes * (right - self._mean(right))
         solution = np.zeros_like(right)
         solution[1:] = self._factors.solve(balanced[1:])
         return solution - self._mean(solution)
 
     def _mean(self, values: NDArray[np.float64]) -> float:
-        return float(self._weights @ values / self._weights.sum())
+        return float(self._volumes @ values / self._volumes.sum())

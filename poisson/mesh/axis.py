@@ -157,22 +157,22 @@ class Axis:
         return lower * (1.0 - place) + upper * place
 
     @cached_property
-    def weights(self) -> Values:
+    def widths(self) -> Values:
         """Control widths in units of the spacing, shape ``(n,)``: the weights of the inner product; 0 in a halo.
 
         On a uniform axis they are those of the trapezoidal rule, one half at each mirror.
         """
         if self.whole is not None:
-            weights = np.zeros(self.nodes)
-            weights[self.owned] = self.whole.weights[self.index[self.owned]]
-            return weights
+            widths = np.zeros(self.nodes)
+            widths[self.owned] = self.whole.widths[self.index[self.owned]]
+            return widths
         if self.placement is not None:
             return self.placement.widths / self.spacing
-        weights = np.ones(self.nodes)
+        widths = np.ones(self.nodes)
         for end, rule in zip((0, -1), self.rules, strict=True):
             if rule is Rule.MIRROR:
-                weights[end] = 0.5
-        return weights
+                widths[end] = 0.5
+        return widths
 
     # ---- the operator along the axis
 
@@ -192,7 +192,7 @@ class Axis:
         extra = np.zeros(self.nodes)
         for node, wall in zip((0, -1), self.placement.walls, strict=True):
             extra[node] += wall
-        scale = self.spacing / self.weights
+        scale = self.spacing / self.widths
         return scale * lower, scale * upper, scale * extra
 
     @cached_property
@@ -306,7 +306,7 @@ class Axis:
         if not whole.holds:
             # Rounding would hide a small c, or the weakly coupled modes of other axes.
             values[0] = 0.0
-        root = np.sqrt(whole.weights[whole.free])[:, np.newaxis]
+        root = np.sqrt(whole.widths[whole.free])[:, np.newaxis]
         columns, rows = np.zeros((whole.nodes, whole.modes)), np.zeros((whole.modes, whole.nodes))
         columns[whole.free], rows[:, whole.free] = vectors / root, (vectors * root).T
         return values, columns, rows
@@ -460,7 +460,7 @@ class Axis:
     @property
     def _symmetric(self) -> Values:
         """W^½ A W^−½ on the nodes that are not fixed, with the control widths W."""
-        root = np.sqrt(self.weights[self.free])
+        root = np.sqrt(self.widths[self.free])
         symmetric = root[:, None] * self.matrix[self.free, self.free] / root
         return np.asarray((symmetric + symmetric.T) / 2.0)
 

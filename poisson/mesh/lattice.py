@@ -99,7 +99,7 @@ class Lattice:
         """The index of the nodes that are not in a halo."""
         return tuple(axis.owned for axis in reversed(self.axes))
 
-    def weights(self, start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
+    def volumes(self, start: int = 0, stop: int | None = None) -> NDArray[np.float64]:
         """Control volumes over the product of the spacings, for the rows ``[start, stop)``; zero in halos.
 
         On uniform axes they are the trapezoidal weights: one half for each mirror that a node lies on.
@@ -107,7 +107,7 @@ class Lattice:
         values = np.ones((1,) * self.dimension)
         for axis, line in enumerate(self.axes):
             slowest = axis == self.dimension - 1
-            values = self.along(axis, line.weights[start:stop] if slowest else line.weights) * values
+            values = self.along(axis, line.widths[start:stop] if slowest else line.widths) * values
         return values
 
     # ---- the problem as a whole

@@ -172,7 +172,7 @@ def _transposed(fine: Axis, coarse: Axis) -> Table:
     entry = entry[part[entry] != 0.0]
     node, part, fine_node = node[entry], part[entry], entry // 2
     place = np.arange(node.size) - np.searchsorted(node, node)
-    factor = fine.weights[fine_node] / coarse.weights[node]
+    factor = fine.widths[fine_node] / coarse.widths[node]
     gathered = np.zeros((coarse.nodes, max(GATHERED, int(place.max()) + 1)), dtype=np.int32)
     weights = np.zeros(gathered.shape)
     gathered[node, place] = fine_node
@@ -184,7 +184,7 @@ def _mean(axis: Axis) -> Table:
     """The mean over an axis of at most four nodes, both of shape (1, 4)."""
     index = np.minimum(np.arange(GATHERED, dtype=np.int32), axis.nodes - 1)
     weight = np.zeros(GATHERED)
-    weight[: axis.nodes] = axis.weights
+    weight[: axis.nodes] = axis.widths
     return index[None], weight[None] / weight.sum()
 
 

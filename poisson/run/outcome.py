@@ -250,7 +250,7 @@ def error_norms(discretisation: Discretisation, u: Any, xp: ModuleType = np) -> 
     for start, stop in slabs(discretisation.array_shape):
         error = u[start:stop] - (discretisation.exact(xp, start, stop) - offset)
         # Dirichlet faces have weight 1 here, but no error.
-        squares += float((discretisation.weights(xp, start, stop) * error * error).sum())
+        squares += float((discretisation.volumes(xp, start, stop) * error * error).sum())
         largest = max(largest, float(abs(error).max()))
     return ErrorNorms(math.sqrt(squares / math.prod(discretisation.problem.grid.intervals)), largest)
 
@@ -261,7 +261,7 @@ def _exact_mean(discretisation: Discretisation, xp: ModuleType) -> float:
         return 0.0
     total = volume = 0.0
     for start, stop in slabs(discretisation.array_shape):
-        weights = discretisation.weights(xp, start, stop)
-        total += float((weights * discretisation.exact(xp, start, stop)).sum())
-        volume += float(weights.sum())
+        volumes = discretisation.volumes(xp, start, stop)
+        total += float((volumes * discretisation.exact(xp, start, stop)).sum())
+        volume += float(volumes.sum())
     return total / volume

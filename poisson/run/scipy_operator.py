@@ -101,7 +101,7 @@ class LinearOperator(_RealMap):
         self._operations = self._backend.bind(operator)
         self._grid_shape = problem.grid.array_shape
         self._free = ~fixed_nodes(operator)
-        self._roots = np.sqrt(discretisation.weights(np, 0, shape[0]))[self._free]
+        self._roots = np.sqrt(discretisation.volumes(np, 0, shape[0]))[self._free]
         self._given = self._backend.to_host(self._backend.assemble(shape, discretisation.initial))
         self._given[self._free] = 0.0
         self._x, self._y = self._backend.empty(shape), self._backend.empty(shape)

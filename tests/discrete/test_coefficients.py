@@ -70,9 +70,9 @@ def test_the_matrix_is_symmetric_under_the_weights_and_its_rows_add_up_to_c(rule
     discretisation = varying(rules)
     count = discretisation.array_shape[0]
     matrix = reference.matrix(reference.operator_of(discretisation)).toarray()
-    weights = discretisation.weights(np, 0, count).ravel()
+    volumes = discretisation.volumes(np, 0, count).ravel()
     free = ~reference.fixed_nodes(discretisation.laplacian).ravel()
-    inner = (weights[:, np.newaxis] * matrix)[np.ix_(free, free)]
+    inner = (volumes[:, np.newaxis] * matrix)[np.ix_(free, free)]
     scale = np.abs(inner).max()
     np.testing.assert_allclose(inner, inner.T, rtol=0, atol=1e-13 * scale)
     reaction = discretisation.reaction(np, 0, count).ravel()

@@ -133,7 +133,7 @@ def test_the_slab_makes_no_difference() -> None:
         count = discretisation.array_shape[0]
         for function in (
             *(discretisation.source, discretisation.f, discretisation.initial),
-            *(discretisation.exact, discretisation.weights, discretisation.reaction),
+            *(discretisation.exact, discretisation.volumes, discretisation.reaction),
         ):
             whole = function(np, 0, count)
             assert whole.shape == discretisation.array_shape

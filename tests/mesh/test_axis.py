@@ -44,8 +44,8 @@ def test_a_uniform_axis_has_the_second_difference(rules: tuple[Rule, Rule]) -> N
         np.testing.assert_array_equal(axis.matrix, expected)
         assert (axis.diagonal, axis.norm) == (2.0, 4.0)
         assert (axis.tabulated, axis.wraps, axis.holds) == (False, rules[0] is W, F in rules)
-        np.testing.assert_array_equal(axis.weights[1:-1], 1.0)
-        assert axis.weights[[0, -1]].tolist() == [0.5 if rule is M else 1.0 for rule in rules]
+        np.testing.assert_array_equal(axis.widths[1:-1], 1.0)
+        assert axis.widths[[0, -1]].tolist() == [0.5 if rule is M else 1.0 for rule in rules]
 
 
 @each_pair
@@ -119,7 +119,7 @@ def test_robin_terms_on_a_uniform_axis(rules: tuple[Rule, Rule]) -> None:
 @each_example
 def test_a_tabulated_axis_balances_its_control_widths(given: Example) -> None:
     axis = given.axis
-    np.testing.assert_allclose(axis.weights * axis.spacing, given.widths, rtol=1e-13)
+    np.testing.assert_allclose(axis.widths * axis.spacing, given.widths, rtol=1e-13)
     matrix = axis.matrix / axis.spacing**2
     matrix[fixed_nodes(axis)] = 0.0
     np.testing.assert_allclose(matrix, given.matrix, rtol=1e-12, atol=1e-12)
@@ -136,7 +136,7 @@ def test_a_tabulated_axis_balances_its_control_widths(given: Example) -> None:
 @each_example
 def test_a_tabulated_axis_is_symmetric_in_its_control_widths(given: Example) -> None:
     free = given.axis.free
-    weighted = (given.axis.weights[:, None] * given.axis.matrix)[free, free]
+    weighted = (given.axis.widths[:, None] * given.axis.matrix)[free, free]
     np.testing.assert_allclose(weighted, weighted.T, rtol=0, atol=1e-12)
 
 
@@ -194,7 +194,7 @@ def test_nodes_at_equal_distances_are_a_uniform_axis(rules: tuple[Rule, Rule]) -
         tabulated = Axis.placed(Nodes(np.linspace(-0.5, 1.5, plain.intervals + 1), kinds))
         assert tabulated.spacing == pytest.approx(plain.spacing, rel=1e-15)
         np.testing.assert_allclose(tabulated.coordinates, plain.coordinates, rtol=0, atol=1e-15)
-        np.testing.assert_allclose(tabulated.weights, plain.weights, rtol=1e-13)
+        np.testing.assert_allclose(tabulated.widths, plain.widths, rtol=1e-13)
         np.testing.assert_allclose(tabulated.matrix[plain.free], plain.matrix[plain.free], rtol=0, atol=1e-12)
         np.testing.assert_allclose(tabulated.eigenvalues, np.sort(plain.eigenvalues), rtol=0, atol=1e-13)
         coarse, expected = tabulated.coarser, plain.coarser
@@ -254,8 +254,8 @@ def test_the_coarser_axis_of_a_tabulated_one(given: Example) -> None:
     if axis.nodes == 8 and axis.wraps and "Nodes" in given.name:
         np.testing.assert_allclose(coarse.coordinates, axis.coordinates[::2], rtol=1e-15)
     if axis.nodes == 8 and "Cells" in given.name:
-        pairs = (axis.weights * axis.spacing).reshape(4, 2).sum(axis=1)
-        np.testing.assert_allclose(coarse.weights * coarse.spacing, pairs, rtol=1e-13)
+        pairs = (axis.widths * axis.spacing).reshape(4, 2).sum(axis=1)
+        np.testing.assert_allclose(coarse.widths * coarse.spacing, pairs, rtol=1e-13)
     if axis.nodes == 11 and on_faces:
         np.testing.assert_allclose(coarse.coordinates, axis.coordinates[::2], rtol=1e-15)
 
@@ -289,7 +289,7 @@ def test_a_part_in_the_middle() -> None:
     assert part.whole is part.undivided is whole
     np.testing.assert_array_equal(part.index, [2, 3, 4, 5, 6, 7, 8])
     np.testing.assert_array_equal(part.coordinates, [2, 3, 4, 5, 6, 7, 8])
-    np.testing.assert_array_equal(part.weights, [0, 0, 1, 1, 1, 0, 0])
+    np.testing.assert_array_equal(part.widths, [0, 0, 1, 1, 1, 0, 0])
     assert (part.free, part.equations) == (slice(0, 7), slice(1, 6))
     np.testing.assert_array_equal(part.neighbours, [[0, 0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6, 6]])
 
@@ -299,7 +299,7 @@ def test_parts_at_the_ends_keep_their_rules() -> None:
     lower, upper = whole.part(0, 5, 3), whole.part(9, 12, 3)
     assert (lower.rules, lower.halo, lower.nodes, lower.equations) == ((F, H), (0, 3), 8, slice(1, 7))
     assert (upper.rules, upper.halo, upper.nodes, upper.equations) == ((H, M), (3, 0), 6, slice(1, 6))
-    np.testing.assert_array_equal(upper.weights, [0, 0, 0, 1, 1, 0.5])
+    np.testing.assert_array_equal(upper.widths, [0, 0, 0, 1, 1, 0.5])
     # A halo that reaches the end of the axis ends there, as the axis does.
     near = whole.part(2, 5, 3)
     assert (near.rules, near.halo, near.first, near.free) == ((F, H), (2, 3), 0, slice(1, 8))

@@ -25,11 +25,11 @@ def test_axes_run_from_x_to_z_and_arrays_from_z_to_x() -> None:
     assert BOX.free == (slice(0, 4), slice(0, 5), slice(1, 7))
 
 
-def test_weights_are_products_of_those_of_the_axes() -> None:
-    weights = BOX.weights()
-    assert weights.shape == BOX.array_shape
-    assert (weights[1, 2, 3], weights[0, 2, 3], weights[0, 0, 6], weights[3, 4, 0]) == (1.0, 0.5, 0.25, 0.5)
-    np.testing.assert_array_equal(BOX.weights(1, 3), weights[1:3])
+def test_volumes_are_products_of_those_of_the_axes() -> None:
+    volumes = BOX.volumes()
+    assert volumes.shape == BOX.array_shape
+    assert (volumes[1, 2, 3], volumes[0, 2, 3], volumes[0, 0, 6], volumes[3, 4, 0]) == (1.0, 0.5, 0.25, 0.5)
+    np.testing.assert_array_equal(BOX.volumes(1, 3), volumes[1:3])
 
 
 def test_a_lattice_knows_what_is_true_of_its_axes() -> None:
@@ -45,8 +45,8 @@ def test_a_part_keeps_the_whole() -> None:
     assert part.owned == (slice(1, 3), slice(0, 5), slice(0, 3))
     assert part.equations == (slice(0, 4), slice(0, 5), slice(1, 4))
     assert part.unknowns == BOX.unknowns
-    np.testing.assert_array_equal(part.weights()[part.owned], BOX.weights()[1:3, :, :3])
-    assert part.weights().sum() == BOX.weights()[1:3, :, :3].sum()
+    np.testing.assert_array_equal(part.volumes()[part.owned], BOX.volumes()[1:3, :, :3])
+    assert part.volumes().sum() == BOX.volumes()[1:3, :, :3].sum()
 
 
 def test_a_scaled_lattice() -> None:

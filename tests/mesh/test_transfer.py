@@ -36,7 +36,7 @@ def dense(table: AxisTransfer, fine: int, coarse: int) -> tuple[np.ndarray, np.n
     return p, r
 
 
-def weights(nodes: int, rules: Pair) -> np.ndarray:
+def widths(nodes: int, rules: Pair) -> np.ndarray:
     values = np.ones(nodes)
     values[[0, -1]] = [0.5 if rule is Rule.MIRROR else 1.0 for rule in rules]
     return values
@@ -55,7 +55,7 @@ def test_every_pair_of_sizes(rules: Pair) -> None:
             np.testing.assert_allclose((p @ x_coarse)[inside], x_fine[inside], rtol=0, atol=1e-14)
             np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
             ratio = (coarse - ends) / (fine - ends)
-            adjoint = ratio * (weights(fine, rules)[:, np.newaxis] * p).T / weights(coarse, rules)[:, np.newaxis]
+            adjoint = ratio * (widths(fine, rules)[:, np.newaxis] * p).T / widths(coarse, rules)[:, np.newaxis]
             np.testing.assert_allclose(r, adjoint, rtol=0, atol=1e-14)
             # Coefficients that are the same everywhere stay so: means of links beside and behind one another.
             table = tables(fine, coarse, rules)
@@ -135,7 +135,7 @@ def test_restriction_is_the_adjoint_in_the_control_widths(given: Example) -> Non
     fine, coarse = given.axis, coarse_of(given)
     tables = axis_transfer(fine, coarse)
     p, r = as_matrix(tables.prolong, coarse.nodes), as_matrix(tables.restrict, fine.nodes)
-    widths = coarse.weights * coarse.spacing
+    widths = coarse.widths * coarse.spacing
     np.testing.assert_allclose(widths[:, None] * r, (given.widths[:, None] * p).T, rtol=0, atol=1e-14)
     mean, series = as_matrix(tables.mean, fine.nodes), as_matrix(tables.series, fine.nodes)
     np.testing.assert_allclose(mean.sum(axis=1), 1.0, rtol=1e-13)
@@ -193,7 +193,7 @@ def test_a_coarse_correction_takes_away_the_lowest_mode(given: Example) -> None:
     mode, lowest = columns[:, number], values[number] / fine.spacing**2
     left = mode - p @ inverse @ (r @ (lowest * mode))
     left[fixed_nodes(fine)] = 0.0
-    left -= (fine.weights @ left / fine.weights.sum()) if number else 0.0
+    left -= (fine.widths @ left / fine.widths.sum()) if number else 0.0
     assert np.abs(left).max() < 0.3 * np.abs(mode).max()
 
 

@@ -32,8 +32,8 @@ BOX = (1.0, 2.0, 4.0)
 
 
 def trapezoidal_mean(discretisation: Discretisation, values: Any) -> float:
-    weights = discretisation.weights(np, 0, values.shape[0])
-    return float((weights * values).sum() / weights.sum())
+    volumes = discretisation.volumes(np, 0, values.shape[0])
+    return float((volumes * values).sum() / volumes.sum())
 
 
 # ---- what is singular
@@ -72,8 +72,8 @@ def test_balance_in_2d(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert balance.defect == pytest.approx(-3 + 2.25, rel=1e-13)
     # |x - 2y| is not linear; the rule gives this on 5 x 9 nodes.
     x, y = np.meshgrid(np.linspace(0, 1, 5), np.linspace(0, 2, 9))
-    weights = np.outer([0.5, *[1.0] * 7, 0.5], [0.5, *[1.0] * 3, 0.5]) / 16
-    assert balance.scale == pytest.approx(np.sum(weights * np.abs(x - 2 * y)) + 4 + 2 + 0.5 + 0.25, rel=1e-14)
+    volumes = np.outer([0.5, *[1.0] * 7, 0.5], [0.5, *[1.0] * 3, 0.5]) / 16
+    assert balance.scale == pytest.approx(np.sum(volumes * np.abs(x - 2 * y)) + 4 + 2 + 0.5 + 0.25, rel=1e-14)
     # The coarser axis has 4 intervals: ten times its square is above the cap.
     assert balance.tolerance == 0.1
 

@@ -23,10 +23,10 @@ def inverse(operations: Operations) -> Matrix:
     backend, operator = operations.backend, operations.operator
     if not operator.varies:
         return _separated(operator)
-    weights = operator.lattice.weights().ravel()
-    numbers = np.arange(weights.size).reshape(operator.array_shape)
+    volumes = operator.lattice.volumes().ravel()
+    numbers = np.arange(volumes.size).reshape(operator.array_shape)
     free = numbers[operator.lattice.free].ravel()
-    root = np.sqrt(weights[free])
+    root = np.sqrt(volumes[free])
     symmetric = root[:, None] * _matrix(operations)[np.ix_(free, free)] / root
     symmetric = (symmetric + symmetric.T) / 2.0
     if operator.singular or nearly_singular(operator):
@@ -41,10 +41,10 @@ def inverse(operations: Operations) -> Matrix:
                 if operator.reaction is None
                 else backend.to_host(operator.reaction).astype(np.float64).ravel()
             )
-            part += null / float(np.average(np.broadcast_to(c, weights.shape), weights=weights))
+            part += null / float(np.average(np.broadcast_to(c, volumes.shape), weights=volumes))
     else:
         part = np.linalg.inv(symmetric)
-    result = np.zeros((weights.size, weights.size))
+    result = np.zeros((volumes.size, volumes.size))
     result[np.ix_(free, free)] = part / root[:, None] * root
     return result
 
