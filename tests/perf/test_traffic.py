@@ -14,9 +14,11 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.backends.operations import COMPOSITES, OPERATIONS
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.mesh.boundary import Rule
+from poisson.perf import traffic
 from poisson.perf.traffic import Cost, cost, operation_bytes
 from poisson.perf.workload import box as grid_of
 from poisson.perf.workload import every_operation, values_needed
+from poisson.solvers import loops
 
 FIXED, MIRROR, WRAP = Rule.FIXED, Rule.MIRROR, Rule.WRAP
 
@@ -78,6 +80,10 @@ def test_the_costs_of_operations_on_whole_arrays(shape: tuple[int, ...], dtype: 
     along = {f"{name} {axis}" for name in ("edges", "coarsen_edges", "derivative") for axis in "xyz"[:axes]}
     assert set(found) == set(expected) | set(mixed) | {"dense"} | between | along
     assert {label.split()[0].rstrip(",") for label in found} == set(OPERATIONS) | set(COMPOSITES)
+
+
+def test_every_loop_has_its_operations() -> None:
+    assert set(traffic.LOOPS) == set(loops.LOOPS)
 
 
 def test_the_costs_between_grids() -> None:

@@ -501,6 +501,14 @@ def test_wrong_settings(options: dict[str, object], message: str) -> None:
         MultigridSettings(**options)  # type: ignore[arg-type]  # wrong ones
 
 
+def test_a_smoother_that_nobody_makes_is_refused() -> None:
+    """A further word in the list of smoothers does not become one of the others."""
+    settings = MultigridSettings()
+    object.__setattr__(settings, "smoother", "other")
+    with pytest.raises(ValueError, match="smoother = 'other' is not one that is made here"):
+        Multigrid(BACKEND.bind(cube((33, 33))), settings)
+
+
 def test_a_cycle_needs_a_sweep() -> None:
     with pytest.raises(ValueError, match="pre and post are both 0"):
         Multigrid(BACKEND.bind(cube((33, 33))), MultigridSettings(pre=0, post=0))

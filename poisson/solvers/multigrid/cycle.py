@@ -10,12 +10,9 @@ from poisson.backends.base import Array, Operations, Reduction, TransferOperatio
 from poisson.discrete.operator import Operator
 from poisson.solvers.multigrid.coarsest import inverse
 from poisson.solvers.multigrid.hierarchy import Level, levels_of
-from poisson.solvers.multigrid.settings import MultigridSettings
+from poisson.solvers.multigrid.settings import VISITS, MultigridSettings
 from poisson.solvers.multigrid.smoothers import Phase, Smoother, smoother_of
 from poisson.solvers.spectrum import red_black
-
-VISITS = {"V": ("V",), "W": ("W", "W"), "F": ("F", "V")}
-"""The cycles that a cycle makes on the next coarser grid."""
 
 
 @dataclass

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from poisson.solvers.keys import Settings, flag, whole, word
 
-CYCLES = ("V", "W", "F")
+VISITS: Mapping[str, tuple[str, ...]] = MappingProxyType({"V": ("V",), "W": ("W", "W"), "F": ("F", "V")})
+"""The cycles that a cycle makes on the next coarser grid."""
+
 SMOOTHERS = ("chebyshev", "jacobi", "red-black")
 MAX_SWEEPS = 64
 
@@ -35,7 +39,7 @@ class MultigridSettings(Settings):
         If a value may not stand there, or the sweeps of a self-adjoint cycle differ.
     """
 
-    cycle: str = word("V", CYCLES, "how often a cycle visits the coarser grids", rank=8)
+    cycle: str = word("V", tuple(VISITS), "how often a cycle visits the coarser grids", rank=8)
     full: bool = flag(
         True,
         "start on the coarsest grid (full multigrid); with an initial guess it starts from that instead",

@@ -192,7 +192,12 @@ class RedBlack:
 
 def smoother_of(level: Level, settings: MultigridSettings, finest: bool) -> Smoother:
     """The smoother of a level: where red and black nodes cannot be told apart, the Chebyshev one takes their place."""
-    if settings.smoother == "red-black" and red_black(level.operator):
-        return RedBlack(level, settings)
-    period = 1 if settings.smoother == "jacobi" or settings.symmetric else PERIOD
-    return Polynomial(level, settings, period, finest)
+    period = 1 if settings.symmetric else PERIOD
+    match settings.smoother:
+        case "red-black" if red_black(level.operator):
+            return RedBlack(level, settings)
+        case "chebyshev" | "red-black":
+            return Polynomial(level, settings, period, finest)
+        case "jacobi":
+            return Polynomial(level, settings, 1, finest)
+    raise ValueError(f"smoother = {settings.smoother!r} is not one that is made here")
