@@ -134,12 +134,12 @@ class NumpyOperations(Operations):
         """A u at every node; at fixed nodes without a meaning."""
         reaction = self.operator.reaction
         au = (self._real(self.operator.c) if reaction is None else reaction) * u
-        for axis, (line, weight) in enumerate(zip(self._lattice.axes, self.operator.weights, strict=True)):
+        for axis, (line, coupling) in enumerate(zip(self._lattice.axes, self.operator.couplings, strict=True)):
             place = self._lattice.array_axis(axis)
             lower, upper = (np.take(u, nodes, axis=place) for nodes in line.neighbours)
             below, above, extra = self._links(axis)
             flows = below * (u - lower) + above * (u - upper)
-            au = au + self._real(weight) * (flows if extra is None else flows + extra * u)
+            au = au + self._real(coupling) * (flows if extra is None else flows + extra * u)
         return au
 
     def _scale(self, omega: float) -> Any:
@@ -147,9 +147,9 @@ class NumpyOperations(Operations):
         if self.operator.has_one_diagonal:
             return self._real(omega / self.operator.diagonal)
         diagonal: Any = self._real(self.operator.c) if self.operator.reaction is None else self.operator.reaction
-        for axis, weight in enumerate(self.operator.weights):
+        for axis, coupling in enumerate(self.operator.couplings):
             below, above, extra = self._links(axis)
-            diagonal = diagonal + self._real(weight) * (below + above if extra is None else below + above + extra)
+            diagonal = diagonal + self._real(coupling) * (below + above if extra is None else below + above + extra)
         return self._real(omega) / diagonal
 
     def _links(self, axis: int) -> tuple[Any, Any, Any | None]:

@@ -107,7 +107,7 @@ class Line:
 
     def spectrum(self) -> NDArray[np.float64]:
         """The eigenvalues at the nodes where our own transforms leave the modes; zero at fixed nodes."""
-        values = self.operator.weights[self.axis] * self.operator.lattice.axes[self.axis].eigenvalues
+        values = self.operator.couplings[self.axis] * self.operator.lattice.axes[self.axis].eigenvalues
         if self.kind is Transform.QUARTER:
             position = np.arange(self.length)
             values = values[np.where(2 * position < self.length, 2 * position, 2 * (self.length - position) - 1)]

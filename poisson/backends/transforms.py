@@ -37,7 +37,7 @@ class AxisTransform(Protocol):
 def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
     """Add to f what the fixed nodes of u contribute to the equations of their neighbours."""
     inner = operator.lattice.free
-    for axis, (line, weight) in enumerate(zip(operator.lattice.axes, operator.weights, strict=True)):
+    for axis, (line, coupling) in enumerate(zip(operator.lattice.axes, operator.couplings, strict=True)):
         lower, upper, _ = line.links
         place = operator.lattice.array_axis(axis)
         for rule, node, neighbour, link in (
@@ -48,7 +48,7 @@ def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
                 source: list[slice | int] = list(inner)
                 target: list[slice | int] = list(inner)
                 source[place], target[place] = node, neighbour
-                f[tuple(target)] += f.dtype.type(weight * link) * u[tuple(source)]
+                f[tuple(target)] += f.dtype.type(coupling * link) * u[tuple(source)]
 
 
 class ScipyTransform:
@@ -69,7 +69,7 @@ class ScipyTransform:
 
         line = operator.lattice.axes[axis]
         self.axis = axis
-        self.spectrum = operator.weights[axis] * line.eigenvalues
+        self.spectrum = operator.couplings[axis] * line.eigenvalues
         self._inner = operator.lattice.free
         self._place = operator.lattice.array_axis(axis)
         self._workers = workers
@@ -124,7 +124,7 @@ class EigenvectorTransform:
         values, columns, rows = operator.lattice.axes[axis].eigenvectors
         free = operator.lattice.axes[axis].free
         self.axis = axis
-        self.spectrum = operator.weights[axis] * values
+        self.spectrum = operator.couplings[axis] * values
         self._ways = rows[:, free], columns[free]
         self._inner = operator.lattice.free
         self._place = operator.lattice.array_axis(axis)
@@ -190,7 +190,7 @@ def by_scipy(operator: Operator, workers: int) -> HostTransforms:
 
 def transformed_axes(operator: Operator) -> list[int]:
     """The axes along which there are modes; none where all nodes are fixed."""
-    return [axis for axis in range(operator.dimension) if operator.weights[axis]] if operator.unknowns else []
+    return [axis for axis in range(operator.dimension) if operator.couplings[axis]] if operator.unknowns else []
 
 
 def divide(operator: Operator, transforms: Sequence[AxisTransform], f: NDArray[Any], u: NDArray[Any]) -> None:

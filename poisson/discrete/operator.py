@@ -123,7 +123,7 @@ class Operator:
         return self.coefficients.c if self.coefficients else None
 
     @property
-    def weights(self) -> tuple[float, ...]:
+    def couplings(self) -> tuple[float, ...]:
         """a/h² for each axis, in 1/L²; 1/h² where a varies."""
         return tuple(self.a / (h * h) for h in self.spacing)
 
@@ -139,11 +139,11 @@ class Operator:
         Raises
         ------
         ValueError
-            If it is not: the coefficients vary, or the weights of an axis do.
+            If it is not: the coefficients vary, or the couplings along an axis do.
         """
         if not self.has_one_diagonal:
             raise ValueError("the diagonal varies from node to node")
-        return math.fsum(2.0 * weight for weight in self.weights) + self.c
+        return math.fsum(2.0 * coupling for coupling in self.couplings) + self.c
 
     @property
     def norm(self) -> float:
@@ -201,10 +201,10 @@ class Operator:
         """
         # The second lowest is asked for only where the lowest of every axis is zero.
         lowest, second, highest = 0.0, math.inf, 0.0
-        for axis, weight in zip(self.lattice.axes, self.weights, strict=True):
-            if weight == 0.0:
+        for axis, coupling in zip(self.lattice.axes, self.couplings, strict=True):
+            if coupling == 0.0:
                 continue  # the second axis of a 1D problem
-            low, next_low, high = (weight * value for value in axis.extremes)
+            low, next_low, high = (coupling * value for value in axis.extremes)
             lowest += low
             second = min(second, next_low)
             highest += high

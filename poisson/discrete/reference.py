@@ -43,7 +43,7 @@ def matrix(operator: Operator) -> Any:
             terms.append(_links(operator, axis, operator.edges[axis]))
             continue
         factors = [sparse.eye_array(count, format="csr") for count in operator.shape]
-        factors[axis] = operator.weights[axis] * _second_difference(nodes, operator.axis_rules(axis))
+        factors[axis] = operator.couplings[axis] * _second_difference(nodes, operator.axis_rules(axis))
         terms.append(reduce(lambda left, right: sparse.kron(right, left, format="csr"), factors))
     a = sum(terms[1:], terms[0])
     free = sparse.diags_array((~fixed_nodes(operator)).ravel().astype(np.float64))
@@ -84,7 +84,7 @@ def _links(operator: Operator, axis: int, edges: NDArray[np.float64]) -> Any:
     rows, columns = np.concatenate([links, links]), np.concatenate([below.ravel(), above.ravel()])
     signs = np.concatenate([-np.ones(links.size), np.ones(links.size)])
     gradient = sparse.csr_array(sparse.coo_array((signs, (rows, columns)), shape=(links.size, edges.size)))
-    conducts = np.moveaxis(edges, place, 0)[: len(below)].ravel() * operator.weights[axis]
+    conducts = np.moveaxis(edges, place, 0)[: len(below)].ravel() * operator.couplings[axis]
     return sparse.diags_array(1.0 / width.ravel()) @ gradient.T @ sparse.diags_array(conducts) @ gradient
 
 

@@ -150,7 +150,7 @@ class Question:
         if self.precision != "float64" or small or stopping.rtol < hardest or self.to_discretisation:
             return self.precision
         limits = np.finfo(np.float32)
-        largest, least = operator.norm, min(weight for weight in operator.weights if weight > 0.0)
+        largest, least = operator.norm, min(coupling for coupling in operator.couplings if coupling > 0.0)
         if operator.coefficients and operator.edges:
             least *= operator.coefficients.a_range[0]
         if not (largest < 1e-3 * limits.max and least > 1e3 * limits.tiny):

@@ -257,7 +257,7 @@ def in_float32(operations: Operations) -> Operator:
         operator = replace(operator, a=unit * operator.a)
     else:
         # Links and 1/h² are apart: each must be in the range of float32.
-        half = math.frexp(factor_for(max(operator.weights)))[1] // 2
+        half = math.frexp(factor_for(max(operator.couplings)))[1] // 2
         operator = replace(operator, lattice=operator.lattice.scaled(math.ldexp(1.0, -half)))
         of_links = math.ldexp(unit, -2 * half)
         a = tuple(rounded(edges, of_links) for edges in coefficients.a)

@@ -158,7 +158,7 @@ def test_large_sizes_keep_their_digits(any_backend: Backend) -> None:
     a = operator((1025, 6), (Rule.FIXED,) * 2 + (Rule.WRAP,) * 2, 0.0)
     shape = np.sin(math.pi * np.arange(1025) / 1024)
     u = np.zeros(a.array_shape)
-    eigenvalue = 4 * a.weights[0] * math.sin(math.pi / 2048) ** 2
+    eigenvalue = 4 * a.couplings[0] * math.sin(math.pi / 2048) ** 2
     found = solve(any_backend, a, eigenvalue * np.broadcast_to(shape, u.shape), u)
     assert np.abs(found - shape).max() < 400 * np.finfo(any_backend.dtype).eps
 

@@ -196,8 +196,8 @@ def staged_columns(backend: Backend, a: Operator) -> NDArray[np.float64]:
 def test_the_operator_is_the_kronecker_sum(name: str, shape: tuple[int, ...]) -> None:
     a = operator(shape, (Rule.FIXED,) * 2 * len(shape), c=0.0)
     axes = [
-        sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(nodes - 2, nodes - 2)) * weight
-        for nodes, weight in zip(shape, a.weights, strict=True)
+        sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(nodes - 2, nodes - 2)) * coupling
+        for nodes, coupling in zip(shape, a.couplings, strict=True)
     ]
     total = sparse.kronsum(axes[0], axes[1])
     for axis in axes[2:]:

@@ -177,7 +177,7 @@ def test_constant_coefficients_need_no_arrays() -> None:
     assert operator == discretisation.operator
     assert (operator.a, operator.c, operator.varies) == (6.0, 5.0, False)
     h = 1.0 / 3.0
-    assert operator.weights == pytest.approx((6.0 / h**2, 6.0 * 16.0), rel=1e-14)
+    assert operator.couplings == pytest.approx((6.0 / h**2, 6.0 * 16.0), rel=1e-14)
     with pytest.raises(ValueError, match="the coefficients vary"):
         _ = varying((Rule.FIXED, Rule.FIXED)).operator
 

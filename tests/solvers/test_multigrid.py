@@ -276,7 +276,7 @@ def test_a_strongly_coupled_axis_without_fixed_nodes_collapses(
     levels = levels_of(BACKEND.bind(cube(shape, rules, spacing)), over_correction=True)
     assert [level.operator.shape for level in levels] == expected
     for axis, nodes in enumerate(levels[-1].operator.shape):
-        assert (levels[-1].operator.weights[axis] == 0.0) == (nodes == 1)
+        assert (levels[-1].operator.couplings[axis] == 0.0) == (nodes == 1)
 
 
 @pytest.mark.parametrize("smoother", ["chebyshev", "red-black"])

@@ -377,7 +377,7 @@ class OperatorLauncher:
     Attributes
     ----------
     constants : tuple
-        The arguments nx, ny, nz, pitch, the weights and c of every kernel with an operator.
+        The arguments nx, ny, nz, pitch, the couplings and c of every kernel with an operator.
     geometry : tuple
         The same with the arrays of what varies.
     varying : tuple of str
@@ -387,8 +387,8 @@ class OperatorLauncher:
     def __init__(self, backend: Launcher, operator: Operator) -> None:
         self.backend = backend
         self.operator = operator
-        weights = (*operator.weights, 0.0)[:3]
-        numbers = (backend.real(value) for value in (*weights, operator.c))
+        couplings = (*operator.couplings, 0.0)[:3]
+        numbers = (backend.real(value) for value in (*couplings, operator.c))
         reaction = () if operator.reaction is None else (operator.reaction,)
         pitch = np.int64(backend.pitch_of(operator.shape[0]))
         self.constants = (*sizes(operator), pitch, *numbers)

@@ -143,7 +143,7 @@ class TransformLauncher:
                 continue
             arguments = (
                 *(f, u, np.int64(origin), np.int64(-strides[axis] if upper else strides[axis])),
-                *(*beside, self.backend.real(operator.weights[axis])),
+                *(*beside, self.backend.real(operator.couplings[axis])),
             )
             grid = (blocks_for(nodes, FACE_SHAPE.block_x), 1, 1)
             self.backend.launch("transform", "transform_boundary", FACE_SHAPE, None, grid, arguments, _ANY_LINE)
@@ -291,7 +291,7 @@ class GpuFastSolver:
     def __init__(self, backend: Launcher, operator: Operator) -> None:
         require_constant(operator)
         self._launcher = launcher = TransformLauncher(backend, operator)
-        lines = [Line(operator, axis) for axis in range(operator.dimension) if operator.weights[axis]]
+        lines = [Line(operator, axis) for axis in range(operator.dimension) if operator.couplings[axis]]
         spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
         for line in lines:
             spectra[line.axis] = line.spectrum()

@@ -238,7 +238,7 @@ def operator_structure(operator: Operator, pitch: int, threads: int) -> Operator
         threads=threads,
         shape=(c_int64 * 3)(*operator.shape, *(1,) * (3 - operator.dimension)),
         pitch=pitch,
-        weight=(c_double * 3)(*operator.weights),
+        weight=(c_double * 3)(*operator.couplings),
         c=operator.c,
         diagonal=0.0 if operator.varies else operator.diagonal,
         a=(c_void_p * 3)(*edges),

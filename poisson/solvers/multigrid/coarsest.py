@@ -54,9 +54,9 @@ def _separated(operator: Operator) -> Matrix:
     values = np.full(1, operator.c)
     vectors: Matrix = np.ones((1, 1))
     inverses: list[Matrix] = []
-    for axis, weight in zip(operator.lattice.axes, operator.weights, strict=True):
+    for axis, coupling in zip(operator.lattice.axes, operator.couplings, strict=True):
         eigenvalues, columns, rows = axis.eigenvectors
-        values = np.add.outer(weight * eigenvalues, values).ravel()
+        values = np.add.outer(coupling * eigenvalues, values).ravel()
         vectors = np.asarray(np.kron(columns, vectors), dtype=np.float64)
         inverses.append(rows)
     product = vectors * np.divide(1.0, values, out=np.zeros_like(values), where=values != 0.0)
@@ -75,14 +75,14 @@ def _matrix(operations: Operations) -> Matrix:
     reaction = operator.reaction
     c = operator.c if reaction is None else backend.to_host(reaction).astype(np.float64).ravel()
     matrix[numbers.ravel(), numbers.ravel()] = c
-    for axis, (line, weight) in enumerate(zip(operator.lattice.axes, operator.weights, strict=True)):
-        if weight == 0.0:
+    for axis, (line, coupling) in enumerate(zip(operator.lattice.axes, operator.couplings, strict=True)):
+        if coupling == 0.0:
             continue
         place = operator.lattice.array_axis(axis)
         edges = np.ones(operator.array_shape)
         if operator.edges is not None:
             edges = backend.to_host(operator.edges[axis]).astype(np.float64)
-        *beside, extra = (operator.lattice.along(axis, weight * values) for values in line.links)
+        *beside, extra = (operator.lattice.along(axis, coupling * values) for values in line.links)
         on_walls = np.zeros(operator.array_shape)
         for neighbour, link, part in zip(line.neighbours, line.link_numbers, beside, strict=True):
             through = np.take(edges, link, axis=place)

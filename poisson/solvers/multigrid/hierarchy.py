@@ -99,7 +99,8 @@ def collapses(operator: Operator, axis: int) -> bool:
     if _smoothest(operator, axis) > CONSTANT:
         return False
     return any(
-        line.nodes > 1 and weight < operator.weights[axis] for line, weight in zip(lines, operator.weights, strict=True)
+        line.nodes > 1 and coupling < operator.couplings[axis]
+        for line, coupling in zip(lines, operator.couplings, strict=True)
     )
 
 
@@ -117,10 +118,10 @@ def coarsened_axes(operator: Operator) -> tuple[int, ...]:
     The more axes are coarsened the less work is left for the coarser grids, but the rate of smoothing suffers where
     the coupling along one of them is weak.
     """
-    weights = operator.weights
+    couplings = operator.couplings
     nodes = operator.lattice.whole.shape
     able = [axis for axis in range(operator.dimension) if coarse_nodes(operator, axis) < nodes[axis]]
-    able.sort(key=lambda axis: -weights[axis])
+    able.sort(key=lambda axis: -couplings[axis])
 
     def rate(count: int) -> float:
         return chebyshev_rate(lowest_rough(operator, able[:count]), LARGEST)
@@ -145,11 +146,11 @@ def lowest_rough(operator: Operator, axes: Sequence[int]) -> float:
     if operator.coefficients:
         c = operator.coefficients.c_range[0]
         scale = operator.coefficients.a_range[1] if operator.edges else 1.0
-    weights = [scale * weight for weight in operator.weights]
-    smoothest = [weight * _smoothest(operator, axis) for axis, weight in enumerate(weights)]
+    couplings = [scale * coupling for coupling in operator.couplings]
+    smoothest = [coupling * _smoothest(operator, axis) for axis, coupling in enumerate(couplings)]
     total = math.fsum(smoothest)
-    rough = min(2.0 * weights[axis] + total - smoothest[axis] for axis in axes)
-    return (rough + c) / (2.0 * math.fsum(weights) + c)
+    rough = min(2.0 * couplings[axis] + total - smoothest[axis] for axis in axes)
+    return (rough + c) / (2.0 * math.fsum(couplings) + c)
 
 
 def _smoothest(operator: Operator, axis: int) -> float:
