@@ -24,7 +24,10 @@ from poisson.mesh.lattice import Lattice
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
 from poisson.solvers import choose as module
+from poisson.solvers import registry
 from poisson.solvers.choose import Choice, choose, describe
+from poisson.solvers.entries import MethodEntry
+from poisson.solvers.expected import Offer, Question
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.settings import SolverSettings
 
@@ -100,6 +103,29 @@ def test_the_faster_of_two_that_fit_is_taken() -> None:
     assert named(choice) == ("multigrid", "mixed")
     assert choice.reason.startswith("transforms would take ")
     assert named(chosen(square(1025), Measured(cycle=500.0))) == ("fft", "float64")
+
+
+def test_any_method_may_offer_to_solve_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least time on a usual device counts, not that of the moment; who offers nothing is out of the question."""
+    usual = {"jacobi": 0.0, "sor": 2e-9, "chebyshev": 1e9}
+
+    def offering(name: str) -> MethodEntry:
+        def offer(question: Question) -> Offer | None:
+            settings = question.settings.having(method=name)
+            seconds = 1.0 / (1.0 + usual[name])
+            return Offer(settings, "float64", 1e-9 + usual[name], seconds, f"the sweeps of {name}", "nothing is easier")
+
+        return replace(registry.methods()[name], offer=offer)
+
+    entries = {**registry.methods(), **{name: offering(name) for name in usual}}
+    monkeypatch.setattr(registry, "methods", lambda: entries)
+    choice = chosen(square(65))
+    assert named(choice) == ("jacobi", "float64")
+    assert choice.reason == "nothing is easier, and the sweeps of sor would take 3.0 times as long"
+    assert choice.seconds == 1.0
+    del entries["jacobi"], entries["sor"]
+    assert named(chosen(square(65))) == ("fft", "float64")
+    assert arrays_of(AUTO, "float64", 2) == 3.0
 
 
 def test_awkward_lengths_make_transforms_slow() -> None:
