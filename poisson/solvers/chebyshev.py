@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from poisson.backends.base import Array, Operations
 from poisson.solvers.entries import MethodEntry, so_many
@@ -97,19 +98,11 @@ class Chebyshev:
             chunk = weights[first : first + longest]
             key = (degree, first, pair[1] is self._work)
             if key not in self._recorded:
-                self._recorded[key] = self._backend.capture(self._block(tuple(pair), chunk))
+                block = partial(sweep_through, self._operations, pair[0], self._f, pair[1], chunk, self._depth)
+                self._recorded[key] = self._backend.capture(block)
             self._recorded[key]()
             if -(-len(chunk) // self._depth) % 2:
                 pair.reverse()
-
-    def _block(self, pair: tuple[Array, ...], weights: tuple[float, ...]) -> Callable[[], None]:
-        # What is recorded holds no reference to the solver, which would keep its arrays until garbage is collected.
-        operations, f, depth = self._operations, self._f, self._depth
-
-        def block() -> None:
-            sweep_through(operations, pair[0], f, pair[1], weights, depth)
-
-        return block
 
 
 def _powers(count: int, largest: int) -> list[int]:

@@ -63,7 +63,8 @@ class Sweeping:
         self._depth = depth
         # Two, so that a pass can be under way while the norms of the one before are read.
         self._norms = [backend.reduction(), backend.reduction()]
-        self._recorded: dict[tuple[int, int, int], Callable[[], None]] = {}
+        self._first, self._first_norms = u, self._norms[0]
+        self._recorded: dict[tuple[int, bool, bool], Callable[[], None]] = {}
         self._count = 0
         self._begun = False
 
@@ -90,25 +91,17 @@ class Sweeping:
 
     def _run(self, count: int) -> None:
         norms = self._norms[0]
-        key = (count, id(self.u), id(norms))
+        key = (count, self.u is self._first, norms is self._first_norms)
         if key not in self._recorded:
-            self._recorded[key] = self._backend.capture(self._block(count, self.u, self.work, norms))
+            arrays, weights = (self.u, self._f, self.work), (self._omega,) * count
+            block = partial(sweep_through, self._operations, *arrays, weights, self._depth, norms)
+            self._recorded[key] = self._backend.capture(block)
         self._recorded[key]()
         self._backend.mark(norms)
 
     def _turn(self, count: int) -> None:
         if -(-count // self._depth) % 2:
             self.u, self.work = self.work, self.u
-
-    def _block(self, count: int, u: Array, work: Array, norms: Array) -> Callable[[], None]:
-        # What is recorded holds no reference to the loop, which would keep its arrays until garbage is collected.
-        operations, f, depth = self._operations, self._f, self._depth
-        weights = (self._omega,) * count
-
-        def block() -> None:
-            sweep_through(operations, u, f, work, weights, depth, norms)
-
-        return block
 
 
 def _blocked(operations: Operations, u: Array, work: Array, f: Array | None, omega: float) -> Sweeping:
@@ -142,7 +135,9 @@ class Staged:
             if number:
                 self._apply()
             if count not in self._recorded:
-                self._recorded[count] = self._backend.capture(self._rest(count))
+                arrays = (self.u, self._f, self._au, self.work)
+                rest = partial(_finish_sweeps, self._operations, count, *arrays, self._omega, self._norms)
+                self._recorded[count] = self._backend.capture(rest)
             self._recorded[count]()
         self._backend.mark(self._norms)
 
@@ -150,23 +145,21 @@ class Staged:
         """Wait for the norms that the last sweep before the end of `finish` left."""
         return self._backend.read(self._norms)
 
-    def _rest(self, count: int) -> Callable[[], None]:
-        operations, f, omega, norms = self._operations, self._f, self._omega, self._norms
-        u, au, r = self.u, self._au, self.work
-
-        def rest() -> None:
-            for sweep in range(count):
-                if sweep:
-                    _apply_operator(operations, u, au)
-                operations.update(f, au, r, u, omega)
-            operations.norm(r, norms)
-
-        return rest
-
 
 def _apply_operator(operations: Operations, u: Array, au: Array) -> None:
     operations.laplacian(u, au)
     operations.boundary_conditions(u, au)
+
+
+def _finish_sweeps(
+    operations: Operations, count: int, u: Array, f: Array | None, au: Array, r: Array, omega: float, norms: Reduction
+) -> None:
+    """So many sweeps, of which the first A u is there, and the norms of the last residual."""
+    for sweep in range(count):
+        if sweep:
+            _apply_operator(operations, u, au)
+        operations.update(f, au, r, u, omega)
+    operations.norm(r, norms)
 
 
 Loop = Sweeping | Staged

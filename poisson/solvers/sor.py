@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
@@ -115,29 +116,25 @@ class Sor:
         return watch.result(status, done, u, self._work)
 
     def _advance(self, u: Array, f: Array | None, every: int) -> Callable[[int], None]:
-        # What is recorded holds no reference to the solver, which would keep its arrays until garbage is collected.
-        operations, omega = self._operations, self.omega
-
-        def sweeps(count: int) -> Callable[[], None]:
-            def block() -> None:
-                for _ in range(count):
-                    for color in (0, 1):
-                        operations.color_sweep(u, f, color, omega)
-
-            return block
-
+        sweeps = partial(_sweep_both_colors, self._operations, u, f, self.omega)
         known = self._recorded
         if known is None or known[0] is not u or known[1] is not f or known[2] != every:
-            self._recorded = known = (u, f, every, self._backend.capture(sweeps(every)))
+            self._recorded = known = (u, f, every, self._backend.capture(partial(sweeps, every)))
         replay = known[3]
 
         def advance(count: int) -> None:
             if count == every:
                 replay()
             else:
-                sweeps(count)()
+                sweeps(count)
 
         return advance
+
+
+def _sweep_both_colors(operations: Operations, u: Array, f: Array | None, omega: float, count: int) -> None:
+    for _ in range(count):
+        for color in (0, 1):
+            operations.color_sweep(u, f, color, omega)
 
 
 def colors_clash(name: str, item: str, problem: Problem) -> Iterator[Clash]:

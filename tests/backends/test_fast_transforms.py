@@ -77,7 +77,7 @@ MADE_ONCE = [
     (Axis, "eigenvalues"),
     (Line, "spectrum"),
     (Line, "turns"),
-    (Launcher, "_table"),
+    (Launcher, "table"),
     (Launcher, "empty"),
     (EmulatedRuntime, "compile"),
     (EmulatedRuntime, "allocate"),
@@ -147,7 +147,7 @@ def test_more_columns_than_are_taken_together(any_backend: Backend, last: tuple[
 
 def test_arrays_on_a_gpu_of_openmp_are_solved_as_copies(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = BACKENDS["openmp"](dtype)
-    monkeypatch.setattr(backend, "_offloads", True)
+    monkeypatch.setattr(backend, "offloads", True)
     a = operator((7, 6), (Rule.FIXED, Rule.MIRROR, Rule.FIXED, Rule.FIXED))
     assert isinstance(backend.bind(a).fast_solver(), TransformsOfCopies)
     check(backend, a)

@@ -264,7 +264,7 @@ class Counting(NumpyBackend):
     counts: ClassVar[Counter[str]] = Counter()
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("empty", "from_host", "capture", "fast_solver", "edges", "coarsen_edges", "companion", "reduction"):
+        if name in ("empty", "from_host", "capture", "bind", "companion", "reduction"):
             Counting.counts[name] += 1
         return super().__getattribute__(name)
 

@@ -221,6 +221,12 @@ def load_library() -> ctypes.CDLL:
     return library
 
 
+@cache
+def doubles(count: int) -> type[ctypes.Array[c_double]]:
+    """The type of so many numbers; ctypes would make one anew for each call."""
+    return c_double * count
+
+
 def functions_of(library: ctypes.CDLL, dtype: np.dtype[Any]) -> SimpleNamespace:
     """The functions for a real type, by the names of the operations."""
     names = (*OPERATION_FUNCTIONS, *COMPOSITE_FUNCTIONS, *TYPED_FUNCTIONS)

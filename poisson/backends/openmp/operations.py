@@ -23,7 +23,7 @@ from poisson.backends.base import (
     TransferOperations,
 )
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, pitch_of
-from poisson.backends.openmp.library import DifferencesStructure, TransferStructure, operator_structure
+from poisson.backends.openmp.library import DifferencesStructure, TransferStructure, doubles, operator_structure
 from poisson.backends.openmp.transforms import TransformsInPlace, TransformsOfCopies
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -79,7 +79,7 @@ class OpenmpOperations(Operations):
         result: Reduction | None = None,
     ) -> None:
         pointers = (u.pointer, _pointer(f), out.pointer)
-        omegas = (c_double * len(weights))(*weights)
+        omegas = doubles(len(weights))(*weights)
         self._functions.sweeps(self._structure, *pointers, omegas, len(weights), _pointer(result))
 
     def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
@@ -130,7 +130,7 @@ class OpenmpOperations(Operations):
         self._functions.smooth(
             self._structure,
             *(_pointer(u), f.pointer, out.pointer, work.pointer),
-            *((c_double * len(weights))(*weights), len(weights)),
+            *(doubles(len(weights))(*weights), len(weights)),
             *(_prolonged(*correction) if correction else (None, None, None)),
             *(_restricted(*restriction) if restriction else (None, None, None)),
             _pointer(result),

@@ -161,9 +161,23 @@ class TransformsOfCopies:
 
 
 def view(array: DeviceArray) -> NDArray[Any]:
-    """An array in the host's memory as NumPy sees it; it lives no longer than `array`."""
-    row_bytes = array.pitch * array.dtype.itemsize
-    memory = (ctypes.c_ubyte * (array.rows * row_bytes)).from_address(array.pointer)
-    rows = np.ctypeslib.as_array(memory).view(array.dtype).reshape(*array.shape[:-1], array.pitch)
-    nodes: NDArray[Any] = rows[..., : array.shape[-1]]
-    return nodes
+    """An array in the host's memory as NumPy sees it."""
+    return np.asarray(_Viewed(array))
+
+
+class _Viewed:
+    """What NumPy asks for the place and the layout of an array, which it keeps alive."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        itemsize = array.dtype.itemsize
+        strides = [itemsize, array.pitch * itemsize]
+        for nodes in array.shape[-2:0:-1]:
+            strides.append(strides[-1] * nodes)
+        self._array = array
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.pointer, False),
+            "strides": tuple(reversed(strides[: len(array.shape)])),
+        }

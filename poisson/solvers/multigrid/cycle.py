@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from poisson.backends.base import Array, Operations, Reduction, TransferOperations
 from poisson.discrete.operator import Operator
@@ -12,6 +11,7 @@ from poisson.solvers.multigrid.coarsest import inverse
 from poisson.solvers.multigrid.hierarchy import Level, levels_of
 from poisson.solvers.multigrid.settings import VISITS, MultigridSettings
 from poisson.solvers.multigrid.smoothers import Phase, Smoother, smoother_of
+from poisson.solvers.recorded import Recorded
 from poisson.solvers.spectrum import red_black
 
 
@@ -29,6 +29,82 @@ class Grid:
         return self.level.operator
 
 
+class CoarseGrids:
+    """The grids below the finest, and cycles through them.
+
+    Parameters
+    ----------
+    levels : tuple of Level
+        The finest, and those below it, if there are any.
+    settings : MultigridSettings
+        How to cycle.
+    """
+
+    def __init__(self, levels: tuple[Level, ...], settings: MultigridSettings) -> None:
+        self._backend = levels[0].operations.backend
+        self._settings = settings
+        self.grids = [self._grid(level) for level in levels[1:]]
+        self.matrix = self._backend.from_host(inverse(levels[-1].operations))
+
+    def _grid(self, level: Level) -> Grid:
+        shape = level.operator.array_shape
+        smoother = smoother_of(level, self._settings, finest=False) if level.transfer else None
+        spare = [self._backend.empty(shape) for _ in range(3)]
+        return Grid(level, smoother, self._backend.empty(shape), spare)
+
+    def solve(self, cycle: int) -> Array:
+        """Solve for the error on the first of them, from the source that lies there; returns the array with it."""
+        return self._descend(0, self._settings.cycle, cycle)
+
+    def _descend(self, index: int, kind: str, cycle: int) -> Array:
+        """Solve approximately on a grid below the finest; returns the array with the solution."""
+        grid = self.grids[index]
+        if grid.smoother is None:
+            self._backend.dense(self.matrix, grid.f, grid.spare[0])
+            return grid.spare[0]
+        transfer = grid.level.transfer
+        assert transfer is not None
+        u: Array | None = None
+        correction: tuple[TransferOperations, Array] | None = None
+        free = list(grid.spare)
+        below = (transfer, self.grids[index + 1].f)
+        for next_kind in VISITS[kind]:
+            phase = Phase(cycle, up=u is not None, down=True)
+            u = self._relax(grid, u, free, phase, correction, below)
+            correction = (transfer, self._descend(index + 1, next_kind, cycle))
+        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False), correction, None)
+
+    def improve(self, index: int, u: Array, cycle: int) -> Array:
+        """One cycle on a grid below the finest, from u, which is one of its arrays; returns that with the result."""
+        grid = self.grids[index]
+        transfer = grid.level.transfer
+        assert transfer is not None
+        free = [array for array in grid.spare if array is not u]
+        below = (transfer, self.grids[index + 1].f)
+        u = self._relax(grid, u, free, Phase(cycle, up=False, down=True), None, below)
+        correction = (transfer, self._descend(index + 1, self._settings.cycle, cycle))
+        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False), correction, None)
+
+    @staticmethod
+    def _relax(
+        grid: Grid,
+        u: Array | None,
+        free: list[Array],
+        phase: Phase,
+        correction: tuple[TransferOperations, Array] | None,
+        restriction: tuple[TransferOperations, Array] | None,
+    ) -> Array:
+        """Sweeps on a grid; `free` are its arrays without `u`, before and after."""
+        assert grid.smoother is not None
+        out, work = free[0], free[1]
+        result = grid.smoother.apply(u, grid.f, out, work, phase, correction, restriction)
+        if u is None:
+            del free[0]
+        elif result is out:
+            free[0] = u
+        return result
+
+
 class Cycle:
     """The levels of an operator, and cycles through those below the finest.
 
@@ -43,8 +119,12 @@ class Cycle:
     ----------
     smoother : Smoother
         That of the finest level.
+    below : CoarseGrids
+        Below the finest.
     grids : list of Grid
-        The levels below the finest; empty if that one is solved directly.
+        The levels there; none if the finest is solved directly.
+    matrix : Array
+        The inverse of A on the coarsest.
     period : int
         Cycles after which the sweeps repeat themselves.
     scale : float
@@ -62,16 +142,10 @@ class Cycle:
         self.finest = self.levels[0]
         self.smoother = smoother_of(self.finest, settings, finest=True)
         self.scale = operator.a / self.levels[1].operator.a if self.finest.transfer else 1.0
-        self.grids = [self._grid(level) for level in self.levels[1:]]
-        self.matrix = backend.from_host(inverse(self.levels[-1].operations))
+        self.below = CoarseGrids(self.levels, settings)
+        self.grids, self.matrix = self.below.grids, self.below.matrix
         self.period = max([self.smoother.period, *(grid.smoother.period for grid in self.grids if grid.smoother)])
-        self._recorded: dict[int, tuple[Callable[[], None], list[Array]]] = {}
-
-    def _grid(self, level: Level) -> Grid:
-        shape = level.operator.array_shape
-        smoother = smoother_of(level, self.settings, finest=False) if level.transfer else None
-        spare = [self.backend.empty(shape) for _ in range(3)]
-        return Grid(level, smoother, self.backend.empty(shape), spare)
+        self._recorded: dict[int, Recorded] = {}
 
     # ---- the finest level, on arrays of the caller
 
@@ -123,66 +197,5 @@ class Cycle:
         """
         number = cycle % self.period
         if number not in self._recorded:
-            place: list[Array] = []
-            # Through a reference to itself a cycle would keep its arrays until the garbage collector came by.
-            owner = weakref.proxy(self)
-
-            def descend() -> None:
-                place[:] = [owner._descend(0, owner.settings.cycle, number)]
-
-            self._recorded[number] = (self.backend.capture(descend), place)
-        replay, place = self._recorded[number]
-        replay()
-        return place[0]
-
-    def _descend(self, index: int, kind: str, cycle: int) -> Array:
-        """Solve approximately on a grid below the finest; returns the array with the solution."""
-        grid = self.grids[index]
-        if grid.smoother is None:
-            self.backend.dense(self.matrix, grid.f, grid.spare[0])
-            return grid.spare[0]
-        transfer = grid.level.transfer
-        assert transfer is not None
-        u: Array | None = None
-        correction: tuple[TransferOperations, Array] | None = None
-        free = list(grid.spare)
-        below = (transfer, self.grids[index + 1].f)
-        for next_kind in VISITS[kind]:
-            phase = Phase(cycle, up=u is not None, down=True)
-            u = self._relax(grid, u, free, phase, correction, below)
-            correction = (transfer, self._descend(index + 1, next_kind, cycle))
-        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False), correction, None)
-
-    def solve(self, index: int, cycle: int) -> Array:
-        """One cycle on a grid below the finest from zero; returns the array with the result."""
-        return self._descend(index, self.settings.cycle, cycle)
-
-    def improve(self, index: int, u: Array, cycle: int) -> Array:
-        """One cycle on a grid below the finest, from u, which is one of its arrays; returns that with the result."""
-        grid = self.grids[index]
-        transfer = grid.level.transfer
-        assert transfer is not None
-        free = [array for array in grid.spare if array is not u]
-        below = (transfer, self.grids[index + 1].f)
-        u = self._relax(grid, u, free, Phase(cycle, up=False, down=True), None, below)
-        correction = (transfer, self._descend(index + 1, self.settings.cycle, cycle))
-        return self._relax(grid, u, free, Phase(cycle + 1, up=True, down=False), correction, None)
-
-    @staticmethod
-    def _relax(
-        grid: Grid,
-        u: Array | None,
-        free: list[Array],
-        phase: Phase,
-        correction: tuple[TransferOperations, Array] | None,
-        restriction: tuple[TransferOperations, Array] | None,
-    ) -> Array:
-        """Sweeps on a grid; `free` are its arrays without `u`, before and after."""
-        assert grid.smoother is not None
-        out, work = free[0], free[1]
-        result = grid.smoother.apply(u, grid.f, out, work, phase, correction, restriction)
-        if u is None:
-            del free[0]
-        elif result is out:
-            free[0] = u
-        return result
+            self._recorded[number] = Recorded(self.backend, partial(self.below.solve, number))
+        return self._recorded[number]()
