@@ -28,7 +28,9 @@ pytestmark = pytest.mark.usefixtures("short_measurements")
 @pytest.mark.usefixtures("backends_by_name")
 @pytest.mark.parametrize("name", ["numpy", "openmp", "gpu"])
 def test_every_method_solves_to_the_tolerance(name: str) -> None:
-    report = bench((Problem((33, 35)), Problem((33, 34), 1e3)), name=name, repeats=2)
+    # What repeats do is seen elsewhere; on the emulation they take their time.
+    repeats = 1 if name == "gpu" else 2
+    report = bench((Problem((33, 35)), Problem((33, 34), 1e3)), name=name, repeats=repeats)
     assert all(list(row) == [column.key for column in COLUMNS] for row in report.rows)
     found = [(row["size"], row["jump"], row["method"]) for row in report.rows]
     constant = [("33x35", 1.0, method) for method in ("multigrid", "mixed", "fft", "fmg", "sine")]
