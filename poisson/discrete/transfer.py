@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from poisson.discrete.operator import Operator
-from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
 from poisson.mesh.transfer import GATHERED, AxisTransfer, Table, axis_transfer, cubic
 
 
@@ -15,15 +15,15 @@ class Transfer:
     """Both directions between the nodes of `fine` and of `coarse`, which lie on the same box with the same rules.
 
     Along an axis where `coarse` has one node and `fine` has more, it need not have the same rules, but none of `fine`
-    may be fixed.
+    may be fixed. Where the lattices are parts, all of this is true of the whole ones.
     """
 
     fine: Operator
     coarse: Operator
 
     def __post_init__(self) -> None:
-        _require_same_rules(self.fine, self.coarse)
-        for fine, coarse in zip(self.fine.shape, self.coarse.shape, strict=True):
+        _require_same_rules(self.fine.lattice.whole, self.coarse.lattice.whole)
+        for fine, coarse in zip(self.fine.lattice.whole.shape, self.coarse.lattice.whole.shape, strict=True):
             if not coarse <= fine <= (GATHERED if coarse == 1 else 2 * coarse):
                 raise ValueError(f"{fine} nodes do not coarsen to {coarse}")
 
@@ -36,11 +36,10 @@ class Transfer:
     def halves(self) -> tuple[bool, ...] | None:
         """Along which axes `coarse` has every other node; None if it is neither so nor the same along some axis."""
         found = []
-        for axis, (fine, coarse) in enumerate(zip(self.fine.shape, self.coarse.shape, strict=True)):
-            wraps = self.fine.axis_rules(axis)[0] is Rule.WRAP
-            if fine not in (coarse, 2 * coarse if wraps else 2 * coarse - 1):
+        for fine, coarse in zip(self.fine.lattice.whole.axes, self.coarse.lattice.whole.axes, strict=True):
+            if fine.nodes != coarse.nodes and fine.intervals != 2 * coarse.intervals:
                 return None
-            found.append(fine != coarse)
+            found.append(fine.nodes != coarse.nodes)
         return tuple(found)
 
     @cached_property
@@ -69,8 +68,8 @@ class Interpolation:
     everywhere: bool = False
 
     def __post_init__(self) -> None:
-        _require_same_rules(self.source, self.target)
-        for source, target in zip(self.source.shape, self.target.shape, strict=True):
+        _require_same_rules(self.source.lattice.whole, self.target.lattice.whole)
+        for source, target in zip(self.source.lattice.whole.shape, self.target.lattice.whole.shape, strict=True):
             if target == 1 and source > GATHERED:
                 raise ValueError(f"{source} nodes do not collapse to one")
 
@@ -80,9 +79,8 @@ class Interpolation:
         return tuple(map(cubic, self.source.lattice.axes, self.target.lattice.axes))
 
 
-def _require_same_rules(one: Operator, other: Operator) -> None:
-    for axis, shape in enumerate(zip(one.shape, other.shape, strict=True)):
-        rules = one.axis_rules(axis), other.axis_rules(axis)
-        collapses = min(shape) == 1 and not any(Rule.FIXED in pair for pair in rules)
-        if rules[0] != rules[1] and not collapses:
+def _require_same_rules(one: Lattice, other: Lattice) -> None:
+    for first, second in zip(one.axes, other.axes, strict=True):
+        collapses = min(first.nodes, second.nodes) == 1 and not (first.holds or second.holds)
+        if first.rules != second.rules and not collapses:
             raise ValueError("the grids differ in the rules of their faces")
