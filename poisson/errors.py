@@ -25,7 +25,7 @@ class CaseError(PoissonError):
 
 
 class GridError(PoissonError):
-    """The grid has too few nodes for what is asked of it."""
+    """The grid has too few nodes for what is asked of it, or axes that the backend does not take."""
 
 
 class BackendUnavailable(PoissonError):

@@ -25,6 +25,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.subjects import Subject, require_plain
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -33,9 +34,6 @@ Array = Any
 Reduction = Any
 Derivative = Callable[[int, Array, Array], None]
 Slab = Callable[[ModuleType, int, int], Any]
-
-Subject = Operator | Transfer | Interpolation | Differences
-"""What `Backend.bind` takes."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +91,10 @@ class Backend(ABC):
         What `stream` does: ``copy`` or ``triad``.
     bound : mapping
         What `bind` makes of this backend and a subject, by the type of the subject.
+    any_axis : bool
+        Whether it takes tabulated axes and parts with halos. Another takes a part with a halo of one node alone, and to
+        it the halo is fixed nodes: `residual` is right at the nodes that are owned and zero in the halo, and so is what
+        is made of it by `norm` and `diagonal_solve`.
     threads : int
         Threads of the host that operations run on.
     on_host : bool
@@ -108,6 +110,7 @@ class Backend(ABC):
     yardstick: str = "copy"
     threads: int = 1
     on_host: bool = False
+    any_axis: bool = False
     structured: bool = False
     pace: Pace
     bound: Mapping[type, Callable[[Any, Any], Any]]
@@ -219,7 +222,15 @@ class Backend(ABC):
     @overload
     def bind(self, subject: Differences) -> DifferenceOperations: ...
     def bind(self, subject: Subject) -> Any:
-        """The operations of an operator, between grids, or of first derivatives; they end with the object returned."""
+        """The operations of an operator, between grids, or of first derivatives; they end with the object returned.
+
+        Raises
+        ------
+        GridError
+            If the backend does not take an axis of it: see `any_axis`.
+        """
+        if not self.any_axis:
+            require_plain(subject, self.name)
         return self.bound[type(subject)](self, subject)
 
     # ---- recording

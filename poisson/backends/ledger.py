@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, FastSolver, Subject
+from poisson.backends.base import Array, Backend, FastSolver
 from poisson.backends.operations import COMPOSITES, OPERATIONS
+from poisson.backends.subjects import Subject
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.grid import AXES
 

@@ -232,6 +232,7 @@ class NumpyBackend(Backend):
 
     name = "numpy"
     on_host = True
+    any_axis = True
     bound = MappingProxyType(
         {
             Operator: NumpyOperations,

@@ -140,17 +140,32 @@ class Discretisation:
             If a is not positive somewhere, or c or α negative, or one of them not finite; the line names the key and
             the place.
         """
-        return self.part_on(backend, 0, self.array_shape[0])[1]
+        return self._with_coefficients(backend, self.laplacian) if self.problem.varies else self.operator
 
-    def part_on(self, backend: Maker, start: int, stop: int) -> tuple[NDArray[np.int64], Operator]:
-        """The operator on the rows (planes in 3D) ``[start, stop)`` of an array, at least two of them or all.
+    def part_on(self, backend: Maker, whole: Operator, start: int, stop: int) -> Operator:
+        """The operator on the rows (planes in 3D) ``[start, stop)`` of an array and a halo of one row beside them.
 
-        Returns and raises as `Operator.part` and `operator_on` do.
+        Parameters
+        ----------
+        backend : Maker
+            What makes the coefficients of these rows, where they vary.
+        whole : Operator
+            The operator, on any backend: the ranges of the coefficients are its.
+        start, stop : int
+            At least two rows, or all.
+
+        Raises
+        ------
+        CaseError
+            As `operator_on` does.
         """
-        if not self.problem.varies:
-            return self.operator.part(start, stop)
-        rows, operator = self.laplacian.part(start, stop)
-        return rows, self._with_coefficients(backend, operator, rows)
+        lattice = whole.lattice.part(whole.dimension - 1, start, stop, 1)
+        if whole.coefficients is None:
+            return replace(whole, lattice=lattice)
+        part = self._with_coefficients(backend, Operator(lattice))
+        assert part.coefficients is not None
+        own = replace(whole.coefficients, a=part.coefficients.a, c=part.coefficients.c)
+        return replace(part, coefficients=own)
 
     @property
     def absorbs_nowhere(self) -> bool:
@@ -317,8 +332,9 @@ class Discretisation:
             return xp.full((stop - start, *self.array_shape[1:]), float(coefficient))
         return sampling.nodes(self.problem, xp, key, coefficient, start, stop, limit)
 
-    def _with_coefficients(self, backend: Maker, operator: Operator, rows: NDArray[np.int64]) -> Operator:
+    def _with_coefficients(self, backend: Maker, operator: Operator) -> Operator:
         """An operator on some rows of the grid, or all, with the coefficients of these rows."""
+        rows = operator.lattice.axes[-1].index
         shape, a, c = operator.array_shape, number(self.problem.a), number(self.problem.c)
         a_range, c_range = _Range(a), _Range(c)
         edges = reaction = None

@@ -13,11 +13,8 @@ volumes, which are the trapezoidal weights on uniform axes, A is symmetric.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
@@ -167,27 +164,6 @@ class Operator:
     def axis_rules(self, axis: int) -> tuple[Rule, Rule]:
         """The rules of the lower and the upper face of `axis`."""
         return self.lattice.axes[axis].rules
-
-    def part(self, start: int, stop: int) -> tuple[NDArray[np.int64], Operator]:
-        """The operator on the rows (planes in 3D) ``[start, stop)`` of an array, at least two of them or all.
-
-        Returns
-        -------
-        rows : int array
-            Those rows, with one more on each side where the grid goes on.
-        operator : Operator
-            A on these rows; the rows added are fixed. Coefficients that vary are not cut:
-            `poisson.discrete.discretisation.Discretisation.part_on` makes those of the rows.
-        """
-        count = self.array_shape[0]
-        lower, upper = self.axis_rules(self.dimension - 1)
-        if stop - start == count:
-            return np.arange(count), self
-        below, above = start > 0 or lower is Rule.WRAP, stop < count or upper is Rule.WRAP
-        rows = np.arange(start - below, stop + above) % count
-        rules = Rule.FIXED if below else lower, Rule.FIXED if above else upper
-        axis = replace(self.lattice.axes[-1], nodes=rows.size, rules=rules, ends=None)
-        return rows, replace(self, lattice=self.lattice.replaced(self.dimension - 1, axis))
 
     def eigenvalues(self) -> tuple[float, float]:
         """The smallest non-zero and the largest eigenvalue of A on the unknowns, in 1/L².

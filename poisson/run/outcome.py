@@ -63,7 +63,9 @@ def true_residual(
     backend = operations.backend
     if double is not backend:
         values = np.empty(operations.operator.array_shape) if keep else None
-        return values, _residual_by_slabs(double, discretisation, backend.to_host(result.u), values)
+        return values, _residual_by_slabs(
+            double, discretisation, operations.operator, backend.to_host(result.u), values
+        )
     operations.residual(result.u, f, result.work, norms)
     found = backend.read(norms)
     return (backend.to_host(result.work) if keep else None), found
@@ -89,14 +91,18 @@ def true_correction(
     if double is operations.backend:
         return largest_correction(operations, result.work, f, norms)
     largest = 0.0
-    for _, part, r in _residuals(double, discretisation, operations.backend.to_host(result.u)):
+    for _, part, r in _residuals(double, discretisation, operations.operator, operations.backend.to_host(result.u)):
         z, place = double.empty(part.operator.array_shape), double.reduction()
         largest = max(largest, largest_correction(part, r, z, place))
     return largest
 
 
 def _residual_by_slabs(
-    backend: Backend, discretisation: Discretisation, u: NDArray[Any], values: NDArray[np.float64] | None
+    backend: Backend,
+    discretisation: Discretisation,
+    whole: Operator,
+    u: NDArray[Any],
+    values: NDArray[np.float64] | None,
 ) -> tuple[float, float]:
     """Compute the residual slab by slab.
 
@@ -104,7 +110,7 @@ def _residual_by_slabs(
     """
     norms = backend.reduction()
     total = largest = 0.0
-    for (start, stop, before), part, r in _residuals(backend, discretisation, u):
+    for (start, stop, before), part, r in _residuals(backend, discretisation, whole, u):
         part.norm(r, norms)
         squares, maximum = backend.read(norms)
         total, largest = total + squares, max(largest, maximum)
@@ -114,7 +120,7 @@ def _residual_by_slabs(
 
 
 def _residuals(
-    backend: Backend, discretisation: Discretisation, u: NDArray[Any]
+    backend: Backend, discretisation: Discretisation, whole: Operator, u: NDArray[Any]
 ) -> Iterator[tuple[tuple[int, int, int], Operations, Array]]:
     """The residual slab by slab: whole arrays in float64 may not fit where those of the run do.
 
@@ -123,20 +129,21 @@ def _residuals(
     where : tuple of int
         The slab, as the range of the first array axis, and at which row of `r` it begins.
     part : Operations
-        Those of A on the slab and the fixed rows beside it.
+        Those of A on the slab and a halo of one row beside it.
     r : Array
         The residual there, zero on the rows beside the slab.
     """
     thickness = max(2, RESIDUAL_SLAB // math.prod(u.shape[1:]))
     starts = range(0, max(1, u.shape[0] - 1), thickness)
     for start, stop in zip(starts, (*starts[1:], u.shape[0]), strict=True):
-        rows, operator = discretisation.part_on(backend, start, stop)
-        before = (start - int(rows[0])) % u.shape[0]
+        operator = discretisation.part_on(backend, whole, start, stop)
+        slowest = operator.lattice.axes[-1]
+        before = slowest.owned.start
         f = np.zeros(operator.array_shape)
         for low, high in slabs((stop - start, *u.shape[1:])):
             f[before + low : before + high] = discretisation.source(np, start + low, start + high)
         part, r = backend.bind(operator), backend.empty(operator.array_shape)
-        part.residual(backend.from_host(u[rows]), backend.from_host(f), r)
+        part.residual(backend.from_host(u[slowest.index]), backend.from_host(f), r)
         yield (start, stop, before), part, r
 
 

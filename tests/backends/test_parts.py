@@ -1,6 +1,6 @@
 """Operations on parts of a lattice with halos: on the nodes that a part owns they are those of the whole.
 
-Covers poisson.backends.numpy.
+Covers poisson.backends.numpy and poisson.backends.subjects.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from support.axes import D, N, P, R, example
 from support.operators import AXIS_RULES, name_of, operator, random_array
 from support.parts import Cuts, Division, Values, put, taken
 
-from poisson.backends.base import Operations, Reduction
+from poisson.backends.base import Backend, Operations, Reduction
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.errors import GridError
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
@@ -347,3 +348,38 @@ def test_conjugate_gradients_on_four_parts_of_a_singular_problem() -> None:
         BACKEND.bind(whole).residual(solution, f, left)
         assert np.abs(left).max() < 1e-8
     np.testing.assert_allclose(histories[1][:40], histories[0][:40], rtol=1e-6)
+
+
+# ---- backends that take no parts but for residuals
+
+
+def test_other_backends_refuse_tabulated_axes(backend: Backend) -> None:
+    lattice = Lattice((example(Cells, (D, N), 8).axis, Axis(9, 0.1, WALLS)))
+    coarse = coarser(lattice)
+    line = f"the {backend.name} backend takes equally spaced nodes only: use run.backend = 'numpy'"
+    for subject in (Operator(lattice), Transfer(Operator(lattice), Operator(coarse))):
+        with pytest.raises(GridError) as caught:
+            backend.bind(subject)
+        assert str(caught.value) == line
+
+
+def test_other_backends_take_parts_for_residuals_alone(backend: Backend) -> None:
+    whole = operator((9, 12), (*FREE, Rule.WRAP, Rule.WRAP))
+    for halo in (2, 4):
+        with pytest.raises(GridError, match=f"the {backend.name} backend takes a part of a grid for residuals only"):
+            backend.bind(Operator(whole.lattice.part(1, 3, 6, halo)))
+    part = whole.lattice.part(1, 3, 7, 1)
+    with pytest.raises(GridError, match=f"the {backend.name} backend takes a part of a grid for residuals only"):
+        backend.bind(Interpolation(Operator(coarser(part)), Operator(part)))
+    u, f = (random_array(whole.array_shape, backend.dtype, seed) for seed in (1, 2))
+    sums, total = np.zeros(2), np.zeros(2)
+    for start, stop in ((0, 3), (3, 7), (7, 12)):
+        own = Operator(whole.lattice.part(1, start, stop, 1), whole.c)
+        outs = []
+        for each in (backend, NumpyBackend(backend.dtype)):
+            bound, r, result = each.bind(own), each.empty(own.array_shape), each.reduction()
+            bound.residual(each.from_host(taken(u, own.lattice)), each.from_host(taken(f, own.lattice)), r, result)
+            outs.append(each.to_host(r))
+            (sums if each is backend else total)[...] += each.read(result)
+        np.testing.assert_allclose(outs[0], outs[1], rtol=0, atol=2e3 * float(np.finfo(backend.dtype).eps))
+    np.testing.assert_allclose(sums, total, rtol=1e-6)

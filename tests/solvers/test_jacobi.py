@@ -391,17 +391,6 @@ def test_a_residual_in_float32_does_not_decide() -> None:
     assert Status.CONVERGED is solve("solver.rtol=1e-9", equation=equation, boundary=boundary).status
 
 
-def test_the_parts_of_an_operator_wrap_around() -> None:
-    a = operator((4, 6, 7), (F, M, M, F, W, W))
-    rows, part = a.part(0, 3)
-    assert (rows.tolist(), part.rules[4:], part.shape) == ([6, 0, 1, 2, 3], (F, F), (4, 6, 5))
-    rows, part = a.part(4, 7)
-    assert (rows.tolist(), part.rules) == ([3, 4, 5, 6, 0], (F, M, M, F, F, F))
-    rows, part = operator((5, 7), (F, M, M, F)).part(0, 2)
-    assert (rows.tolist(), part.rules) == ([0, 1, 2], (F, M, M, F))
-    assert a.part(0, 7)[1] is a
-
-
 # ---- what the tolerance is relative to
 
 

@@ -18,6 +18,7 @@ from poisson.backends.gpu.choice import ShapeChoice
 from poisson.backends.gpu.runtime import Event, Kernel, Runtime
 from poisson.backends.gpu.shapes import MAX_BLOCKS, PEAK_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.tuned import Device, Table
+from poisson.backends.subjects import kernel_rules
 from poisson.discrete.discretisation import Operator
 from poisson.errors import FORKED, BackendUnavailable, ResourceError
 from poisson.mesh.boundary import FACE_NAMES, Rule
@@ -261,7 +262,7 @@ class Launcher(Backend):
         A block gets `shared_bytes` of shared memory beside what the kernel declares.
         """
         dimension = operator.dimension if operator else 2
-        rules = operator.rules if operator else (Rule.FIXED,) * 4
+        rules = kernel_rules(operator) if operator else (Rule.FIXED,) * 4
         known = self.shared.kernels
         key = (source, name, shape, self.dtype, dimension, rules, defines)
         if key not in known:

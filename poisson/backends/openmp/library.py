@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from poisson.backends.processors import run_time_was_loaded, short_waits, waiting_is_set
+from poisson.backends.subjects import kernel_rules
 from poisson.discrete.operator import Operator
 from poisson.errors import BackendUnavailable, ResourceError
 
@@ -240,7 +241,7 @@ def operator_structure(operator: Operator, pitch: int, threads: int) -> Operator
     edges += edges[-1:] * (3 - len(edges))
     return OperatorStructure(
         dimension=operator.dimension,
-        rule=(c_int32 * 6)(*(int(rule) for rule in operator.rules)),
+        rule=(c_int32 * 6)(*(int(rule) for rule in kernel_rules(operator))),
         threads=threads,
         shape=(c_int64 * 3)(*operator.shape, *(1,) * (3 - operator.dimension)),
         pitch=pitch,

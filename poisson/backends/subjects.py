@@ -1,0 +1,57 @@
+"""What operations are bound to, and which of it a backend takes whose kernels know equally spaced nodes alone."""
+
+from __future__ import annotations
+
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.errors import GridError
+from poisson.mesh.boundary import Rule
+from poisson.mesh.differences import Differences
+from poisson.mesh.lattice import Lattice
+
+Subject = Operator | Transfer | Interpolation | Differences
+"""What `Backend.bind` takes."""
+
+
+def require_plain(subject: Subject, name: str) -> None:
+    """Refuse tabulated axes, and parts of a lattice but for what a halo of one node of an operator allows.
+
+    Parameters
+    ----------
+    subject : Operator, Transfer, Interpolation or Differences
+        What is bound.
+    name : str
+        The name of the backend.
+
+    Raises
+    ------
+    GridError
+        If the backend does not take it.
+    """
+    for lattice in _lattices(subject):
+        if lattice.tabulated:
+            raise GridError(f"the {name} backend takes equally spaced nodes only: use run.backend = 'numpy'")
+        narrow = isinstance(subject, Operator) and all(max(axis.halo) <= 1 for axis in lattice.axes)
+        if lattice.divided and not narrow:
+            raise GridError(
+                f"the {name} backend takes a part of a grid for residuals only, with a halo of one node: "
+                "use run.backend = 'numpy'"
+            )
+
+
+def kernel_rules(operator: Operator) -> tuple[Rule, ...]:
+    """The rules of the faces for kernels, to which the edge of a halo is fixed."""
+    return tuple(Rule.FIXED if rule is Rule.HALO else rule for rule in operator.rules)
+
+
+def _lattices(subject: Subject) -> tuple[Lattice, ...]:
+    """Those that the arrays of a subject lie on; none of derivatives."""
+    match subject:
+        case Operator():
+            return (subject.lattice,)
+        case Transfer():
+            return subject.fine.lattice, subject.coarse.lattice
+        case Interpolation():
+            return subject.source.lattice, subject.target.lattice
+        case _:
+            return ()
