@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 4
+#define POISSON_ABI_VERSION 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,9 +32,9 @@ typedef enum {
 
 /* A u = -div(a grad u) + c u on nodes. shape, weight (a/h²) and rule run in the order x, y, z; in 2D shape[2] is 1.
  * rule holds lower and upper face of each axis: 0 fixed, 1 mirror, 2 wrap. Where a varies, `a` holds an array for each
- * axis (the coefficients of the links, as poisson/discrete/discretisation.py has them) and weight is 1/h²; where c varies,
- * c_values holds it at the nodes and c is zero. Both are of the operation's type and layout, and null where they are
- * constant; `diagonal` has no meaning unless both are. */
+ * axis (the coefficients of the links, as poisson/discrete/discretisation.py has them) and weight is 1/h²; where c
+ * varies, c_values holds it at the nodes and c is zero. Both are of the operation's type and layout, and null where
+ * they are constant; `diagonal` has no meaning unless both are. */
 typedef struct {
     int32_t dimension;
     int32_t rule[6];
@@ -48,8 +48,8 @@ typedef struct {
     const void* c_values;
 } poisson_operator;
 
-/* Between the nodes of two grids: for each axis the tables of poisson/discrete/transfer.py, in the device's memory, with
- * `entries` indices and weights for each node that is written. */
+/* Between the nodes of two grids: for each axis the tables of poisson/discrete/transfer.py, in the device's memory,
+ * with `entries` indices and weights for each node that is written. */
 typedef struct {
     const int32_t* index[3];
     const double* weight[3];
@@ -111,20 +111,6 @@ poisson_status poisson_download(void* values, int64_t row_bytes, const void* arr
 
 int64_t poisson_result_bytes(void);
 poisson_status poisson_read(const double* result, double* sum_and_maximum);
-
-/* ---- for measurements: x = y + a z, the triad of the STREAM benchmark, on `count` values */
-
-poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count, int32_t threads);
-
-/* ---- for measurements: `count` times poisson_chains_... independent chains of `rounds` multiply-adds x = a x + b; the
- * sums of their ends go to out */
-
-int64_t poisson_chains_f32(void);
-int64_t poisson_chains_f64(void);
-poisson_status poisson_multiply_adds_f32(float* out, int64_t count, int64_t rounds, double a, double b,
-                                         int32_t threads);
-poisson_status poisson_multiply_adds_f64(double* out, int64_t count, int64_t rounds, double a, double b,
-                                         int32_t threads);
 
 /* ---- for the direct solution, on arrays in the host's memory. Transforms are in place: to the modes or back, where
  * the nodes are not fixed, times `scale` */
@@ -214,23 +200,6 @@ POISSON_OPERATIONS(float, f32)
 POISSON_OPERATIONS(double, f64)
 
 #undef POISSON_OPERATIONS
-
-/* ---- for measurements: the four stages on 2D arrays in the host's memory, each mapped to the device and back around
- * its own region */
-
-#define POISSON_STRUCTURED(real, suffix)                                                                               \
-    poisson_status poisson_structured_laplacian_##suffix(const poisson_operator* operator_, const real* u, real* out); \
-    poisson_status poisson_structured_boundary_conditions_##suffix(const poisson_operator* operator_, const real* u,   \
-                                                                   real* out);                                         \
-    poisson_status poisson_structured_update_##suffix(const poisson_operator* operator_, const real* f,                \
-                                                      const real* au, real* r, real* u, double omega);                 \
-    poisson_status poisson_structured_norm_##suffix(const poisson_operator* operator_, const real* r,                  \
-                                                    double* sum_and_maximum);
-
-POISSON_STRUCTURED(float, f32)
-POISSON_STRUCTURED(double, f64)
-
-#undef POISSON_STRUCTURED
 
 #pragma GCC visibility pop
 

@@ -88,6 +88,16 @@ struct Tile {
 #include "core/host.h"
 #endif
 
+// Values as the units of flat regions.
+template <class T>
+inline const Unit<T>* units_of(const T* values) {
+    return reinterpret_cast<const Unit<T>*>(values);
+}
+template <class T>
+inline Unit<T>* units_of(T* values) {
+    return reinterpret_cast<Unit<T>*>(values);
+}
+
 #ifdef POISSON_BARE
 
 // Device memory for the pairs of the teams of a reduction behind a counter for each group of them, for the calling

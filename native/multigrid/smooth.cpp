@@ -31,10 +31,10 @@ struct Partner {
 
 #define POISSON_NAMES(real, suffix)                                                                             \
     poisson_status fill(real* x, const poisson_operator* a, double value) {                                     \
-        return poisson_fill_##suffix(x, a->shape[1] * a->shape[2], a->pitch, value);                            \
+        return poisson_fill_##suffix(x, a->shape[1] * a->shape[2], a->pitch, value, a->threads);                \
     }                                                                                                           \
     poisson_status copy(const poisson_operator* a, const real* x, real* y) {                                    \
-        return poisson_axpby_##suffix(1.0, x, 0.0, y, a->shape[1] * a->shape[2], a->pitch);                     \
+        return poisson_axpby_##suffix(1.0, x, 0.0, y, a->shape[1] * a->shape[2], a->pitch, a->threads);         \
     }                                                                                                           \
     poisson_status add(const poisson_operator* a, const Partner<const real>& from, real* fine) {                \
         return poisson_prolong_add_##suffix(a, from.operator_, from.tables, from.coarse, fine);                 \

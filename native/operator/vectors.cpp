@@ -4,16 +4,6 @@
 
 namespace {
 
-// Values as the units of flat regions.
-template <class T>
-inline const Unit<T>* units_of(const T* values) {
-    return reinterpret_cast<const Unit<T>*>(values);
-}
-template <class T>
-inline Unit<T>* units_of(T* values) {
-    return reinterpret_cast<Unit<T>*>(values);
-}
-
 // r = f - au; u = u + scale r
 template <class T>
 poisson_status update(const poisson_operator* operator_, const T* f, const T* au, T* r, T* u, double omega) {
@@ -173,17 +163,6 @@ poisson_status correct(double factor, const float* x, T* y, int64_t rows, int64_
 }
 
 }  // namespace
-
-extern "C" poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count,
-                                        int32_t threads) {
-    if (!x || !y || !z) return POISSON_BAD_ARGUMENT;
-    use_threads(threads);
-    const Unit<double>*first = units_of(y), *second = units_of(z);
-    Unit<double>* sum = units_of(x);
-    const int64_t all = units<double>(count);
-    POISSON_UNITS(n, all, (a), (first, second, sum)) sum[n] = first[n] + unit(a) * second[n];
-    return POISSON_SUCCESS;
-}
 
 #define POISSON_DEFINE(real, suffix)                                                                            \
     extern "C" poisson_status poisson_update_##suffix(const poisson_operator* a, const real* f, const real* au, \

@@ -1,6 +1,7 @@
-// What the device computes at most: independent chains of multiply-adds, several a thread, so that none waits for the
-// one before.
+// What the device streams and computes at most: the triad of the STREAM benchmark; and independent chains of
+// multiply-adds, several a thread, so that none waits for the one before.
 #include "core/regions.h"
+#include "studies/studies.h"
 
 namespace {
 
@@ -58,6 +59,17 @@ int64_t chains() {
 }
 
 }  // namespace
+
+extern "C" poisson_status poisson_triad(double* x, const double* y, const double* z, double a, int64_t count,
+                                        int32_t threads) {
+    if (!x || !y || !z) return POISSON_BAD_ARGUMENT;
+    use_threads(threads);
+    const Unit<double>*first = units_of(y), *second = units_of(z);
+    Unit<double>* sum = units_of(x);
+    const int64_t all = units<double>(count);
+    POISSON_UNITS(n, all, (a), (first, second, sum)) sum[n] = first[n] + unit(a) * second[n];
+    return POISSON_SUCCESS;
+}
 
 extern "C" int64_t poisson_chains_f32(void) { return chains<float>(); }
 extern "C" int64_t poisson_chains_f64(void) { return chains<double>(); }

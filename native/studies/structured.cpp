@@ -2,6 +2,7 @@
 // form of the Jacobi method with OpenMP target regions. Only `bench jacobi` uses it, to show what the mapping costs. In
 // a build for the host's threads nothing is mapped.
 #include "core/regions.h"
+#include "studies/studies.h"
 
 // A region in the middle of its own mapping; `clauses` adds to its loop.
 #ifdef POISSON_OFFLOAD

@@ -13,18 +13,17 @@ Outputs are arguments. Operations may return before they have run; `read`, `to_h
 
 from __future__ import annotations
 
-import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.probe import Probe
 from poisson.backends.subjects import Subject, require_plain
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -32,35 +31,7 @@ from poisson.mesh.differences import Differences
 
 Array = Any
 Reduction = Any
-Derivative = Callable[[int, Array, Array], None]
 Slab = Callable[[ModuleType, int, int], Any]
-
-
-@dataclass(frozen=True)
-class Pace:
-    """What the methods take on a backend: measured, and used to choose one and to say how long it should take.
-
-    Parameters
-    ----------
-    cycle, transforms : float
-        The time of a V(2,1) cycle on a large grid and of a fast solution, in passes of the yardstick, each of which
-        reads an array and writes one.
-    call : float
-        Seconds from one operation on a small grid to the next.
-    bandwidth : float
-        Bytes a second of the yardstick on a usual device: for the choice, which must not depend on the hour.
-    highest : float
-        Bytes a second that the methods reach at best, where arithmetic limits them and not memory.
-    probe : int
-        Values of the arrays that the yardstick is measured on for it, if the grid has as many.
-    """
-
-    cycle: float
-    transforms: float
-    call: float
-    bandwidth: float
-    highest: float = math.inf
-    probe: int = 1 << 21
 
 
 class FastSolver(Protocol):
@@ -87,8 +58,6 @@ class Backend(ABC):
         The name in ``[run] backend``.
     device : str
         The device, for people.
-    yardstick : str
-        What `stream` does: ``copy`` or ``triad``.
     bound : mapping
         What `bind` makes of this backend and a subject, by the type of the subject.
     any_axis : bool
@@ -99,20 +68,13 @@ class Backend(ABC):
         Threads of the host that operations run on.
     on_host : bool
         Whether arrays are in the host's memory.
-    structured : bool
-        Whether its library has the regions of `poisson.perf.benchmark.structured`, which map arrays of the host.
-    pace : Pace
-        What the methods take here, for their choice.
     """
 
     name: str
     device: str
-    yardstick: str = "copy"
     threads: int = 1
     on_host: bool = False
     any_axis: bool = False
-    structured: bool = False
-    pace: Pace
     bound: Mapping[type, Callable[[Any, Any], Any]]
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
@@ -153,14 +115,6 @@ class Backend(ABC):
         """Bytes of memory that are free, and bytes in all, where the arrays live; None if the runtime cannot tell."""
 
     @abstractmethod
-    def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        """The yardstick of memory bandwidth: a call that streams `count` float64 values, and the bytes that it moves.
-
-        On a GPU and in NumPy it copies (16 bytes a value); on the threads of a CPU it is the triad of the STREAM
-        benchmark (24 bytes a value).
-        """
-
-    @abstractmethod
     def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: Array | None = None) -> Array:
         """An array filled slab by slab, so that its values need no second array of its size anywhere.
 
@@ -197,11 +151,8 @@ class Backend(ABC):
     # ---- time
 
     @abstractmethod
-    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
-        """The yardstick of arithmetic: a call of at least `count` multiply-adds in this type, and its flops, two each.
-
-        On a GPU and on the threads of a CPU these are independent chains in registers; NumPy multiplies matrices.
-        """
+    def probe(self) -> Probe:
+        """How fast this backend is, and what there is to be measured beside its operations."""
 
     def seconds(self, call: Callable[[], None]) -> float:
         """The time on the device of the operations that `call` asks for."""
@@ -540,10 +491,6 @@ class DifferenceOperations(ABC):
     @abstractmethod
     def derivative(self, axis: int, u: Array, out: Array) -> None:
         """out = ∂u/∂x along `axis` (0 is x) at every node."""
-
-    def derivative_variants(self) -> Mapping[str, Derivative]:
-        """The ways to compute `derivative` that there are, by name, for measurements."""
-        return {self.backend.name: self.derivative}
 
     @abstractmethod
     def gradient(self, u: Array, outs: Sequence[Array]) -> None:

@@ -19,12 +19,12 @@ from poisson.backends.base import (
     FastSolver,
     InterpolationOperations,
     Operations,
-    Pace,
     Reduction,
     Slab,
     TransferOperations,
 )
 from poisson.backends.host import host_memory, keep_freed_blocks
+from poisson.backends.probe import Pace, Probe
 from poisson.backends.processors import default_threads
 from poisson.backends.transforms import by_scipy
 from poisson.discrete.discretisation import Operator
@@ -227,6 +227,30 @@ class NumpyDifferences(DifferenceOperations):
             self.derivative(axis, u, out)
 
 
+class NumpyProbe(Probe):
+    """Copies, and products of matrices."""
+
+    pace = Pace(cycle=300.0, transforms=60.0, call=1e-4, bandwidth=1e10)
+
+    def stream(self, count: int) -> tuple[Callable[[], None], float]:
+        x, y = np.ones(count), np.ones(count)
+
+        def copy() -> None:
+            np.copyto(x, y)
+
+        return copy, 16.0 * count
+
+    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
+        rows = math.ceil(count ** (1 / 3))
+        a, b = np.random.default_rng(1).random((2, rows, rows)).astype(self.backend.dtype)
+        product = np.empty_like(a)
+
+        def multiply() -> None:
+            np.matmul(a, b, out=product)
+
+        return multiply, 2.0 * rows**3
+
+
 class NumpyBackend(Backend):
     """Arrays are NumPy arrays of the grid's shape."""
 
@@ -241,7 +265,6 @@ class NumpyBackend(Backend):
             Differences: NumpyDifferences,
         }
     )
-    pace = Pace(cycle=300.0, transforms=60.0, call=1e-4, bandwidth=1e10)
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
         super().__init__(dtype)
@@ -269,23 +292,8 @@ class NumpyBackend(Backend):
     def memory(self) -> tuple[int, int]:
         return host_memory()
 
-    def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        x, y = np.ones(count), np.ones(count)
-
-        def copy() -> None:
-            np.copyto(x, y)
-
-        return copy, 16.0 * count
-
-    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
-        rows = math.ceil(count ** (1 / 3))
-        a, b = np.random.default_rng(1).random((2, rows, rows)).astype(self.dtype)
-        product = np.empty_like(a)
-
-        def multiply() -> None:
-            np.matmul(a, b, out=product)
-
-        return multiply, 2.0 * rows**3
+    def probe(self) -> NumpyProbe:
+        return NumpyProbe(self)
 
     def reduction(self) -> NDArray[np.float64]:
         return np.zeros(2)

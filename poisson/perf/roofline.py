@@ -108,8 +108,8 @@ def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = 
     title = f"{backend.name}: {backend.device}; {' x '.join(map(str, shape))} nodes, {backend.dtype}"
     notes = (
         "",
-        f"{backend.yardstick} {roof.bandwidth / 1e9:.1f} GB/s, arithmetic {roof.peak / 1e9:.1f} GFLOP/s; fill computes "
-        "nothing and has no place in the figure",
+        f"{backend.probe().yardstick} {roof.bandwidth / 1e9:.1f} GB/s, arithmetic {roof.peak / 1e9:.1f} GFLOP/s; "
+        "fill computes nothing and has no place in the figure",
     )
     return Report(title, COLUMNS, tuple(rows), notes, lambda figure: draw(figure, title, roof, rows))
 
@@ -117,11 +117,11 @@ def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = 
 def peak_flops(backend: Backend) -> float:
     """Flops a second of the yardstick of arithmetic."""
     count = 1 << 22
-    call, flops = backend.arithmetic(count)
+    call, flops = backend.probe().arithmetic(count)
     call()
     while min(backend.seconds(call) for _ in range(3)) < LEAST_PEAK_SECONDS:
         count *= 4
-        call, flops = backend.arithmetic(count)
+        call, flops = backend.probe().arithmetic(count)
         call()
     return flops / measure(backend, call).median
 

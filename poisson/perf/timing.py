@@ -95,8 +95,8 @@ def in_a_row(backend: Backend, call: Callable[[], None]) -> tuple[Callable[[], N
 
 
 def copy_bandwidth(backend: Backend, repeats: int = REPEATS) -> float:
-    """Bytes a second, read and written together, of the backend's yardstick: see `Backend.stream`."""
-    call, moved = backend.stream(stream_values(backend))
+    """Bytes a second, read and written together, of the backend's yardstick: see `Probe.stream`."""
+    call, moved = backend.probe().stream(stream_values(backend))
     return moved / measure(backend, call, repeats).median
 
 

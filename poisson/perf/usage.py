@@ -62,7 +62,7 @@ def appraise(backend: Backend, ledger: Ledger, loop_seconds: float) -> Performan
     uses.sort(key=lambda use: -use.seconds)
     values = max(call.nodes * call.itemsize for call in counts) // 8
     bandwidth, array_bytes = bandwidth_of(backend, values, budget)
-    return Performance(tuple(uses), bandwidth, backend.yardstick, array_bytes)
+    return Performance(tuple(uses), bandwidth, backend.probe().yardstick, array_bytes)
 
 
 def _use(backend: Backend, call: Call, count: int, invocation: Invocation, budget: float, grid: str) -> OperationUse:
@@ -79,7 +79,7 @@ def bandwidth_of(backend: Backend, values: int, budget: float) -> tuple[float, i
     most = max(LEAST_STREAM, min(values, MOST_STREAM, stream_values(backend)))
     count = min(most, FIRST_STREAM)
     while True:
-        call, moved = backend.stream(count)
+        call, moved = backend.probe().stream(count)
         call()
         once = backend.seconds(call)
         if count == most or once * (REPEATS + 3) * most / count > budget:

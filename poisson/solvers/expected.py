@@ -162,7 +162,7 @@ class Question:
     @cached_property
     def usual(self) -> Times:
         """The times on a usual device of this kind."""
-        return self._pace(self.backend.pace.bandwidth)
+        return self._pace(self.backend.probe().pace.bandwidth)
 
     @cached_property
     def measured(self) -> Times:
@@ -197,7 +197,7 @@ class Question:
         return math.log(min(max(self.settings.stopping.rtol, 1e-15), 0.5)) / math.log(CONTRACTION)
 
     def _pace(self, bandwidth: float) -> Times:
-        operator, pace = self.operator, self.backend.pace
+        operator, pace = self.operator, self.backend.probe().pace
         array = 2.0 * math.prod(operator.shape) * self.backend.dtype.itemsize / bandwidth
         levels = max(1.0, math.log2(max(operator.shape)) - 1.0)
         slower = AWKWARD if self.largest_factor > LARGEST_FACTOR else 1.0
@@ -227,11 +227,12 @@ def _lowest(operations: Operations) -> float:
 def _bandwidth(backend: Backend, values: int) -> float:
     """Bytes a second that the backend's methods stream, on arrays of up to so many float64 values."""
     try:
-        call, moved = backend.stream(max(LEAST_VALUES, min(values, backend.pace.probe)))
+        probe = backend.probe()
+        call, moved = probe.stream(max(LEAST_VALUES, min(values, probe.pace.probe)))
         call()
         times: list[float] = []
         while len(times) < 3 or (len(times) < MOST_PROBES and sum(times) < PROBE_SECONDS):
             times.append(backend.seconds(call))
-        return min(moved / max(min(times), LEAST_SECONDS), backend.pace.highest)
+        return min(moved / max(min(times), LEAST_SECONDS), probe.pace.highest)
     except (PoissonError, MemoryError):
         return SLOW

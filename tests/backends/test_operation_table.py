@@ -1,6 +1,6 @@
 """`OPERATIONS` against all that carries its names: methods, ctypes signatures, C prototypes, symbols, kernels.
 
-Covers poisson.backends.base and poisson.backends.openmp.library.
+Covers poisson.backends.base, poisson.backends.openmp.library and poisson.backends.openmp.studies.
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ from poisson.backends.openmp.library import (
     COMPOSITE_FUNCTIONS,
     FUNCTIONS,
     OPERATION_FUNCTIONS,
-    STRUCTURED_FUNCTIONS,
     SUFFIXES,
     TYPED_FUNCTIONS,
     DifferencesStructure,
     LineStructure,
     OperatorStructure,
+    Signatures,
     TransferStructure,
 )
+from poisson.backends.openmp.studies import STUDIES, STUDIES_NAME, TYPED_STUDIES
 from poisson.backends.operations import COMPOSITES, OPERATIONS, SUBJECTS
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
 HEADER = (ROOT / "native" / "poisson.h").read_text("utf-8")
+STUDIES_HEADER = (ROOT / "native" / "studies" / "studies.h").read_text("utf-8")
 
 BOUND = {
     Operator: Operations,
@@ -59,17 +61,16 @@ BOUND = {
 
 OTHER_METHODS = {
     Backend: {
-        *("empty", "from_host", "to_host", "assemble", "synchronize", "memory", "stream", "arithmetic"),
+        *("empty", "from_host", "to_host", "assemble", "synchronize", "memory", "probe"),
         *("reduction", "read", "companion"),
     },
     Operations: {"depth", "fast_solver"},
 }
-"""The abstract methods that are no operations: memory, yardsticks, the results of reductions, other backends; sweeps in
-a pass, and direct solvers."""
+"""The abstract methods that are no operations: memory, what is measured, the results of reductions, other backends;
+sweeps in a pass, and direct solvers."""
 FURTHER_METHODS = {
     Backend: {"capture", "mark", "seconds", "bind"},
     Operations: {"tuning"},
-    DifferenceOperations: {"derivative_variants"},
 }
 """Those that a backend need not have of its own."""
 
@@ -141,11 +142,11 @@ def without_comments(text: str) -> str:
     return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
-def prototypes() -> dict[str, tuple[str, list[tuple[str, str]]]]:
-    """Every prototype of the header: its name without poisson_, its result, the types and names of its arguments."""
-    text = without_comments(HEADER)
+def prototypes(header: str = HEADER) -> dict[str, tuple[str, list[tuple[str, str]]]]:
+    """Every prototype of a header: its name without poisson_, its result, the types and names of its arguments."""
+    text = without_comments(header)
     macros = list(re.finditer(r"#define POISSON_\w+\(real, suffix\)(.*?[^\\])\n", text, re.DOTALL))
-    assert len(macros) == 2
+    assert len(macros) == 1
     for macro in macros:
         once = macro[1].replace("\\\n", " ")
         for real, suffix in (("float", "f32"), ("double", "f64")):
@@ -159,12 +160,23 @@ def prototypes() -> dict[str, tuple[str, list[tuple[str, str]]]]:
     return found
 
 
+def with_suffixes(plain: Signatures, typed: Signatures) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    return {**plain, **{f"{name}_{suffix}": typed[name] for name in typed for suffix in SUFFIXES.values()}}
+
+
 def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """What ctypes is told, by the names of the prototypes."""
-    operations = OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS
-    typed = {name: (c_int32, arguments) for name, arguments in operations.items()} | TYPED_FUNCTIONS
-    with_suffix = {f"{name}_{suffix}": typed[name] for name in typed for suffix in SUFFIXES.values()}
-    return {**FUNCTIONS, **with_suffix}
+    operations = OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS
+    return with_suffixes(
+        FUNCTIONS, {name: (c_int32, arguments) for name, arguments in operations.items()} | TYPED_FUNCTIONS
+    )
+
+
+LIBRARIES = [
+    pytest.param(openmp_library.LIBRARY_NAME, HEADER, signatures(), id="library"),
+    pytest.param(STUDIES_NAME, STUDIES_HEADER, with_suffixes(STUDIES, TYPED_STUDIES), id="studies"),
+]
+"""The libraries: their files, their headers, and what ctypes is told of them."""
 
 
 RESULTS = {"poisson_status": c_int32, "int32_t": c_int32, "int64_t": c_int64, "const char*": c_char_p, "void": None}
@@ -187,14 +199,15 @@ def matches(c_type: str, given: Any) -> bool:
     return given is SCALARS[c_type]
 
 
-def test_ctypes_and_the_header_agree() -> None:
-    declared, told = prototypes(), signatures()
+@pytest.mark.parametrize(("name", "header", "told"), LIBRARIES)
+def test_ctypes_and_the_header_agree(name: str, header: str, told: dict[str, Any]) -> None:
+    declared = prototypes(header)
     assert set(declared) == set(told)
-    for name, (result, arguments) in declared.items():
-        assert RESULTS[result] is told[name][0], name
-        assert len(arguments) == len(told[name][1]), name
-        for (c_type, argument), given in zip(arguments, told[name][1], strict=True):
-            assert matches(c_type, given), (name, argument)
+    for function, (result, arguments) in declared.items():
+        assert RESULTS[result] is told[function][0], function
+        assert len(arguments) == len(told[function][1]), function
+        for (c_type, argument), given in zip(arguments, told[function][1], strict=True):
+            assert matches(c_type, given), (function, argument)
 
 
 NAMES = {
@@ -259,9 +272,10 @@ def test_the_composites_have_their_arguments_everywhere() -> None:
 
 def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
     """They take what the operations take; the norm comes back at once."""
-    declared = prototypes()
-    assert {name.removeprefix("structured_") for name in STRUCTURED_FUNCTIONS} == set(list(OPERATIONS)[:4])
-    for name in STRUCTURED_FUNCTIONS:
+    declared = prototypes(STUDIES_HEADER)
+    structured = [name for name in TYPED_STUDIES if name.startswith("structured_")]
+    assert {name.removeprefix("structured_") for name in structured} == set(list(OPERATIONS)[:4])
+    for name in structured:
         expected = c_arguments(name.removeprefix("structured_"))
         for suffix in SUFFIXES.values():
             given = [argument for _, argument in declared[f"{name}_{suffix}"][1]]
@@ -289,23 +303,27 @@ def test_the_interface_has_one_version() -> None:
 # ---- the library
 
 
-def library() -> Path:
+def file_of(name: str) -> Path:
     path = openmp_library.library_path()
     if path is None:
         pytest.skip("the OpenMP library was not built here")
-    return path
+    return path.with_name(name)
 
 
-def test_the_library_exports_the_interface_and_nothing_else() -> None:
+@pytest.mark.parametrize(("name", "header", "told"), LIBRARIES)
+def test_a_library_exports_its_interface_and_nothing_else(name: str, header: str, told: dict[str, Any]) -> None:
     if shutil.which("nm") is None:
         pytest.skip("there is no nm (Debian: binutils)")
-    listing = subprocess.run(["nm", "-D", "--defined-only", str(library())], capture_output=True, text=True, check=True)
+    command = ["nm", "-D", "--defined-only", str(file_of(name))]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True)
     symbols = {line.split()[-1] for line in listing.stdout.splitlines()}
-    assert {name for name in symbols if name.startswith("poisson_")} == {f"poisson_{name}" for name in signatures()}
-    assert {name for name in symbols if name.startswith("_Z")} == set()
+    assert {symbol for symbol in symbols if symbol.startswith("poisson_")} == {f"poisson_{key}" for key in told}
+    assert {symbol for symbol in symbols if symbol.startswith("_Z")} == set()
 
 
-def test_ctypes_finds_every_function() -> None:
-    loaded = ctypes.CDLL(str(library()))
-    assert [name for name in signatures() if not hasattr(loaded, f"poisson_{name}")] == []
-    assert loaded.poisson_abi_version() == openmp_library.ABI_VERSION
+@pytest.mark.parametrize(("name", "header", "told"), LIBRARIES)
+def test_ctypes_finds_every_function(name: str, header: str, told: dict[str, Any]) -> None:
+    loaded = ctypes.CDLL(str(file_of(name)))
+    assert [key for key in told if not hasattr(loaded, f"poisson_{key}")] == []
+    version = loaded.poisson_studies_abi_version if "studies_abi_version" in told else loaded.poisson_abi_version
+    assert version() == openmp_library.ABI_VERSION

@@ -178,7 +178,7 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     differences = Differences(fine.shape, fine.spacing, wraps, 8)
     backend.bind(differences).gradient(u, [f, r, au][: fine.dimension])
     for axis in range(fine.dimension):
-        for derivative in backend.bind(differences).derivative_variants().values():
+        for derivative in backend.probe().derivatives(backend.bind(differences)).values():
             derivative(axis, u, r)
 
 

@@ -16,9 +16,9 @@ from support import nvrtc
 
 from poisson import kernels
 from poisson.backends.base import Backend
-from poisson.backends.gpu.launch import CHAINS
+from poisson.backends.gpu.probe import CHAINS
 from poisson.backends.gpu.shapes import PEAK_SHAPE
-from poisson.backends.numpy import NumpyBackend
+from poisson.backends.numpy import NumpyBackend, NumpyProbe
 from poisson.backends.operations import COMPOSITES, OPERATIONS
 from poisson.cli import main
 from poisson.errors import GridError, ResourceError
@@ -57,16 +57,23 @@ class Arithmetic(NumpyBackend):
         super().__init__(np.float64)
         self.now = 0.0
 
-    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
-        def call() -> None:
-            self.now += count * 0.5e-9
-
-        return call, 2.0 * count
+    def probe(self) -> ArithmeticProbe:
+        return ArithmeticProbe(self)
 
     def seconds(self, call: Callable[[], None]) -> float:
         before = self.now
         call()
         return self.now - before
+
+
+class ArithmeticProbe(NumpyProbe):
+    backend: Arithmetic
+
+    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
+        def call() -> None:
+            self.backend.now += count * 0.5e-9
+
+        return call, 2.0 * count
 
 
 def test_the_peak_is_measured_with_calls_that_are_long_enough() -> None:
@@ -78,10 +85,10 @@ def test_the_peak_is_measured_with_calls_that_are_long_enough() -> None:
 def test_the_arithmetic_of_a_gpu_is_what_it_says(dtype: Any) -> None:
     backend = BACKENDS["emulated"](dtype)
     threads, rounds = PEAK_SHAPE.block_x, PEAK_SHAPE.march
-    call, flops = backend.arithmetic(1)
+    call, flops = backend.probe().arithmetic(1)
     assert flops == 2.0 * threads * CHAINS * rounds
     call()
-    assert backend.arithmetic(threads * CHAINS * rounds + 1)[1] == 2 * flops
+    assert backend.probe().arithmetic(threads * CHAINS * rounds + 1)[1] == 2 * flops
 
 
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
@@ -90,7 +97,7 @@ def test_multiply_adds_converge_to_their_fixed_point(name: str, dtype: Any, monk
     backend = BACKENDS[name](dtype)
     kept: list[Any] = []
     keep_arrays(backend, kept, monkeypatch)
-    call, flops = backend.arithmetic(1)
+    call, flops = backend.probe().arithmetic(1)
     call()
     [out] = kept
     chains = flops / 2 / 512 / out.shape[0]
@@ -124,10 +131,10 @@ def test_the_chains_stay_in_registers(dtype: Any, arch: str) -> None:
 
 
 def test_numpy_multiplies_matrices_of_the_size_asked_for(dtype: Any) -> None:
-    call, flops = NumpyBackend(dtype).arithmetic(1000)
+    call, flops = NumpyBackend(dtype).probe().arithmetic(1000)
     call()
     assert flops == 2000.0
-    assert NumpyBackend(dtype).arithmetic(1001)[1] == 2.0 * 11**3
+    assert NumpyBackend(dtype).probe().arithmetic(1001)[1] == 2.0 * 11**3
 
 
 def test_a_grid_that_is_too_small_or_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

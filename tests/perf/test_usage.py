@@ -19,7 +19,7 @@ from support.results import make_solution
 
 import poisson
 from poisson.backends.ledger import Ledger, counted
-from poisson.backends.numpy import NumpyBackend, NumpyOperations
+from poisson.backends.numpy import NumpyBackend, NumpyOperations, NumpyProbe
 from poisson.case import load
 from poisson.cli.terminal import operations, summary
 from poisson.discrete.operator import Operator
@@ -56,18 +56,25 @@ class Clock(NumpyBackend):
         self.now = 0.0
         self.streamed: list[int] = []
 
-    def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        self.streamed.append(count)
-
-        def copy() -> None:
-            self.now += 16.0 * count / 50e9
-
-        return copy, 16.0 * count
+    def probe(self) -> ClockProbe:
+        return ClockProbe(self)
 
     def seconds(self, call: Callable[[], None]) -> float:
         before = self.now
         call()
         return self.now - before
+
+
+class ClockProbe(NumpyProbe):
+    backend: Clock
+
+    def stream(self, count: int) -> tuple[Callable[[], None], float]:
+        self.backend.streamed.append(count)
+
+        def copy() -> None:
+            self.backend.now += 16.0 * count / 50e9
+
+        return copy, 16.0 * count
 
 
 def used(backend: NumpyBackend, sweeps: int, norms: int) -> Ledger:
@@ -124,9 +131,14 @@ def test_the_yardstick_grows_as_far_as_the_time_allows() -> None:
     assert slow.streamed == [usage.FIRST_STREAM]
 
 
-class Broken(Clock):
+class BrokenProbe(ClockProbe):
     def stream(self, count: int) -> tuple[Callable[[], None], float]:
         raise ResourceError("too little memory")
+
+
+class Broken(Clock):
+    def probe(self) -> BrokenProbe:
+        return BrokenProbe(self)
 
 
 CASE = ["domain.shape=[33, 17]", 'run.backend="numpy"', "solver.method=jacobi", "solver.max_iterations=50"]

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from poisson import backends
-from poisson.backends.base import Pace
-from poisson.backends.numpy import NumpyBackend
+from poisson.backends.numpy import NumpyBackend, NumpyProbe
+from poisson.backends.probe import Pace
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.boundary import Rule
@@ -45,17 +45,29 @@ class Measured(NumpyBackend):
         self._free = free
         self.pace = Pace(cycle, transforms, 1e-6, 1e9)
         self.counts: list[int] = []
+        self.bytes = 0.0
 
     def memory(self) -> tuple[int, int]:
         return self._free, self._free
 
-    def stream(self, count: int) -> tuple[Any, float]:
-        self.counts.append(count)
-        self._bytes = 16.0 * count
-        return (lambda: None), self._bytes
+    def probe(self) -> MeasuredProbe:
+        return MeasuredProbe(self)
 
     def seconds(self, call: Any) -> float:
-        return self._bytes / 1e9
+        return self.bytes / 1e9
+
+
+class MeasuredProbe(NumpyProbe):
+    backend: Measured
+
+    def __init__(self, backend: Measured) -> None:
+        super().__init__(backend)
+        self.pace = backend.pace
+
+    def stream(self, count: int) -> tuple[Any, float]:
+        self.backend.counts.append(count)
+        self.backend.bytes = 16.0 * count
+        return (lambda: None), self.backend.bytes
 
 
 def square(nodes: int, rules: tuple[Rule, ...] = WALLS, **changes: Any) -> Operator:
@@ -267,7 +279,7 @@ def test_the_time_expected_is_that_of_the_bandwidth_measured_but_no_better_than_
 
 def test_on_the_host_the_pace_follows_the_threads() -> None:
     try:
-        one, two = (backends.create("openmp", np.float64, threads).pace for threads in (1, 2))
+        one, two = (backends.create("openmp", np.float64, threads).probe().pace for threads in (1, 2))
     except BackendUnavailable as error:
         pytest.skip(str(error))
     assert two.highest == 2.0 * one.highest < math.inf
@@ -289,9 +301,13 @@ def test_it_says_so_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_choice_needs_no_memory_to_measure_with() -> None:
-    class Full(Measured):
+    class FullProbe(MeasuredProbe):
         def stream(self, count: int) -> tuple[Any, float]:
             raise ResourceError("too little memory")
+
+    class Full(Measured):
+        def probe(self) -> FullProbe:
+            return FullProbe(self)
 
     assert named(chosen(varying(65, 1e3), Full())) == ("cg", "float64")
 

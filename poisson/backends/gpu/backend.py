@@ -8,16 +8,16 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from types import MappingProxyType
 
 import numpy as np
 
-from poisson.backends.base import Array, Derivative, DifferenceOperations, FastSolver, Reduction
+from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduction
 from poisson.backends.gpu import derivative as derivatives
 from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
+from poisson.backends.gpu.probe import GpuProbe
 from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
 from poisson.backends.gpu.smooth import SmoothOperations
 from poisson.backends.gpu.transfer import GpuInterpolation, GpuTransfer
@@ -99,10 +99,12 @@ class GpuDifferences(DifferenceOperations):
     backend: Launcher
 
     def derivative(self, axis: int, u: Array, out: Array) -> None:
-        self._derivative(derivatives.DEFAULTS[axis], axis, u, out)
+        self.in_form(derivatives.DEFAULTS[axis], axis, u, out)
 
-    def derivative_variants(self) -> Mapping[str, Derivative]:
-        return {name: partial(self._derivative, name) for name in derivatives.VARIANTS}
+    def in_form(self, form: str, axis: int, u: Array, out: Array) -> None:
+        """`derivative` in one of the forms of `poisson.backends.gpu.derivative.VARIANTS`."""
+        plan = derivatives.derivative(self.differences, axis, form, self._pitch, self.backend.dtype)
+        self._launch(plan, (u, out))
 
     def gradient(self, u: Array, outs: Sequence[Array]) -> None:
         plan = derivatives.gradient(self.differences, self._pitch, self.backend.dtype)
@@ -111,10 +113,6 @@ class GpuDifferences(DifferenceOperations):
     @property
     def _pitch(self) -> int:
         return self.backend.pitch_of(self.differences.shape[0])
-
-    def _derivative(self, variant: str, axis: int, u: Array, out: Array) -> None:
-        plan = derivatives.derivative(self.differences, axis, variant, self._pitch, self.backend.dtype)
-        self._launch(plan, (u, out))
 
     def _launch(self, plan: derivatives.Plan, arrays: tuple[Array, ...]) -> None:
         arguments = (*arrays, *plan.arguments)
@@ -132,6 +130,9 @@ class GpuBackend(Launcher):
             Differences: GpuDifferences,
         }
     )
+
+    def probe(self) -> GpuProbe:
+        return GpuProbe(self)
 
     def fill(self, x: Array, value: float) -> None:
         grid, rows = self.row_grid(x)

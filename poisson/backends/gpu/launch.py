@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson import kernels
-from poisson.backends.base import Array, Backend, Pace, Slab
+from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.gpu.choice import ShapeChoice
 from poisson.backends.gpu.runtime import Event, Kernel, Runtime
-from poisson.backends.gpu.shapes import MAX_BLOCKS, PEAK_SHAPE, VECTOR_SHAPE, Shape
+from poisson.backends.gpu.shapes import MAX_BLOCKS, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.tuned import Device, Table
 from poisson.backends.subjects import kernel_rules
 from poisson.discrete.discretisation import Operator
@@ -32,9 +32,6 @@ SLAB_NODES = 1 << 24
 
 MOST_NODES = (1 << 31) - (1 << 16)
 """Nodes along an axis at most: kernels count them, and those that their last blocks have beyond, in 32 bits."""
-
-CHAINS = 8
-"""Chains of multiply-adds in a thread of the yardstick of arithmetic, as in peak.hip."""
 
 
 @dataclass
@@ -116,7 +113,6 @@ class Launcher(Backend):
     """
 
     name = "gpu"
-    pace = Pace(cycle=8.0, transforms=21.0, call=8e-6, bandwidth=4e12)
 
     def __init__(
         self,
@@ -187,27 +183,6 @@ class Launcher(Backend):
     def memory(self) -> tuple[int, int]:
         return self.runtime.memory()
 
-    def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        x, y = (self.runtime.allocate(count, np.dtype(np.float64)) for _ in range(2))
-        with self.runtime.in_order():
-            x[...] = 1.0
-
-        def copy() -> None:
-            self.runtime.copy(x, y)
-
-        return copy, 16.0 * count
-
-    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
-        shape = PEAK_SHAPE
-        needed = blocks_for(count, CHAINS * shape.march * shape.block_x)
-        out = self.runtime.allocate(needed * shape.block_x, self.dtype)
-        arguments = (out, self.real(0.5), self.real(1.0), np.int32(shape.march))
-
-        def multiply_adds() -> None:
-            self.launch("peak", "multiply_adds", shape, None, (needed, 1, 1), arguments)
-
-        return multiply_adds, 2.0 * CHAINS * shape.march * shape.block_x * needed
-
     def reduction(self) -> Result:
         return Result(*self.runtime.allocate_shared(2), self.runtime.event())
 
@@ -241,10 +216,6 @@ class Launcher(Backend):
         with self.shared.without_launches():
             function()
         return Replay(self.runtime.capture(function), self.shared.partial)
-
-    def peak_bandwidth(self) -> float | None:
-        """Bytes a second between chip and memory, by the vendor's figures; None where the driver does not give them."""
-        return self.runtime.peak_bandwidth()
 
     # ---- kernels
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from ctypes import c_double
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Pace, Slab
+from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, Memory
 from poisson.backends.openmp.library import functions_of, load_library
@@ -24,6 +22,7 @@ from poisson.backends.openmp.operations import (
     OpenmpOperations,
     OpenmpTransfer,
 )
+from poisson.backends.openmp.probe import OpenmpProbe
 from poisson.backends.processors import default_threads
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -36,15 +35,6 @@ MOST_THREADS = 4096
 
 LOADED_BY = os.getpid()
 """The process that loaded this module; others have it by a fork."""
-
-ROUNDS = 512
-"""Multiply-adds of a chain in the yardstick of arithmetic."""
-
-HIGHEST_OF_THREAD = 2.1e10
-"""Bytes a second of a thread on the host, for `Pace.highest`: arithmetic is the limit where a cache has the arrays."""
-
-PROBE_OF_THREAD = 1 << 17
-"""Values of a thread for `Pace.probe`: beyond its own caches, and quickly made."""
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +51,6 @@ class OpenmpBackend(Backend):
     """
 
     name = "openmp"
-    yardstick = "triad"
-    structured = True
     bound = MappingProxyType(
         {
             Operator: OpenmpOperations,
@@ -71,7 +59,6 @@ class OpenmpBackend(Backend):
             Differences: OpenmpDifferences,
         }
     )
-    pace = Pace(cycle=9.0, transforms=9.0, call=4e-6, bandwidth=4e10)
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> None:
         super().__init__(dtype)
@@ -82,9 +69,6 @@ class OpenmpBackend(Backend):
         build = self._library.poisson_build().decode()
         self.offloads = build.startswith("offload")
         self.on_host = not self.offloads
-        if not self.offloads:
-            highest, probe = HIGHEST_OF_THREAD * self.threads, PROBE_OF_THREAD * self.threads
-            self.pace = replace(self.pace, highest=highest, probe=probe)
         self._build = build
         self.device = self._described(self.threads)
         self.functions = functions_of(self._library, self.dtype)
@@ -113,7 +97,11 @@ class OpenmpBackend(Backend):
         return threads
 
     def empty(self, array_shape: tuple[int, ...]) -> DeviceArray:
-        return DeviceArray(self._memory, array_shape, self.dtype)
+        return self.array(array_shape, self.dtype)
+
+    def array(self, array_shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
+        """An array of a type that need not be the backend's, whose values are not set."""
+        return DeviceArray(self._memory, array_shape, dtype)
 
     def from_host(self, values: NDArray[Any]) -> DeviceArray:
         array = DeviceArray(self._memory, values.shape, self.dtype)
@@ -142,26 +130,8 @@ class OpenmpBackend(Backend):
     def memory(self) -> tuple[int, int] | None:
         return None if self.offloads else host_memory()
 
-    def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        arrays = [DeviceArray(self._memory, (count,), np.dtype(np.float64)) for _ in range(3)]
-        pointers = [array.pointer for array in arrays]
-
-        def triad() -> None:
-            _ = arrays
-            self._library.poisson_triad(*pointers, 0.5, count, self.threads)
-
-        return triad, 24.0 * count
-
-    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
-        functions, threads = self.functions, self.threads
-        chains = int(functions.chains())
-        bundles = -(-count // (chains * ROUNDS))
-        out = DeviceArray(self._memory, (bundles,), self.dtype)
-
-        def run() -> None:
-            functions.multiply_adds(out.pointer, bundles, ROUNDS, 0.5, 1.0, threads)
-
-        return run, 2.0 * chains * ROUNDS * bundles
+    def probe(self) -> OpenmpProbe:
+        return OpenmpProbe(self)
 
     def reduction(self) -> DeviceResult:
         return DeviceResult(self._memory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
 from functools import cache
@@ -19,7 +20,7 @@ from poisson.backends.subjects import kernel_rules
 from poisson.discrete.operator import Operator
 from poisson.errors import BackendUnavailable, ResourceError
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 LIBRARY_NAME = "libpoisson.so"
 LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
@@ -77,6 +78,7 @@ _DIFFERENCES = POINTER(DifferencesStructure)
 _OPERATOR = POINTER(OperatorStructure)
 _TRANSFER = (_OPERATOR, _OPERATOR, POINTER(TransferStructure))
 _STATUS = c_int32
+Signatures = Mapping[str, tuple[Any, tuple[Any, ...]]]
 # Name: (type of the result, types of the arguments). The names of operations get the suffix of their real type.
 FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "abi_version": (c_int32, ()),
@@ -90,9 +92,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "download": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
     "result_bytes": (c_int64, ()),
     "read": (_STATUS, (c_void_p, c_double * 2)),
-    "triad": (_STATUS, (c_void_p, c_void_p, c_void_p, c_double, c_int64, c_int32)),
 }
-NUMBERS = {"abi_version", "devices", "threads", "depth"}
+NUMBERS = {"abi_version", "studies_abi_version", "devices", "threads", "depth"}
 """The functions whose integer is no status."""
 OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "laplacian": (_OPERATOR, c_void_p, c_void_p),
@@ -121,8 +122,6 @@ OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "gradient": (_DIFFERENCES, c_void_p, POINTER(c_void_p)),
 }
 TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "chains": (c_int64, ()),
-    "multiply_adds": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
     "transform": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
     "divide": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
@@ -134,13 +133,6 @@ COMPOSITE_FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "smooth": (_OPERATOR, *(c_void_p,) * 4, POINTER(c_double), c_int32, *_PARTNER, *_PARTNER, c_void_p),
 }
 """The composites, with the suffix of their real type."""
-STRUCTURED_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "structured_laplacian": (_OPERATOR, c_void_p, c_void_p),
-    "structured_boundary_conditions": (_OPERATOR, c_void_p, c_void_p),
-    "structured_update": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p, c_double),
-    "structured_norm": (_OPERATOR, c_void_p, c_double * 2),
-}
-"""For measurements, with the suffix of their real type: `poisson.perf.benchmark.structured` calls them."""
 SUFFIXES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
@@ -169,7 +161,9 @@ def library_path() -> Path | None:
     places = [Path(__file__).with_name(LIBRARY_NAME)]
     with suppress(metadata.PackageNotFoundError):
         # `python -m poisson` in a checkout imports the sources of the current folder, not what pip has built.
-        places.append(Path(str(metadata.distribution("poisson").locate_file(f"poisson/backends/{LIBRARY_NAME}"))))
+        places.append(
+            Path(str(metadata.distribution("poisson").locate_file(f"poisson/backends/openmp/{LIBRARY_NAME}")))
+        )
     return next((place for place in places if place.exists()), None)
 
 
@@ -201,20 +195,8 @@ def load_library() -> ctypes.CDLL:
         raise BackendUnavailable(
             f"{path} has interface version {version}, this package needs {ABI_VERSION}: run pip install again"
         )
-    typed = OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS | STRUCTURED_FUNCTIONS
-    signatures = dict(FUNCTIONS)
-    for name, signature in ({name: (_STATUS, typed[name]) for name in typed} | TYPED_FUNCTIONS).items():
-        signatures |= {f"{name}_{suffix}": signature for suffix in SUFFIXES.values()}
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, f"poisson_{name}", None)
-        if function is None:
-            raise BackendUnavailable(
-                f"{path} lacks the function poisson_{name} of interface version {version}: run pip install again"
-            )
-        function.restype = result
-        function.argtypes = arguments
-        if result is _STATUS and name.partition("_f")[0] not in NUMBERS:
-            function.errcheck = check
+    operations = OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS
+    declare(library, path, FUNCTIONS, {name: (_STATUS, operations[name]) for name in operations} | TYPED_FUNCTIONS)
     if library.poisson_devices() < 1:
         check(2, library.poisson_devices, ())
     if not waiting_is_set():
@@ -226,6 +208,29 @@ def load_library() -> ctypes.CDLL:
 def doubles(count: int) -> type[ctypes.Array[c_double]]:
     """The type of so many numbers; ctypes would make one anew for each call."""
     return c_double * count
+
+
+def declare(library: ctypes.CDLL, path: Path, plain: Signatures, typed: Signatures) -> None:
+    """Tell ctypes the signatures of a library's functions; those of `typed` have the suffix of their real type.
+
+    Raises
+    ------
+    BackendUnavailable
+        If the library lacks one.
+    """
+    signatures = dict(plain)
+    for name, signature in typed.items():
+        signatures |= {f"{name}_{suffix}": signature for suffix in SUFFIXES.values()}
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"poisson_{name}", None)
+        if function is None:
+            raise BackendUnavailable(
+                f"{path} lacks the function poisson_{name} of interface version {ABI_VERSION}: run pip install again"
+            )
+        function.restype = result
+        function.argtypes = arguments
+        if result is _STATUS and name.partition("_f")[0] not in NUMBERS:
+            function.errcheck = check
 
 
 def functions_of(library: ctypes.CDLL, dtype: np.dtype[Any]) -> SimpleNamespace:

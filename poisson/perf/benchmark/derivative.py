@@ -83,7 +83,7 @@ def bench(backend: Backend, shape: Sequence[int], order: int = 8) -> Report:
     )
     for axis, name in enumerate(AXES[: len(shape)]):
         u = backend.assemble(differences.array_shape, partial(_wave, differences, axis))
-        for variant, derivative in operations.derivative_variants().items():
+        for variant, derivative in backend.probe().derivatives(operations).items():
             backend.fill(outs[0], math.nan)
             call = partial(derivative, axis, u, outs[0])
             row = _row(backend, name, variant, call, cost(one).bytes, copy)
@@ -92,7 +92,7 @@ def bench(backend: Backend, shape: Sequence[int], order: int = 8) -> Report:
     rows.append(row | _errors(backend, differences, axis, outs[axis]))
     size = " x ".join(map(str, shape))
     title = f"First derivatives of order {order} on {size} nodes, {backend.dtype}, on {backend.name}: {backend.device}"
-    notes = (f"{backend.yardstick} in the same run: {copy / 1e9:.0f} GB/s",)
+    notes = (f"{backend.probe().yardstick} in the same run: {copy / 1e9:.0f} GB/s",)
     return Report(title, COLUMNS, tuple(rows), notes, partial(_draw, rows, copy))
 
 

@@ -226,10 +226,10 @@ def bench(
     for backend in _backends(names, dtype, threads, operator.unknowns * iterations):
         require_room(backend, arrays * math.prod(operator.shape), f"the arrays of n = {n}", "a smaller --n")
         bandwidth = copy_bandwidth(backend)
-        devices.append(f"{backend.name}: {backend.device}; {backend.yardstick} {bandwidth / 1e9:.1f} GB/s")
+        devices.append(f"{backend.name}: {backend.device}; {backend.probe().yardstick} {bandwidth / 1e9:.1f} GB/s")
         for loop in loops:
             if loop == STRUCTURED:
-                if backend.structured:
+                if backend.probe().maps_arrays:
                     runs.append(_structured(backend, published, operator, iterations, bandwidth))
             else:
                 every = check_every or (backend.bind(operator).depth() if loop == "blocked" else 1)

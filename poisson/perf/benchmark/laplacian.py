@@ -138,7 +138,8 @@ def bench(backend: Backend, sizes: Sequence[Nodes], wanted: Sequence[str] = (), 
     """
     chosen = choose(backend, wanted)
     copy = copy_bandwidth(backend)
-    peak = backend.peak_bandwidth() if isinstance(backend, GpuBackend) else None
+    probe = backend.probe()
+    peak = probe.peak_bandwidth()
     rows: list[dict[str, Any]] = []
     for nodes in sizes:
         for candidate in _candidates(backend, nodes, chosen):
@@ -159,12 +160,12 @@ def bench(backend: Backend, sizes: Sequence[Nodes], wanted: Sequence[str] = (), 
                     "spilled_bytes": taken.spilled_bytes if taken else None,
                 }
             )
-    notes = [_limits(backend, copy, peak), *_lowest(rows, backend.yardstick)]
+    notes = [_limits(backend, copy, peak), *_lowest(rows, probe.yardstick)]
     if counters:
         notes += _count(backend, rows)
     columns = (*IDENTITY, *TIMES, *(COUNTERS if counters else ()))
     title = f"Laplacian, {backend.dtype}, on {backend.name}: {backend.device}"
-    return Report(title, columns, tuple(rows), tuple(notes), partial(_draw, rows, backend.yardstick, copy / 1e9))
+    return Report(title, columns, tuple(rows), tuple(notes), partial(_draw, rows, probe.yardstick, copy / 1e9))
 
 
 def launch_once(backend: Backend, sizes: Sequence[Nodes], wanted: Sequence[str] = ()) -> Report:
@@ -220,7 +221,7 @@ def _random(array_shape: tuple[int, ...], xp: ModuleType, start: int, stop: int)
 
 
 def _limits(backend: Backend, copy: float, peak: float | None) -> str:
-    text = f"{backend.yardstick} in the same run: {copy / 1e9:.0f} GB/s"
+    text = f"{backend.probe().yardstick} in the same run: {copy / 1e9:.0f} GB/s"
     return f"{text}; the vendor's peak: {peak / 1e9:.0f} GB/s" if peak else text
 
 

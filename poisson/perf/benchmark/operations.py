@@ -56,7 +56,7 @@ def bench(
         If its arrays do not fit.
     """
     backend = backends.create(name, np.dtype(precision), threads)
-    stream, moved = backend.stream(stream_values(backend))
+    stream, moved = backend.probe().stream(stream_values(backend))
     watch = stopwatch(backend, stream)
     bandwidths: list[float] = []
 
@@ -73,7 +73,7 @@ def bench(
         COLUMNS,
         tuple(rows),
         (
-            f"the yardstick, {backend.yardstick}: {statistics.median(bandwidths) / 1e9:.1f} GB/s; "
+            f"the yardstick, {backend.probe().yardstick}: {statistics.median(bandwidths) / 1e9:.1f} GB/s; "
             f"ratios: the median, the lowest and the highest of {REPEATS}, each with the yardstick run just before",
         ),
     )

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.openmp.library import STRUCTURED_FUNCTIONS, SUFFIXES, load_library, operator_structure
+from poisson.backends.openmp.library import load_library, operator_structure
+from poisson.backends.openmp.studies import studies_of
 from poisson.discrete.discretisation import Operator
 
 
@@ -43,15 +44,11 @@ class StructuredMapping:
     """
 
     def __init__(self, operator: Operator, u: NDArray[Any], f: NDArray[Any], threads: int = 0) -> None:
-        library, suffix = load_library(), SUFFIXES[u.dtype]
         self._u, self._f = u, f
         self._au, self._r = np.zeros_like(u), np.zeros_like(u)
         self._operator = byref(operator_structure(operator, u.shape[-1], threads))
         self.norms = (c_double * 2)()
-        self._call = {
-            name.removeprefix("structured_"): getattr(library, f"poisson_{name}_{suffix}")
-            for name in STRUCTURED_FUNCTIONS
-        }
+        self._functions = studies_of(u.dtype)
 
     @property
     def maps(self) -> bool:
@@ -62,8 +59,8 @@ class StructuredMapping:
         """The four stages of an iteration, in order, by the names of the operations."""
         u, f, au, r = (array.ctypes.data for array in (self._u, self._f, self._au, self._r))
         return {
-            "laplacian": lambda: self._call["laplacian"](self._operator, u, au),
-            "boundary_conditions": lambda: self._call["boundary_conditions"](self._operator, u, au),
-            "update": lambda: self._call["update"](self._operator, f, au, r, u, 1.0),
-            "norm": lambda: self._call["norm"](self._operator, r, self.norms),
+            "laplacian": lambda: self._functions.structured_laplacian(self._operator, u, au),
+            "boundary_conditions": lambda: self._functions.structured_boundary_conditions(self._operator, u, au),
+            "update": lambda: self._functions.structured_update(self._operator, f, au, r, u, 1.0),
+            "norm": lambda: self._functions.structured_norm(self._operator, r, self.norms),
         }

@@ -1,0 +1,91 @@
+"""What is measured of a backend, or only there to be measured; a solver's operations are in `poisson.backends.base`."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from poisson.backends.base import Backend, DifferenceOperations
+
+Derivative = Callable[[int, Any, Any], None]
+"""As `DifferenceOperations.derivative`."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What the methods take on a backend: measured, and used to choose one and to say how long it should take.
+
+    Parameters
+    ----------
+    cycle, transforms : float
+        The time of a V(2,1) cycle on a large grid and of a fast solution, in passes of the yardstick, each of which
+        reads an array and writes one.
+    call : float
+        Seconds from one operation on a small grid to the next.
+    bandwidth : float
+        Bytes a second of the yardstick on a usual device: for the choice, which must not depend on the hour.
+    highest : float
+        Bytes a second that the methods reach at best, where arithmetic limits them and not memory.
+    probe : int
+        Values of the arrays that the yardstick is measured on for it, if the grid has as many.
+    """
+
+    cycle: float
+    transforms: float
+    call: float
+    bandwidth: float
+    highest: float = math.inf
+    probe: int = 1 << 21
+
+
+class Probe(ABC):
+    """How fast a backend is, and other ways to compute what it computes.
+
+    Parameters
+    ----------
+    backend : Backend
+        The backend.
+
+    Attributes
+    ----------
+    yardstick : str
+        What `stream` does: ``copy`` or ``triad``.
+    pace : Pace
+        What the methods take here, for their choice.
+    maps_arrays : bool
+        Whether its library has the regions of `poisson.perf.benchmark.structured`, which map arrays of the host.
+    """
+
+    yardstick: str = "copy"
+    pace: Pace
+    maps_arrays: bool = False
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    @abstractmethod
+    def stream(self, count: int) -> tuple[Callable[[], None], float]:
+        """The yardstick of memory bandwidth: a call that streams `count` float64 values, and the bytes that it moves.
+
+        On a GPU and in NumPy it copies (16 bytes a value); on the threads of a CPU it is the triad of the STREAM
+        benchmark (24 bytes a value).
+        """
+
+    @abstractmethod
+    def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
+        """The yardstick of arithmetic: a call of at least `count` multiply-adds in this type, and its flops, two each.
+
+        On a GPU and on the threads of a CPU these are independent chains in registers; NumPy multiplies matrices.
+        """
+
+    def peak_bandwidth(self) -> float | None:
+        """Bytes a second between chip and memory, by the vendor's figures; None where nobody gives them."""
+        return None
+
+    def derivatives(self, operations: DifferenceOperations) -> Mapping[str, Derivative]:
+        """The ways to compute `derivative` that there are, by name."""
+        return {self.backend.name: operations.derivative}
