@@ -135,7 +135,7 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
                                        const double* spectrum_y, const double* spectrum_z, const double* f, double* u);
 
 /* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero, but not that
- * of `smooth`. The weights of `sweeps` and `smooth` lie in the host's memory. Tables of interpolate are those of its
+ * of `smooth`. The omegas of `sweeps` and `smooth` lie in the host's memory. Tables of interpolate are those of its
  * cubics; those of coarsen_edges run in series along `axis`. Arrays of dense have rows of `columns` values; its matrix
  * has a row for each of their nodes. `smooth` begins with zero where `u` is null; `correction` and `restriction` are
  * null, and their operators and tables not read, where there are none; `u` and `work` lose their values. Of `smooth`
@@ -151,7 +151,7 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
                                           double omega, double* result);                                               \
     int32_t poisson_depth_##suffix(const poisson_operator* operator_);                                                 \
     poisson_status poisson_sweeps_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* out, \
-                                           const double* weights, int32_t count, double* result);                      \
+                                           const double* omegas, int32_t count, double* result);                       \
     poisson_status poisson_color_sweep_##suffix(const poisson_operator* operator_, real* u, const real* f,             \
                                                 int32_t color, double omega);                                          \
     poisson_status poisson_residual_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* r, \
@@ -178,7 +178,7 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
                                                 const poisson_operator* coarse_operator,                               \
                                                 const poisson_transfer* tables, const real* coarse, real* fine);       \
     poisson_status poisson_smooth_##suffix(                                                                            \
-        const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* weights,       \
+        const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
         int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \
         const real* correction, const poisson_operator* restriction_operator,                                          \
         const poisson_transfer* restriction_tables, real* restriction, double* result);                                \

@@ -283,7 +283,7 @@ class Operations(ABC):
         u: Array,
         f: Array | None,
         out: Array,
-        weights: Sequence[float],
+        omegas: Sequence[float],
         result: Reduction | None = None,
     ) -> None:
         """out = u after one sweep with each weight ω in turn, at most `depth` of them; u keeps its values.
@@ -351,7 +351,7 @@ class Operations(ABC):
         f: Array,
         out: Array,
         work: Array,
-        weights: Sequence[float],
+        omegas: Sequence[float],
         correction: tuple[TransferOperations, Array] | None = None,
         restriction: tuple[TransferOperations, Array] | None = None,
         result: Reduction | None = None,
@@ -366,7 +366,7 @@ class Operations(ABC):
             The source.
         out, work : Array
             The result, and an array that loses its values; u, out and work are three different arrays.
-        weights : sequence of float
+        omegas : sequence of float
             The weight ω of each sweep; any number of them.
         correction : tuple of TransferOperations and Array, optional
             Whose prolongation is added to u first.
@@ -376,16 +376,16 @@ class Operations(ABC):
             Gets the norms of f − A out.
         """
         start, spare = (out, work) if u is None else (u, out)
-        if u is None and (correction or not weights):
+        if u is None and (correction or not omegas):
             self.backend.fill(start, 0.0)
         elif u is None:
-            self.diagonal_solve(f, start, weights[0])
-            weights = weights[1:]
+            self.diagonal_solve(f, start, omegas[0])
+            omegas = omegas[1:]
         if correction:
             correction[0].prolong_add(correction[1], start)
         depth = self.depth()
-        for first in range(0, len(weights), depth):
-            chunk = weights[first : first + depth]
+        for first in range(0, len(omegas), depth):
+            chunk = omegas[first : first + depth]
             if len(chunk) == 1:
                 self.sweep(start, f, spare, chunk[0])
             else:

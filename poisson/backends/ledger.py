@@ -234,7 +234,7 @@ def _operate(
         itemsize,
         source="f" not in ARGUMENTS[name] or values["f"] is not None,
         norm=name in MAY_LEAVE_A_NORM and values.get("result") is not None,
-        count=len(values["weights"]) if "weights" in values else 1,
+        count=len(values["omegas"]) if "omegas" in values else 1,
         axis=values.get("axis"),
         start=values.get("u", True) is not None and values.get("beta", 1.0) != 0.0,
         correction=correction[0].transfer if correction else None,

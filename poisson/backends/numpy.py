@@ -75,12 +75,12 @@ class NumpyOperations(Operations):
         u: Array,
         f: Array | None,
         out: Array,
-        weights: Sequence[float],
+        omegas: Sequence[float],
         result: Reduction | None = None,
     ) -> None:
         out[...] = u
-        for sweep, omega in enumerate(weights, start=1):
-            self.sweep(out, f, out, omega, result if sweep == len(weights) else None)
+        for sweep, omega in enumerate(omegas, start=1):
+            self.sweep(out, f, out, omega, result if sweep == len(omegas) else None)
 
     def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
         relaxed = np.empty_like(u)

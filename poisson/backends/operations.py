@@ -16,7 +16,7 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "update": ("f", "au", "r", "u", "omega"),
         "norm": ("r", "result"),
         "sweep": ("u", "f", "out", "omega", "result"),
-        "sweeps": ("u", "f", "out", "weights", "result"),
+        "sweeps": ("u", "f", "out", "omegas", "result"),
         "residual": ("u", "f", "r", "result"),
         "fill": ("x", "value"),
         "axpby": ("a", "x", "b", "y"),
@@ -40,7 +40,7 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The operations and the arguments of their methods, in order."""
 
 COMPOSITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"smooth": ("u", "f", "out", "work", "weights", "correction", "restriction", "result")}
+    {"smooth": ("u", "f", "out", "work", "omegas", "correction", "restriction", "result")}
 )
 """Operations that are put together from others here; a backend may have them in fewer passes over memory."""
 

@@ -10,7 +10,7 @@ from poisson.backends.base import Array, Operations
 from poisson.solvers.entries import MethodEntry, so_many
 from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
 from poisson.solvers.loops import MOST_SWEEPS_PER_READ, sweep_through
-from poisson.solvers.spectrum import ZeroMean, chebyshev_rate, chebyshev_weights, jacobi_bounds
+from poisson.solvers.spectrum import ZeroMean, chebyshev_omegas, chebyshev_rate, jacobi_bounds
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 E_FOLDS = 4.0
@@ -92,10 +92,10 @@ class Chebyshev:
 
     def _polynomial(self, degree: int, pair: list[Array]) -> None:
         """The sweeps of one polynomial; afterwards the first of `pair` is the new iterate."""
-        weights = chebyshev_weights(*self.bounds, degree)
+        omegas = chebyshev_omegas(*self.bounds, degree)
         longest = MOST_SWEEPS_PER_READ // self._depth * self._depth
         for first in range(0, degree, longest):
-            chunk = weights[first : first + longest]
+            chunk = omegas[first : first + longest]
             key = (degree, first, pair[1] is self._work)
             if key not in self._recorded:
                 block = partial(sweep_through, self._operations, pair[0], self._f, pair[1], chunk, self._depth)

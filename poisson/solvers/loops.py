@@ -17,7 +17,7 @@ def sweep_through(
     source: Array,
     f: Array | None,
     target: Array,
-    weights: Sequence[float],
+    omegas: Sequence[float],
     depth: int,
     result: Reduction | None = None,
 ) -> None:
@@ -25,9 +25,9 @@ def sweep_through(
 
     The result lies in `target` after an odd number of passes. `result` gets the norms that the last sweep computes.
     """
-    for first in range(0, len(weights), depth):
-        chunk = weights[first : first + depth]
-        place = result if first + depth >= len(weights) else None
+    for first in range(0, len(omegas), depth):
+        chunk = omegas[first : first + depth]
+        place = result if first + depth >= len(omegas) else None
         if depth == 1:
             operations.sweep(source, f, target, chunk[0], place)
         else:
@@ -93,8 +93,8 @@ class Sweeping:
         norms = self._norms[0]
         key = (count, self.u is self._first, norms is self._first_norms)
         if key not in self._recorded:
-            arrays, weights = (self.u, self._f, self.work), (self._omega,) * count
-            block = partial(sweep_through, self._operations, *arrays, weights, self._depth, norms)
+            arrays, omegas = (self.u, self._f, self.work), (self._omega,) * count
+            block = partial(sweep_through, self._operations, *arrays, omegas, self._depth, norms)
             self._recorded[key] = self._backend.capture(block)
         self._recorded[key]()
         self._backend.mark(norms)

@@ -159,7 +159,7 @@ def red_black(operator: Operator) -> bool:
     )
 
 
-def chebyshev_weights(lowest: float, highest: float, degree: int) -> tuple[float, ...]:
+def chebyshev_omegas(lowest: float, highest: float, degree: int) -> tuple[float, ...]:
     """The weights of sweeps whose error polynomial is the Chebyshev polynomial on [lowest, highest], stably ordered.
 
     Parameters

@@ -18,7 +18,7 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.discretisation import Operator
 from poisson.mesh.boundary import Rule
 
-WEIGHTS = (0.6, 0.95, 1.3) * 400
+OMEGAS = (0.6, 0.95, 1.3) * 400
 """Of the sweeps in order: no two neighbours alike, and every three of them damp."""
 SMALL = {2: [(3, 3), (7, 5), (37, 18), (70, 41)], 3: [(3, 3, 3), (5, 4, 3), (27, 9, 38), (19, 37, 6)]}
 # More columns, rows and planes than one tile has, and none of them a multiple of it.
@@ -38,7 +38,7 @@ def by_sweeps(
     """The iterate after each of so many sweeps of the specification, with the norms that the last of them computes."""
     numpy = NumpyBackend(u.dtype)
     norms, results = numpy.reduction(), {}
-    for count, omega in enumerate(WEIGHTS[: max(counts)], start=1):
+    for count, omega in enumerate(OMEGAS[: max(counts)], start=1):
         out = np.empty_like(u)
         numpy.bind(a).sweep(u, f, out, omega, norms)
         u = out
@@ -57,7 +57,7 @@ def agrees(backend: Backend, a: Operator, counts: set[int], sourceless: bool = F
     for count, (expected, (total, largest)) in by_sweeps(a, u, f, counts).items():
         for result in (None, norms):
             out = backend.from_host(np.full_like(u, np.nan))
-            backend.bind(a).sweeps(start, source, out, WEIGHTS[:count], result)
+            backend.bind(a).sweeps(start, source, out, OMEGAS[:count], result)
             np.testing.assert_allclose(backend.to_host(out), expected, rtol=0, atol=8 * count * eps)
         assert backend.read(norms) == pytest.approx((total, largest), rel=256 * count * eps)
     np.testing.assert_array_equal(backend.to_host(start), u)
@@ -116,7 +116,7 @@ def test_passes_give_the_same_bits_for_every_number_of_threads(shape: tuple[int,
         backend = backends.create("openmp", np.float64, threads)
         u, f = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
         out, norms = backend.empty(a.array_shape), backend.reduction()
-        backend.bind(a).sweeps(u, f, out, WEIGHTS[: backend.bind(a).depth()], norms)
+        backend.bind(a).sweeps(u, f, out, OMEGAS[: backend.bind(a).depth()], norms)
         values.add(backend.to_host(out).tobytes())
         results.add(backend.read(norms))
     assert len(values) == len(results) == 1
@@ -127,7 +127,7 @@ def test_passes_write_nothing_beyond_the_rows() -> None:
     backend = openmp(np.float64)
     a = operator((37, 18), rules_of(2)[-1])
     u, out = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
-    backend.bind(a).sweeps(u, None, out, WEIGHTS[: backend.bind(a).depth()])
+    backend.bind(a).sweeps(u, None, out, OMEGAS[: backend.bind(a).depth()])
     whole = backend.empty((18 * out.pitch,))
     whole.pointer, kept = out.pointer, whole.pointer
     padding = backend.to_host(whole).reshape(18, out.pitch)[:, 37:]
@@ -141,4 +141,4 @@ def test_a_count_out_of_range_is_refused(count: int) -> None:
     a = operator((9, 9), rules_of(2)[0])
     u, out = backend.empty(a.array_shape), backend.empty(a.array_shape)
     with pytest.raises(RuntimeError, match="poisson_sweeps_f64 failed with status 3"):
-        backend.bind(a).sweeps(u, None, out, WEIGHTS[:count])
+        backend.bind(a).sweeps(u, None, out, OMEGAS[:count])

@@ -9,7 +9,7 @@ import pytest
 from support.agreement import FEW_RULES
 from support.emulation import EmulatedRuntime, Order
 from support.operators import AXIS_RULES, operator, random_array
-from test_blocked import WEIGHTS, agrees
+from test_blocked import OMEGAS, agrees
 
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.launch import OperatorLauncher
@@ -99,11 +99,11 @@ def passes(backend: GpuBackend, a: Operator, strip: int) -> list[bytes]:
         backend.bind(a).laplacian(u, out)
         left.append(backend.to_host(out).tobytes())
     with backend.shapes.trying("sweep_norm", Shape(16, 2, 4, strip=strip)):
-        backend.bind(a).sweep(u, f, out, WEIGHTS[0], norms)
+        backend.bind(a).sweep(u, f, out, OMEGAS[0], norms)
         left += [backend.to_host(out).tobytes(), np.array(backend.read(norms)[1]).tobytes()]
         total = backend.read(norms)[0]
     with backend.shapes.trying("sweeps", shape_of(3, 2, 2, strip)):
-        backend.bind(a).sweeps(u, f, out, WEIGHTS[:2], norms)
+        backend.bind(a).sweeps(u, f, out, OMEGAS[:2], norms)
         left.append(backend.to_host(out).tobytes())
         assert 0.0 < backend.read(norms)[0] < total
     return left
@@ -144,6 +144,6 @@ def test_the_order_of_threads_does_not_change_a_pass(dimension: int) -> None:
         u, f = (backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
         out, norms = backend.empty(a.array_shape), backend.reduction()
         with backend.shapes.trying("sweeps", shape_of(dimension, 3 if dimension == 2 else 2, ROWS[1])):
-            backend.bind(a).sweeps(u, f, out, WEIGHTS[: backend.bind(a).depth()], norms)
+            backend.bind(a).sweeps(u, f, out, OMEGAS[: backend.bind(a).depth()], norms)
         found.add((backend.to_host(out).tobytes(), backend.read(norms)))
     assert len(found) == 1

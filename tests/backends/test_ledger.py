@@ -129,7 +129,7 @@ def test_a_call_knows_what_its_cost_depends_on() -> None:
     norms = backend.reduction()
     backend.bind(OPERATOR).sweep(u, f, r, 1.0)
     backend.bind(OPERATOR).sweep(u, None, r, 1.0, result=norms)
-    backend.bind(OPERATOR).sweeps(u, f=f, out=r, weights=(1.0,) * 3)
+    backend.bind(OPERATOR).sweeps(u, f=f, out=r, omegas=(1.0,) * 3)
     backend.bind(OPERATOR).dot(u, f, norms)
     backend.fill(u, 0.0)
     common = {"nodes": 72, "itemsize": 4}

@@ -230,7 +230,7 @@ def c_arguments(operation: str) -> list[str]:
         "operator": ["operator_"],
         "transfer": ["fine_operator", "coarse_operator", "tables"],
         "interpolation": ["source_operator", "target_operator", "tables", "everywhere"],
-        "weights": ["weights", "count"],
+        "omegas": ["omegas", "count"],
     }
     end = []
     if "matrix" in arguments:
@@ -247,7 +247,7 @@ def test_the_header_names_the_arguments_of_the_operations() -> None:
     assert set(OPERATION_FUNCTIONS) == set(OPERATIONS)
     declared = prototypes()
     # The arrays of one type whatever the operation's.
-    special = {(name, argument): "double" for name in OPERATIONS for argument in ("result", "weights")}
+    special = {(name, argument): "double" for name in OPERATIONS for argument in ("result", "omegas")}
     special |= {("defect", "r"): "float", ("correct", "x"): "float"}
     for name in OPERATIONS:
         for suffix, real in (("f32", "float"), ("f64", "double")):

@@ -24,7 +24,7 @@ from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.boundary import Rule
 
-WEIGHTS = (0.8, 1.3, 0.5, 0.9)
+OMEGAS = (0.8, 1.3, 0.5, 0.9)
 HALVING = {2: [(3, 3), (33, 17), (65, 64)], 3: [(5, 3, 9), (17, 33, 9)]}
 OTHERS = {2: [(7, 4), (37, 18), (70, 41)], 3: [(5, 4, 6), (28, 9, 14)]}
 # More columns, rows and planes than one tile has, and none of them a multiple of it.
@@ -65,7 +65,7 @@ def smoothed(backend: Backend, transfer: Transfer, call: Call, sweeps: int) -> t
     norms = backend.reduction()
     between = backend.bind(transfer)
     backend.bind(a).smooth(
-        *(None if call.zero else u, f, out, work, WEIGHTS[:sweeps]),
+        *(None if call.zero else u, f, out, work, OMEGAS[:sweeps]),
         correction=(between, error) if call.correct else None,
         restriction=(between, coarse) if call.restrict else None,
         result=norms if call.norm else None,
@@ -174,11 +174,11 @@ def test_more_sweeps_than_a_cycle_makes(dtype: Any) -> None:
     backend = BACKENDS["openmp"](dtype)
     a = operator((70, 41), FEW_RULES[2][1])
     u, f = (random_array(a.array_shape, dtype, seed) for seed in (1, 2))
-    weights = WEIGHTS * 10
+    omegas = OMEGAS * 10
     results = []
     for candidate in (NumpyBackend(dtype), backend):
         out, work = candidate.empty(a.array_shape), candidate.empty(a.array_shape)
-        candidate.bind(a).smooth(candidate.from_host(u), candidate.from_host(f), out, work, weights)
+        candidate.bind(a).smooth(candidate.from_host(u), candidate.from_host(f), out, work, omegas)
         results.append(candidate.to_host(out))
     np.testing.assert_allclose(results[1], results[0], rtol=0, atol=1000 * float(np.finfo(dtype).eps))
 
@@ -212,8 +212,8 @@ def test_smoothing_writes_nothing_beyond_the_rows(shape: tuple[int, int]) -> Non
     transfer = coarsened(operator(shape, FEW_RULES[2][1]), (0, 1))
     u, f, out, work = (backend.from_host(random_array(shape[::-1], np.float64, seed)) for seed in range(4))
     coarse = backend.empty(transfer.coarse.array_shape)
-    for weights in ((), (0.8,), (0.8, 1.2)):
-        backend.bind(transfer.fine).smooth(u, f, out, work, weights, restriction=(backend.bind(transfer), coarse))
+    for omegas in ((), (0.8,), (0.8, 1.2)):
+        backend.bind(transfer.fine).smooth(u, f, out, work, omegas, restriction=(backend.bind(transfer), coarse))
         for array in (u, out, coarse):
             whole = backend.empty((array.rows * array.pitch,))
             whole.pointer, kept = array.pointer, whole.pointer

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from support.agreement import FEW_RULES, with_coefficients
 from support.emulation import EmulatedRuntime, Order
 from support.operators import operator, random_array
-from test_blocked import WEIGHTS
+from test_blocked import OMEGAS
 
 from poisson.backends.base import Backend
 from poisson.backends.gpu import smooth as gpu_smooth
@@ -91,7 +91,7 @@ def smoothed(
     result = backend.reduction()
     between = backend.bind(transfer)
     backend.bind(a).smooth(
-        *(u, f, out, work, WEIGHTS[:sweeps]),
+        *(u, f, out, work, OMEGAS[:sweeps]),
         (between, coarse) if correct else None,
         (between, restricted) if restrict else None,
         result if norm else None,

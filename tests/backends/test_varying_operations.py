@@ -26,10 +26,10 @@ def relaxations(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
     for source in (f, None):
         backend.bind(a).update(source, u, r, v, 0.7)
         results += [backend.to_host(r), backend.to_host(v)]
-        weights = (0.6, 1.3)[: backend.bind(a).depth()]
+        omegas = (0.6, 1.3)[: backend.bind(a).depth()]
         start = u
-        for first in range(0, 2, len(weights)):
-            backend.bind(a).sweeps(start, source, out, (0.6, 1.3)[first : first + len(weights)], norms)
+        for first in range(0, 2, len(omegas)):
+            backend.bind(a).sweeps(start, source, out, (0.6, 1.3)[first : first + len(omegas)], norms)
             start, out = out, backend.empty(a.array_shape)
         results += [backend.to_host(start), np.array(backend.read(norms))]
         if all(n == 1 or n % 2 == 0 or rule is not Rule.WRAP for n, rule in zip(a.shape, a.rules[::2], strict=True)):

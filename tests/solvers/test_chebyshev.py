@@ -19,7 +19,7 @@ from poisson.discrete import reference
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.mesh.boundary import Rule
 from poisson.solvers.chebyshev import Chebyshev, _powers
-from poisson.solvers.spectrum import chebyshev_rate, chebyshev_weights, jacobi_bounds, lowest_ritz_value
+from poisson.solvers.spectrum import chebyshev_omegas, chebyshev_rate, jacobi_bounds, lowest_ritz_value
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
 
@@ -76,9 +76,9 @@ def test_a_single_unknown_takes_one_sweep(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("degree", [1, 2, 8, 64, 1024])
 def test_the_weights_make_a_chebyshev_polynomial_in_a_stable_order(degree: int) -> None:
     lowest, highest = 1e-3, 2.0
-    weights = chebyshev_weights(lowest, highest, degree)
+    omegas = chebyshev_omegas(lowest, highest, degree)
     mu = np.linspace(lowest, highest, 4001)
-    factors = 1.0 - np.outer(weights, mu)
+    factors = 1.0 - np.outer(omegas, mu)
     # T_n of the affine map is ±1 at the ends of the interval, and nowhere larger between them.
     scale = 1.0 / math.cosh(degree * chebyshev_rate(lowest, highest))
     assert np.abs(np.prod(factors, axis=0)).max() == pytest.approx(scale, rel=1e-6)
@@ -86,7 +86,7 @@ def test_the_weights_make_a_chebyshev_polynomial_in_a_stable_order(degree: int) 
     behind = np.cumprod(factors[::-1], axis=0)
     assert np.abs(behind).max() <= 1.0
     with pytest.raises(ValueError, match="power of two"):
-        chebyshev_weights(lowest, highest, 6)
+        chebyshev_omegas(lowest, highest, 6)
 
 
 def test_polynomials_that_add_up_to_a_limit() -> None:

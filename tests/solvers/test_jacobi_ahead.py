@@ -151,7 +151,7 @@ class Recorder(Intercepted):
         values = dict(zip(names, arguments, strict=False)) | named
         if values.get("result") is not None or "result" not in names:
             place = f" {self._place(values['result'])}" if "result" in names else ""
-            count = f" x{len(values['weights'])}" if "weights" in names else ""
+            count = f" x{len(values['omegas'])}" if "omegas" in names else ""
             self.log.append(name + count + place)
         if "f" in names:
             self.sources.append(values["f"])

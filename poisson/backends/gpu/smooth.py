@@ -43,7 +43,7 @@ class PassLauncher(OperatorLauncher):
         self,
         step: Pass,
         arrays: tuple[Array | None, Array | None, Array | None],
-        weights: Sequence[float],
+        omegas: Sequence[float],
         correction: Coarser | None,
         restriction: Coarser | None,
         result: Reduction | None,
@@ -69,7 +69,7 @@ class PassLauncher(OperatorLauncher):
             *(sizes(coarser[0].transfer.coarse) if coarser else (np.int32(1),) * 3),
             self.backend.pitch(coarser[1]) if coarser else np.int64(1),
             *(self.geometry if step.stages else self.constants),
-            *self.scales(weights),
+            *self.scales(omegas),
         )
         name = "smooth" if result is None else "smooth_norm"
         self.backend.reduce("smooth", name, shape, self.operator, grid, arguments, result, defines)
@@ -98,9 +98,9 @@ class PassLauncher(OperatorLauncher):
         march = max(march, blocks_for(slowest, MAX_BLOCKS))
         return replace(shape, march=march + march % 2, depth=step.sweeps)
 
-    def scales(self, weights: Sequence[float]) -> tuple[Any, ...]:
+    def scales(self, omegas: Sequence[float]) -> tuple[Any, ...]:
         """What kernels of several sweeps take for them, each as an argument of its own."""
-        steps = (*(self.step(omega) for omega in weights), *(self.backend.real(0.0),) * MOST_SWEEPS)
+        steps = (*(self.step(omega) for omega in omegas), *(self.backend.real(0.0),) * MOST_SWEEPS)
         return steps[:MOST_SWEEPS]
 
     def lines_grid(
@@ -136,16 +136,16 @@ class SmoothOperations(PassLauncher, Operations):
         u: Array,
         f: Array | None,
         out: Array,
-        weights: Sequence[float],
+        omegas: Sequence[float],
         result: Reduction | None = None,
     ) -> None:
-        if len(weights) == 1:
-            self.sweep(u, f, out, weights[0], result)
+        if len(omegas) == 1:
+            self.sweep(u, f, out, omegas[0], result)
             return
-        shape = replace(self.backend.shapes.of("sweeps", self.operator), depth=len(weights))
-        grid = self.lines_grid(shape, len(weights))
+        shape = replace(self.backend.shapes.of("sweeps", self.operator), depth=len(omegas))
+        grid = self.lines_grid(shape, len(omegas))
         name = "sweeps" if result is None else "sweeps_norm"
-        arguments = (u, or_null(f), out, *self.geometry, *self.scales(weights))
+        arguments = (u, or_null(f), out, *self.geometry, *self.scales(omegas))
         self.backend.reduce("blocked", name, shape, self.operator, grid, arguments, result, given(f))
 
     def smooth(
@@ -154,18 +154,18 @@ class SmoothOperations(PassLauncher, Operations):
         f: Array,
         out: Array,
         work: Array,
-        weights: Sequence[float],
+        omegas: Sequence[float],
         correction: Coarser | None = None,
         restriction: Coarser | None = None,
         result: Reduction | None = None,
     ) -> None:
-        fits = bool(weights) if u is None else bool(weights or correction)
+        fits = bool(omegas) if u is None else bool(omegas or correction)
         halvings = {pair[0].transfer.halves for pair in (correction, restriction) if pair}
         fits = fits and not (u is None and correction) and len(halvings) <= 1 and None not in halvings
         if not fits or (self.operator.varies and self.operator.dimension == 2):
-            super().smooth(u, f, out, work, weights, correction, restriction, result)
+            super().smooth(u, f, out, work, omegas, correction, restriction, result)
             return
-        work_to_do = (u is None, correction is not None, len(weights), restriction is not None or result is not None)
+        work_to_do = (u is None, correction is not None, len(omegas), restriction is not None or result is not None)
         if self.operator.dimension == 2:
             todo = tuple(passes(*work_to_do, SMOOTH_STAGES))
         else:
@@ -177,14 +177,14 @@ class SmoothOperations(PassLauncher, Operations):
             left -= step.writes
             target = out if left % 2 == 0 else work
             if step == Pass(zero=False, correct=False, sweeps=1, residual=False):
-                self.sweep(source, f, target, weights[done])
+                self.sweep(source, f, target, omegas[done])
             elif self.operator.varies and step.zero:
-                self.diagonal_solve(f, target, weights[done])
+                self.diagonal_solve(f, target, omegas[done])
             else:
                 self.run(
                     step,
                     (source, f, target if step.writes else None),
-                    weights[done : done + step.sweeps],
+                    omegas[done : done + step.sweeps],
                     correction if step.correct else None,
                     restriction if step.residual else None,
                     result if step.residual else None,

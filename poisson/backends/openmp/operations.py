@@ -75,12 +75,12 @@ class OpenmpOperations(Operations):
         u: Array,
         f: Array | None,
         out: Array,
-        weights: Sequence[float],
+        omegas: Sequence[float],
         result: Reduction | None = None,
     ) -> None:
         pointers = (u.pointer, _pointer(f), out.pointer)
-        omegas = doubles(len(weights))(*weights)
-        self._functions.sweeps(self._structure, *pointers, omegas, len(weights), _pointer(result))
+        values = doubles(len(omegas))(*omegas)
+        self._functions.sweeps(self._structure, *pointers, values, len(omegas), _pointer(result))
 
     def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
         self._functions.color_sweep(self._structure, u.pointer, _pointer(f), color, omega)
@@ -119,18 +119,18 @@ class OpenmpOperations(Operations):
         f: Array,
         out: Array,
         work: Array,
-        weights: Sequence[float],
+        omegas: Sequence[float],
         correction: Coarser | None = None,
         restriction: Coarser | None = None,
         result: Reduction | None = None,
     ) -> None:
         if any(coarser and coarser[0].transfer.collapses for coarser in (correction, restriction)):
-            super().smooth(u, f, out, work, weights, correction, restriction, result)
+            super().smooth(u, f, out, work, omegas, correction, restriction, result)
             return
         self._functions.smooth(
             self._structure,
             *(_pointer(u), f.pointer, out.pointer, work.pointer),
-            *(doubles(len(weights))(*weights), len(weights)),
+            *(doubles(len(omegas))(*omegas), len(omegas)),
             *(_prolonged(*correction) if correction else (None, None, None)),
             *(_restricted(*restriction) if restriction else (None, None, None)),
             _pointer(result),

@@ -111,7 +111,7 @@ class Polynomial:
             # The same polynomial before and after makes the cycle self-adjoint.
             lowest *= BELOW_WITH_JUMPS if level.operator.edges else 1.0
             pre += 0 if finest else MORE_IN_SYMMETRIC_CYCLES
-            half = _weights(chebyshev_roots(lowest, LARGEST, [float(n) for n in range(pre)], pre))
+            half = _omegas(chebyshev_roots(lowest, LARGEST, [float(n) for n in range(pre)], pre))
             self._factors = [(half[::-1], half)]
             return
         if not finest:
@@ -122,10 +122,10 @@ class Polynomial:
             # Every cycle gets one root from each part of the interval, so that it smooths on its own, too.
             numbers = [float(part * period + cycle) for part in reversed(range(degree))]
             roots = chebyshev_roots(lowest, LARGEST, numbers, degree * period)
-            weights = _weights(roots)
-            self._factors.append((weights[:post], weights[post:]))
+            omegas = _omegas(roots)
+            self._factors.append((omegas[:post], omegas[post:]))
 
-    def weights(self, phase: Phase) -> Sequence[float]:
+    def omegas(self, phase: Phase) -> Sequence[float]:
         """The weights of the sweeps of a phase, in order."""
         up, down = self._factors[phase.cycle % self.period]
         return (*(up if phase.up else ()), *(down if phase.down else ()))
@@ -141,12 +141,12 @@ class Polynomial:
         restriction: tuple[TransferOperations, Array] | None = None,
         result: Reduction | None = None,
     ) -> Array:
-        weights = self.weights(phase)
-        self._operations.smooth(u, f, out, work, weights, correction, restriction, result)
+        omegas = self.omegas(phase)
+        self._operations.smooth(u, f, out, work, omegas, correction, restriction, result)
         return out
 
 
-def _weights(roots: Sequence[float]) -> tuple[float, ...]:
+def _omegas(roots: Sequence[float]) -> tuple[float, ...]:
     """The weights of the sweeps for the roots of a polynomial, in the same order unless there are many."""
     return tuple(1.0 / root for root in (roots if len(roots) <= MOST_IN_ORDER else stable_order(roots)))
 
