@@ -23,7 +23,7 @@ from poisson.case.mistakes import Path as Keys
 from poisson.case.schema import CaseFile, FaceTable, FileTable, Output
 from poisson.case.settings import WITHOUT_VECTORS, Case, OutputSettings
 from poisson.errors import CaseError, ExpressionError
-from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.boundary import FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.differences import ORDERS
 from poisson.mesh.grid import AXES, Grid, wanted_spacing
 from poisson.problem.expressions import Expression, parameter_mistake, parse
@@ -214,23 +214,23 @@ class _Checker:
             return None
         given = table.model_dump(exclude_none=True)
         kinds = [name for name in given if name != ALPHA]
-        if len(kinds) != 1 or (ALPHA in given and kinds != [Kind.ROBIN.value]):
-            self.mistakes.wrong(path, given, "exactly one of dirichlet, neumann and robin, and alpha beside robin")
+        if len(kinds) != 1 or (ALPHA in given and not Kind(kinds[0]).takes_alpha):
+            self.mistakes.wrong(path, given, f"exactly {ONE_CONDITION}")
             return None
-        [kind] = kinds
-        if kind == Kind.ROBIN.value and ALPHA not in given:
+        kind = Kind(kinds[0])
+        if kind.takes_alpha and ALPHA not in given:
             self.mistakes.missing((*path, ALPHA))
             return None
         alpha = None if table.alpha is None else self._least((*path, ALPHA), table.alpha)
-        item = getattr(table, kind)
+        item, key = getattr(table, kind.value), (*path, kind.value)
         if item != EXACT:
-            return Condition(Kind(kind), given, self.node_field((*path, kind), item, None), alpha)
-        self._need_exact((*path, kind), EXACT)
+            return Condition(kind, given, self.node_field(key, item, None), alpha)
+        self._need_exact(key, EXACT)
         if isinstance(alpha, FieldFile):
-            self.mistakes.wrong((*path, kind), EXACT, "only where alpha is a number or a text")
-        if kind != Kind.DIRICHLET.value:
-            self._need_formulas((*path, kind), "a")
-        return Condition(Kind(kind), given, None, alpha)
+            self.mistakes.wrong(key, EXACT, "only where alpha is a number or a text")
+        if not kind.fixes:
+            self._need_formulas(key, "a")
+        return Condition(kind, given, None, alpha)
 
     def grid(self, conditions: dict[str, Condition]) -> Grid | None:
         domain, mistakes = self.form.domain, self.mistakes
@@ -248,8 +248,7 @@ class _Checker:
             mistakes.wrong(("domain", "shape"), shape, "fewer than 2**60 nodes in all")
             return None
         periodic = tuple(
-            f"{axis}_lower" in conditions and conditions[f"{axis}_lower"].kind is Kind.PERIODIC
-            for axis in AXES[: len(shape)]
+            f"{axis}_lower" in conditions and conditions[f"{axis}_lower"].kind.wraps for axis in AXES[: len(shape)]
         )
         distinct = [self._interval(*values) for values in zip(AXES, lower, upper, shape, strict=False)]
         if not all(distinct):
@@ -442,7 +441,7 @@ def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], outp
     """The tables of the case, with every default filled in."""
     boundary: dict[str, Any] = {}
     for name, condition in conditions.items():
-        if condition.kind is Kind.PERIODIC:
+        if condition.kind.wraps:
             boundary[name[0]] = condition.kind.value
         else:
             boundary[name] = condition.table

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.case.mistakes import Path
-from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import AXES, Grid
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem, manufactured_value
@@ -64,7 +63,7 @@ def _fulfilled(problem: Problem, sizes: Sequence[float]) -> Iterator[bool]:
     assert exact is not None and isinstance(problem.a, (int, float, Expression))
     for face, condition in enumerate(problem.faces):
         axis, points = face // 2, _points(grid, face)
-        if condition.kind is Kind.PERIODIC:
+        if condition.kind.wraps:
             across = _points(grid, face ^ 1)
             flux = exact.derivative(AXES[axis]) * _expression(problem.a)
             for function, size in ((exact, sizes[0]), (flux, sizes[1 + axis])):
@@ -75,7 +74,7 @@ def _fulfilled(problem: Problem, sizes: Sequence[float]) -> Iterator[bool]:
             yield False
             continue
         wanted = _at(manufactured_value(exact, problem.a, condition.kind, alpha, face), points)
-        size = sizes[0] if condition.kind is Kind.DIRICHLET else sizes[1 + axis]
+        size = sizes[0] if condition.kind.fixes else sizes[1 + axis]
         if alpha is not None:
             size = max(size, sizes[0] * _largest(_at(alpha, points)))
         given = _at(condition.value, points)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from poisson.backends.registry import AUTO, backend_names
 from poisson.mesh.axis import MIN_NODES
+from poisson.mesh.boundary import CONDITIONS
 from poisson.problem.fields import HDF5_SUFFIXES
 from poisson.solvers import registry
 from poisson.solvers.keys import MAX_COUNT, Key, either
@@ -64,7 +65,8 @@ Formula = Annotated[Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text
 
 _FORMULA = "a number or a text"
 _FACE = 'a number, a text or a table such as { file = "g.npy" }'
-_CONDITION = "{ dirichlet = ... }, { neumann = ... } or { robin = ..., alpha = ... }, with numbers, texts or files"
+_TABLES = [f"{{ {kind.value} = ...{', alpha = ...' * kind.takes_alpha} }}" for kind in CONDITIONS]
+_CONDITION = f"{', '.join(_TABLES[:-1])} or {_TABLES[-1]}, with numbers, texts or files"
 _CORNER = "1, 2 or 3 numbers, in the order x(, y(, z))"
 
 
@@ -109,12 +111,21 @@ class Domain(Table):
     )
 
 
-class FaceTable(Table):
-    dirichlet: Data | None = Field(default=None, description=f'{_FACE}; "exact" takes the value of equation.exact')
-    neumann: Data | None = Field(default=None, description=f'{_FACE}; "exact" takes the flux of equation.exact')
-    robin: Data | None = Field(default=None, description=f'{_FACE}; "exact" takes what equation.exact and alpha give')
-    alpha: NonNegativeData | None = Field(
-        default=None, description='a number >= 0, a text or a table such as { file = "alpha.npy" }'
+_ALPHA = 'a number >= 0, a text or a table such as { file = "alpha.npy" }'
+
+if TYPE_CHECKING:
+
+    class FaceTable(Table):
+        alpha: NonNegativeData | None
+else:
+    FaceTable = create_model(
+        "FaceTable",
+        __base__=Table,
+        **{
+            kind.value: (Data | None, Field(default=None, description=f'{_FACE}; "exact" takes {kind.exact}'))
+            for kind in CONDITIONS
+        },
+        alpha=(NonNegativeData | None, Field(default=None, description=_ALPHA)),
     )
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError, IncompatibleSource
 from poisson.mesh.axis import Axis
-from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
 from poisson.problem import sampling
@@ -249,7 +249,7 @@ class Discretisation:
         """c with the Robin terms, as the operator has it. As `c` otherwise; no α may be negative either."""
         values = self.c(xp, start, stop)
         for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
-            if self.problem.faces[face].kind is Kind.ROBIN:
+            if self.problem.faces[face].kind.takes_alpha:
                 alpha = sampling.face_alpha(self.problem, xp, face, start, stop)
                 values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * alpha
         return values

@@ -161,10 +161,6 @@ class Operator:
         largest = self.coefficients.c_range[1] if self.coefficients else self.c
         return largest == 0.0 and not self.lattice.holds
 
-    def axis_rules(self, axis: int) -> tuple[Rule, Rule]:
-        """The rules of the lower and the upper face of `axis`."""
-        return self.lattice.axes[axis].rules
-
     def eigenvalues(self) -> tuple[float, float]:
         """The smallest non-zero and the largest eigenvalue of A on the unknowns, in 1/L².
 

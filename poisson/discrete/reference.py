@@ -43,7 +43,7 @@ def matrix(operator: Operator) -> Any:
             terms.append(_links(operator, axis, operator.edges[axis]))
             continue
         factors = [sparse.eye_array(count, format="csr") for count in operator.shape]
-        factors[axis] = operator.couplings[axis] * _second_difference(nodes, operator.axis_rules(axis))
+        factors[axis] = operator.couplings[axis] * _second_difference(nodes, operator.lattice.axes[axis].rules)
         terms.append(reduce(lambda left, right: sparse.kron(right, left, format="csr"), factors))
     a = sum(terms[1:], terms[0])
     free = sparse.diags_array((~fixed_nodes(operator)).ravel().astype(np.float64))
@@ -74,7 +74,7 @@ def _links(operator: Operator, axis: int, edges: NDArray[np.float64]) -> Any:
     place = operator.dimension - 1 - axis
     numbers = np.moveaxis(np.arange(edges.size).reshape(operator.array_shape), place, 0)
     width = np.ones(operator.array_shape)
-    rules = operator.axis_rules(axis)
+    rules = operator.lattice.axes[axis].rules
     for end, rule in zip((0, -1), rules, strict=True):
         if rule is Rule.MIRROR:
             np.moveaxis(width, place, 0)[end] = 0.5
@@ -136,7 +136,7 @@ class _Links:
         smaller, larger = np.minimum(a, following), np.maximum(a, following)
         # Written so that no product or sum leaves the range of float64.
         out[...] = smaller / (0.5 + 0.5 * (smaller / larger)) if harmonic else 0.5 * smaller + 0.5 * larger
-        if operator.axis_rules(axis)[1] is not Rule.WRAP:
+        if operator.lattice.axes[axis].rules[1] is not Rule.WRAP:
             along = np.moveaxis(out, place, 0)
             along[-1] = along[-2]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 FACE_NAMES = ("x_lower", "x_upper", "y_lower", "y_upper", "z_lower", "z_upper")
@@ -23,8 +25,15 @@ class Rule(IntEnum):
     __hash__ = int.__hash__
 
 
+@dataclass(frozen=True)
+class _Traits:
+    rule: Rule
+    exact: str = ""
+    alpha: bool = False
+
+
 class Kind(Enum):
-    """The kind of condition on a face."""
+    """The kind of condition on a face: its word in a case and, in `_TRAITS`, what everything else follows from."""
 
     DIRICHLET = "dirichlet"
     NEUMANN = "neumann"
@@ -33,12 +42,45 @@ class Kind(Enum):
 
     @property
     def rule(self) -> Rule:
-        return _RULES[self]
+        """How the operator goes on beyond the face."""
+        return _TRAITS[self].rule
+
+    @property
+    def wraps(self) -> bool:
+        """Whether the face belongs to a pair that needs no data."""
+        return self.rule is Rule.WRAP
+
+    @property
+    def fixes(self) -> bool:
+        """Whether its data are values of u, and not flows."""
+        return self.rule is Rule.FIXED
+
+    @property
+    def takes_alpha(self) -> bool:
+        """Whether its data are flows less α u, so that α is given beside them."""
+        return _TRAITS[self].alpha
+
+    @property
+    def exact(self) -> str:
+        """What "exact" stands for as its data, in words."""
+        return _TRAITS[self].exact
 
 
-_RULES = {
-    Kind.DIRICHLET: Rule.FIXED,
-    Kind.NEUMANN: Rule.MIRROR,
-    Kind.ROBIN: Rule.MIRROR,
-    Kind.PERIODIC: Rule.WRAP,
+_TRAITS = {
+    Kind.DIRICHLET: _Traits(Rule.FIXED, "the value of equation.exact"),
+    Kind.NEUMANN: _Traits(Rule.MIRROR, "the flux of equation.exact"),
+    Kind.ROBIN: _Traits(Rule.MIRROR, "what equation.exact and alpha give", alpha=True),
+    Kind.PERIODIC: _Traits(Rule.WRAP),
 }
+
+CONDITIONS = tuple(kind for kind in Kind if not kind.wraps)
+"""The kinds that have data, and so a table of their own for each face."""
+
+
+def _listed(kinds: Iterable[Kind]) -> str:
+    *others, last = (kind.value for kind in kinds)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+ONE_CONDITION = f"one of {_listed(CONDITIONS)}, and alpha beside {_listed(k for k in CONDITIONS if k.takes_alpha)}"
+"""What the table of a face may hold, in words."""

@@ -113,6 +113,11 @@ class Lattice:
     # ---- the problem as a whole
 
     @property
+    def has_one_volume(self) -> bool:
+        """Whether the control volumes of all nodes are alike, but for fixed ones."""
+        return all(bool(np.all(axis.widths == 1.0)) for axis in self.whole.axes)
+
+    @property
     def tabulated(self) -> bool:
         """Whether there is an axis whose links have other weights from node to node."""
         return any(axis.tabulated for axis in self.axes)

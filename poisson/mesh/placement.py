@@ -61,10 +61,10 @@ class Placement(ABC):
         self.kinds, self.alpha = kinds, alpha
         if not np.all(np.isfinite(self.marks)) or not np.all(np.diff(self.marks) > 0.0):
             raise ValueError("the places along an axis must be finite and ascend")
-        if (kinds[0] is Kind.PERIODIC) != (kinds[1] is Kind.PERIODIC):
+        if kinds[0].wraps != kinds[1].wraps:
             raise ValueError("an axis is periodic at both ends or at none")
         for kind, value in zip(kinds, alpha, strict=True):
-            if not 0.0 <= value < math.inf or (value and kind is not Kind.ROBIN):
+            if not 0.0 <= value < math.inf or (value and not kind.takes_alpha):
                 raise ValueError(f"alpha = {value} on a {kind.value} end; allowed: values >= 0 on a robin end")
         self.points = self._points()
         if self.points.size < 3:
@@ -77,7 +77,7 @@ class Placement(ABC):
 
     @property
     def wraps(self) -> bool:
-        return self.kinds[0] is Kind.PERIODIC
+        return self.kinds[0].wraps
 
     @property
     def length(self) -> float:
@@ -160,7 +160,7 @@ class Cells(Placement):
 
     def _wall(self, end: int, distance: float) -> float:
         """The half cell and what the face absorbs, one behind the other."""
-        if self.kinds[end] is Kind.DIRICHLET:
+        if self.kinds[end].fixes:
             return 1.0 / distance
         return self.alpha[end] / (1.0 + self.alpha[end] * distance)
 

@@ -40,9 +40,9 @@ class Face:
     alpha: FaceData | None = None
 
     def __post_init__(self) -> None:
-        if (self.value is None) != (self.kind is Kind.PERIODIC):
+        if (self.value is None) != (self.kind.wraps):
             raise ValueError("a face needs a value, unless it is periodic; then it has none")
-        if (self.alpha is None) != (self.kind is not Kind.ROBIN):
+        if (self.alpha is not None) != self.kind.takes_alpha:
             raise ValueError("a Robin face needs alpha, and no other has one")
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from poisson.errors import CaseError, ExpressionError
-from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.grid import AXES, Grid
 from poisson.problem.arrays import host, is_array
 from poisson.problem.expressions import Expression, parse
@@ -84,8 +84,7 @@ class Problem:
         if self.mean not in MEANS:
             raise ValueError(f"mean = {self.mean!r}; it must be one of {MEANS}")
         for axis, wraps in enumerate(self.grid.periodic):
-            kinds = {self.faces[2 * axis].kind, self.faces[2 * axis + 1].kind}
-            if (Kind.PERIODIC in kinds) != wraps or (wraps and len(kinds) > 1):
+            if any(face.kind.wraps != wraps for face in self.faces[2 * axis : 2 * axis + 2]):
                 raise ValueError(f"the {AXES[axis]} faces and the grid do not agree on whether the axis is periodic")
 
     @staticmethod
@@ -134,7 +133,7 @@ class Problem:
         nodes = _corner("shape", shape, operator.index, "integers")
         dimension = len(nodes)
         faces = _box_faces(boundary, nodes)
-        periodic = tuple(face.kind is Kind.PERIODIC for face in faces[::2])
+        periodic = tuple(face.kind.wraps for face in faces[::2])
         solution = None if exact is None else _exact(exact, dimension)
         try:
             low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "numbers")
@@ -317,7 +316,7 @@ def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
             key = name if name in tables else "all"
             faces.append(_box_face(tables[key], nodes, face, f"boundary.{key}"))
     for face, name in enumerate(names):
-        if faces[face].kind is Kind.PERIODIC and faces[face ^ 1].kind is not Kind.PERIODIC:
+        if faces[face].kind.wraps and not faces[face ^ 1].kind.wraps:
             reason = f"as {names[face ^ 1]} has one; {AXES[face // 2]} = 'periodic' makes both faces periodic"
             raise CaseError([f"boundary.{name}: 'periodic'; allowed: a condition, {reason}"])
     if names and "all" in tables and all(name in tables or name[0] in tables for name in names):
@@ -347,12 +346,12 @@ def _box_face(given: Any, nodes: tuple[int, ...], face: int, name: str) -> Face:
             with _named(f"{name}.{part}"):
                 require_on_face(data, nodes, face)
         return given
-    table = dict(given) if isinstance(given, Mapping) else {"dirichlet": given}
+    table = dict(given) if isinstance(given, Mapping) else {Kind.DIRICHLET.value: given}
     alpha = table.pop("alpha", None)
-    kinds = {kind.value: kind for kind in Kind if kind is not Kind.PERIODIC}
-    if len(table) != 1 or not set(table) <= set(kinds) or ("robin" in table) != (alpha is not None):
-        allowed = "one of dirichlet, neumann and robin, and alpha beside robin"
-        raise CaseError([f"{name}: {_shown(given)}; allowed: {allowed}"])
+    kinds = {kind.value: kind for kind in CONDITIONS}
+    wrong = len(table) != 1 or not set(table) <= set(kinds)
+    if wrong or any(kinds[kind].takes_alpha != (alpha is not None) for kind in table):
+        raise CaseError([f"{name}: {_shown(given)}; allowed: {ONE_CONDITION}"])
     [(kind, value)] = table.items()
     robin = None if alpha is None else _face_data(alpha, nodes, face, f"{name}.alpha")
     return Face(kinds[kind], _face_data(value, nodes, face, f"{name}.{kind}"), robin)
@@ -377,7 +376,7 @@ def manufactured_value(
     exact: Expression, a: Expression | float, kind: Kind, alpha: Expression | None, face: int
 ) -> Expression:
     """Boundary data of the exact solution u on a face: u itself, a ∂u/∂n or a ∂u/∂n + αu, with the outward normal."""
-    if kind is Kind.DIRICHLET:
+    if kind.fixes:
         return exact
     flux = exact.derivative(AXES[face // 2]) * a
     flux = flux if FACE_NAMES[face].endswith("upper") else -flux

@@ -11,7 +11,6 @@ import numpy as np
 
 from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
-from poisson.mesh.boundary import Rule
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
 from poisson.solvers.expected import Offer, Question
@@ -77,7 +76,7 @@ class ConjugateGradients:
         lent = preconditioner.spare if preconditioner else []
         self._spare = [*lent, *(backend.empty(shape) for _ in range((4 if preconditioner else 3) - len(lent)))]
         self._norms, self._product = backend.reduction(), backend.reduction()
-        self._weighted = Rule.MIRROR in operator.rules
+        self._weighted = not operator.lattice.has_one_volume
 
     def solve(
         self,

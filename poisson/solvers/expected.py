@@ -11,7 +11,6 @@ import numpy as np
 from poisson.backends.base import Backend, Operations
 from poisson.discrete.operator import Operator
 from poisson.errors import PoissonError
-from poisson.mesh.boundary import Rule
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import weighted_mean
 
@@ -174,9 +173,8 @@ class Question:
     def largest_factor(self) -> int:
         """The largest prime factor of the intervals of any axis: the transforms have these lengths, or twice them."""
         largest = 1
-        for axis, nodes in enumerate(self.operator.shape):
-            rest = nodes if self.operator.axis_rules(axis)[0] is Rule.WRAP else nodes - 1
-            factor = 2
+        for axis in self.operator.lattice.whole.axes:
+            rest, factor = axis.intervals, 2
             while factor * factor <= rest:
                 if rest % factor:
                     factor += 1
@@ -214,7 +212,7 @@ def _lowest(operations: Operations) -> float:
     """The size of the smallest non-zero eigenvalue of A."""
     backend, operator = operations.backend, operations.operator
     bound = operator.eigenvalues()[0]
-    if operator.coefficients is None or operator.reaction is None or operator.singular or Rule.FIXED in operator.rules:
+    if operator.coefficients is None or operator.reaction is None or operator.singular or operator.lattice.holds:
         return bound
     # c may be zero somewhere, as it is inside with Robin faces: for the constants its mean counts.
     ones = backend.empty(operator.array_shape)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
-from poisson.mesh.boundary import Kind
 from poisson.problem.problem import Problem
 from poisson.solvers.entries import Clash, MethodEntry, PreconditionerEntry, clash, so_many
 from poisson.solvers.expected import LARGEST_FACTOR, Offer, Question
@@ -173,12 +172,12 @@ def _offer(question: Question) -> Offer | str | None:
 
 
 def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
-    robin = any(face.kind is Kind.ROBIN for face in problem.faces)
+    robin = next((face.kind.value for face in problem.faces if face.kind.takes_alpha), None)
     if problem.varies and not robin:
         reason = 'only with constant equation.a and equation.c; use "auto", or "cg" with preconditioner "fft"'
         yield clash("method", "fft", reason)
     elif robin:
-        yield clash("method", "fft", 'only without robin faces; use "auto", or "cg" with preconditioner "fft"')
+        yield clash("method", "fft", f'only without {robin} faces; use "auto", or "cg" with preconditioner "fft"')
     elif problem.guess:
         reason = 'only without an initial guess (run.initial), which transforms do not use; "auto" takes one'
         yield clash("method", "fft", reason)

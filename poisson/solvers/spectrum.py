@@ -17,7 +17,6 @@ import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction
 from poisson.discrete.operator import Operator
-from poisson.mesh.boundary import Rule
 
 LANCZOS_STEPS = 500
 """Most steps of a Lanczos process …"""
@@ -63,7 +62,7 @@ def smoothest(operator: Operator) -> float:
 
 def nearly_singular(operator: Operator) -> bool:
     """Whether A is nearly, but not quite, singular: no node is fixed, and c is tiny beside the differences."""
-    if operator.singular or Rule.FIXED in operator.rules:
+    if operator.singular or operator.lattice.holds:
         return False
     largest = operator.coefficients.c_range[1] if operator.coefficients else operator.c
     return largest <= WEAK * without_reaction(operator).eigenvalues()[0]
@@ -153,10 +152,7 @@ def _rough(shape: tuple[int, ...], xp: ModuleType, start: int, stop: int) -> Any
 
 def red_black(operator: Operator) -> bool:
     """Whether every link joins nodes of two colors: an axis that wraps must have an even number of nodes."""
-    return all(
-        operator.shape[axis] % 2 == 0 or operator.shape[axis] == 1 or operator.axis_rules(axis)[0] is not Rule.WRAP
-        for axis in range(operator.dimension)
-    )
+    return all(not axis.wraps or axis.nodes % 2 == 0 or axis.nodes == 1 for axis in operator.lattice.whole.axes)
 
 
 def chebyshev_omegas(lowest: float, highest: float, degree: int) -> tuple[float, ...]:

@@ -23,7 +23,7 @@ def coarser(a: Operator, axes: tuple[int, ...] = (0, 1, 2)) -> Operator:
     """The operator on the grid with half the intervals along some axes, where there are enough; spacing is not used."""
     shape = []
     for axis, nodes in enumerate(a.shape):
-        wraps = a.axis_rules(axis)[0] is Rule.WRAP
+        wraps = a.lattice.axes[axis].rules[0] is Rule.WRAP
         coarse = -(-nodes // 2) if wraps else -(-(nodes + 1) // 2)
         shape.append(coarse if axis in axes and coarse >= 3 else nodes)
     return Operator.uniform(tuple(shape), a.spacing, a.c, a.rules)

@@ -87,7 +87,7 @@ def coarser(a: Operator) -> Operator:
     """The operator on the grid that `Grid.coarsen` gives, on the same box."""
     shape, spacing = [], []
     for axis, (nodes, h) in enumerate(zip(a.shape, a.spacing, strict=True)):
-        wraps = a.axis_rules(axis)[0] is Rule.WRAP
+        wraps = a.lattice.axes[axis].rules[0] is Rule.WRAP
         coarse = -(-nodes // 2) if wraps else -(-(nodes + 1) // 2)
         coarse = coarse if coarse >= 3 else nodes
         shape.append(coarse)

@@ -172,7 +172,7 @@ def test_restriction_to_one_node_is_the_adjoint_of_prolongation(dimension: int) 
         for a, left, right in ((transfer.fine, x, up), (transfer.coarse, down, y)):
             place = numpy.reduction()
             numpy.bind(a).dot(left, right, place)
-            cells = [n if a.axis_rules(axis)[0] is Rule.WRAP else n - 1 for axis, n in enumerate(a.shape)]
+            cells = [n if a.lattice.axes[axis].rules[0] is Rule.WRAP else n - 1 for axis, n in enumerate(a.shape)]
             means.append(numpy.read(place)[0] / math.prod(cells))
         assert means[0] == pytest.approx(means[1], rel=1e-12)
 

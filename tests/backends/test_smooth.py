@@ -48,7 +48,7 @@ def coarsened(a: Operator, axes: tuple[int, ...]) -> Transfer:
     """To about half of the nodes along `axes`, on the same box."""
     shape, spacing = list(a.shape), list(a.spacing)
     for axis in axes:
-        wraps = a.axis_rules(axis)[0] is Rule.WRAP
+        wraps = a.lattice.axes[axis].rules[0] is Rule.WRAP
         nodes, ends = a.shape[axis], 0 if wraps else 1
         coarse = -(-(nodes + ends) // 2)
         if coarse >= 3:

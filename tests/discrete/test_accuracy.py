@@ -91,7 +91,7 @@ def mode(operator: Operator) -> NDArray[np.float64]:
     """
     factors = []
     for axis, nodes in enumerate(operator.shape):
-        lower, upper = operator.axis_rules(axis)
+        lower, upper = operator.lattice.axes[axis].rules
         t = np.arange(nodes) / (nodes - 1)
         if lower is Rule.WRAP:
             factors.append(np.cos(2.0 * np.pi * np.arange(nodes) / nodes))

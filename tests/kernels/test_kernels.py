@@ -160,7 +160,7 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     backend.axpby(1.0, u, 1.0, f)
     backend.bind(fine).dot(u, f, result)
     axes = range(fine.dimension)
-    wraps = tuple(fine.axis_rules(axis)[0] is Rule.WRAP for axis in axes)
+    wraps = tuple(fine.lattice.axes[axis].rules[0] is Rule.WRAP for axis in axes)
     shape = tuple(coarse_nodes(fine, axis) for axis in axes)
     transfer = Transfer(fine, operator(shape, fine.rules))
     coarse = backend.empty(transfer.coarse.array_shape)
@@ -222,7 +222,7 @@ def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -
 
 def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> None:
     """Launch the kernels of multigrid on a grid of about the size of another, with coefficients as it has them."""
-    wraps = [like.axis_rules(axis)[0] is Rule.WRAP for axis in range(like.dimension)]
+    wraps = [like.lattice.axes[axis].rules[0] is Rule.WRAP for axis in range(like.dimension)]
     shape = tuple(n // 2 * 2 + (not along) for n, along in zip(like.shape, wraps, strict=True))
     fine, coarse = operator(shape, like.rules), operator(tuple(-(-n // 2) for n in shape), like.rules)
     u, f, out, work = (backend.empty(fine.array_shape) for _ in range(4))

@@ -68,7 +68,7 @@ def with_coefficients(backend: Backend, a: Operator, kind: str) -> Operator:
 
 def _links(a: Operator, axis: int) -> NDArray[np.float64]:
     values = 10.0 ** random_array(a.array_shape, np.float64, 20 + axis)
-    if a.axis_rules(axis)[1] is not Rule.WRAP:
+    if a.lattice.axes[axis].rules[1] is not Rule.WRAP:
         along = np.moveaxis(values, a.dimension - 1 - axis, 0)
         along[-1] = along[-2]
     return values

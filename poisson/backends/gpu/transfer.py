@@ -17,7 +17,6 @@ from poisson.backends.gpu.shapes import GATHER_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.smooth import PassLauncher
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
-from poisson.mesh.boundary import Rule
 
 Tables = Sequence[tuple[NDArray[np.int32], NDArray[np.float64]]]
 """Indices and weights of each axis, by which the nodes of one grid gather from those of another."""
@@ -133,6 +132,5 @@ def _over_nodes(
 
 def _halves(interpolation: Interpolation, axis: int) -> bool:
     """Whether the source has half the intervals along an axis."""
-    wraps = interpolation.target.axis_rules(axis)[0] is Rule.WRAP
-    few, many = interpolation.source.shape[axis], interpolation.target.shape[axis]
-    return many == (2 * few if wraps else 2 * few - 1)
+    few, many = (operator.lattice.axes[axis].intervals for operator in (interpolation.source, interpolation.target))
+    return many == 2 * few
