@@ -1,7 +1,7 @@
 // From one grid to another: interpolate; and the coefficients of links: edges and coarsen_edges.
 //
-// The weights of each axis come in tables (poisson/discrete/transfer.py) with four entries for each node that is written:
-// index[4 i + n] and weight[4 i + n]. Entries that are not needed have weight zero and a valid index.
+// The weights of each axis come in tables (poisson/discrete/transfer.py) with four entries for each node that is
+// written: index[4 i + n] and weight[4 i + n]. Entries that are not needed have weight zero and a valid index.
 //
 // Options: EVERYWHERE (whether interpolate writes the fixed nodes too), HALVE_X, HALVE_Y (along which axes its source
 // has half the intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean edges

@@ -1,7 +1,7 @@
 // The operator A u = -div(a grad u) + c u on nodes, as kernels see it: weights, coefficients that vary, neighbours.
 //
-// Options: EDGES (1: a varies; the coefficients of the links along each axis are arrays, as Coefficients.a in
-// poisson/discrete/discretisation.py), REACTION (1: c varies; it is an array). A kernel takes only the arrays that there are.
+// Options: EDGES (1: a varies; the coefficients of the links along each axis are arrays, as those of Coefficients),
+// REACTION (1: c varies; it is an array). A kernel takes only the arrays that there are.
 
 #ifndef EDGES
 #define EDGES 0
