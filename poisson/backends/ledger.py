@@ -12,17 +12,12 @@ from typing import Any, cast
 import numpy as np
 
 from poisson.backends.base import Array, Backend, FastSolver
-from poisson.backends.operations import COMPOSITES, OPERATIONS
+from poisson.backends.operations import ALL, Role
 from poisson.backends.subjects import Subject
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.grid import AXES
 
 Invocation = Callable[[], None]
-
-MAY_LEAVE_A_NORM = ("sweep", "sweeps", "residual", "diagonal_solve", "defect", "smooth")
-"""The operations whose result is optional."""
-
-ARGUMENTS = {**OPERATIONS, **COMPOSITES}
 
 
 @dataclass(frozen=True)
@@ -32,7 +27,7 @@ class Call:
     Parameters
     ----------
     name : str
-        One of `OPERATIONS` or `COMPOSITES`, or ``fast_solve``.
+        One of `operations.ALL`, or ``fast_solve``.
     subject : Operator, Transfer, Interpolation, Differences or None
         What it is bound to, if anything.
     nodes : int
@@ -144,7 +139,7 @@ class _Counted:
     def __init__(self, backend: Backend, ledger: Ledger) -> None:
         self._backend = backend
         self._ledger = ledger
-        for name in ARGUMENTS:
+        for name in ALL:
             if operation := getattr(backend, name, None):
                 setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, name, None, operation))
 
@@ -198,7 +193,7 @@ class _CountedOperations:
         self.backend = backend
         self.uncounted = uncounted
         self._ledger = ledger
-        for name in ARGUMENTS:
+        for name in ALL:
             if operation := getattr(uncounted, name, None):
                 setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, name, subject, operation))
 
@@ -221,24 +216,24 @@ def _operate(
     **named: Any,
 ) -> None:
     """Make a call of an operation through a ledger."""
-    values = dict(zip(ARGUMENTS[name], arguments, strict=False)) | named
-    for key in ("correction", "restriction"):
+    spec = ALL[name]
+    values = dict(zip(spec.names, arguments, strict=False)) | named
+    coarser = dict.fromkeys(argument.name for argument in spec.arguments if argument.role is Role.COARSER)
+    for key in coarser:
         if values.get(key):
             between, array = values[key]
-            values[key] = between.uncounted, array
-    correction, restriction = (values.get(key) for key in ("correction", "restriction"))
+            values[key], coarser[key] = (between.uncounted, array), between.transfer
     call = Call(
         name,
         subject,
         math.prod(_shape(subject, values)),
         itemsize,
-        source="f" not in ARGUMENTS[name] or values["f"] is not None,
-        norm=name in MAY_LEAVE_A_NORM and values.get("result") is not None,
+        source=not ("f" in spec.optional and values["f"] is None),
+        norm="result" in spec.optional and values.get("result") is not None,
         count=len(values["omegas"]) if "omegas" in values else 1,
         axis=values.get("axis"),
         start=values.get("u", True) is not None and values.get("beta", 1.0) != 0.0,
-        correction=correction[0].transfer if correction else None,
-        restriction=restriction[0].transfer if restriction else None,
+        **coarser,
     )
     ledger.note(call, partial(operation, **values))
 

@@ -1,56 +1,262 @@
-"""The table of operations."""
+"""The table of operations: one entry each, with what its arguments are, what it reads and writes, and what it computes.
+
+From the entries follow the signatures of the library's functions (`poisson.backends.openmp.library`), what the ledger
+notes of a call (`poisson.backends.ledger`), its bytes and flops (`poisson.perf.traffic`), and the tests in which every
+backend is compared with the specification. docs/extending.md says how to add an operation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from types import MappingProxyType
+from typing import Any
 
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
-OPERATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "laplacian": ("u", "out"),
-        "boundary_conditions": ("u", "out"),
-        "update": ("f", "au", "r", "u", "omega"),
-        "norm": ("r", "result"),
-        "sweep": ("u", "f", "out", "omega", "result"),
-        "sweeps": ("u", "f", "out", "omegas", "result"),
-        "residual": ("u", "f", "r", "result"),
-        "fill": ("x", "value"),
-        "axpby": ("a", "x", "b", "y"),
-        "dot": ("x", "y", "result"),
-        "restrict": ("fine", "coarse"),
-        "prolong_add": ("coarse", "fine"),
-        "interpolate": ("source", "out"),
-        "color_sweep": ("u", "f", "color", "omega"),
-        "diagonal_solve": ("r", "z", "omega", "result"),
-        "direction": ("z", "beta", "p", "out", "q", "result"),
-        "advance": ("alpha", "p", "q", "u", "r", "result"),
-        "defect": ("u", "f", "factor", "r", "result"),
-        "correct": ("factor", "x", "y"),
-        "dense": ("matrix", "x", "y"),
-        "edges": ("axis", "a", "harmonic", "out"),
-        "coarsen_edges": ("axis", "fine", "coarse"),
-        "derivative": ("axis", "u", "out"),
-        "gradient": ("u", "outs"),
-    }
-)
-"""The operations and the arguments of their methods, in order."""
 
-COMPOSITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"smooth": ("u", "f", "out", "work", "omegas", "correction", "restriction", "result")}
-)
-"""Operations that are put together from others here; a backend may have them in fewer passes over memory."""
+class Role(Enum):
+    """What an argument is."""
 
-SUBJECTS: Mapping[str, type] = MappingProxyType(
-    {
-        **dict.fromkeys((*OPERATIONS, *COMPOSITES), Operator),
-        **dict.fromkeys(("restrict", "prolong_add", "coarsen_edges"), Transfer),
-        "interpolate": Interpolation,
-        **dict.fromkeys(("derivative", "gradient"), Differences),
-        **dict.fromkeys(("fill", "axpby", "correct", "dense"), type(None)),
-    }
+    READ = "an array that is read"
+    WRITTEN = "an array that is written"
+    BOTH = "an array that is read and written"
+    OUTPUTS = "an array for each axis, which are written"
+    MATRIX = "a matrix for all nodes, which is read"
+    RESULT = "a place for the results of a reduction"
+    NUMBER = "a number"
+    OMEGAS = "the weight of each sweep"
+    AXIS = "an axis"
+    COLOR = "a color of nodes"
+    FLAG = "whether or not"
+    COARSER = "operations to or from a coarser grid, and an array there"
+
+
+ARRAYS = MappingProxyType({Role.READ: 1, Role.WRITTEN: 1, Role.BOTH: 2})
+"""How often an array is moved between memory and chip."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of an operation.
+
+    Parameters
+    ----------
+    name : str
+        Its name, of the methods and in C.
+    role : Role
+        What it is.
+    optional : bool
+        Whether it may be None: a source or a start is zero then, and no result is wanted.
+    grid : str
+        The grid of an array, where the subject has several: a field of the subject.
+    single : bool
+        Whether it is a float32 array, whatever the type of the others.
+    positive : bool
+        Whether its values must be positive.
+    """
+
+    name: str
+    role: Role
+    optional: bool = False
+    grid: str = ""
+    single: bool = False
+    positive: bool = False
+
+
+@dataclass(frozen=True)
+class OperationSpec:
+    """An operation.
+
+    Parameters
+    ----------
+    name : str
+        The name of its methods, of its kernel (``poisson_NAME``) and of its functions in the library.
+    subject : type or None
+        What `Backend.bind` is given for it; None for an operation on plain vectors, a method of the backend.
+    arguments : tuple of Argument
+        In order.
+    flops : callable or int, optional
+        Floating-point operations for each node of what it writes last, given the subject; of one sweep, where it makes
+        several. None: `poisson.perf.traffic` has the cost itself, because not all nodes are treated alike.
+    coefficients : bool
+        Whether it reads the coefficients of the operator where they vary.
+    """
+
+    name: str
+    subject: type | None
+    arguments: tuple[Argument, ...]
+    flops: Callable[[Any], int] | int | None = None
+    coefficients: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the arguments."""
+        return tuple(argument.name for argument in self.arguments)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """The names of the arguments that may be None."""
+        return frozenset(argument.name for argument in self.arguments if argument.optional)
+
+    def flops_of(self, subject: Any) -> int:
+        """The flops for each node."""
+        assert self.flops is not None
+        return self.flops if isinstance(self.flops, int) else self.flops(subject)
+
+
+def _stencil(more: int, each_axis: int = 5) -> Callable[[Operator], int]:
+    """A u at a node takes one flop, and five for each axis; `more` is what comes on top."""
+    return lambda operator: 1 + more + each_axis * operator.dimension
+
+
+def _read(name: str, **more: Any) -> Argument:
+    return Argument(name, Role.READ, **more)
+
+
+def _written(name: str, **more: Any) -> Argument:
+    return Argument(name, Role.WRITTEN, **more)
+
+
+def _both(name: str, **more: Any) -> Argument:
+    return Argument(name, Role.BOTH, **more)
+
+
+def _number(name: str) -> Argument:
+    return Argument(name, Role.NUMBER)
+
+
+_SOURCE = _read("f", optional=True)
+_OMEGAS = Argument("omegas", Role.OMEGAS)
+_AXIS = Argument("axis", Role.AXIS)
+_RESULT = Argument("result", Role.RESULT)
+_NORMS = Argument("result", Role.RESULT, optional=True)
+
+
+def _table(*specs: OperationSpec) -> Mapping[str, OperationSpec]:
+    return MappingProxyType({spec.name: spec for spec in specs})
+
+
+OPERATIONS = _table(
+    OperationSpec("laplacian", Operator, (_read("u"), _written("out")), _stencil(0), coefficients=True),
+    OperationSpec("boundary_conditions", Operator, (_read("u"), _written("out")), coefficients=True),
+    OperationSpec(
+        "update",
+        Operator,
+        (_SOURCE, _read("au"), _written("r"), _both("u"), _number("omega")),
+        flops=3,
+        coefficients=True,
+    ),
+    OperationSpec("norm", Operator, (_read("r"), _RESULT), flops=2),
+    OperationSpec(
+        "sweep",
+        Operator,
+        (_read("u"), _SOURCE, _written("out"), _number("omega"), _NORMS),
+        _stencil(3),
+        coefficients=True,
+    ),
+    OperationSpec(
+        "sweeps", Operator, (_read("u"), _SOURCE, _written("out"), _OMEGAS, _NORMS), _stencil(3), coefficients=True
+    ),
+    OperationSpec("residual", Operator, (_read("u"), _SOURCE, _written("r"), _NORMS), _stencil(1), coefficients=True),
+    OperationSpec("fill", None, (_written("x"), _number("value")), flops=0),
+    OperationSpec("axpby", None, (_number("a"), _read("x"), _number("b"), _both("y")), flops=3),
+    OperationSpec("dot", Operator, (_read("x"), _read("y"), _RESULT), flops=2),
+    OperationSpec(
+        "restrict",
+        Transfer,
+        (_read("fine", grid="fine"), _written("coarse", grid="coarse")),
+        flops=lambda transfer: 2 * 3**transfer.fine.dimension,
+    ),
+    OperationSpec(
+        "prolong_add",
+        Transfer,
+        (_read("coarse", grid="coarse"), _both("fine", grid="fine")),
+        flops=lambda transfer: 2 * 2**transfer.fine.dimension,
+    ),
+    OperationSpec(
+        "interpolate",
+        Interpolation,
+        (_read("source", grid="source"), _written("out", grid="target")),
+        flops=lambda interpolation: 2 * 4**interpolation.target.dimension,
+    ),
+    OperationSpec(
+        "color_sweep",
+        Operator,
+        (_both("u"), _SOURCE, Argument("color", Role.COLOR), _number("omega")),
+        _stencil(1, each_axis=3),  # on half of the nodes
+        coefficients=True,
+    ),
+    OperationSpec(
+        "diagonal_solve",
+        Operator,
+        (_read("r"), _written("z"), _number("omega"), _NORMS),
+        flops=1,
+        coefficients=True,
+    ),
+    OperationSpec(
+        "direction",
+        Operator,
+        (_read("z"), _number("beta"), _read("p"), _written("out"), _written("q"), _RESULT),
+        _stencil(4),
+        coefficients=True,
+    ),
+    OperationSpec(
+        "advance", Operator, (_number("alpha"), _read("p"), _read("q"), _both("u"), _both("r"), _RESULT), flops=6
+    ),
+    OperationSpec(
+        "defect",
+        Operator,
+        (_read("u"), _SOURCE, _number("factor"), _written("r", single=True), _NORMS),
+        _stencil(2),
+        coefficients=True,
+    ),
+    OperationSpec("correct", None, (_number("factor"), _read("x", single=True), _both("y")), flops=2),
+    OperationSpec("dense", None, (Argument("matrix", Role.MATRIX), _read("x"), _written("y"))),
+    OperationSpec(
+        "edges",
+        Operator,
+        (_AXIS, _read("a", positive=True), Argument("harmonic", Role.FLAG), _written("out")),
+        flops=4,
+    ),
+    OperationSpec(
+        "coarsen_edges",
+        Transfer,
+        (_AXIS, _read("fine", grid="fine", positive=True), _written("coarse", grid="coarse")),
+        flops=lambda transfer: 2 * 3**transfer.fine.dimension,
+    ),
+    OperationSpec(
+        "derivative",
+        Differences,
+        (_AXIS, _read("u"), _written("out")),
+        # A subtraction and a product for each pair, their sum, and the division by the spacing.
+        flops=lambda differences: 3 * differences.half,
+    ),
+    OperationSpec(
+        "gradient",
+        Differences,
+        (_read("u"), Argument("outs", Role.OUTPUTS)),
+        flops=lambda differences: 3 * differences.half * differences.dimension,
+    ),
 )
-"""What `Backend.bind` takes for each; None for those that are methods of the backend."""
+"""The operations that every backend has of its own."""
+
+COMPOSITES = _table(
+    OperationSpec(
+        "smooth",
+        Operator,
+        (
+            *(_both("u", optional=True), _read("f"), _written("out"), _written("work"), _OMEGAS),
+            *(Argument(name, Role.COARSER, optional=True) for name in ("correction", "restriction")),
+            _NORMS,
+        ),
+        coefficients=True,
+    ),
+)
+"""Operations that are put together from others; a backend may have them in fewer passes over memory."""
+
+ALL = MappingProxyType({**OPERATIONS, **COMPOSITES})
+"""Both."""

@@ -30,7 +30,6 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp import library as openmp_library
 from poisson.backends.openmp.backend import OpenmpBackend
 from poisson.backends.openmp.library import (
-    COMPOSITE_FUNCTIONS,
     FUNCTIONS,
     OPERATION_FUNCTIONS,
     SUFFIXES,
@@ -42,7 +41,7 @@ from poisson.backends.openmp.library import (
     TransferStructure,
 )
 from poisson.backends.openmp.studies import STUDIES, STUDIES_NAME, TYPED_STUDIES
-from poisson.backends.operations import COMPOSITES, OPERATIONS, SUBJECTS
+from poisson.backends.operations import ALL, OPERATIONS, Role
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -55,7 +54,7 @@ BOUND = {
     Transfer: TransferOperations,
     Interpolation: InterpolationOperations,
     Differences: DifferenceOperations,
-    type(None): Backend,
+    None: Backend,
 }
 """Where the operations of each subject are declared."""
 
@@ -89,29 +88,29 @@ def arguments_of(function: Any) -> tuple[str, ...]:
 # ---- methods
 
 
-def kind_of(backend: type[Backend], subject: type) -> Any:
+def kind_of(backend: type[Backend], subject: type | None) -> Any:
     """The class of a backend that has the operations of a subject."""
-    return backend if subject is type(None) else backend.bound[subject]
+    return backend if subject is None else backend.bound[subject]
 
 
 @pytest.mark.parametrize("subject", BOUND)
-def test_the_operations_are_the_abstract_methods(subject: type) -> None:
-    own = {name for name in OPERATIONS if SUBJECTS[name] is subject}
+def test_the_operations_are_the_abstract_methods(subject: type | None) -> None:
+    own = {name for name, spec in OPERATIONS.items() if spec.subject is subject}
     assert set(BOUND[subject].__abstractmethods__) == own | OTHER_METHODS.get(BOUND[subject], set())
 
 
 @pytest.mark.parametrize("backend", [None, NumpyBackend, OpenmpBackend, GpuBackend])
 def test_every_backend_has_the_operations_with_their_arguments(backend: type[Backend] | None) -> None:
-    for name, arguments in {**OPERATIONS, **COMPOSITES}.items():
-        declared = BOUND[SUBJECTS[name]]
-        found = declared if backend is None else kind_of(backend, SUBJECTS[name])
-        assert arguments_of(getattr(found, name))[1:] == arguments
+    for name, spec in ALL.items():
+        declared = BOUND[spec.subject]
+        found = declared if backend is None else kind_of(backend, spec.subject)
+        assert arguments_of(getattr(found, name))[1:] == spec.names
         assert inspect.getdoc(getattr(declared, name))
 
 
 @pytest.mark.parametrize("backend", [NumpyBackend, OpenmpBackend, GpuBackend])
 def test_the_other_methods_of_the_backends_agree_too(backend: type[Backend]) -> None:
-    assert set(backend.bound) == set(BOUND) - {type(None)}
+    assert set(backend.bound) == set(BOUND) - {None}
     for subject, declared in BOUND.items():
         for name in OTHER_METHODS.get(declared, set()) | FURTHER_METHODS.get(declared, set()):
             found = getattr(kind_of(backend, subject), name)
@@ -166,10 +165,8 @@ def with_suffixes(plain: Signatures, typed: Signatures) -> dict[str, tuple[Any, 
 
 def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """What ctypes is told, by the names of the prototypes."""
-    operations = OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS
-    return with_suffixes(
-        FUNCTIONS, {name: (c_int32, arguments) for name, arguments in operations.items()} | TYPED_FUNCTIONS
-    )
+    operations = {name: (c_int32, arguments) for name, arguments in OPERATION_FUNCTIONS.items()}
+    return with_suffixes(FUNCTIONS, operations | TYPED_FUNCTIONS)
 
 
 LIBRARIES = [
@@ -210,64 +207,39 @@ def test_ctypes_and_the_header_agree(name: str, header: str, told: dict[str, Any
             assert matches(c_type, given), (function, argument)
 
 
-NAMES = {
-    Operator: "operator",
-    Transfer: "transfer",
-    Interpolation: "interpolation",
-    Differences: "differences",
+OF_SUBJECT = {
+    Operator: ["operator_"],
+    Transfer: ["fine_operator", "coarse_operator", "tables"],
+    Interpolation: ["source_operator", "target_operator", "tables", "everywhere"],
+    Differences: ["differences"],
+    None: [],
 }
+"""What the header names before the arguments of an operation."""
 
 
-def c_arguments(operation: str) -> list[str]:
-    """The arguments of an operation as the header writes them.
-
-    Operators, transfers and differences come as structures that know the arrays' layout; without one of them, the array
-    that is written last is followed by its rows and pitch, and the threads come last. The structures know these, too.
-    """
-    subject = NAMES.get(SUBJECTS[operation])
-    arguments = ((subject,) if subject else ()) + {**OPERATIONS, **COMPOSITES}[operation]
-    written = {
-        "operator": ["operator_"],
-        "transfer": ["fine_operator", "coarse_operator", "tables"],
-        "interpolation": ["source_operator", "target_operator", "tables", "everywhere"],
-        "omegas": ["omegas", "count"],
-    }
-    end = []
-    if "matrix" in arguments:
-        written |= {"matrix": ["matrix", "matrix_pitch"], "y": ["y", "columns", "rows", "pitch"]}
-        end = ["threads"]
-    elif subject is None:
-        last = [name for name in arguments if name in ("x", "y")][-1]
-        written[last] = [last, "rows", "pitch"]
-        end = ["threads"]
-    return [name for argument in arguments for name in written.get(argument, [argument])] + end
+def c_arguments(name: str) -> list[tuple[str, str]]:
+    """The names of the arguments of an operation as the header has them, with the type of each that is an array."""
+    spec, real = ALL[name], {Role.OMEGAS: "double", Role.RESULT: "double"}
+    found = [(argument, "") for argument in OF_SUBJECT[spec.subject]]
+    for argument in spec.arguments:
+        before = [f"{argument.name}_operator", f"{argument.name}_tables"] if argument.role is Role.COARSER else []
+        found += [(item, "") for item in before]
+        found.append((argument.name, real.get(argument.role, "float" if argument.single else "real")))
+        after = {Role.OMEGAS: ["count"], Role.MATRIX: [f"{argument.name}_pitch"]}.get(argument.role, [])
+        if spec.subject is None and argument.role in (Role.WRITTEN, Role.BOTH):
+            after = ["columns"] * ("matrix" in spec.names) + ["rows", "pitch"]
+        found += [(item, "") for item in after]
+    return [*found, ("threads", "")] if spec.subject is None else found
 
 
-def test_the_header_names_the_arguments_of_the_operations() -> None:
-    assert set(OPERATION_FUNCTIONS) == set(OPERATIONS)
-    declared = prototypes()
-    # The arrays of one type whatever the operation's.
-    special = {(name, argument): "double" for name in OPERATIONS for argument in ("result", "omegas")}
-    special |= {("defect", "r"): "float", ("correct", "x"): "float"}
-    for name in OPERATIONS:
-        for suffix, real in (("f32", "float"), ("f64", "double")):
-            given = declared[f"{name}_{suffix}"][1]
-            assert [argument for _, argument in given] == c_arguments(name), name
-            for c_type, argument in given:
-                if c_type.endswith("*") and "poisson_" not in c_type:
-                    assert special.get((name, argument), real) in c_type, (name, argument)
-
-
-def test_the_composites_have_their_arguments_everywhere() -> None:
-    assert set(COMPOSITE_FUNCTIONS) == set(COMPOSITES)
-    declared = prototypes()
-    for name in COMPOSITES:
-        expected = []
-        for argument in c_arguments(name):
-            pair = argument in ("correction", "restriction")
-            expected += [f"{argument}_operator", f"{argument}_tables", argument] if pair else [argument]
-        for suffix in SUFFIXES.values():
-            assert [argument for _, argument in declared[f"{name}_{suffix}"][1]] == expected
+@pytest.mark.parametrize("name", ALL)
+def test_the_header_names_the_arguments_of_an_operation(name: str) -> None:
+    for suffix, real in (("f32", "float"), ("f64", "double")):
+        given = prototypes()[f"{name}_{suffix}"][1]
+        assert [argument for _, argument in given] == [argument for argument, _ in c_arguments(name)]
+        for (c_type, argument), (_, kind) in zip(given, c_arguments(name), strict=True):
+            if c_type.endswith("*") and "poisson_" not in c_type:
+                assert kind.replace("real", real) in c_type, argument
 
 
 def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
@@ -276,7 +248,7 @@ def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
     structured = [name for name in TYPED_STUDIES if name.startswith("structured_")]
     assert {name.removeprefix("structured_") for name in structured} == set(list(OPERATIONS)[:4])
     for name in structured:
-        expected = c_arguments(name.removeprefix("structured_"))
+        expected = [argument for argument, _ in c_arguments(name.removeprefix("structured_"))]
         for suffix in SUFFIXES.values():
             given = [argument for _, argument in declared[f"{name}_{suffix}"][1]]
             assert given == [item.replace("result", "sum_and_maximum") for item in expected]

@@ -11,7 +11,7 @@ from support.operators import operator
 
 from poisson.backends.ledger import Call
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.operations import COMPOSITES, OPERATIONS
+from poisson.backends.operations import ALL
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.mesh.boundary import Rule
 from poisson.perf import traffic
@@ -79,7 +79,7 @@ def test_the_costs_of_operations_on_whole_arrays(shape: tuple[int, ...], dtype: 
     between = {*("boundary_conditions", "restrict", "prolong_add", "interpolate"), *SMOOTHS}
     along = {f"{name} {axis}" for name in ("edges", "coarsen_edges", "derivative") for axis in "xyz"[:axes]}
     assert set(found) == set(expected) | set(mixed) | {"dense"} | between | along
-    assert {label.split()[0].rstrip(",") for label in found} == set(OPERATIONS) | set(COMPOSITES)
+    assert {label.split()[0].rstrip(",") for label in found} == set(ALL)
 
 
 def test_every_loop_has_its_operations() -> None:

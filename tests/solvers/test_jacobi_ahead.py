@@ -147,7 +147,7 @@ class Recorder(Intercepted):
         return number
 
     def asked(self, name: str, operation: Callable[..., None], *arguments: Any, **named: Any) -> None:
-        names = OPERATIONS[name]
+        names = OPERATIONS[name].names
         values = dict(zip(names, arguments, strict=False)) | named
         if values.get("result") is not None or "result" not in names:
             place = f" {self._place(values['result'])}" if "result" in names else ""

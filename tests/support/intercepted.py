@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.operations import OPERATIONS, SUBJECTS
+from poisson.backends.operations import OPERATIONS
 
 
 class Intercepted(NumpyBackend):
@@ -17,7 +17,7 @@ class Intercepted(NumpyBackend):
 
     def __init__(self) -> None:
         super().__init__(np.float64)
-        self._intercept(NumpyBackend(np.float64), self, type(None))
+        self._intercept(NumpyBackend(np.float64), self, None)
 
     def asked(self, name: str, operation: Callable[..., None], *arguments: Any, **named: Any) -> None:
         """Called in the place of an operation."""
@@ -28,7 +28,7 @@ class Intercepted(NumpyBackend):
         self._intercept(NumpyBackend(np.float64).bind(subject), bound, type(subject))
         return bound
 
-    def _intercept(self, specification: Any, outside: Any, subject: type) -> None:
-        for name in OPERATIONS:
-            if SUBJECTS[name] is subject:
+    def _intercept(self, specification: Any, outside: Any, subject: type | None) -> None:
+        for name, spec in OPERATIONS.items():
+            if spec.subject is subject:
                 setattr(outside, name, partial(self.asked, name, getattr(specification, name)))

@@ -15,10 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.processors import run_time_was_loaded, short_waits, waiting_is_set
 from poisson.backends.subjects import kernel_rules
 from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
+from poisson.mesh.differences import Differences
 
 ABI_VERSION = 5
 LIBRARY_NAME = "libpoisson.so"
@@ -95,32 +98,41 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 NUMBERS = {"abi_version", "studies_abi_version", "devices", "threads", "depth"}
 """The functions whose integer is no status."""
-OPERATION_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "laplacian": (_OPERATOR, c_void_p, c_void_p),
-    "boundary_conditions": (_OPERATOR, c_void_p, c_void_p),
-    "update": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p, c_double),
-    "norm": (_OPERATOR, c_void_p, c_void_p),
-    "sweep": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_double, c_void_p),
-    "sweeps": (_OPERATOR, c_void_p, c_void_p, c_void_p, POINTER(c_double), c_int32, c_void_p),
-    "residual": (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p),
-    "fill": (c_void_p, c_int64, c_int64, c_double, c_int32),
-    "axpby": (c_double, c_void_p, c_double, c_void_p, c_int64, c_int64, c_int32),
-    "dot": (_OPERATOR, c_void_p, c_void_p, c_void_p),
-    "restrict": (*_TRANSFER, c_void_p, c_void_p),
-    "prolong_add": (*_TRANSFER, c_void_p, c_void_p),
-    "interpolate": (*_TRANSFER, c_int32, c_void_p, c_void_p),
-    "color_sweep": (_OPERATOR, c_void_p, c_void_p, c_int32, c_double),
-    "diagonal_solve": (_OPERATOR, c_void_p, c_void_p, c_double, c_void_p),
-    "direction": (_OPERATOR, c_void_p, c_double, c_void_p, c_void_p, c_void_p, c_void_p),
-    "advance": (_OPERATOR, c_double, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
-    "defect": (_OPERATOR, c_void_p, c_void_p, c_double, c_void_p, c_void_p),
-    "correct": (c_double, c_void_p, c_void_p, c_int64, c_int64, c_int32),
-    "dense": (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_int64, c_int32),
-    "edges": (_OPERATOR, c_int32, c_void_p, c_int32, c_void_p),
-    "coarsen_edges": (*_TRANSFER, c_int32, c_void_p, c_void_p),
-    "derivative": (_DIFFERENCES, c_int32, c_void_p, c_void_p),
-    "gradient": (_DIFFERENCES, c_void_p, POINTER(c_void_p)),
+_SUBJECTS: dict[type | None, tuple[Any, ...]] = {
+    Operator: (_OPERATOR,),
+    Transfer: _TRANSFER,
+    Interpolation: (*_TRANSFER, c_int32),
+    Differences: (_DIFFERENCES,),
+    None: (),
 }
+_ARGUMENTS: dict[Role, tuple[Any, ...]] = {
+    **dict.fromkeys((Role.READ, Role.WRITTEN, Role.BOTH, Role.RESULT), (c_void_p,)),
+    **dict.fromkeys((Role.AXIS, Role.COLOR, Role.FLAG), (c_int32,)),
+    Role.NUMBER: (c_double,),
+    Role.OMEGAS: (POINTER(c_double), c_int32),
+    Role.OUTPUTS: (POINTER(c_void_p),),
+    Role.MATRIX: (c_void_p, c_int64),
+    Role.COARSER: (_OPERATOR, POINTER(TransferStructure), c_void_p),
+}
+
+
+def signature(spec: OperationSpec) -> tuple[Any, ...]:
+    """The types of the arguments of an operation's function: those of its subject, and then its own.
+
+    Structures know the layout of arrays and the threads. Without a subject the array that is written is followed by its
+    rows and pitch, and where there is a matrix, by its columns before these; the threads come last.
+    """
+    types = list(_SUBJECTS[spec.subject])
+    plain, matrix = spec.subject is None, any(argument.role is Role.MATRIX for argument in spec.arguments)
+    for argument in spec.arguments:
+        types += _ARGUMENTS[argument.role]
+        if plain and argument.role in (Role.WRITTEN, Role.BOTH):
+            types += (c_int64,) * (3 if matrix else 2)
+    return (*types, c_int32) if plain else tuple(types)
+
+
+OPERATION_FUNCTIONS = {name: signature(spec) for name, spec in ALL.items()}
+"""The operations, with the suffix of their real type."""
 TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "transform": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
     "divide": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
@@ -128,11 +140,6 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "depth": (c_int32, (_OPERATOR,)),
 }
 """Others, with the suffix of their real type."""
-_PARTNER = (_OPERATOR, POINTER(TransferStructure), c_void_p)
-COMPOSITE_FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "smooth": (_OPERATOR, *(c_void_p,) * 4, POINTER(c_double), c_int32, *_PARTNER, *_PARTNER, c_void_p),
-}
-"""The composites, with the suffix of their real type."""
 SUFFIXES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
@@ -195,8 +202,8 @@ def load_library() -> ctypes.CDLL:
         raise BackendUnavailable(
             f"{path} has interface version {version}, this package needs {ABI_VERSION}: run pip install again"
         )
-    operations = OPERATION_FUNCTIONS | COMPOSITE_FUNCTIONS
-    declare(library, path, FUNCTIONS, {name: (_STATUS, operations[name]) for name in operations} | TYPED_FUNCTIONS)
+    operations = {name: (_STATUS, arguments) for name, arguments in OPERATION_FUNCTIONS.items()}
+    declare(library, path, FUNCTIONS, operations | TYPED_FUNCTIONS)
     if library.poisson_devices() < 1:
         check(2, library.poisson_devices, ())
     if not waiting_is_set():
@@ -235,7 +242,7 @@ def declare(library: ctypes.CDLL, path: Path, plain: Signatures, typed: Signatur
 
 def functions_of(library: ctypes.CDLL, dtype: np.dtype[Any]) -> SimpleNamespace:
     """The functions for a real type, by the names of the operations."""
-    names = (*OPERATION_FUNCTIONS, *COMPOSITE_FUNCTIONS, *TYPED_FUNCTIONS)
+    names = (*OPERATION_FUNCTIONS, *TYPED_FUNCTIONS)
     return SimpleNamespace(**{name: getattr(library, f"poisson_{name}_{SUFFIXES[dtype]}") for name in names})
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from poisson.backends.openmp.library import (
     ABI_VERSION,
+    OPERATION_FUNCTIONS,
     SUFFIXES,
     OperatorStructure,
     Signatures,
@@ -32,9 +33,10 @@ STUDIES: Signatures = {
 TYPED_STUDIES: Signatures = {
     "chains": (c_int64, ()),
     "multiply_adds": (_STATUS, (c_void_p, c_int64, c_int64, c_double, c_double, c_int32)),
-    "structured_laplacian": (_STATUS, (_OPERATOR, c_void_p, c_void_p)),
-    "structured_boundary_conditions": (_STATUS, (_OPERATOR, c_void_p, c_void_p)),
-    "structured_update": (_STATUS, (_OPERATOR, c_void_p, c_void_p, c_void_p, c_void_p, c_double)),
+    **{
+        f"structured_{name}": (_STATUS, OPERATION_FUNCTIONS[name])
+        for name in ("laplacian", "boundary_conditions", "update")
+    },
     "structured_norm": (_STATUS, (_OPERATOR, c_void_p, c_double * 2)),
 }
 """With the suffix of their real type."""
