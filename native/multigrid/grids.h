@@ -7,7 +7,7 @@
 #ifndef POISSON_GRIDS_H
 #define POISSON_GRIDS_H
 
-#include "multigrid/blocked.h"
+#include "multigrid/tiles.h"
 
 // An axis of both grids.
 struct Pairing {

@@ -1,14 +1,24 @@
-// Half a level of multigrid: smooth. On a GPU it is put together from the operations.
+// Several steps of relaxation in one call: sweeps and smooth. On the host they are one pass over memory
+// (wavefront.cpp); on a GPU they are put together from the operations, whose launches change between two arrays.
 #include <memory>
 #include <new>
 
-#ifdef POISSON_OFFLOAD
+#include "core/kept.h"
 #include "core/regions.h"
-#else
-#include "multigrid/smooth.h"
+#ifndef POISSON_OFFLOAD
+#include "multigrid/wavefront.h"
 #endif
 
 namespace {
+
+poisson_status sweep(const poisson_operator* a, const float* u, const float* f, float* out, double omega,
+                     double* result = nullptr) {
+    return poisson_sweep_f32(a, u, f, out, omega, result);
+}
+poisson_status sweep(const poisson_operator* a, const double* u, const double* f, double* out, double omega,
+                     double* result = nullptr) {
+    return poisson_sweep_f64(a, u, f, out, omega, result);
+}
 
 // A transfer to or from a coarse array; without it `coarse` is null.
 template <class T>
@@ -39,9 +49,6 @@ struct Partner {
     poisson_status add(const poisson_operator* a, const Partner<const real>& from, real* fine) {                \
         return poisson_prolong_add_##suffix(a, from.operator_, from.tables, from.coarse, fine);                 \
     }                                                                                                           \
-    poisson_status sweep(const poisson_operator* a, const real* u, const real* f, real* out, double omega) {    \
-        return poisson_sweep_##suffix(a, u, f, out, omega, nullptr);                                            \
-    }                                                                                                           \
     poisson_status residual(const poisson_operator* a, const real* u, const real* f, real* r, double* result) { \
         return poisson_residual_##suffix(a, u, f, r, result);                                                   \
     }                                                                                                           \
@@ -52,8 +59,33 @@ POISSON_NAMES(float, f32)
 POISSON_NAMES(double, f64)
 #undef POISSON_NAMES
 
+// Sweeps between two reads of a norm, which costs more than a launch.
+constexpr int32_t DEPTH = 8;
+
 template <class T>
-poisson_status run(const poisson_operator* a, T* u, const T* f, T* out, T* work, const double* weights, int32_t count,
+int32_t depth(const poisson_operator*) {
+    return DEPTH;
+}
+
+template <class T>
+poisson_status repeat(const poisson_operator* a, const T* u, const T* f, T* out, const double* omegas, int32_t count,
+                      double* result) {
+    const int64_t values = a->pitch * a->shape[1] * a->shape[2];
+    const WorkingRows memory(count > 1, values * int64_t(sizeof(T)));
+    if (!memory) return POISSON_OUT_OF_MEMORY;
+    T* const between = count > 1 ? memory.row<T>(0) : out;
+    const T* from = u;
+    for (int32_t left = count; left > 0; --left) {
+        T* to = left % 2 ? out : between;
+        const poisson_status status = sweep(a, from, f, to, omegas[count - left], left > 1 ? nullptr : result);
+        if (status) return status;
+        from = to;
+    }
+    return POISSON_SUCCESS;
+}
+
+template <class T>
+poisson_status run(const poisson_operator* a, T* u, const T* f, T* out, T* work, const double* omegas, int32_t count,
                    const Partner<const T>& correction, const Partner<T>& restriction, double* result) {
     poisson_status status = POISSON_SUCCESS;
     // Each sweep changes between two arrays, so that the last one ends in `out`.
@@ -63,7 +95,7 @@ poisson_status run(const poisson_operator* a, T* u, const T* f, T* out, T* work,
     if (!status && correction.coarse) status = add(a, correction, start);
     for (int32_t n = 0; !status && n < count; ++n) {
         T* const to = n == count - 1 ? out : other;
-        status = sweep(a, start, f, to, weights[n]);
+        status = sweep(a, start, f, to, omegas[n]);
         other = start;
         start = to;
     }
@@ -76,58 +108,113 @@ poisson_status run(const poisson_operator* a, T* u, const T* f, T* out, T* work,
 #else
 
 template <class T>
-poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, T*, const double* weights,
-                   int32_t count, const Partner<const T>& correction, const Partner<T>& restriction, double* result) {
+int32_t depth(const poisson_operator* a) {
+    if (varies(*a) || a->shape[1] == 1) return 1;
+    return a->dimension == 2 ? Limits<2, T>::DEPTH : Limits<3, T>::DEPTH;
+}
+
+// Omega / diag(A) of each sweep, or omega where the diagonal varies; null where there is too little memory.
+template <class T>
+std::unique_ptr<T[]> scales_of(const poisson_operator& a, const double* omegas, int32_t count) {
+    const double diagonal = varies(a) ? 1 : a.diagonal;
+    std::unique_ptr<T[]> scales(new (std::nothrow) T[count]);
+    for (int32_t sweep = 0; scales && sweep < count; ++sweep) scales[sweep] = T(omegas[sweep] / diagonal);
+    return scales;
+}
+
+template <class T>
+bool streams(const Local<T>& a) {
+    return goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
+}
+
+template <class T>
+poisson_status repeat(const poisson_operator* operator_, const T* u, const T* f, T* out, const double* omegas,
+                      int32_t count, double* result) {
+    if (depth<T>(operator_) == 1) return sweep(operator_, u, f, out, omegas[0], result);
     const Local<T> a = local<T>(operator_);
-    const double diagonal = varies(*operator_) ? 1 : operator_->diagonal;
-    const std::unique_ptr<T[]> scales(new (std::nothrow) T[count]);
+    const std::unique_ptr<T[]> scales = scales_of<T>(*operator_, omegas, count);
     if (!scales) return POISSON_OUT_OF_MEMORY;
-    for (int32_t sweep = 0; sweep < count; ++sweep) scales[sweep] = T(weights[sweep] / diagonal);
+    Passage<T> task = {};
+    task.u = u;
+    task.f = f;
+    task.out = out;
+    task.scales = scales.get();
+    task.count = count;
+    task.norm = result;
+    task.stream = streams(a);
+    task.keeps_source = a.dimension == 3 && count > 4;
+    const Steps<T> steps = steps_of_sweeps(a, task.norm);
+    const Tiles tiles = a.dimension == 2 ? Tiles(Blocks<2, T>(a)) : Tiles(Blocks<3, T>(a));
+    return take_passage(a, task, steps, tiles, count * a.nx * a.ny * a.nz, result);
+}
+
+template <class T>
+poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, T*, const double* omegas, int32_t count,
+                   const Partner<const T>& correction, const Partner<T>& restriction, double* result) {
+    const Local<T> a = local<T>(operator_);
+    const std::unique_ptr<T[]> scales = scales_of<T>(*operator_, omegas, count);
+    if (!scales) return POISSON_OUT_OF_MEMORY;
     const auto between = [&](const poisson_operator* coarse, const poisson_transfer* tables) {
         return Grids<T>(a, local<T>(coarse ? coarse : operator_), tables ? *tables : poisson_transfer{});
     };
     const Grids<T> from = between(correction.operator_, correction.tables),
                    to = between(restriction.operator_, restriction.tables);
     POISSON_COEFFICIENTS(T, operator_, arrays);
-    const bool stream = goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
-    const Smoothing<T> task = {POISSON_VARYING(T, arrays),
-                               u,
-                               f,
-                               out,
-                               scales.get(),
-                               count,
-                               correction.coarse ? &from : nullptr,
-                               correction.coarse,
-                               restriction.coarse ? &to : nullptr,
-                               restriction.coarse,
-                               result != nullptr,
-                               stream};
-    return varies(*operator_) ? smooth_varying(a, task, result) : smooth_as<NOTHING>(a, task, result);
+    Passage<T> task = {};
+    task.arrays = POISSON_VARYING(T, arrays);
+    task.u = u;
+    task.f = f;
+    task.out = out;
+    task.scales = scales.get();
+    task.count = count;
+    task.correction = correction.coarse ? &from : nullptr;
+    task.coarse_correction = correction.coarse;
+    task.restriction = restriction.coarse ? &to : nullptr;
+    task.coarse_residual = restriction.coarse;
+    task.norm = result;
+    task.residual = task.norm || task.restriction;
+    task.stream = streams(a);
+    const Steps<T> steps = varies(*operator_) ? steps_of_smoothing_varying(a, task.arrays.x) : steps_of_smoothing(a);
+    const Tiles tiles = a.dimension == 2 ? Tiles(SmoothingTiles<2, T>(a)) : Tiles(SmoothingTiles<3, T>(a));
+    return take_passage(a, task, steps, tiles, a.nx * a.ny * a.nz, result);
 }
 
 #endif
 
 template <class T>
-poisson_status smooth(const poisson_operator* a, T* u, const T* f, T* out, T* work, const double* weights,
-                      int32_t count, const Partner<const T>& correction, const Partner<T>& restriction,
+poisson_status sweeps(const poisson_operator* a, const T* u, const T* f, T* out, const double* omegas, int32_t count,
                       double* result) {
-    if (!a || !f || !out || !work || count < 0 || (count > 0 && !weights)) return POISSON_BAD_ARGUMENT;
+    if (!a || !u || !out || !omegas || count < 1 || count > depth<T>(a)) return POISSON_BAD_ARGUMENT;
+    return repeat(a, u, f, out, omegas, count, result);
+}
+
+template <class T>
+poisson_status smooth(const poisson_operator* a, T* u, const T* f, T* out, T* work, const double* omegas, int32_t count,
+                      const Partner<const T>& correction, const Partner<T>& restriction, double* result) {
+    if (!a || !f || !out || !work || count < 0 || (count > 0 && !omegas)) return POISSON_BAD_ARGUMENT;
     if (!correction.complete() || !restriction.complete() || u == out) return POISSON_BAD_ARGUMENT;
     if (correction.collapses(*a) || restriction.collapses(*a)) return POISSON_BAD_ARGUMENT;
-    return run(a, u, f, out, work, weights, count, correction, restriction, result);
+    return run(a, u, f, out, work, omegas, count, correction, restriction, result);
 }
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                                  \
-    extern "C" poisson_status poisson_smooth_##suffix(                                                                \
-        const poisson_operator* a, real* u, const real* f, real* out, real* work, const double* weights,              \
-        int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,        \
-        const real* correction, const poisson_operator* restriction_operator,                                         \
-        const poisson_transfer* restriction_tables, real* restriction, double* result) {                              \
-        use_threads(a);                                                                                               \
-        return smooth<real>(a, u, f, out, work, weights, count, {correction_operator, correction_tables, correction}, \
-                            {restriction_operator, restriction_tables, restriction}, result);                         \
+#define POISSON_DEFINE(real, suffix)                                                                                   \
+    extern "C" int32_t poisson_depth_##suffix(const poisson_operator* a) { return a ? depth<real>(a) : 0; }            \
+    extern "C" poisson_status poisson_sweeps_##suffix(const poisson_operator* a, const real* u, const real* f,         \
+                                                      real* out, const double* omegas, int32_t count,                  \
+                                                      double* result) {                                                \
+        use_threads(a);                                                                                                \
+        return sweeps(a, u, f, out, omegas, count, result);                                                            \
+    }                                                                                                                  \
+    extern "C" poisson_status poisson_smooth_##suffix(                                                                 \
+        const poisson_operator* a, real* u, const real* f, real* out, real* work, const double* omegas, int32_t count, \
+        const poisson_operator* correction_operator, const poisson_transfer* correction_tables,                        \
+        const real* correction, const poisson_operator* restriction_operator,                                          \
+        const poisson_transfer* restriction_tables, real* restriction, double* result) {                               \
+        use_threads(a);                                                                                                \
+        return smooth<real>(a, u, f, out, work, omegas, count, {correction_operator, correction_tables, correction},   \
+                            {restriction_operator, restriction_tables, restriction}, result);                          \
     }
 
 POISSON_DEFINE(float, f32)

@@ -18,6 +18,13 @@ constexpr int64_t WIDE = 64 / sizeof(T);
 template <class T>
 using Line = Pack<T, WIDE<T>>;
 
+// The range of indices [start, stop).
+struct Span {
+    int64_t start, stop;
+
+    bool holds(int64_t index) const { return start <= index && index < stop; }
+};
+
 // A tile has `width` columns, `rows` of the middle axis and `march` rows or planes of the slowest axis.
 struct Tiles {
     int64_t nx, mid, slowest, width, rows, march, columns, blocks, bands;
@@ -52,13 +59,14 @@ protected:
 };
 
 // The most sweeps of a pass of `sweeps`, and the most columns, bytes of a plane and rows or planes to march of a tile.
-// In 2D a group of rows of two levels stays in the core's first cache and the rings in its second one. In 3D the rings
-// take 5 MB of the cache that the cores share: tiles that fit in the second cache would be so small that the nodes
-// computed twice, and the short rows read from memory, cost what the pass saves.
+// In 2D a group of rows of a level stays in the core's first cache and the rings in its second one; with fewer columns
+// it would take longer to prepare short rows than the first cache saves. In 3D the rings take 5 MB of the cache that the
+// cores share: tiles that fit in the second cache would be so small that the nodes computed twice, and the short rows
+// read from memory, cost what the pass saves.
 template <int DIMENSION, class T>
 struct Limits {
     static constexpr int32_t DEPTH = DIMENSION == 2 ? 16 : 8;
-    static constexpr int64_t COLUMNS = (DIMENSION == 2 ? 2048 : 4096) / sizeof(T), PLANE = 131072,
+    static constexpr int64_t COLUMNS = (DIMENSION == 2 ? 3072 : 4096) / sizeof(T), PLANE = 131072,
                              MARCH = DIMENSION == 2 ? 1024 : 256;
 };
 

@@ -108,6 +108,22 @@ def test_any_shape_faces_and_count(data: st.DataObject) -> None:
     agrees(backend, a, {data.draw(st.integers(1, backend.bind(a).depth()))})
 
 
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_passes_have_the_bits_of_single_sweeps(dtype: Any, dimension: int) -> None:
+    backend = openmp(dtype)
+    for number, shape in enumerate([*SMALL[dimension], *(s for s in LARGE[dtype] if len(s) == dimension)]):
+        bound = backend.bind(operator(shape, rules_of(dimension)[7 * number % 5**dimension]))
+        u, f, out, even, odd = (backend.from_host(random_array(shape[::-1], dtype, seed)) for seed in range(5))
+        start = u
+        for count, omega in enumerate(OMEGAS[: bound.depth()], start=1):
+            single = odd if count % 2 else even
+            bound.sweep(start, f, single, omega)
+            start = single
+            if count in (1, 2, 5, bound.depth()):
+                bound.sweeps(u, f, out, OMEGAS[:count])
+                np.testing.assert_array_equal(backend.to_host(out), backend.to_host(start), f"{shape}, {count} sweeps")
+
+
 @pytest.mark.parametrize("shape", [(601, 1231), (501, 70, 300)])
 def test_passes_give_the_same_bits_for_every_number_of_threads(shape: tuple[int, ...]) -> None:
     a = operator(shape, rules_of(len(shape))[6])

@@ -1,0 +1,375 @@
+// One step of a pass at a few rows of nodes: a Jacobi sweep or the residual, and what goes with it.
+#ifndef POISSON_STEPS_H
+#define POISSON_STEPS_H
+
+#include <type_traits>
+
+#include "multigrid/tiles.h"
+#include "operator/stencil.h"
+
+// The whole lines of columns that a level computes: `width` columns from `start` on. Those in [own, end) are the tile's
+// own. `low` and `high` are the fixed columns, NOWHERE if there are none; from `nodes` on there are none to compute. If
+// a row `begins` or `ends` in them, `left` and `right` are the columns that its first and its last node have for
+// neighbours.
+struct Stretch {
+    static constexpr int64_t NOWHERE = int64_t{1} << 40;
+    int64_t start, width, own, end, low, high, nodes, left, right;
+    bool begins, ends;
+};
+
+// The most rows of a level that are computed together.
+constexpr int64_t MOST_ROWS = 4;
+
+// Some rows of a level along the slowest axis, all counted from column `start`: centre[g] and centre[g + 2] are the
+// neighbours of centre[g + 1] there, lower[g] and upper[g] those along the middle axis. `to` is where the values go,
+// `also` a second place for the tile's own columns. `soon` are rows of memory that will be read soon.
+//
+// Where coefficients vary: those of the links along x that begin at the nodes, of those to the rows on both sides along
+// the middle axis, and of those along the slowest axis, where row g lies between slow[g] and slow[g + 1]. `c` is null
+// where it is constant.
+template <class T>
+struct Bundle {
+    static constexpr int MOST_SOON = 6;
+    const T *centre[MOST_ROWS + 2], *lower[MOST_ROWS], *upper[MOST_ROWS], *f[MOST_ROWS];
+    T *to[MOST_ROWS], *also[MOST_ROWS];
+    const T *x_link[MOST_ROWS], *lower_link[MOST_ROWS], *upper_link[MOST_ROWS], *slow_link[MOST_ROWS + 1],
+        *c[MOST_ROWS];
+    const T* soon[MOST_SOON];
+    int64_t count;
+    // Whether there is a second place, whether each is in memory and written around the cache, and whether the norms of
+    // the tile's own residuals are wanted.
+    bool both, stream, stream_also, norm;
+};
+
+// The neighbours on one side of the nodes at `at`. Loads that cross a cache line cost more than shuffles, where one
+// instruction shuffles a line.
+#ifdef __AVX512F__
+#ifdef __clang__
+#define POISSON_LANES_OF(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define POISSON_LANES_OF(a, b, ...) __builtin_shuffle(a, b, decltype(a < b){__VA_ARGS__})
+#endif
+inline Line<double> left_of(const double*, Line<double> before, Line<double> here) {
+    return POISSON_LANES_OF(before, here, 7, 8, 9, 10, 11, 12, 13, 14);
+}
+inline Line<double> right_of(const double*, Line<double> here, Line<double> behind) {
+    return POISSON_LANES_OF(here, behind, 1, 2, 3, 4, 5, 6, 7, 8);
+}
+inline Line<float> left_of(const float*, Line<float> before, Line<float> here) {
+    return POISSON_LANES_OF(before, here, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
+}
+inline Line<float> right_of(const float*, Line<float> here, Line<float> behind) {
+    return POISSON_LANES_OF(here, behind, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+}
+#undef POISSON_LANES_OF
+#else
+template <class T>
+inline Line<T> left_of(const T* at, Line<T>, Line<T>) {
+    return load<WIDE<T>>(at - 1);
+}
+template <class T>
+inline Line<T> right_of(const T* at, Line<T>, Line<T>) {
+    return load<WIDE<T>>(at + 1);
+}
+#endif
+
+// The larger of what is there and the size of a value, lane by lane.
+template <class T>
+inline Line<T> larger_size(Line<T> largest, Line<T> value) {
+#ifdef __AVX512F__
+    if constexpr (sizeof(T) == 4)
+        return Line<T>(_mm512_maskz_max_ps(0xffff, _mm512_abs_ps(__m512(value)), __m512(largest)));
+    else
+        return Line<T>(_mm512_maskz_max_pd(0xff, _mm512_abs_pd(__m512d(value)), __m512d(largest)));
+#else
+    const Line<T> size = value < T(0) ? -value : value;
+    return size > largest ? size : largest;
+#endif
+}
+
+// Sum of squares in float64, maximum in the type of the values.
+template <class T>
+struct LineNorms {
+    Pack<double> sum = {};
+    Line<T> largest = {};
+
+    void add(Line<T> r) {
+        Pack<T> part[WIDE<T> / LANES];
+        static_assert(sizeof part == sizeof r);
+        std::memcpy(part, &r, sizeof r);
+        for (const Pack<T>& pack : part) {
+            const Pack<double> x = __builtin_convertvector(pack, Pack<double>);
+            sum += x * x;
+        }
+        largest = larger_size<T>(largest, r);
+    }
+    void join(double& total, double& maximum) const {
+        for (int64_t lane = 0; lane < LANES; ++lane) total += sum[lane];
+        for (int64_t lane = 0; lane < WIDE<T>; ++lane) maximum = largest[lane] > maximum ? largest[lane] : maximum;
+    }
+};
+
+template <class T>
+inline void put_line(T* to, Line<T> line, bool stream) {
+    if (stream)
+        store_streaming(to, line);
+    else
+        store(to, line);
+}
+
+// A step: a sweep by the residual, to the bit the one that `sweep` makes, without and with the norms of that residual;
+// a sweep with fewer additions, for multigrid; the residual; or the first sweep from zero, a scaled source.
+enum Step { SWEEP, NORMED_SWEEP, SMOOTHING, RESIDUAL_STEP, FROM_ZERO };
+
+// Takes a step of some rows. The scale is omega / diag(A), or omega alone where the diagonal varies.
+template <class T>
+using Visit = void (*)(const Local<T>& a, const Bundle<T>& rows, const Stretch& columns, T scale, LineNorms<T>& norms);
+
+// A step for `Steps::together` rows that are neighbours, and for one.
+template <class T>
+struct Visits {
+    Visit<T> together, alone;
+};
+
+// What a pass is made of. `soon` is how many rows a step asks memory for; `by_rows` whether the steps take turns row by
+// row of the middle axis.
+template <class T>
+struct Steps {
+    int64_t together, soon;
+    bool by_rows;
+    Visits<T> sweep, last_sweep, residual;
+    // The first sweep from zero; null if there is none.
+    Visit<T> from_zero;
+};
+
+// Rows that a step takes together. In 3D the registers are too few for more, where coefficients vary.
+template <int DIMENSION, Step STEP>
+constexpr int64_t ROWS_TOGETHER = DIMENSION == 2 || STEP == SWEEP || STEP == NORMED_SWEEP ? MOST_ROWS : 2;
+
+// ---- the steps
+
+// The relaxed value where the coefficients vary: with A u = D u - N, N being what the neighbours add, it is
+// (1 - omega) u + omega (f + N) / D.
+template <int DIMENSION, Varies VARIES, class P>
+POISSON_INLINE P relaxed_varying(P centre, P f, const P (&neighbour)[6], const P (&link)[6], const P (&weight)[3], P c,
+                                 P stay, P omega) {
+    P sum = f;
+    for (int axis = 0; axis < DIMENSION; ++axis) {
+        const P lower = neighbour[2 * axis], upper = neighbour[2 * axis + 1];
+        if constexpr (VARIES == LINKS)
+            sum += weight[axis] * (link[2 * axis] * lower + link[2 * axis + 1] * upper);
+        else
+            sum += weight[axis] * (lower + upper);
+    }
+    if constexpr (VARIES == LINKS)
+        return stay * centre + omega * sum / diagonal<DIMENSION>(link, weight, c);
+    else
+        return stay * centre + omega * sum / diagonal<DIMENSION>(weight, c);
+}
+
+// The rows that a step asks memory for: of f, u and the coefficients. The many steps of a pass of sweeps share them.
+template <int DIMENSION, Varies VARIES, Step STEP>
+constexpr int SOON = STEP == SWEEP || STEP == NORMED_SWEEP ? 1
+                     : VARIES == NOTHING                   ? 2
+                     : VARIES == REACTION                  ? 3
+                                                           : 3 + DIMENSION;
+
+// A step of G rows. A line before the rows and one behind them are read too. On its own the function gets a loop
+// without spills.
+template <int DIMENSION, Varies VARIES, Step STEP, int64_t G, class T>
+__attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& rows, const Stretch& columns, T scale,
+                                          LineNorms<T>& norms) {
+    constexpr int64_t W = WIDE<T>;
+    const T weights[3] = {a.weight_x, a.weight_y, a.weight_z};
+    const Line<T> weight[3] = {spread<W>(a.weight_x), spread<W>(a.weight_y), spread<W>(a.weight_z)}, c = spread<W>(a.c),
+                  factor = spread<W>(scale);
+    // The sums of a node's neighbours take half of the additions of the residual, whose differences keep its rounding
+    // error relative to what changes from node to node.
+    [[maybe_unused]] const Line<T> stay =
+        spread<W>(T(1) - (VARIES == NOTHING ? scale * diagonal<DIMENSION>(weights, a.c) : scale));
+    [[maybe_unused]] const Line<T> share_x = factor * weight[0], share_y = factor * weight[1],
+                                   share_z = factor * weight[2];
+    constexpr int COUNT = SOON<DIMENSION, VARIES, STEP>;
+    const T* soon[COUNT];
+    std::copy(rows.soon, rows.soon + COUNT, soon);
+    const bool begins = columns.begins, ends = columns.ends, stream = rows.stream;
+    [[maybe_unused]] const bool stream_also = rows.stream_also;
+    // Where the tile's own values go to a second place, or count.
+    const bool wanted = STEP == RESIDUAL_STEP ? rows.norm : rows.both;
+    const int64_t own = columns.own - columns.start;
+    [[maybe_unused]] const uint64_t own_width = wanted ? uint64_t(columns.end - columns.own) : 0;
+    Line<T> before[G], here[G];
+    [[maybe_unused]] Line<T> link_before[G];
+    const Line<T> lane = lane_numbers<T, W>();
+    LineNorms<T> sums = norms;
+    for (int64_t g = 0; g < G; ++g) {
+        const T* row = rows.centre[g + 1];
+        before[g] = begins ? spread<W>(row[columns.left]) : load<W>(row - W);
+        here[g] = load<W>(row);
+        if constexpr (VARIES == LINKS)
+            link_before[g] =
+                begins ? spread<W>(rows.x_link[g][link_below(0, a.nx, a.rule(0))]) : load<W>(rows.x_link[g] - W);
+    }
+    const auto step = [&](int64_t i, auto at_an_end) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+        for (int n = 0; n < COUNT; ++n) __builtin_prefetch(soon[n] + i);
+        const Line<T> first = load<W>(rows.centre[0] + i), last = load<W>(rows.centre[G + 1] + i);
+        Line<T> below = first, values[G];
+#pragma GCC unroll 4
+        for (int64_t g = 0; g < G; ++g) {
+            const T* row = rows.centre[g + 1];
+            const Line<T> centre = here[g], above = g + 1 < G ? here[g + 1] : last, behind = load<W>(row + i + W);
+            Line<T> left, right = right_of(row + i, centre, behind);
+            if constexpr (at_an_end) {
+                left = load<W>(row + i - 1);
+                if (begins && i == 0) left = lane == T(0) ? before[g] : left;
+                const T last_lane = T(columns.nodes - 1 - columns.start - i);
+                if (ends) right = lane == last_lane ? spread<W>(row[columns.right - columns.start]) : right;
+            } else {
+                left = left_of(row + i, before[g], centre);
+            }
+            const Line<T> f = load<W>(rows.f[g] + i);
+            Line<T> value, neighbour[6] = {left, right, below, above, below, above};
+            if constexpr (DIMENSION == 3)
+                neighbour[2] = load<W>(rows.lower[g] + i), neighbour[3] = load<W>(rows.upper[g] + i);
+            [[maybe_unused]] Line<T> r;
+            if constexpr (VARIES != NOTHING) {
+                const Line<T> c_here = rows.c[g] ? load<W>(rows.c[g] + i) : c;
+                Line<T> link[6] = {};
+                if constexpr (VARIES == LINKS) {
+                    [[maybe_unused]] const Line<T> from = link_before[g];
+                    link[1] = load<W>(rows.x_link[g] + i);
+                    link[0] = left_of(rows.x_link[g] + i, from, link[1]);
+                    link_before[g] = link[1];
+                    if constexpr (at_an_end) {
+                        if (begins && i == 0) link[0] = lane == T(0) ? from : link[0];
+                        const T last_lane = T(columns.nodes - 1 - columns.start - i);
+                        if (ends && a.rule(1) != WRAP) link[1] = lane == last_lane ? link[0] : link[1];
+                    }
+                    constexpr int SLOWEST = 2 * (DIMENSION - 1);
+                    link[SLOWEST] = load<W>(rows.slow_link[g] + i);
+                    link[SLOWEST + 1] = load<W>(rows.slow_link[g + 1] + i);
+                    if constexpr (DIMENSION == 3)
+                        link[2] = load<W>(rows.lower_link[g] + i), link[3] = load<W>(rows.upper_link[g] + i);
+                }
+                if constexpr (STEP == RESIDUAL_STEP)
+                    value =
+                        residual_of(f, apply_varying<DIMENSION, VARIES>(centre, neighbour, link, weight, c_here).au);
+                else
+                    value =
+                        relaxed_varying<DIMENSION, VARIES>(centre, f, neighbour, link, weight, c_here, stay, factor);
+            } else if constexpr (STEP == SMOOTHING) {
+                value = factor * f + stay * centre + share_x * (left + right) + share_y * (neighbour[2] + neighbour[3]);
+                if constexpr (DIMENSION == 3) value += share_z * (below + above);
+            } else {
+                r = residual_of(f, apply_operator<DIMENSION>(centre, neighbour, weight, c));
+                value = STEP == RESIDUAL_STEP ? r : relax(centre, r, factor);
+            }
+            if constexpr (at_an_end) {
+                const int64_t place = columns.start + i;
+                const auto free = (lane > T(columns.low - place)) & (lane < T(columns.high - place));
+                const auto inside = lane < T(columns.nodes - place);
+                value = free ? value : STEP == RESIDUAL_STEP ? Line<T>{} : centre;
+                value = inside ? value : Line<T>{};
+                if constexpr (STEP == NORMED_SWEEP) r = (free & inside) ? r : Line<T>{};
+            }
+            if constexpr (STEP == NORMED_SWEEP) sums.add(r);
+            values[g] = value;
+            below = centre;
+            before[g] = centre;
+            here[g] = behind;
+        }
+        if (STEP != RESIDUAL_STEP && __builtin_expect(stream, false)) {
+#pragma GCC unroll 4
+            for (int64_t g = 0; g < G; ++g) store_streaming(rows.to[g] + i, values[g]);
+        } else {
+#pragma GCC unroll 4
+            for (int64_t g = 0; g < G; ++g) store(rows.to[g] + i, values[g]);
+        }
+        if constexpr (STEP == RESIDUAL_STEP || STEP == SMOOTHING) {
+            if (uint64_t(i - own) < own_width) {
+                if constexpr (STEP == RESIDUAL_STEP) {
+#pragma GCC unroll 4
+                    for (int64_t g = 0; g < G; ++g) sums.add(values[g]);
+                } else if (stream_also) {
+#pragma GCC unroll 4
+                    for (int64_t g = 0; g < G; ++g) store_streaming(rows.also[g] + i, values[g]);
+                } else {
+#pragma GCC unroll 4
+                    for (int64_t g = 0; g < G; ++g) store(rows.also[g] + i, values[g]);
+                }
+            }
+        }
+    };
+    step(0, std::true_type());
+    for (int64_t i = W; i < columns.width - W; i += W) step(i, std::false_type());
+    if (columns.width > W) step(columns.width - W, std::true_type());
+    norms = sums;
+}
+
+// The first sweep from zero: omega f / diag(A).
+template <int DIMENSION, Varies VARIES, class T>
+void scale_rows(const Local<T>& a, const Bundle<T>& rows, const Stretch& columns, T scale, LineNorms<T>&) {
+    constexpr int64_t W = WIDE<T>;
+    const Line<T> factor = spread<W>(scale);
+    [[maybe_unused]] const Line<T> weight[3] = {spread<W>(a.weight_x), spread<W>(a.weight_y), spread<W>(a.weight_z)},
+                                   c = spread<W>(a.c);
+    for (int64_t g = 0; g < rows.count; ++g) {
+        const T* const f = rows.f[g];
+        T* const to = rows.to[g];
+        for (int64_t i = 0; i < columns.width; i += W) {
+            if constexpr (VARIES == NOTHING) {
+                store(to + i, factor * load<W>(f + i));
+                continue;
+            }
+            const Line<T> c_here = rows.c[g] ? load<W>(rows.c[g] + i) : c;
+            Line<T> divisor;
+            if constexpr (VARIES == LINKS) {
+                const T* const links = rows.x_link[g];
+                Line<T> link[6] = {load<W>(links + i - 1), load<W>(links + i)};
+                if (columns.begins && i == 0) link[0][0] = links[link_below(0, a.nx, a.rule(0))];
+                if (columns.ends && i + W >= columns.width && a.rule(1) != WRAP) {
+                    const Line<T> last = spread<W>(T(a.nx - 1 - columns.start - i));
+                    link[1] = lane_numbers<T, W>() == last ? link[0] : link[1];
+                }
+                constexpr int SLOWEST = 2 * (DIMENSION - 1);
+                link[SLOWEST] = load<W>(rows.slow_link[g] + i);
+                link[SLOWEST + 1] = load<W>(rows.slow_link[g + 1] + i);
+                if constexpr (DIMENSION == 3)
+                    link[2] = load<W>(rows.lower_link[g] + i), link[3] = load<W>(rows.upper_link[g] + i);
+                divisor = diagonal<DIMENSION>(link, weight, c_here);
+            } else {
+                divisor = diagonal<DIMENSION>(weight, c_here);
+            }
+            store(to + i, factor * load<W>(f + i) / divisor);
+        }
+        // Behind the last node there may be no coefficients to divide by.
+        if (columns.ends) std::fill(to + a.nx - columns.start, to + columns.width, T(0));
+    }
+}
+
+// ---- the steps of a pass
+
+template <int DIMENSION, Varies VARIES, Step STEP, class T>
+constexpr Visits<T> visits() {
+    return {visit_rows<DIMENSION, VARIES, STEP, ROWS_TOGETHER<DIMENSION, STEP>, T>,
+            visit_rows<DIMENSION, VARIES, STEP, 1, T>};
+}
+
+template <int DIMENSION, Varies VARIES, class T>
+constexpr Steps<T> smoothing_steps() {
+    const Visits<T> sweep = visits<DIMENSION, VARIES, SMOOTHING, T>();
+    return {ROWS_TOGETHER<DIMENSION, SMOOTHING>,           SOON<DIMENSION, VARIES, SMOOTHING>, false, sweep, sweep,
+            visits<DIMENSION, VARIES, RESIDUAL_STEP, T>(), scale_rows<DIMENSION, VARIES, T>};
+}
+
+// The steps of a pass of sweeps, whose last one leaves the norms of its residual if they are wanted; and those of
+// smoothing, where a and c are constant, where c varies and where a does.
+template <class T>
+Steps<T> steps_of_sweeps(const Local<T>& a, bool norm);
+template <class T>
+Steps<T> steps_of_smoothing(const Local<T>& a);
+template <class T>
+Steps<T> steps_of_smoothing_varying(const Local<T>& a, bool links);
+
+#endif
