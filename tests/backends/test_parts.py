@@ -313,7 +313,7 @@ def test_conjugate_gradients_on_four_parts_of_a_singular_problem() -> None:
     """All faces Neumann: the residuals are those of the undivided iteration, and u is the solution of zero mean."""
     whole = varying(operator((12, 14), FREE * 2).lattice)
     assert whole.singular
-    weights = whole.lattice.weights()
+    weights = whole.lattice.volumes()
     f = random_array(whole.array_shape, np.float64, 2)
     f -= np.sum(weights * f) / np.sum(weights)
     histories = []
