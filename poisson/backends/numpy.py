@@ -172,21 +172,21 @@ class NumpyTransfer(TransferOperations):
     def restrict(self, fine: Array, coarse: Array) -> None:
         values = fine
         for axis, table in enumerate(self.transfer.axes):
-            values = _gather(values, axis, table.restrict_index, table.restrict_weight)
+            values = _gather(values, axis, *table.restrict)
         coarse[...] = _kept(self.transfer.coarse.lattice.free, values)
 
     def prolong_add(self, coarse: Array, fine: Array) -> None:
         values = coarse
         for axis, table in enumerate(self.transfer.axes):
-            values = _gather(values, axis, table.prolong_index, table.prolong_weight)
+            values = _gather(values, axis, *table.prolong)
         fine[...] = fine + _kept(self.transfer.fine.lattice.free, values)
 
     def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
         table = self.transfer.axes[axis]
-        values = _gather(fine, axis, table.series_index, table.series_weight)
+        values = _gather(fine, axis, *table.series)
         for other, table in enumerate(self.transfer.axes):
             if other != axis:
-                values = _gather(values, other, table.mean_index, table.mean_weight)
+                values = _gather(values, other, *table.mean)
         coarse[...] = values
 
 

@@ -70,38 +70,6 @@ class AxisTransfer:
         """From the fine links that a coarse link covers, with the parts of its length that they cover."""
         return _on_parts(_covered(self.fine.undivided, self.coarse.undivided), self.fine, self.coarse, links=True)
 
-    @property
-    def prolong_index(self) -> NDArray[np.int32]:
-        return self.prolong[0]
-
-    @property
-    def prolong_weight(self) -> NDArray[np.float64]:
-        return self.prolong[1]
-
-    @property
-    def restrict_index(self) -> NDArray[np.int32]:
-        return self.restrict[0]
-
-    @property
-    def restrict_weight(self) -> NDArray[np.float64]:
-        return self.restrict[1]
-
-    @property
-    def mean_index(self) -> NDArray[np.int32]:
-        return self.mean[0]
-
-    @property
-    def mean_weight(self) -> NDArray[np.float64]:
-        return self.mean[1]
-
-    @property
-    def series_index(self) -> NDArray[np.int32]:
-        return self.series[0]
-
-    @property
-    def series_weight(self) -> NDArray[np.float64]:
-        return self.series[1]
-
 
 @lru_cache(maxsize=KEPT)
 def axis_transfer(fine: Axis, coarse: Axis) -> AxisTransfer:

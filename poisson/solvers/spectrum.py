@@ -78,11 +78,11 @@ def without_reaction(operator: Operator) -> Operator:
 def jacobi_bounds(operations: Operations) -> tuple[float, float]:
     """The smallest non-zero and the largest eigenvalue of D⁻¹A on the unknowns.
 
-    In closed form where the coefficients are constant; otherwise the lowest by a Lanczos process, and for the highest
+    In closed form where the diagonal is the same at every node; otherwise the lowest by a Lanczos process, and for the highest
     the bound 2.
     """
     backend, operator = operations.backend, operations.operator
-    if not operator.varies:
+    if operator.has_one_diagonal:
         lowest, highest = operator.eigenvalues()
         return lowest / operator.diagonal, highest / operator.diagonal
     # Rounding may leave the value of an ill-conditioned problem at zero, or below.

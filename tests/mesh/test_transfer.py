@@ -30,9 +30,9 @@ def dense(table: AxisTransfer, fine: int, coarse: int) -> tuple[np.ndarray, np.n
     """P and R as matrices."""
     p, r = np.zeros((fine, coarse)), np.zeros((coarse, fine))
     for row in range(fine):
-        np.add.at(p[row], table.prolong_index[row], table.prolong_weight[row])
+        np.add.at(p[row], table.prolong[0][row], table.prolong[1][row])
     for row in range(coarse):
-        np.add.at(r[row], table.restrict_index[row], table.restrict_weight[row])
+        np.add.at(r[row], table.restrict[0][row], table.restrict[1][row])
     return p, r
 
 
@@ -59,7 +59,7 @@ def test_every_pair_of_sizes(rules: Pair) -> None:
             np.testing.assert_allclose(r, adjoint, rtol=0, atol=1e-14)
             # Coefficients that are the same everywhere stay so: means of links beside and behind one another.
             table = tables(fine, coarse, rules)
-            for means in (table.mean_weight, table.series_weight):
+            for means in (table.mean[1], table.series[1]):
                 np.testing.assert_allclose(means.sum(axis=1), 1.0, rtol=1e-14)
 
 

@@ -56,22 +56,19 @@ class GpuTransfer(TransferOperations):
     def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
         transfer = self.transfer
         if axis not in self._links:
-            tables = [
-                (table.series_index, table.series_weight) if along == axis else (table.mean_index, table.mean_weight)
-                for along, table in enumerate(transfer.axes)
-            ]
+            tables = [table.series if along == axis else table.mean for along, table in enumerate(transfer.axes)]
             self._links[axis] = _Gathering(self.backend, transfer.fine, transfer.coarse, tables)
         arguments = self._links[axis].arguments(fine, coarse)
         _over_nodes(self.backend, "coarsen_edges", transfer.coarse, arguments, (f"-DALONG={axis}",))
 
     @cached_property
     def _restriction(self) -> _Gathering:
-        tables = [(axis.restrict_index, axis.restrict_weight) for axis in self.transfer.axes]
+        tables = [axis.restrict for axis in self.transfer.axes]
         return _Gathering(self.backend, self.transfer.fine, self.transfer.coarse, tables)
 
     @cached_property
     def _prolongation(self) -> _Gathering:
-        tables = [(axis.prolong_index, axis.prolong_weight) for axis in self.transfer.axes]
+        tables = [axis.prolong for axis in self.transfer.axes]
         return _Gathering(self.backend, self.transfer.coarse, self.transfer.fine, tables)
 
 

@@ -163,12 +163,12 @@ class OpenmpTransfer(TransferOperations):
     @cached_property
     def restriction(self) -> _AxisTables:
         """By which coarse nodes gather from fine ones."""
-        return _AxisTables(self.backend, [(axis.restrict_index, axis.restrict_weight) for axis in self.transfer.axes])
+        return _AxisTables(self.backend, [axis.restrict for axis in self.transfer.axes])
 
     @cached_property
     def prolongation(self) -> _AxisTables:
         """By which fine nodes gather from coarse ones."""
-        return _AxisTables(self.backend, [(axis.prolong_index, axis.prolong_weight) for axis in self.transfer.axes])
+        return _AxisTables(self.backend, [axis.prolong for axis in self.transfer.axes])
 
     def restrict(self, fine: Array, coarse: Array) -> None:
         tables = self.restriction.pointer
@@ -182,12 +182,7 @@ class OpenmpTransfer(TransferOperations):
         if axis not in self._links:
             self._links[axis] = _AxisTables(
                 self.backend,
-                [
-                    (table.series_index, table.series_weight)
-                    if along == axis
-                    else (table.mean_index, table.mean_weight)
-                    for along, table in enumerate(self.transfer.axes)
-                ],
+                [table.series if along == axis else table.mean for along, table in enumerate(self.transfer.axes)],
             )
         tables = self._links[axis].pointer
         self.backend.functions.coarsen_edges(*self._operators, tables, axis, fine.pointer, coarse.pointer)

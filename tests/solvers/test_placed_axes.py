@@ -1,0 +1,61 @@
+"""Methods on lattices of stretched nodes and cells: they are written in operations, and ask the axes the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.axes import D, N, P, R
+from support.multigrid import solver_of, source
+
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Operator
+from poisson.mesh.axis import Axis
+from poisson.mesh.lattice import Lattice
+from poisson.mesh.placement import Cells, Nodes
+from poisson.solvers.settings import SolverSettings
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Stopping
+
+BACKEND = NumpyBackend(np.float64)
+
+
+def stretched(count: int) -> np.ndarray:
+    """Marks on [0, 1] that lie up to about twice as close together at one end as at the other."""
+    place = np.linspace(0.0, 1.0, count)
+    return np.asarray(place + 0.3 * place * (1.0 - place))
+
+
+LATTICES = {
+    "walls": Lattice((Axis.placed(Nodes(stretched(33), (D, D))), Axis.placed(Cells(stretched(33), (D, N))))),
+    "cells": Lattice(
+        (Axis.placed(Cells(stretched(33), (R, D), (3.0, 0.0))), Axis.placed(Cells(stretched(41), (P, P))))
+    ),
+    "free": Lattice((Axis.placed(Cells(stretched(33), (N, N))), Axis.placed(Nodes(stretched(33), (N, N))))),
+    "box": Lattice(
+        (
+            Axis.placed(Nodes(stretched(17), (D, N))),
+            Axis.between(0.0, 1.0, 16, (P.rule, P.rule)),
+            Axis.placed(Cells(stretched(17), (N, D))),
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LATTICES)
+@pytest.mark.parametrize("method", ["multigrid", "cg", "fft", "chebyshev"])
+def test_methods_solve_on_placed_axes(name: str, method: str) -> None:
+    operator = Operator(LATTICES[name])
+    assert operator.singular == (name == "free")
+    operations, f = BACKEND.bind(operator), source(BACKEND, operator)
+    u = np.zeros(operator.array_shape)
+    expected = np.zeros_like(u)
+    operations.fast_solver().solve(f.copy(), expected)
+    settings = SolverSettings().having(method=method)
+    result = solver_of(operations, settings).solve(u, f, stopping=Stopping(rtol=1e-9))
+    assert result.status is Status.CONVERGED
+    if method == "multigrid":
+        assert result.iterations <= 16
+    error = result.u - expected
+    if operator.singular:
+        error -= np.average(error, weights=operator.lattice.volumes())
+    assert np.abs(error).max() < 1e-6 * np.abs(expected).max()
