@@ -30,6 +30,7 @@ from poisson.backends.transforms import by_scipy
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import array_axis
+from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import slabs
 
@@ -211,14 +212,15 @@ class NumpyDifferences(DifferenceOperations):
     """First derivatives, axis by axis."""
 
     def derivative(self, axis: int, u: Array, out: Array) -> None:
-        place = array_axis(axis, self.differences.dimension)
+        place = self.differences.lattice.array_axis(axis)
         values, slopes = np.moveaxis(u, place, 0), np.moveaxis(out, place, 0)
         terms = enumerate(self.differences.central.astype(self.backend.dtype), start=1)
         total = sum(weight * (np.roll(values, -m, axis=0) - np.roll(values, m, axis=0)) for m, weight in terms)
-        if not self.differences.periodic[axis]:
-            closure = self.differences.closure.astype(self.backend.dtype)
-            for i, weights in enumerate(closure):
+        lower, upper = (rule not in (Rule.WRAP, Rule.HALO) for rule in self.differences.lattice.axes[axis].rules)
+        for i, weights in enumerate(self.differences.closure.astype(self.backend.dtype)):
+            if lower:
                 total[i] = _one_sided(weights, values, i)
+            if upper:
                 total[-1 - i] = -_one_sided(weights, values[::-1], i)
         slopes[...] = self.backend.dtype.type(1.0 / self.differences.spacing[axis]) * total
 

@@ -45,7 +45,7 @@ def kernel_rules(operator: Operator) -> tuple[Rule, ...]:
 
 
 def _lattices(subject: Subject) -> tuple[Lattice, ...]:
-    """Those that the arrays of a subject lie on; none of derivatives."""
+    """Those that the arrays of a subject lie on."""
     match subject:
         case Operator():
             return (subject.lattice,)
@@ -53,5 +53,5 @@ def _lattices(subject: Subject) -> tuple[Lattice, ...]:
             return subject.fine.lattice, subject.coarse.lattice
         case Interpolation():
             return subject.source.lattice, subject.target.lattice
-        case _:
-            return ()
+        case Differences():
+            return (subject.lattice,)

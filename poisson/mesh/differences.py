@@ -24,7 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import GridError
+from poisson.mesh.axis import Axis, plain_rules
+from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import AXES, Grid
+from poisson.mesh.lattice import Lattice
 
 ORDERS = (2, 4, 6, 8)
 """The orders of accuracy that there are."""
@@ -36,55 +39,74 @@ class Differences:
 
     Parameters
     ----------
-    shape : tuple of int
-        Nodes along x, y(, z), at least ``order + 1`` each; the second axis of a 1D grid has one, and is periodic.
-    spacing : tuple of float
-        Distance between neighbouring nodes along each axis, in L.
-    periodic : tuple of bool
-        Whether each axis is periodic.
+    lattice : Lattice
+        The nodes, at least ``order + 1`` along each axis; the second axis of a 1D grid has one. Of the ends of an axis
+        it counts only whether they wrap.
     order : int
         Order of accuracy: 2, 4, 6 or 8.
 
     Raises
     ------
     ValueError
-        If the order is none of these, or the lengths of the tuples differ.
+        If the order is none of these.
     GridError
-        If an axis has too few nodes for the order.
+        If an axis has too few nodes for the order, in all or in the halo of a part, or they are not equally spaced.
     """
 
-    shape: tuple[int, ...]
-    spacing: tuple[float, ...]
-    periodic: tuple[bool, ...]
+    lattice: Lattice
     order: int = 2
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             raise ValueError(f"the order {self.order} is none of {ORDERS}")
-        if not len(self.shape) == len(self.spacing) == len(self.periodic):
-            raise ValueError("shape, spacing and periodic differ in length")
-        for name, nodes, wraps in zip(AXES, self.shape, self.periodic, strict=False):
-            if nodes <= self.order and not (nodes == 1 and wraps):
+        for name, axis in zip(AXES, self.lattice.axes, strict=False):
+            if axis.tabulated:
+                raise GridError(f"{name}: differences of equally spaced nodes, and they are not")
+            whole = axis.undivided
+            if whole.nodes <= self.order and not (whole.nodes == 1 and whole.wraps):
                 raise GridError(
-                    f"{name}: {nodes} nodes; a difference of order {self.order} needs at least {self.order + 1}: "
+                    f"{name}: {whole.nodes} nodes; a difference of order {self.order} needs at least {self.order + 1}: "
                     "take a lower order or more nodes"
                 )
+            if any(rule is Rule.HALO and count < self.order for rule, count in zip(axis.rules, axis.halo, strict=True)):
+                raise GridError(f"{name}: a difference of order {self.order} needs a halo of {self.order} nodes")
+
+    @staticmethod
+    def uniform(
+        shape: tuple[int, ...], spacing: tuple[float, ...], periodic: tuple[bool, ...], order: int = 2
+    ) -> Differences:
+        """The differences of an order on equally spaced nodes: `Lattice.uniform`."""
+        rules = tuple(rule for wraps in periodic for rule in plain_rules(wraps))
+        return Differences(Lattice.uniform(shape, spacing, rules), order)
 
     @staticmethod
     def on(grid: Grid, order: int = 2) -> Differences:
         """The differences of an order on a grid; on a 1D grid those along y, of arrays ``(1, nx)``, are zero."""
-        if grid.dimension == 1:
-            return Differences((*grid.shape, 1), (*grid.spacing, math.inf), (*grid.periodic, True), order)
-        return Differences(grid.shape, grid.spacing, grid.periodic, order)
+        return Differences(Lattice((*grid.axes, Axis.single()) if grid.dimension == 1 else grid.axes), order)
 
     @property
     def dimension(self) -> int:
-        return len(self.shape)
+        return self.lattice.dimension
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nodes along x, y(, z)."""
+        return self.lattice.shape
+
+    @property
+    def spacing(self) -> tuple[float, ...]:
+        """Distance between neighbouring nodes along each axis, in L."""
+        return self.lattice.spacing
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """Whether each axis is periodic."""
+        return tuple(axis.wraps for axis in self.lattice.axes)
 
     @property
     def array_shape(self) -> tuple[int, ...]:
         """Shape of an array on the grid: ``(ny, nx)`` or ``(nz, ny, nx)``."""
-        return self.shape[::-1]
+        return self.lattice.array_shape
 
     @property
     def half(self) -> int:

@@ -78,8 +78,8 @@ def without_reaction(operator: Operator) -> Operator:
 def jacobi_bounds(operations: Operations) -> tuple[float, float]:
     """The smallest non-zero and the largest eigenvalue of D⁻¹A on the unknowns.
 
-    In closed form where the diagonal is the same at every node; otherwise the lowest by a Lanczos process, and for the highest
-    the bound 2.
+    From the spectra of the axes where the diagonal is the same at every node; otherwise the lowest by a Lanczos
+    process, and for the highest the bound 2.
     """
     backend, operator = operations.backend, operations.operator
     if operator.has_one_diagonal:

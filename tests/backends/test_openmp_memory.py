@@ -93,7 +93,7 @@ def test_derivatives_leave_zeros_behind_the_rows(backend: OpenmpBackend, axis: i
     backend.fill(u, np.nan)
     backend.assemble((9, 37), lambda xp, start, stop: xp.ones((stop - start, 37)), u)
     assert np.isnan(np.reshape(whole(u), (-1, u.pitch))[:, 37:]).all()
-    backend.bind(Differences((37, 9), (0.1, 0.1), (False, False))).derivative(axis, u, out)
+    backend.bind(Differences.uniform((37, 9), (0.1, 0.1), (False, False))).derivative(axis, u, out)
     assert not np.any(whole(out))
 
 

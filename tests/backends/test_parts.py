@@ -21,6 +21,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import GridError
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
+from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
 from poisson.solvers.multigrid.hierarchy import levels_of
@@ -383,3 +384,36 @@ def test_other_backends_take_parts_for_residuals_alone(backend: Backend) -> None
             (sums if each is backend else total)[...] += each.read(result)
         np.testing.assert_allclose(outs[0], outs[1], rtol=0, atol=2e3 * float(np.finfo(backend.dtype).eps))
     np.testing.assert_allclose(sums, total, rtol=1e-6)
+
+
+# ---- first derivatives
+
+
+@pytest.mark.parametrize("order", [2, 4, 8])
+@pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
+def test_derivatives_on_parts(rules: tuple[Rule, Rule], order: int) -> None:
+    lattice = operator((14, 9, 19), (*rules, *FREE, *rules)).lattice
+    division = Division.of(Operator(lattice), {2: (0, 5, 12), 0: (0, 6)}, order)
+    u = random_array(lattice.array_shape, np.float64, 1)
+    expected = tuple(np.empty_like(u) for _ in range(3))
+    BACKEND.bind(Differences(lattice, order)).gradient(u, expected)
+    found: list[list[Values]] = [[] for _ in expected]
+    for part in division.parts:
+        bound, outs = BACKEND.bind(Differences(part, order)), tuple(np.empty(part.array_shape) for _ in range(3))
+        bound.gradient(taken(u, part), outs)
+        for kept, out in zip(found, outs, strict=True):
+            kept.append(out)
+    for parts, of_whole in zip(found, expected, strict=True):
+        np.testing.assert_allclose(division.gathered(parts), of_whole, rtol=0, atol=1e-12)
+    with pytest.raises(GridError, match=f"z: a difference of order {order} needs a halo of {order} nodes"):
+        Differences(lattice.part(2, 5, 12, 1), order)
+
+
+def test_differences_are_of_equally_spaced_nodes() -> None:
+    with pytest.raises(GridError, match="y: differences of equally spaced nodes, and they are not"):
+        Differences(Lattice((Axis(9, 0.1, WALLS), example(Cells, (D, N), 8).axis)))
+
+
+def test_other_backends_take_no_derivatives_of_parts(backend: Backend) -> None:
+    with pytest.raises(GridError, match=f"the {backend.name} backend takes a part of a grid for residuals only"):
+        backend.bind(Differences(operator((9, 12), WALLS * 2).lattice.part(1, 4, 8, 2)))

@@ -40,7 +40,7 @@ def test_a_stream_moves_what_it_says(name: str, yardstick: str, each: int) -> No
 )
 def test_the_ways_to_a_derivative(name: str, expected: list[str]) -> None:
     backend = ALL[name](np.float64)
-    differences = Differences((7, 6), (0.5, 0.5), (False, False), 2)
+    differences = Differences.uniform((7, 6), (0.5, 0.5), (False, False), 2)
     ways = backend.probe().derivatives(backend.bind(differences))
     assert list(ways) == expected
     u = backend.from_host(np.tile(np.arange(7.0), (6, 1)))

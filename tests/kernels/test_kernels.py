@@ -175,7 +175,7 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     krylov_operations(backend, fine)
     smooth_between_grids_that_halve(backend, fine)
     direct_solutions(backend, fine)
-    differences = Differences(fine.shape, fine.spacing, wraps, 8)
+    differences = Differences.uniform(fine.shape, fine.spacing, wraps, 8)
     backend.bind(differences).gradient(u, [f, r, au][: fine.dimension])
     for axis in range(fine.dimension):
         for derivative in backend.probe().derivatives(backend.bind(differences)).values():

@@ -57,7 +57,7 @@ def test_no_march_counts_its_steps_with_a_maximum_of_three(dtype: str, order: in
 
     def every_derivative(backend: GpuBackend) -> None:
         for shape in ((33, 2001), (1000, 513), (92, 100, 31), (120, 110, 100)):
-            differences = Differences(shape, (0.1,) * len(shape), (False,) * len(shape), order)
+            differences = Differences.uniform(shape, (0.1,) * len(shape), (False,) * len(shape), order)
             arrays = [backend.empty(differences.array_shape) for _ in range(len(shape) + 1)]
             backend.bind(differences).gradient(arrays[0], arrays[1:])
             for derivative in backend.probe().derivatives(backend.bind(differences)).values():

@@ -36,7 +36,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def error_of_a_wave(nodes: int, order: int) -> float:
     """The largest error for one sine wave on a unit interval: its wave number less the one of the difference."""
     h = 1.0 / nodes
-    central = Differences((nodes, nodes), (h, h), (True, True), order).central
+    central = Differences.uniform((nodes, nodes), (h, h), (True, True), order).central
     terms = (2.0 * weight * math.sin(2.0 * math.pi * m * h) / h for m, weight in enumerate(central, start=1))
     return 2.0 * math.pi - math.fsum(terms)
 

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from poisson.backends.base import Array, Backend
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.ledger import Call
-from poisson.mesh.axis import array_axis
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import AXES, slabs
 from poisson.perf.report import Column, Report
@@ -70,7 +69,7 @@ def bench(backend: Backend, shape: Sequence[int], order: int = 8) -> Report:
         If the memory is too small.
     """
     spacing = tuple(1.0 / n for n in shape)
-    differences = Differences(tuple(shape), spacing, (True,) * len(shape), order)
+    differences = Differences.uniform(tuple(shape), spacing, (True,) * len(shape), order)
     arrays = 1 + len(shape)
     what = f"{arrays} arrays of {' x '.join(map(str, shape))} nodes"
     require_room(backend, arrays * math.prod(shape), what, "a smaller --n, or --precision=float32")
@@ -124,7 +123,7 @@ def _wave(differences: Differences, axis: int, xp: ModuleType, start: int, stop:
     """The test function on the rows or planes [start, stop)."""
     line = xp.sin(WAVE / differences.shape[axis] * xp.arange(differences.shape[axis]))
     values = xp.empty((stop - start, *differences.array_shape[1:]))
-    place = array_axis(axis, differences.dimension)
+    place = differences.lattice.array_axis(axis)
     values[...] = (line[start:stop] if place == 0 else line).reshape((-1,) + (1,) * axis)
     return values
 
@@ -133,7 +132,7 @@ def _errors(backend: Backend, differences: Differences, axis: int, out: Array) -
     """The error of the derivative along an axis against the exact one."""
     got: NDArray[Any] = backend.to_host(out)
     exact = WAVE * np.cos(WAVE / differences.shape[axis] * np.arange(differences.shape[axis]))
-    place = array_axis(axis, differences.dimension)
+    place = differences.lattice.array_axis(axis)
     squares = largest = 0.0
     for start, stop in slabs(got.shape):
         error = got[start:stop] - (exact[start:stop] if place == 0 else exact).reshape((-1,) + (1,) * axis)
