@@ -136,7 +136,7 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
 
 /* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero, but not that
  * of `smooth`. The omegas of `sweeps` and `smooth` lie in the host's memory. Tables of interpolate are those of its
- * cubics; those of coarsen_edges run in series along `axis`. Arrays of dense have rows of `columns` values; its matrix
+ * cubics; those of coarsen_links run in series along `axis`. Arrays of dense have rows of `columns` values; its matrix
  * has a row for each of their nodes. `smooth` begins with zero where `u` is null; `correction` and `restriction` are
  * null, and their operators and tables not read, where there are none; `u` and `work` lose their values. Of `smooth`
  * the coarse grid has no axis of one node where the fine one has more. */
@@ -185,9 +185,9 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
     poisson_status poisson_interpolate_##suffix(                                                                       \
         const poisson_operator* source_operator, const poisson_operator* target_operator,                              \
         const poisson_transfer* tables, int32_t everywhere, const real* source, real* out);                            \
-    poisson_status poisson_edges_##suffix(const poisson_operator* operator_, int32_t axis, const real* a,              \
+    poisson_status poisson_links_##suffix(const poisson_operator* operator_, int32_t axis, const real* a,              \
                                           int32_t harmonic, real* out);                                                \
-    poisson_status poisson_coarsen_edges_##suffix(                                                                     \
+    poisson_status poisson_coarsen_links_##suffix(                                                                     \
         const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                                \
         const poisson_transfer* tables, int32_t axis, const real* fine, real* coarse);                                 \
     poisson_status poisson_dense_##suffix(const real* matrix, int64_t matrix_pitch, const real* x, real* y,            \

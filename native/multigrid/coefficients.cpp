@@ -1,4 +1,4 @@
-// The coefficients of links: edges, and coarsen_edges by the tables of poisson/discrete/transfer.py.
+// The coefficients of links: links, and coarsen_links by the tables of poisson/discrete/transfer.py.
 #ifdef POISSON_OFFLOAD
 #include "core/regions.h"
 #else
@@ -16,7 +16,7 @@ inline T mean_of(T one, T other, bool harmonic) {
 }
 
 template <class T>
-poisson_status edges(const poisson_operator* operator_, int32_t axis, const T* values, int32_t harmonic, T* out) {
+poisson_status links(const poisson_operator* operator_, int32_t axis, const T* values, int32_t harmonic, T* out) {
     if (!operator_ || !values || !out || axis < 0 || axis >= operator_->dimension) return POISSON_BAD_ARGUMENT;
     POISSON_OPERATOR(T, operator_, a);
     const Tiling all = tiling_by_node(POISSON_LOCAL(T, a));
@@ -140,7 +140,7 @@ poisson_status coarsen(const poisson_operator* fine_operator, const poisson_oper
 #endif
 
 template <class T>
-poisson_status coarsen_edges(const poisson_operator* fine, const poisson_operator* coarse,
+poisson_status coarsen_links(const poisson_operator* fine, const poisson_operator* coarse,
                              const poisson_transfer* tables, int32_t axis, const T* values, T* out) {
     if (!fine || !coarse || !tables || !values || !out || axis < 0 || axis >= fine->dimension)
         return POISSON_BAD_ARGUMENT;
@@ -150,16 +150,16 @@ poisson_status coarsen_edges(const poisson_operator* fine, const poisson_operato
 }  // namespace
 
 #define POISSON_DEFINE(real, suffix)                                                                              \
-    extern "C" poisson_status poisson_edges_##suffix(const poisson_operator* a, int32_t axis, const real* values, \
+    extern "C" poisson_status poisson_links_##suffix(const poisson_operator* a, int32_t axis, const real* values, \
                                                      int32_t harmonic, real* out) {                               \
         use_threads(a);                                                                                           \
-        return edges(a, axis, values, harmonic, out);                                                             \
+        return links(a, axis, values, harmonic, out);                                                             \
     }                                                                                                             \
-    extern "C" poisson_status poisson_coarsen_edges_##suffix(                                                     \
+    extern "C" poisson_status poisson_coarsen_links_##suffix(                                                     \
         const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                           \
         const poisson_transfer* tables, int32_t axis, const real* fine, real* coarse) {                           \
         use_threads(fine_operator);                                                                               \
-        return coarsen_edges(fine_operator, coarse_operator, tables, axis, fine, coarse);                         \
+        return coarsen_links(fine_operator, coarse_operator, tables, axis, fine, coarse);                         \
     }
 
 POISSON_DEFINE(float, f32)

@@ -337,10 +337,10 @@ class Operations(ABC):
     # ---- on the coefficients of links
 
     @abstractmethod
-    def edges(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+    def links(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
         """out = the mean of `a` over the ends of each link along `axis`: harmonic, or else arithmetic.
 
-        The array is laid out as `Coefficients.a` says.
+        The array is laid out as `Coefficients.links` says.
         """
 
     # ---- half a level of multigrid
@@ -438,7 +438,7 @@ class TransferOperations(ABC):
         """fine = fine + P coarse; fixed nodes keep their values."""
 
     @abstractmethod
-    def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
+    def coarsen_links(self, axis: int, fine: Array, coarse: Array) -> None:
         """coarse = the coefficients of the coarse links along `axis`, from those of the fine ones.
 
         It is the mean over the parts of the fine links that a coarse link covers, and the weighted mean of these along

@@ -122,7 +122,7 @@ class NumpyOperations(Operations):
         self.residual(u, f, full, result)
         r[...] = self._real(factor) * full
 
-    def edges(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+    def links(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
         place = self._lattice.array_axis(axis)
         lower, upper = (np.take(a, ends, axis=place) for ends in self._lattice.axes[axis].link_ends)
         # The inverse of the mean of the inverses neither over- nor underflows where a product of both would.
@@ -158,12 +158,12 @@ class NumpyOperations(Operations):
         line = self._lattice.axes[axis]
         below: Any = 1
         above: Any = 1
-        if self.operator.edges is not None:
+        if self.operator.links is not None:
             place = self._lattice.array_axis(axis)
-            below, above = (np.take(self.operator.edges[axis], links, axis=place) for links in line.link_numbers)
+            below, above = (np.take(self.operator.links[axis], links, axis=place) for links in line.link_numbers)
         if not line.tabulated:
             return below, above, None
-        lower, upper, extra = (self._lattice.along(axis, values.astype(self._real)) for values in line.links)
+        lower, upper, extra = (self._lattice.along(axis, values.astype(self._real)) for values in line.couplings)
         return lower * below, upper * above, extra * ((below + above) / 2)
 
 
@@ -182,7 +182,7 @@ class NumpyTransfer(TransferOperations):
             values = _gather(values, axis, *table.prolong)
         fine[...] = fine + _kept(self.transfer.fine.lattice.free, values)
 
-    def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
+    def coarsen_links(self, axis: int, fine: Array, coarse: Array) -> None:
         table = self.transfer.axes[axis]
         values = _gather(fine, axis, *table.series)
         for other, table in enumerate(self.transfer.axes):

@@ -217,13 +217,13 @@ OPERATIONS = _table(
     OperationSpec("correct", None, (_number("factor"), _read("x", single=True), _both("y")), flops=2),
     OperationSpec("dense", None, (Argument("matrix", Role.MATRIX), _read("x"), _written("y"))),
     OperationSpec(
-        "edges",
+        "links",
         Operator,
         (_AXIS, _read("a", positive=True), Argument("harmonic", Role.FLAG), _written("out")),
         flops=4,
     ),
     OperationSpec(
-        "coarsen_edges",
+        "coarsen_links",
         Transfer,
         (_AXIS, _read("fine", grid="fine", positive=True), _written("coarse", grid="coarse")),
         flops=lambda transfer: 2 * 3**transfer.fine.dimension,

@@ -38,7 +38,7 @@ def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
     """Add to f what the fixed nodes of u contribute to the equations of their neighbours."""
     inner = operator.lattice.free
     for axis, (line, coupling) in enumerate(zip(operator.lattice.axes, operator.couplings, strict=True)):
-        lower, upper, _ = line.links
+        lower, upper, _ = line.couplings
         place = operator.lattice.array_axis(axis)
         for rule, node, neighbour, link in (
             (line.rules[0], 0, 1, lower[min(1, line.nodes - 1)]),

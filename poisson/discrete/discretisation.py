@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 class Linking(Protocol):
     """What makes the coefficients of links: the operations of an operator."""
 
-    def edges(self, axis: int, a: Any, harmonic: bool, out: Any) -> None: ...
+    def links(self, axis: int, a: Any, harmonic: bool, out: Any) -> None: ...
 
 
 class Maker(Protocol):
@@ -164,7 +164,7 @@ class Discretisation:
             return replace(whole, lattice=lattice)
         part = self._with_coefficients(backend, Operator(lattice))
         assert part.coefficients is not None
-        own = replace(whole.coefficients, a=part.coefficients.a, c=part.coefficients.c)
+        own = replace(whole.coefficients, links=part.coefficients.links, c=part.coefficients.c)
         return replace(part, coefficients=own)
 
     @property
@@ -337,14 +337,14 @@ class Discretisation:
         rows = operator.lattice.axes[-1].index
         shape, a, c = operator.array_shape, number(self.problem.a), number(self.problem.c)
         a_range, c_range = _Range(a), _Range(c)
-        edges = reaction = None
+        links = reaction = None
         if a is None:
             nodes = backend.assemble(shape, _on_rows(rows, a_range.noted(self.a)))
             a_range.require_fit(backend.dtype, "equation.a", from_zero=False)
-            edges = tuple(backend.empty(shape) for _ in operator.shape)
+            links = tuple(backend.empty(shape) for _ in operator.shape)
             operations = backend.bind(operator)
-            for axis, edge in enumerate(edges):
-                operations.edges(axis, nodes, self.problem.mean == "harmonic", edge)
+            for axis, out in enumerate(links):
+                operations.links(axis, nodes, self.problem.mean == "harmonic", out)
         if c is None or self._absorbs:
             c_range = _Range()
             reaction = backend.assemble(shape, _on_rows(rows, c_range.noted(self.reaction)))
@@ -353,7 +353,7 @@ class Discretisation:
             operator,
             a=1.0 if a is None else a,
             c=0.0 if reaction is not None or c is None else c,
-            coefficients=Coefficients(edges, reaction, a_range.ends, c_range.ends, self._least_alpha),
+            coefficients=Coefficients(links, reaction, a_range.ends, c_range.ends, self._least_alpha),
         )
 
 

@@ -17,7 +17,7 @@ from poisson.discrete.operator import Operator
 from poisson.mesh.grid import slabs
 
 
-def link_flux(operator: Operator, axis: int, edges: NDArray[Any], u: NDArray[Any], out: NDArray[Any]) -> None:
+def link_flux(operator: Operator, axis: int, coefficients: NDArray[Any], u: NDArray[Any], out: NDArray[Any]) -> None:
     """out = −a ∂u/∂x along `axis` (0 is x) at every node, in U/L.
 
     Parameters
@@ -26,8 +26,8 @@ def link_flux(operator: Operator, axis: int, edges: NDArray[Any], u: NDArray[Any
         Its shape, spacing and rules are used.
     axis : int
         The direction.
-    edges : array
-        `Coefficients.a` of the axis, on the host.
+    coefficients : array
+        `Coefficients.links` of the axis, on the host.
     u, out : array of the same shape
         The solution, and the result.
     """
@@ -37,21 +37,21 @@ def link_flux(operator: Operator, axis: int, edges: NDArray[Any], u: NDArray[Any
     place, wraps = operator.lattice.array_axis(axis), line.wraps
     for start, stop in slabs(u.shape):
         if place == 0:
-            out[start:stop] = _rows(edges, u, start, stop, wraps)
+            out[start:stop] = _rows(coefficients, u, start, stop, wraps)
         else:
-            along, values = (np.moveaxis(array[start:stop], place, 0) for array in (edges, u))
+            along, values = (np.moveaxis(array[start:stop], place, 0) for array in (coefficients, u))
             np.moveaxis(out[start:stop], place, 0)[...] = _rows(along, values, 0, len(values), wraps)
     out /= operator.spacing[axis]
 
 
-def _rows(edges: NDArray[Any], u: NDArray[Any], start: int, stop: int, wraps: bool) -> NDArray[Any]:
+def _rows(coefficients: NDArray[Any], u: NDArray[Any], start: int, stop: int, wraps: bool) -> NDArray[Any]:
     """h times the flux along the first array axis, for the rows ``[start, stop)``."""
     count = len(u)
 
     def through(first: int, last: int) -> NDArray[Any]:
         """Through the links from the rows ``[first, last)`` to the next."""
         rows = np.arange(first, last) % count
-        return np.asarray(edges[rows] * (u[rows] - u[(rows + 1) % count]))
+        return np.asarray(coefficients[rows] * (u[rows] - u[(rows + 1) % count]))
 
     links = through(start - 1, stop)
     flux = (links[:-1] + links[1:]) / 2

@@ -26,7 +26,7 @@ class Coefficients:
 
     Parameters
     ----------
-    a : tuple of arrays, optional
+    links : tuple of arrays, optional
         One for each axis, of the grid's array shape: at node i the coefficient of the link between the nodes i and
         i + 1 along that axis. The last entry along the axis is the link back to the first node where the axis wraps,
         and repeats the entry before it elsewhere. Without it a is constant.
@@ -38,7 +38,7 @@ class Coefficients:
         For each face the least α of a Robin condition, whose terms are in c, in 1/L; 0 for another. Without it all are.
     """
 
-    a: tuple[Any, ...] | None
+    links: tuple[Any, ...] | None
     c: Any | None
     a_range: tuple[float, float]
     c_range: tuple[float, float]
@@ -110,9 +110,9 @@ class Operator:
         return self.coefficients is not None
 
     @property
-    def edges(self) -> tuple[Any, ...] | None:
-        """`Coefficients.a`, if a varies."""
-        return self.coefficients.a if self.coefficients else None
+    def links(self) -> tuple[Any, ...] | None:
+        """`Coefficients.links`, if a varies."""
+        return self.coefficients.links if self.coefficients else None
 
     @property
     def reaction(self) -> Any | None:
@@ -183,7 +183,7 @@ class Operator:
         if self.coefficients is None:
             lowest += self.c
             return lowest if lowest > 0.0 else second, highest + self.c
-        least, largest = self.coefficients.a_range if self.edges else (1.0, 1.0)
+        least, largest = self.coefficients.a_range if self.links else (1.0, 1.0)
         c_least, c_largest = self.coefficients.c_range
         bound = second * least if self.singular else lowest * least + c_least
         return bound, highest * largest + c_largest

@@ -39,8 +39,8 @@ def matrix(operator: Operator) -> Any:
     reaction = np.full(math.prod(operator.shape), operator.c) if operator.reaction is None else operator.reaction
     terms = [sparse.diags_array(reaction.ravel(), format="csr")] if operator.c or operator.varies else []
     for axis, nodes in enumerate(operator.shape):
-        if operator.edges is not None:
-            terms.append(_links(operator, axis, operator.edges[axis]))
+        if operator.links is not None:
+            terms.append(_links(operator, axis, operator.links[axis]))
             continue
         factors = [sparse.eye_array(count, format="csr") for count in operator.shape]
         factors[axis] = operator.couplings[axis] * _second_difference(nodes, operator.lattice.axes[axis].rules)
@@ -64,7 +64,7 @@ def _second_difference(nodes: int, rules: tuple[Rule, Rule]) -> Any:
     return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=(nodes, nodes)))
 
 
-def _links(operator: Operator, axis: int, edges: NDArray[np.float64]) -> Any:
+def _links(operator: Operator, axis: int, coefficients: NDArray[np.float64]) -> Any:
     """W⁻¹ Gᵀ E G / h² along an axis: G takes differences over links, E has their coefficients, W the widths of cells.
 
     The cell of a node on a mirror face is half as wide as the others.
@@ -72,7 +72,7 @@ def _links(operator: Operator, axis: int, edges: NDArray[np.float64]) -> Any:
     from scipy import sparse
 
     place = operator.dimension - 1 - axis
-    numbers = np.moveaxis(np.arange(edges.size).reshape(operator.array_shape), place, 0)
+    numbers = np.moveaxis(np.arange(coefficients.size).reshape(operator.array_shape), place, 0)
     width = np.ones(operator.array_shape)
     rules = operator.lattice.axes[axis].rules
     for end, rule in zip((0, -1), rules, strict=True):
@@ -83,8 +83,8 @@ def _links(operator: Operator, axis: int, edges: NDArray[np.float64]) -> Any:
     links = np.arange(below.size)
     rows, columns = np.concatenate([links, links]), np.concatenate([below.ravel(), above.ravel()])
     signs = np.concatenate([-np.ones(links.size), np.ones(links.size)])
-    gradient = sparse.csr_array(sparse.coo_array((signs, (rows, columns)), shape=(links.size, edges.size)))
-    conducts = np.moveaxis(edges, place, 0)[: len(below)].ravel() * operator.couplings[axis]
+    gradient = sparse.csr_array(sparse.coo_array((signs, (rows, columns)), shape=(links.size, coefficients.size)))
+    conducts = np.moveaxis(coefficients, place, 0)[: len(below)].ravel() * operator.couplings[axis]
     return sparse.diags_array(1.0 / width.ravel()) @ gradient.T @ sparse.diags_array(conducts) @ gradient
 
 
@@ -129,7 +129,7 @@ class _Links:
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
 
-    def edges(self, axis: int, a: NDArray[np.float64], harmonic: bool, out: NDArray[np.float64]) -> None:
+    def links(self, axis: int, a: NDArray[np.float64], harmonic: bool, out: NDArray[np.float64]) -> None:
         operator = self._operator
         place = operator.dimension - 1 - axis
         following = np.roll(a, -1, axis=place)

@@ -177,10 +177,10 @@ class Axis:
     # ---- the operator along the axis
 
     @cached_property
-    def links(self) -> tuple[Values, Values, Values]:
+    def couplings(self) -> tuple[Values, Values, Values]:
         """(lower, upper, extra): what the difference to each neighbour, and u itself, is multiplied by, in a/h²."""
         if self.whole is not None:
-            lower, upper, extra = self.whole.links
+            lower, upper, extra = self.whole.couplings
             return lower[self.index], upper[self.index], extra[self.index]
         if self.placement is None:
             return np.ones(self.nodes), np.ones(self.nodes), np.zeros(self.nodes)
@@ -206,7 +206,7 @@ class Axis:
 
     @cached_property
     def link_numbers(self) -> tuple[Indices, Indices]:
-        """Where the coefficients of the links below and above every node stand in `Coefficients.a`."""
+        """Where the coefficients of the links below and above every node stand in `Coefficients.links`."""
         index = np.arange(self.nodes)
         lower, upper = index - 1, index.copy()
         if self.wraps:
@@ -217,21 +217,21 @@ class Axis:
 
     @cached_property
     def link_ends(self) -> tuple[Indices, Indices]:
-        """The nodes at both ends of each entry of `Coefficients.a`; the last repeats that before unless it wraps."""
+        """The nodes at the ends of each entry of `Coefficients.links`; the last repeats that before it, or wraps."""
         lower = self.link_numbers[1]
         return lower, (lower + 1) % self.nodes
 
     @property
     def diagonal(self) -> Values | float:
         """Of the part of A along the axis, in a/h²: 2, or values at the nodes."""
-        return sum(self.links[1:], self.links[0]) if self.tabulated else 2.0
+        return sum(self.couplings[1:], self.couplings[0]) if self.tabulated else 2.0
 
     @property
     def norm(self) -> float:
         """The maximum norm of the part of A along the whole axis, in a/h²."""
         if not self.tabulated:
             return 4.0
-        lower, upper, extra = self.undivided.links
+        lower, upper, extra = self.undivided.couplings
         return float(np.max(2.0 * (lower + upper) + extra))
 
     # ---- its spectrum
@@ -451,7 +451,7 @@ class Axis:
     @property
     def matrix(self) -> Values:
         """The part of A along the axis on all of its nodes, in a/h²; rows of `equations` alone have a meaning."""
-        lower, upper, extra = self.links
+        lower, upper, extra = self.couplings
         matrix = np.diag(lower + upper + extra)
         for weights, neighbour in zip((lower, upper), self.neighbours, strict=True):
             np.add.at(matrix, (np.arange(self.nodes), neighbour), -weights)
@@ -467,7 +467,7 @@ class Axis:
     @property
     def _tridiagonal(self) -> tuple[Values, Values]:
         """The diagonal of that matrix and the one beside it, where the axis does not wrap."""
-        lower, upper, extra = (values[self.free] for values in self.links)
+        lower, upper, extra = (values[self.free] for values in self.couplings)
         off = -np.sqrt(upper[:-1] * lower[1:])
         first, last = (rule is Rule.MIRROR and not self.tabulated for rule in self.rules)
         if first:

@@ -78,7 +78,7 @@ def _coefficients(call: Call) -> int:
     subject = call.subject
     if not ALL[call.name].coefficients or not isinstance(subject, Operator):
         return 0
-    return len(subject.edges or ()) + (subject.reaction is not None)
+    return len(subject.links or ()) + (subject.reaction is not None)
 
 
 def _dense(call: Call) -> tuple[int, int]:

@@ -116,8 +116,8 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
         operations.defect(u, f, 1.0, single, result)
     stand_in.correct(0.5, single, r)
     for axis in range(grid.dimension):
-        operations.edges(axis, f, True, r)
-        transfer.coarsen_edges(axis, f, coarse)
+        operations.links(axis, f, True, r)
+        transfer.coarsen_links(axis, f, coarse)
     matrix, *vectors = (random(backend, size) for size in ((math.prod(COARSEST),) * 2, COARSEST, COARSEST))
     stand_in.dense(matrix, *vectors)
     operations.smooth(None, f, r, outs[0], [0.5, 0.9], None, (transfer, coarse))

@@ -203,7 +203,7 @@ def vectors(
     The flux of second order is that through the links where a varies (`poisson.discrete.flux`).
     """
     grid, found = discretisation.problem.grid, {}
-    through_links = "flux" in names and operator.edges is not None and differences.order == 2
+    through_links = "flux" in names and operator.links is not None and differences.order == 2
     if through_links:
         found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)
     if "gradient" in names or not through_links:
@@ -220,11 +220,11 @@ def vectors(
 
 
 def _flux_of_links(backend: Backend, operator: Operator, result: SolveResult, dimension: int) -> NDArray[Any]:
-    assert operator.edges is not None
+    assert operator.links is not None
     u = backend.to_host(result.u)
     flux = np.empty((*u.shape, dimension), dtype=u.dtype)
     for axis in range(dimension):
-        link_flux(operator, axis, backend.to_host(operator.edges[axis]), u, flux[..., axis])
+        link_flux(operator, axis, backend.to_host(operator.links[axis]), u, flux[..., axis])
     return flux
 
 

@@ -150,7 +150,7 @@ class Question:
             return self.precision
         limits = np.finfo(np.float32)
         largest, least = operator.norm, min(coupling for coupling in operator.couplings if coupling > 0.0)
-        if operator.coefficients and operator.edges:
+        if operator.coefficients and operator.links:
             least *= operator.coefficients.a_range[0]
         if not (largest < 1e-3 * limits.max and least > 1e3 * limits.tiny):
             return "float64"
@@ -200,7 +200,7 @@ class Question:
         levels = max(1.0, math.log2(max(operator.shape)) - 1.0)
         slower = AWKWARD if self.largest_factor > LARGEST_FACTOR else 1.0
         # A pass has u, f and a result, and the coefficients along each axis where they vary.
-        more = 1.0 + (len(operator.edges) / 3.0 if operator.edges else 0.0)
+        more = 1.0 + (len(operator.links) / 3.0 if operator.links else 0.0)
         return Times(
             more * pace.cycle * array + levels * CALLS_OF_LEVEL * pace.call,
             slower * pace.transforms * array + 4 * len(operator.shape) * pace.call,

@@ -135,9 +135,9 @@ class FastPreconditioner:
         backend, ones, a, c = self._backend, self.spare[0], operator.a, operator.c
         of_nodes, place = backend.bind(plain), backend.reduction()
         backend.fill(ones, 1.0)
-        if coefficients.a is not None:
+        if coefficients.links is not None:
             # Of the entries that belong to no link each repeats its neighbour, which hardly matters to a mean.
-            means = [weighted_mean(of_nodes, edges, ones, place) for edges in coefficients.a]
+            means = [weighted_mean(of_nodes, links, ones, place) for links in coefficients.links]
             a = sum(means) / len(means)
         if coefficients.c is not None:
             c = weighted_mean(of_nodes, coefficients.c, ones, place)

@@ -253,14 +253,14 @@ def in_float32(operations: Operations) -> Operator:
 
     c = None if coefficients.c is None else rounded(coefficients.c, unit)
     a, a_range = None, scaled(coefficients.a_range, unit)
-    if coefficients.a is None:
+    if coefficients.links is None:
         operator = replace(operator, a=unit * operator.a)
     else:
         # Links and 1/h² are apart: each must be in the range of float32.
         half = math.frexp(factor_for(max(operator.couplings)))[1] // 2
         operator = replace(operator, lattice=operator.lattice.scaled(math.ldexp(1.0, -half)))
         of_links = math.ldexp(unit, -2 * half)
-        a = tuple(rounded(edges, of_links) for edges in coefficients.a)
+        a = tuple(rounded(links, of_links) for links in coefficients.links)
         a_range = scaled(coefficients.a_range, of_links)
     single = Coefficients(a, c, a_range, scaled(coefficients.c_range, unit))
     return replace(operator, c=unit * operator.c, coefficients=single)

@@ -55,7 +55,7 @@ def smoothest(operator: Operator) -> float:
     if operator.coefficients is None:
         return operator.eigenvalues()[0]
     least, largest = operator.coefficients.a_range
-    a = math.sqrt(least) * math.sqrt(largest) if operator.edges else operator.a
+    a = math.sqrt(least) * math.sqrt(largest) if operator.links else operator.a
     plain = replace(operator, a=a, c=operator.coefficients.c_range[0], coefficients=None)
     return plain.eigenvalues()[0]
 
@@ -70,7 +70,7 @@ def nearly_singular(operator: Operator) -> bool:
 
 def without_reaction(operator: Operator) -> Operator:
     """The operator with c = 0 and without Robin terms."""
-    if operator.coefficients is None or operator.edges is None:
+    if operator.coefficients is None or operator.links is None:
         return replace(operator, c=0.0, coefficients=None)
     return replace(operator, c=0.0, coefficients=replace(operator.coefficients, c=None, c_range=(0.0, 0.0)))
 

@@ -48,16 +48,16 @@ def interpolations(backend: Backend, a: Operator, u: Array, f: Array) -> Results
 
 
 def links(backend: Backend, a: Operator, u: Array, f: Array) -> Results:
-    """edges and coarsen_edges along every axis, coarsened along all of the axes and along one."""
+    """links and coarsen_links along every axis, coarsened along all of the axes and along one."""
     nodes = positive(backend, a, 3)
     results = []
     for axis in range(sum(n > 1 for n in a.shape)):
         for harmonic in (True, False):
-            backend.bind(a).edges(axis, nodes, harmonic, u)
+            backend.bind(a).links(axis, nodes, harmonic, u)
             results.append(backend.to_host(u))
         for coarse in (coarser(a), coarser(a, (axis,)), coarser(a, (0,))):
             out = backend.empty(coarse.array_shape)
-            backend.bind(Transfer(a, coarse)).coarsen_edges(axis, positive(backend, a, 4 + axis), out)
+            backend.bind(Transfer(a, coarse)).coarsen_links(axis, positive(backend, a, 4 + axis), out)
             results.append(backend.to_host(out))
     return results
 
@@ -107,7 +107,7 @@ def test_links_keep_their_mean(rule: Rule) -> None:
         a = 10.0 ** random_array(fine.array_shape, np.float64, nodes)
         coarse = coarser(fine)
         out = np.empty(coarse.array_shape)
-        numpy.bind(Transfer(fine, coarse)).coarsen_edges(0, a, out)
+        numpy.bind(Transfer(fine, coarse)).coarsen_links(0, a, out)
         unused = 0 if rule is Rule.WRAP else 1
         means = [np.mean(links[0, : links.size - unused]) for links in (a, out)]
         assert means[0] == pytest.approx(means[1], rel=1e-13)

@@ -47,7 +47,7 @@ class Case:
     def matrix(self) -> Values:
         a = self.operator
         c = np.full(a.array_shape, a.c) if a.reaction is None else a.reaction
-        return dense(self.lines, c, a.edges, a.a)
+        return dense(self.lines, c, a.links, a.a)
 
     @property
     def equations(self) -> NDArray[np.bool_]:
@@ -80,17 +80,17 @@ def case(lines: tuple[Example, ...], kind: str) -> Case:
     lattice = Lattice(tuple(line.axis for line in lines))
     if kind == "constant":
         return Case(lines, Operator(lattice, 0.3, 1.7))
-    edges = None
+    links = None
     if "a" in kind:
         a = np.exp(random_array(lattice.array_shape, np.float64, 11))
-        edges = tuple(np.empty_like(a) for _ in lines)
+        links = tuple(np.empty_like(a) for _ in lines)
         plain = BACKEND.bind(Operator(lattice))
-        for axis, out in enumerate(edges):
-            plain.edges(axis, a, True, out)
+        for axis, out in enumerate(links):
+            plain.links(axis, a, True, out)
     c = np.exp(random_array(lattice.array_shape, np.float64, 12)) if "c" in kind else None
-    a_range = (1.7, 1.7) if edges is None else (np.exp(-1.0), np.exp(1.0))
-    coefficients = Coefficients(edges, c, a_range, (0.3, 0.3) if c is None else (np.exp(-1.0), np.exp(1.0)))
-    return Case(lines, Operator(lattice, 0.3 if c is None else 0.0, 1.7 if edges is None else 1.0, coefficients))
+    a_range = (1.7, 1.7) if links is None else (np.exp(-1.0), np.exp(1.0))
+    coefficients = Coefficients(links, c, a_range, (0.3, 0.3) if c is None else (np.exp(-1.0), np.exp(1.0)))
+    return Case(lines, Operator(lattice, 0.3 if c is None else 0.0, 1.7 if links is None else 1.0, coefficients))
 
 
 each_case = pytest.mark.parametrize(
@@ -279,12 +279,12 @@ def test_links_of_tabulated_axes(lines: tuple[Example, ...]) -> None:
         following = np.roll(values, -1, axis=0)
         for harmonic in (True, False):
             out = np.empty_like(a)
-            BACKEND.bind(Operator(fine)).edges(axis, a, harmonic, out)
+            BACKEND.bind(Operator(fine)).links(axis, a, harmonic, out)
             expected = 2 * values * following / (values + following) if harmonic else (values + following) / 2
             if not line.wraps:
                 expected[-1] = expected[-2]
             close(np.moveaxis(out, fine.array_axis(axis), 0), expected)
         tables = [table.series if other == axis else table.mean for other, table in enumerate(transfer.axes)]
         found = np.empty(coarse.array_shape)
-        BACKEND.bind(transfer).coarsen_edges(axis, a, found)
+        BACKEND.bind(transfer).coarsen_links(axis, a, found)
         close(found.ravel(), matrix_of(tables, fine.shape) @ a.ravel())

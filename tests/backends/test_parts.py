@@ -48,13 +48,13 @@ DIVISIONS: list[tuple[str, Lattice, Cuts]] = [
 def varying(lattice: Lattice, c: float = 0.0) -> Operator:
     """With a that jumps, and c that varies if it is not zero."""
     a = np.exp(2.0 * random_array(lattice.array_shape, np.float64, 21))
-    edges = tuple(np.empty_like(a) for _ in lattice.axes)
+    coefficients = tuple(np.empty_like(a) for _ in lattice.axes)
     plain = BACKEND.bind(Operator(lattice))
-    for axis, out in enumerate(edges):
-        plain.edges(axis, a, True, out)
+    for axis, out in enumerate(coefficients):
+        plain.links(axis, a, True, out)
     reaction = c * np.exp(random_array(lattice.array_shape, np.float64, 22)) if c else None
     ends = (float(reaction.min()), float(reaction.max())) if reaction is not None else (0.0, 0.0)
-    return Operator(lattice, 0.0, 1.0, Coefficients(edges, reaction, (float(a.min()), float(a.max())), ends))
+    return Operator(lattice, 0.0, 1.0, Coefficients(coefficients, reaction, (float(a.min()), float(a.max())), ends))
 
 
 CASES = [
@@ -166,7 +166,7 @@ def test_stencils_and_vectors_on_parts(whole: Operator, cuts: Cuts) -> None:
     def links(bound: Operations, a: Values, f: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
         found = []
         for axis in range(a.ndim):
-            bound.edges(axis, np.exp(a), True, out)
+            bound.links(axis, np.exp(a), True, out)
             found.append(out.copy())
         return tuple(found)
 
@@ -221,8 +221,8 @@ def test_a_smoothing_with_correction_and_restriction_on_parts(
         result = BACKEND.reduction()
         start = None if zero else u
         correction = None if zero else (transfer, values)
-        weights = (0.7, 0.9)[:count]
-        BACKEND.bind(own).smooth(start, f, out, work, weights, correction, (transfer, restricted), result)
+        omegas = (0.7, 0.9)[:count]
+        BACKEND.bind(own).smooth(start, f, out, work, omegas, correction, (transfer, restricted), result)
         return out, restricted, result
 
     expected = run(whole, u.copy(), f, on_coarse)
@@ -246,23 +246,23 @@ def test_interpolation_and_links_between_parts(whole: Operator, cuts: Cuts) -> N
     below = coarser(whole.lattice)
     values = random_array(below.array_shape, np.float64, 5)
     u = random_array(whole.array_shape, np.float64, 6)
-    edges = np.exp(u)
+    coefficients = np.exp(u)
 
-    def run(own: Operator, values: Values, u: Values, edges: Values) -> tuple[Values, list[Values]]:
+    def run(own: Operator, values: Values, u: Values, coefficients: Values) -> tuple[Values, list[Values]]:
         coarse = coarser(own.lattice)
         BACKEND.bind(Interpolation(Operator(coarse), own)).interpolate(values, u)
         transfer, links = BACKEND.bind(Transfer(own, Operator(coarse))), []
         for axis in range(own.dimension):
             links.append(np.empty(coarse.array_shape))
-            transfer.coarsen_edges(axis, edges, links[-1])
+            transfer.coarsen_links(axis, coefficients, links[-1])
         return u, links
 
-    expected, of_links = run(whole, values, u.copy(), edges)
+    expected, of_links = run(whole, values, u.copy(), coefficients)
     outs = []
     found_links = [np.full(below.array_shape, np.nan) for _ in of_links]
     for part in division.parts:
         coarse = coarser(part)
-        out, links = run(division.operator(part), taken(values, coarse), taken(u, part), taken(edges, part))
+        out, links = run(division.operator(part), taken(values, coarse), taken(u, part), taken(coefficients, part))
         outs.append(out)
         for found, own in zip(found_links, links, strict=True):
             put(found, coarse, own)
@@ -299,13 +299,13 @@ def test_jacobi_with_one_exchange_a_pass(rules: tuple[Rule, ...]) -> None:
     u, f = (random_array(whole.array_shape, np.float64, seed) for seed in (1, 2))
     parts = [taken(u, part) for part in division.parts]
     for _ in range(5):
-        weights, out = (0.9, 0.7, 1.1, 0.8), np.empty_like(u)
-        BACKEND.bind(whole).sweeps(u, f, out, weights)
+        omegas, out = (0.9, 0.7, 1.1, 0.8), np.empty_like(u)
+        BACKEND.bind(whole).sweeps(u, f, out, omegas)
         u = out
         division.exchange(parts)
         for number, part in enumerate(division.parts):
             swept = np.empty_like(parts[number])
-            BACKEND.bind(division.operator(part)).sweeps(parts[number], taken(f, part), swept, weights)
+            BACKEND.bind(division.operator(part)).sweeps(parts[number], taken(f, part), swept, omegas)
             parts[number] = swept
     np.testing.assert_allclose(division.gathered(parts), u, rtol=0, atol=1e-13)
 
@@ -314,9 +314,9 @@ def test_conjugate_gradients_on_four_parts_of_a_singular_problem() -> None:
     """All faces Neumann: the residuals are those of the undivided iteration, and u is the solution of zero mean."""
     whole = varying(operator((12, 14), FREE * 2).lattice)
     assert whole.singular
-    weights = whole.lattice.volumes()
+    volumes = whole.lattice.volumes()
     f = random_array(whole.array_shape, np.float64, 2)
-    f -= np.sum(weights * f) / np.sum(weights)
+    f -= np.sum(volumes * f) / np.sum(volumes)
     histories = []
     for cuts in ({}, {0: (0, 5), 1: (0, 7)}):
         division = Division.of(whole, cuts, 1)

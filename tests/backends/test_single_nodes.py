@@ -111,7 +111,7 @@ def transfers(backend: Backend, transfer: Transfer) -> Results:
     results += [backend.to_host(restricted), backend.to_host(added)]
     for axis in range(fine.dimension):
         out = array(coarse, 5)
-        backend.bind(transfer).coarsen_edges(
+        backend.bind(transfer).coarsen_links(
             axis, backend.from_host(10.0 ** random_array(fine.array_shape, float, 3)), out
         )
         results.append(backend.to_host(out))

@@ -131,11 +131,11 @@ def flux_of(case: Case) -> NDArray[np.float64]:
     """The flux at the nodes of the direct solution, components last."""
     discretisation = discretise(case)
     direct, operator = reference.solve(discretisation), reference.operator_of(discretisation)
-    assert operator.edges is not None
+    assert operator.links is not None
     dimension = case.problem.grid.dimension
     flux = np.empty((*direct.shape, dimension))
     for axis in range(dimension):
-        link_flux(operator, axis, operator.edges[axis], direct, flux[..., axis])
+        link_flux(operator, axis, operator.links[axis], direct, flux[..., axis])
     return flux
 
 

@@ -90,25 +90,25 @@ def test_the_links_of_every_backend(name: str, dtype: Any) -> None:
     for rules, mean in itertools.product(few, ("harmonic", "arithmetic")):
         discretisation = varying(rules, mean=mean)
         operator, expected = discretisation.operator_on(backend), reference.operator_of(discretisation)
-        assert operator.edges is not None
-        assert expected.edges is not None
-        assert len(operator.edges) == operator.dimension
-        for edges, right in zip(operator.edges, expected.edges, strict=True):
-            np.testing.assert_allclose(backend.to_host(edges), right, rtol=tolerance)
+        assert operator.links is not None
+        assert expected.links is not None
+        assert len(operator.links) == operator.dimension
+        for links, right in zip(operator.links, expected.links, strict=True):
+            np.testing.assert_allclose(backend.to_host(links), right, rtol=tolerance)
         np.testing.assert_allclose(backend.to_host(operator.reaction), expected.reaction, rtol=tolerance)
 
 
 def test_the_links_in_numbers() -> None:
     values = np.array([1.0, 3.0, 0.5, 2.0])
-    for mean, links in (("harmonic", [1.5, 6.0 / 7.0, 0.8, 4.0 / 3.0]), ("arithmetic", [2.0, 1.75, 1.25, 1.5])):
+    for mean, between in (("harmonic", [1.5, 6.0 / 7.0, 0.8, 4.0 / 3.0]), ("arithmetic", [2.0, 1.75, 1.25, 1.5])):
         for rules in ((Rule.WRAP, Rule.WRAP), (Rule.MIRROR, Rule.FIXED)):
             problem = replace(problem_with(rules, (4,)), mean=mean)
             values_of(problem)[:] = values
-            edges = reference.operator_of(Discretisation(problem)).edges
-            assert edges is not None
-            expected = links if rules[0] is Rule.WRAP else [*links[:3], links[2]]
-            np.testing.assert_allclose(edges[0][0], expected, rtol=1e-15)
-            np.testing.assert_allclose(edges[1][0], values, rtol=1e-15)
+            links = reference.operator_of(Discretisation(problem)).links
+            assert links is not None
+            expected = between if rules[0] is Rule.WRAP else [*between[:3], between[2]]
+            np.testing.assert_allclose(links[0][0], expected, rtol=1e-15)
+            np.testing.assert_allclose(links[1][0], values, rtol=1e-15)
 
 
 def values_of(problem: Any) -> NDArray[np.float64]:
@@ -121,8 +121,8 @@ def test_a_mean_between_the_largest_and_the_smallest_numbers() -> None:
     for mean, link in (("harmonic", 2e-300), ("arithmetic", 5e299)):
         discretisation = Discretisation(replace(problem, mean=mean))
         for operator in (reference.operator_of(discretisation), discretisation.operator_on(NumpyBackend(np.float64))):
-            assert operator.edges is not None
-            np.testing.assert_allclose(operator.edges[0], link, rtol=1e-15)
+            assert operator.links is not None
+            np.testing.assert_allclose(operator.links[0], link, rtol=1e-15)
 
 
 @pytest.mark.parametrize("name", ["numpy", *BACKENDS])
@@ -142,7 +142,7 @@ def test_the_mean_of_every_backend_neither_over_nor_underflows(name: str, dtype:
             shape = operator.array_shape
             spread = np.broadcast_to(along if axis == 0 else along[:, np.newaxis], shape)
             out = backend.empty(shape)
-            backend.bind(operator).edges(axis, backend.from_host(spread.astype(dtype)), harmonic, out)
+            backend.bind(operator).links(axis, backend.from_host(spread.astype(dtype)), harmonic, out)
             expected = np.broadcast_to(means if axis == 0 else np.reshape(means, (-1, 1)), shape)
             np.testing.assert_allclose(backend.to_host(out), expected, rtol=4 * float(np.finfo(dtype).eps))
 
@@ -166,7 +166,7 @@ def test_what_robin_faces_add_in_numbers() -> None:
     np.testing.assert_array_equal(discretisation.c(np, 0, 3), 10.0)
     operator = discretisation.operator_on(NumpyBackend(np.float64))
     assert operator.coefficients is not None
-    assert (operator.a, operator.c, operator.edges) == (1.0, 0.0, None)
+    assert (operator.a, operator.c, operator.links) == (1.0, 0.0, None)
     assert (operator.coefficients.a_range, operator.coefficients.c_range) == ((1.0, 1.0), (10.0, 14.0))
 
 

@@ -169,8 +169,8 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     backend.bind(Interpolation(transfer.coarse, fine)).interpolate(coarse, u)
     backend.bind(Interpolation(fine, transfer.coarse)).interpolate(u, coarse)
     for axis in range(fine.dimension):
-        backend.bind(fine).edges(axis, u, True, f)
-        backend.bind(transfer).coarsen_edges(axis, u, coarse)
+        backend.bind(fine).links(axis, u, True, f)
+        backend.bind(transfer).coarsen_links(axis, u, coarse)
     backend.dense(backend.empty((60, 60)), backend.empty((6, 10)), backend.empty((6, 10)))
     krylov_operations(backend, fine)
     smooth_between_grids_that_halve(backend, fine)
@@ -208,15 +208,15 @@ def krylov_operations(backend: gpu.GpuBackend, a: Operator) -> None:
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:
     """Launch the kernels of an operator that varies, on a grid of the same size."""
     u, f, r, au = (backend.empty(like.array_shape) for _ in range(4))
-    for edges, reaction in (((u,) * like.dimension, None), (None, f), ((u,) * like.dimension, f)):
-        a = replace(like, coefficients=Coefficients(edges, reaction, (1.0, 1.0), (1.0, 1.0)))
+    for links, reaction in (((u,) * like.dimension, None), (None, f), ((u,) * like.dimension, f)):
+        a = replace(like, coefficients=Coefficients(links, reaction, (1.0, 1.0), (1.0, 1.0)))
         backend.bind(a).laplacian(u, au)
         backend.bind(a).boundary_conditions(u, au)
         backend.bind(a).update(f, au, r, u, 1.0)
         for norms in (None, backend.reduction()):
             backend.bind(a).sweep(u, f, r, 1.0, norms)
         krylov_operations(backend, a)
-        if a.edges is not None:
+        if a.links is not None:
             smooth_between_grids_that_halve(backend, a)
 
 

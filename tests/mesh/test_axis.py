@@ -318,7 +318,7 @@ def test_the_halo_of_a_periodic_axis_wraps_around() -> None:
 def test_the_parts_of_a_tabulated_axis_have_its_links(given: Example) -> None:
     axis = given.axis
     part = axis.part(1, axis.nodes, 1)
-    for whole, own in zip(axis.links, part.links, strict=True):
+    for whole, own in zip(axis.couplings, part.couplings, strict=True):
         np.testing.assert_array_equal(own, whole[part.index])
     assert part.extremes == axis.extremes
     assert part.eigenvalues is axis.eigenvalues

@@ -79,8 +79,8 @@ def test_the_source_is_the_same_again_and_has_both_parts() -> None:
 
 def test_a_jump_lies_in_the_block() -> None:
     operator = solve.operator_on(NumpyBackend(np.float64), box((33, 33)), 1e3)
-    assert operator.edges is not None
-    along = operator.edges[0][16]
+    assert operator.links is not None
+    along = operator.links[0][16]
     # From 0.3 to 0.62 are the nodes 10 to 19; the links at both ends have the harmonic mean.
     np.testing.assert_allclose(along[8:21], [1.0, 2000 / 1001, *(1e3,) * 9, 2000 / 1001, 1.0])
 

@@ -74,10 +74,10 @@ def test_the_costs_of_operations_on_whole_arrays(shape: tuple[int, ...], dtype: 
         narrow = (itemsize - 4) * nodes
         assert found[label] == Cost(float(arrays * nodes * itemsize - narrow), float(flops * nodes)), label
     for axis in "xyz"[:axes]:
-        assert found[f"edges {axis}"] == Cost(2.0 * nodes * itemsize, 4.0 * nodes)
+        assert found[f"links {axis}"] == Cost(2.0 * nodes * itemsize, 4.0 * nodes)
     assert found["dense"] == Cost((400.0 * 400 + 800) * itemsize, 2.0 * 400 * 400)
     between = {*("boundary_conditions", "restrict", "prolong_add", "interpolate"), *SMOOTHS}
-    along = {f"{name} {axis}" for name in ("edges", "coarsen_edges", "derivative") for axis in "xyz"[:axes]}
+    along = {f"{name} {axis}" for name in ("links", "coarsen_links", "derivative") for axis in "xyz"[:axes]}
     assert set(found) == set(expected) | set(mixed) | {"dense"} | between | along
     assert {label.split()[0].rstrip(",") for label in found} == set(ALL)
 
@@ -92,7 +92,7 @@ def test_the_costs_between_grids() -> None:
     assert found["restrict"] == Cost(8.0 * (fine + coarse), 18.0 * coarse)
     assert found["prolong_add"] == Cost(8.0 * (2 * fine + coarse), 8.0 * fine)
     assert found["interpolate"] == Cost(8.0 * (fine + coarse), 32.0 * fine)
-    assert found["coarsen_edges x"] == found["coarsen_edges y"] == Cost(8.0 * (fine + coarse), 18.0 * coarse)
+    assert found["coarsen_links x"] == found["coarsen_links y"] == Cost(8.0 * (fine + coarse), 18.0 * coarse)
 
 
 def test_the_costs_of_half_a_level() -> None:

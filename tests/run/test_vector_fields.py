@@ -228,8 +228,8 @@ def test_the_flux_through_links_is_exact_for_a_parabola_up_to_the_faces(
         along = (-1, *(1,) * axis)
         x = operator.spacing[axis] * np.arange(nodes)
         for a in (1.0, 3.0):
-            edges = np.full(operator.array_shape, a)
+            links = np.full(operator.array_shape, a)
             u, out = np.broadcast_to((x**2 - x).reshape(along), operator.array_shape), np.empty(operator.array_shape)
-            link_flux(operator, axis, edges, u, out)
+            link_flux(operator, axis, links, u, out)
             expected = np.broadcast_to((a * (1.0 - 2.0 * x)).reshape(along), out.shape)
             np.testing.assert_allclose(out, expected, rtol=0, atol=1e-13)

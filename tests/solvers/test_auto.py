@@ -76,8 +76,8 @@ def square(nodes: int, rules: tuple[Rule, ...] = WALLS, **changes: Any) -> Opera
 
 def varying(nodes: int, jump: float, spacing: tuple[float, float] | None = None, c: bool = False) -> Operator:
     ones = np.ones((nodes, nodes))
-    edges = None if c else (ones, ones)
-    coefficients = Coefficients(edges, ones if c else None, (1.0, jump), (0.0, float(c)))
+    links = None if c else (ones, ones)
+    coefficients = Coefficients(links, ones if c else None, (1.0, jump), (0.0, float(c)))
     operator = square(nodes, coefficients=coefficients)
     return operator if spacing is None else replace(operator, lattice=Lattice.uniform(operator.shape, spacing, WALLS))
 

@@ -93,9 +93,9 @@ def test_what_sweeps_leave_is_solved_for_again() -> None:
 
 def test_the_preconditioner_has_the_mean_coefficients() -> None:
     plain = Operator.uniform((20, 17), (0.1, 0.17), 0.7, (F, M, W, W), 3.0)
-    edges = tuple(np.full(plain.array_shape, value) for value in (2.0, 4.0))
+    links = tuple(np.full(plain.array_shape, value) for value in (2.0, 4.0))
     c = np.tile([0.6, 0.8], (17, 10))
-    coefficients = Coefficients(edges, c, (2.0, 4.0), (0.6, 0.8))
+    coefficients = Coefficients(links, c, (2.0, 4.0), (0.6, 0.8))
     f, z, expected = source(BACKEND, plain), zeros(BACKEND, plain), zeros(BACKEND, plain)
     FastPreconditioner(BACKEND.bind(replace(plain, a=1.0, c=0.0, coefficients=coefficients))).apply(f, z)
     FastPreconditioner(BACKEND.bind(plain)).apply(f, expected)

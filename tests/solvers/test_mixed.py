@@ -221,7 +221,7 @@ def test_coefficients_are_rounded_to_float32(name: str) -> None:
         assert a.coefficients is not None
         assert inner.coefficients is not None
         assert replace(inner, coefficients=None) == plain
-        pairs = [*zip(a.edges or (), inner.edges or (), strict=True), (a.reaction, inner.reaction)]
+        pairs = [*zip(a.links or (), inner.links or (), strict=True), (a.reaction, inner.reaction)]
         assert len(pairs) == plain.dimension + 1
         for double, rounded in pairs:
             found = single.to_host(rounded)

@@ -34,8 +34,8 @@ class Example:
     widths : array of shape (n,)
         The control widths, in L.
     with_links : callable
-        The matrix of −d/dx a d/dx, for values of a on the links laid out as `Coefficients.a` is; a wall takes that of
-        the link beside it.
+        The matrix of −d/dx a d/dx, for values of a on the links laid out as `Coefficients.links` is; a wall takes that
+        of the link beside it.
     """
 
     name: str
@@ -113,7 +113,7 @@ def fixed_nodes(axis: Axis) -> list[int]:
     return [node for node, rule in zip((0, axis.nodes - 1), axis.rules, strict=True) if rule is Rule.FIXED]
 
 
-def dense(lines: Sequence[Example], c: Matrix, edges: Sequence[Matrix] | None, a: float) -> Matrix:
+def dense(lines: Sequence[Example], c: Matrix, coefficients: Sequence[Matrix] | None, a: float) -> Matrix:
     """A on the nodes of a product of axes, in C order, assembled line by line; zero rows at fixed nodes.
 
     Parameters
@@ -122,8 +122,8 @@ def dense(lines: Sequence[Example], c: Matrix, edges: Sequence[Matrix] | None, a
         The axes x, y(, z).
     c : array of the nodes
         The reaction coefficient.
-    edges : sequence of arrays of the nodes, optional
-        `Coefficients.a`; without it `a` is constant.
+    coefficients : sequence of arrays of the nodes, optional
+        `Coefficients.links`; without it `a` is constant.
     a : float
         The coefficient where it is constant.
     """
@@ -133,7 +133,7 @@ def dense(lines: Sequence[Example], c: Matrix, edges: Sequence[Matrix] | None, a
         place = c.ndim - 1 - axis
         of_lines = np.moveaxis(numbers, place, -1).reshape(-1, c.shape[place])
         for nodes in of_lines:
-            links = np.full(len(nodes), a) if edges is None else edges[axis].ravel()[nodes]
+            links = np.full(len(nodes), a) if coefficients is None else coefficients[axis].ravel()[nodes]
             matrix[np.ix_(nodes, nodes)] += line.with_links(links)
     for axis, line in enumerate(lines):
         for node in fixed_nodes(line.axis):

@@ -115,13 +115,13 @@ def node_values(a: Operator, kind: str, jump: float) -> NDArray[np.float64]:
 
 def with_coefficients(backend: Backend, a: Operator, values: NDArray[Any], c: NDArray[Any] | None = None) -> Operator:
     """The operator with these values of a (and c) at the nodes, harmonic means between them."""
-    nodes, edges = backend.from_host(values), []
+    nodes, links = backend.from_host(values), []
     for axis in range(a.dimension):
-        edges.append(backend.empty(a.array_shape))
-        backend.bind(a).edges(axis, nodes, True, edges[-1])
+        links.append(backend.empty(a.array_shape))
+        backend.bind(a).links(axis, nodes, True, links[-1])
     reaction = None if c is None else backend.from_host(c)
     c_range = (a.c, a.c) if c is None else (float(c.min()), float(c.max()))
-    coefficients = Coefficients(tuple(edges), reaction, (float(values.min()), float(values.max())), c_range)
+    coefficients = Coefficients(tuple(links), reaction, (float(values.min()), float(values.max())), c_range)
     return replace(a, coefficients=coefficients)
 
 

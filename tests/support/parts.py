@@ -53,9 +53,9 @@ class Division:
         given = self.whole.coefficients
         if given is None:
             return replace(self.whole, lattice=part)
-        a = None if given.a is None else tuple(taken(edges, part) for edges in given.a)
+        links = None if given.links is None else tuple(taken(each, part) for each in given.links)
         c = None if given.c is None else taken(given.c, part)
-        return replace(self.whole, lattice=part, coefficients=replace(given, a=a, c=c))
+        return replace(self.whole, lattice=part, coefficients=replace(given, links=links, c=c))
 
     def gathered(self, locals_: Sequence[Values]) -> Values:
         """The array of which these are the parts, from the nodes that each owns."""

@@ -83,11 +83,11 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         arguments = (x, y, nx, sizes(self.operator)[1], rows, pitch)
         self.backend.reduce("vectors", "dot", REDUCTION_SHAPE, self.operator, grid, arguments, result)
 
-    def edges(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+    def links(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
         grid, (_, rows, pitch) = self.backend.row_grid(a)
         arguments = (a, out, *sizes(self.operator), rows, pitch)
         defines = (f"-DALONG={axis}", f"-DHARMONIC={harmonic:d}")
-        self.backend.launch("grids", "edges", VECTOR_SHAPE, self.operator, grid, arguments, defines)
+        self.backend.launch("grids", "links", VECTOR_SHAPE, self.operator, grid, arguments, defines)
 
     def fast_solver(self) -> FastSolver:
         return GpuFastSolver(self.backend, self.operator)

@@ -365,7 +365,7 @@ class OperatorLauncher:
         pitch = np.int64(backend.pitch_of(operator.shape[0]))
         self.constants = (*sizes(operator), pitch, *numbers)
         self.varying = varying(operator)
-        self.geometry = (*self.constants, *(operator.edges or ()), *reaction)
+        self.geometry = (*self.constants, *(operator.links or ()), *reaction)
 
     def tuning(self) -> str:
         return self.backend.shapes.origin(self.operator)
@@ -404,8 +404,8 @@ def sizes(operator: Operator) -> tuple[Any, Any, Any]:
 
 def varying(operator: Operator) -> tuple[str, ...]:
     """What tells a kernel which coefficients vary."""
-    a, c = operator.edges is not None, operator.reaction is not None
-    return ("-DEDGES=1",) * a + ("-DREACTION=1",) * c
+    a, c = operator.links is not None, operator.reaction is not None
+    return ("-DLINKS=1",) * a + ("-DREACTION=1",) * c
 
 
 def given(f: Array | None) -> tuple[str, ...]:

@@ -53,13 +53,13 @@ class GpuTransfer(TransferOperations):
         arguments = (*self._prolongation.arguments(coarse, fine), sizes(self.transfer.coarse)[0])
         self.backend.launch("transfer", "prolong_add", shape, target, self._fine.march_grid(shape), arguments)
 
-    def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
+    def coarsen_links(self, axis: int, fine: Array, coarse: Array) -> None:
         transfer = self.transfer
         if axis not in self._links:
             tables = [table.series if along == axis else table.mean for along, table in enumerate(transfer.axes)]
             self._links[axis] = _Gathering(self.backend, transfer.fine, transfer.coarse, tables)
         arguments = self._links[axis].arguments(fine, coarse)
-        _over_nodes(self.backend, "coarsen_edges", transfer.coarse, arguments, (f"-DALONG={axis}",))
+        _over_nodes(self.backend, "coarsen_links", transfer.coarse, arguments, (f"-DALONG={axis}",))
 
     @cached_property
     def _restriction(self) -> _Gathering:

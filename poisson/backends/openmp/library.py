@@ -248,9 +248,9 @@ def functions_of(library: ctypes.CDLL, dtype: np.dtype[Any]) -> SimpleNamespace:
 
 def operator_structure(operator: Operator, pitch: int, threads: int) -> OperatorStructure:
     """An operator as the library sees it, for arrays whose rows are `pitch` values apart and so many threads."""
-    edges = [array.pointer for array in operator.edges or ()]
+    links = [array.pointer for array in operator.links or ()]
     # A 2D region does not look at the z axis, but a target region wants a device address there.
-    edges += edges[-1:] * (3 - len(edges))
+    links += links[-1:] * (3 - len(links))
     return OperatorStructure(
         dimension=operator.dimension,
         rule=(c_int32 * 6)(*(int(rule) for rule in kernel_rules(operator))),
@@ -260,6 +260,6 @@ def operator_structure(operator: Operator, pitch: int, threads: int) -> Operator
         weight=(c_double * 3)(*operator.couplings),
         c=operator.c,
         diagonal=0.0 if operator.varies else operator.diagonal,
-        a=(c_void_p * 3)(*edges),
+        a=(c_void_p * 3)(*links),
         c_values=None if operator.reaction is None else operator.reaction.pointer,
     )

@@ -107,8 +107,8 @@ class OpenmpOperations(Operations):
         pointers = (u.pointer, _pointer(f))
         self._functions.defect(self._structure, *pointers, factor, r.pointer, _pointer(result))
 
-    def edges(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
-        self._functions.edges(self._structure, axis, a.pointer, harmonic, out.pointer)
+    def links(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
+        self._functions.links(self._structure, axis, a.pointer, harmonic, out.pointer)
 
     def depth(self) -> int:
         return int(self._functions.depth(self._structure))
@@ -178,14 +178,14 @@ class OpenmpTransfer(TransferOperations):
         tables = self.prolongation.pointer
         self.backend.functions.prolong_add(*self._operators, tables, coarse.pointer, fine.pointer)
 
-    def coarsen_edges(self, axis: int, fine: Array, coarse: Array) -> None:
+    def coarsen_links(self, axis: int, fine: Array, coarse: Array) -> None:
         if axis not in self._links:
             self._links[axis] = _AxisTables(
                 self.backend,
                 [table.series if along == axis else table.mean for along, table in enumerate(self.transfer.axes)],
             )
         tables = self._links[axis].pointer
-        self.backend.functions.coarsen_edges(*self._operators, tables, axis, fine.pointer, coarse.pointer)
+        self.backend.functions.coarsen_links(*self._operators, tables, axis, fine.pointer, coarse.pointer)
 
 
 def _prolonged(transfer: TransferOperations, coarse: Array) -> tuple[Any, Any, int]:

@@ -1,10 +1,10 @@
-// From one grid to another: interpolate; and the coefficients of links: edges and coarsen_edges.
+// From one grid to another: interpolate; and the coefficients of links: links and coarsen_links.
 //
 // The weights of each axis come in tables (poisson/discrete/transfer.py) with four entries for each node that is
 // written: index[4 i + n] and weight[4 i + n]. Entries that are not needed have weight zero and a valid index.
 //
 // Options: EVERYWHERE (whether interpolate writes the fixed nodes too), HALVE_X, HALVE_Y (along which axes its source
-// has half the intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean edges
+// has half the intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean links
 // takes).
 
 #define ENTRIES 4
@@ -181,7 +181,7 @@ KERNEL poisson_interpolate_gather(const real* __restrict__ source, real* __restr
 
 // out = the mean of `a` at the ends of the links along an axis. The last link along it leads back to the first node
 // where the axis wraps, and repeats the one before elsewhere.
-KERNEL poisson_edges(const real* __restrict__ a, real* __restrict__ out, int nx, int ny, int nz, index_t rows,
+KERNEL poisson_links(const real* __restrict__ a, real* __restrict__ out, int nx, int ny, int nz, index_t rows,
                      index_t pitch) {
     const int i = WIDTH * (blockIdx.x * BLOCK_X + threadIdx.x);
     const int rule = ALONG == 0 ? RULE_XU : ALONG == 1 ? RULE_YU : RULE_ZU;
@@ -215,7 +215,7 @@ KERNEL poisson_edges(const real* __restrict__ a, real* __restrict__ out, int nx,
 // coarse = the coefficients of the coarse links along an axis: the mean over the fine links that lie behind one
 // another, and the weighted mean of these along the other axes. The tables of the axis have the links and the parts
 // that they cover, those of the others nodes and weights that add up to one.
-KERNEL poisson_coarsen_edges(const real* __restrict__ fine, real* __restrict__ coarse, int ny, index_t pitch,
+KERNEL poisson_coarsen_links(const real* __restrict__ fine, real* __restrict__ coarse, int ny, index_t pitch,
                              int coarse_nx, int coarse_ny, int coarse_nz, index_t coarse_pitch,
                              const int* __restrict__ index_x, const real* __restrict__ weight_x,
                              const int* __restrict__ index_y, const real* __restrict__ weight_y,

@@ -150,7 +150,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                                fixed_plane || is_fixed(coarse_j, coarser.ny, RULE_YL, RULE_YU));
         }
     };
-#if EDGES
+#if LINKS
     int link_place[WIDTH];
     int link_line[ROWS + 1];
 #pragma unroll
@@ -162,12 +162,12 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     // What varies at plane k of line l, whose links below along z are there already.
     const auto load_links = [&](int k, int l, Links& links) {
         const index_t plane = stride * image(k, nz, RULE_SL, RULE_SU);
-#if EDGES
-        links.x = load_nodes<EDGE, Pack>(a.edges_x + plane + at_line(line_of[l]), link_place);
-        links.y_below = load_nodes<EDGE, Pack>(a.edges_y + plane + at_line(link_line[l]), own.place);
-        links.y_above = load_nodes<EDGE, Pack>(a.edges_y + plane + at_line(link_line[l + 1]), own.place);
+#if LINKS
+        links.x = load_nodes<EDGE, Pack>(a.links_x + plane + at_line(line_of[l]), link_place);
+        links.y_below = load_nodes<EDGE, Pack>(a.links_y + plane + at_line(link_line[l]), own.place);
+        links.y_above = load_nodes<EDGE, Pack>(a.links_y + plane + at_line(link_line[l + 1]), own.place);
         links.z_above = load_nodes<EDGE, Pack>(
-            a.edges_z + stride * image_link(k, nz, RULE_SL, RULE_SU) + at_line(line_of[l]), own.place);
+            a.links_z + stride * image_link(k, nz, RULE_SL, RULE_SU) + at_line(line_of[l]), own.place);
 #endif
 #if REACTION
         links.c = load_nodes<EDGE, Pack>(a.reaction + plane + at_line(line_of[l]), own.place);
@@ -247,7 +247,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                 const real from_left = lane_below(middle.node[WIDTH - 1], 1);
                 const real from_right = lane_above(middle.node[0], 1);
                 const Place at{0, own.column, row + line + l, k};
-#if EDGES
+#if LINKS
                 links[l].x_below = lane_below(links[l].x.node[WIDTH - 1], 1);
 #endif
 #pragma unroll

@@ -1,24 +1,24 @@
 // The operator A u = -div(a grad u) + c u on nodes, as kernels see it: weights, coefficients that vary, neighbours.
 //
-// Options: EDGES (1: a varies; the coefficients of the links along each axis are arrays, as those of Coefficients),
+// Options: LINKS (1: a varies; the coefficients of the links along each axis are arrays, as those of Coefficients),
 // REACTION (1: c varies; it is an array). A kernel takes only the arrays that there are.
 
-#ifndef EDGES
-#define EDGES 0
+#ifndef LINKS
+#define LINKS 0
 #endif
 #ifndef REACTION
 #define REACTION 0
 #endif
-#define VARIES (EDGES || REACTION)
+#define VARIES (LINKS || REACTION)
 
-#define EACH_EDGES_2(prefix) , prefix edges_x, prefix edges_y
-#define EACH_EDGES_3(prefix) EACH_EDGES_2(prefix), prefix edges_z
-#if !EDGES
-#define EACH_EDGES(prefix)
+#define EACH_LINKS_2(prefix) , prefix links_x, prefix links_y
+#define EACH_LINKS_3(prefix) EACH_LINKS_2(prefix), prefix links_z
+#if !LINKS
+#define EACH_LINKS(prefix)
 #elif DIMENSION == 2
-#define EACH_EDGES(prefix) EACH_EDGES_2(prefix)
+#define EACH_LINKS(prefix) EACH_LINKS_2(prefix)
 #else
-#define EACH_EDGES(prefix) EACH_EDGES_3(prefix)
+#define EACH_LINKS(prefix) EACH_LINKS_3(prefix)
 #endif
 #if REACTION
 #define EACH_REACTION(prefix) , prefix reaction
@@ -26,23 +26,23 @@
 #define EACH_REACTION(prefix)
 #endif
 
-#define COEFFICIENT_PARAMETERS EACH_EDGES(const real* __restrict__) EACH_REACTION(const real* __restrict__)
+#define COEFFICIENT_PARAMETERS EACH_LINKS(const real* __restrict__) EACH_REACTION(const real* __restrict__)
 
 // The parameters of a kernel that make up an operator, and the operator of them.
 #define OPERATOR_PARAMETERS \
     int nx, int ny, int nz, index_t pitch, real weight_x, real weight_y, real weight_z, real c COEFFICIENT_PARAMETERS
 #define OPERATOR \
-    Operator { nx, ny, nz, pitch, weight_x, weight_y, weight_z, c EACH_EDGES() EACH_REACTION() }
+    Operator { nx, ny, nz, pitch, weight_x, weight_y, weight_z, c EACH_LINKS() EACH_REACTION() }
 
 struct Operator {
     int nx, ny, nz;
     index_t pitch;
     real weight_x, weight_y, weight_z, c;
-#if EDGES
-    const real* edges_x;
-    const real* edges_y;
+#if LINKS
+    const real* links_x;
+    const real* links_y;
 #if DIMENSION == 3
-    const real* edges_z;
+    const real* links_z;
 #endif
 #endif
 #if REACTION
@@ -58,7 +58,7 @@ struct Place {
 
 // What varies at the nodes of a pack: the coefficients of their links, and c. x.node[n] is above the node n.
 struct Links {
-#if EDGES
+#if LINKS
     real x_below;
     Pack x, y_below, y_above;
 #if DIMENSION == 3
@@ -72,22 +72,22 @@ struct Links {
 
 // The links below along the slowest axis.
 __device__ __forceinline__ void load_lowest(const Operator& a, const Place& at, Links& links) {
-#if EDGES && DIMENSION == 2
-    links.y_below = load(a.edges_y + at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j));
-#elif EDGES
-    links.z_below = load(a.edges_z + at.offset + a.pitch * a.ny * (link_below(at.k, a.nz, RULE_ZL) - at.k));
+#if LINKS && DIMENSION == 2
+    links.y_below = load(a.links_y + at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j));
+#elif LINKS
+    links.z_below = load(a.links_z + at.offset + a.pitch * a.ny * (link_below(at.k, a.nz, RULE_ZL) - at.k));
 #endif
 }
 
 // All others.
 __device__ __forceinline__ void load_others(const Operator& a, const Place& at, Links& links) {
-#if EDGES
-    links.x_below = a.edges_x[at.offset + (link_below(at.i, a.nx, RULE_XL) - at.i)];
-    links.x = load(a.edges_x + at.offset);
-    links.y_above = load(a.edges_y + at.offset + a.pitch * (link_above(at.j, a.ny, RULE_YU) - at.j));
+#if LINKS
+    links.x_below = a.links_x[at.offset + (link_below(at.i, a.nx, RULE_XL) - at.i)];
+    links.x = load(a.links_x + at.offset);
+    links.y_above = load(a.links_y + at.offset + a.pitch * (link_above(at.j, a.ny, RULE_YU) - at.j));
 #if DIMENSION == 3
-    links.y_below = load(a.edges_y + at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j));
-    links.z_above = load(a.edges_z + at.offset + a.pitch * a.ny * (link_above(at.k, a.nz, RULE_ZU) - at.k));
+    links.y_below = load(a.links_y + at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j));
+    links.z_above = load(a.links_z + at.offset + a.pitch * a.ny * (link_above(at.k, a.nz, RULE_ZU) - at.k));
 #endif
 #endif
 #if REACTION
@@ -97,15 +97,15 @@ __device__ __forceinline__ void load_others(const Operator& a, const Place& at, 
 
 // What varies at one node, which counts as the first of a pack: it need not lie where a pack begins.
 __device__ __forceinline__ void load_lone(const Operator& a, const Place& at, Links& links) {
-#if EDGES
+#if LINKS
     const index_t plane = a.pitch * a.ny;
-    links.x_below = a.edges_x[at.offset + (link_below(at.i, a.nx, RULE_XL) - at.i)];
-    links.x.node[0] = a.edges_x[at.offset + (link_above(at.i, a.nx, RULE_XU) - at.i)];
-    links.y_below.node[0] = a.edges_y[at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j)];
-    links.y_above.node[0] = a.edges_y[at.offset + a.pitch * (link_above(at.j, a.ny, RULE_YU) - at.j)];
+    links.x_below = a.links_x[at.offset + (link_below(at.i, a.nx, RULE_XL) - at.i)];
+    links.x.node[0] = a.links_x[at.offset + (link_above(at.i, a.nx, RULE_XU) - at.i)];
+    links.y_below.node[0] = a.links_y[at.offset + a.pitch * (link_below(at.j, a.ny, RULE_YL) - at.j)];
+    links.y_above.node[0] = a.links_y[at.offset + a.pitch * (link_above(at.j, a.ny, RULE_YU) - at.j)];
 #if DIMENSION == 3
-    links.z_below.node[0] = a.edges_z[at.offset + plane * (link_below(at.k, a.nz, RULE_ZL) - at.k)];
-    links.z_above.node[0] = a.edges_z[at.offset + plane * (link_above(at.k, a.nz, RULE_ZU) - at.k)];
+    links.z_below.node[0] = a.links_z[at.offset + plane * (link_below(at.k, a.nz, RULE_ZL) - at.k)];
+    links.z_above.node[0] = a.links_z[at.offset + plane * (link_above(at.k, a.nz, RULE_ZU) - at.k)];
 #endif
 #endif
 #if REACTION
@@ -115,14 +115,14 @@ __device__ __forceinline__ void load_lone(const Operator& a, const Place& at, Li
 
 // What is above a place is below the next one along the slowest axis.
 __device__ __forceinline__ void step_up(Links& links) {
-#if EDGES && DIMENSION == 2
+#if LINKS && DIMENSION == 2
     links.y_below = links.y_above;
-#elif EDGES
+#elif LINKS
     links.z_below = links.z_above;
 #endif
 }
 
-#if EDGES
+#if LINKS
 // The links below and above the node n of a pack along x.
 __device__ __forceinline__ real x_link_below(const Links& links, int n) {
     return n == 0 ? links.x_below : links.x.node[n > 0 ? n - 1 : 0];
@@ -132,7 +132,7 @@ __device__ __forceinline__ real x_link_above(const Operator& a, const Place& at,
 }
 #endif
 
-#if EDGES
+#if LINKS
 // The links of the node n of a pack, as the formulas take them.
 __device__ __forceinline__ void links_at(const Operator& a, const Place& at, const Links& links, int n,
                                          real (&link)[6]) {
@@ -163,7 +163,7 @@ __device__ __forceinline__ real apply_at(const Operator& a, const Place& at, con
     const real c = reaction_at(a, links, n);
     const real neighbour[6] = {x_lower, x_upper, y_lower, y_upper, z_lower, z_upper};
     const real weight[3] = {a.weight_x, a.weight_y, a.weight_z};
-#if EDGES
+#if LINKS
     real link[6];
     links_at(a, at, links, n, link);
     return apply_operator<DIMENSION>(centre, neighbour, link, weight, c);
@@ -176,7 +176,7 @@ __device__ __forceinline__ real apply_at(const Operator& a, const Place& at, con
 __device__ __forceinline__ real diagonal_at(const Operator& a, const Place& at, const Links& links, int n) {
     const real c = reaction_at(a, links, n);
     const real weight[3] = {a.weight_x, a.weight_y, a.weight_z};
-#if EDGES
+#if LINKS
     real link[6];
     links_at(a, at, links, n, link);
     return diagonal<DIMENSION>(link, weight, c);

@@ -336,12 +336,12 @@ def operator_on(backend: Backend, grid: Grid, jump: float) -> Operator:
     if jump == 1.0:
         return plain
     nodes = backend.assemble(grid.array_shape, lambda xp, *slab: _block(grid, jump, xp, *slab))
-    edges = tuple(backend.empty(grid.array_shape) for _ in grid.shape)
+    links = tuple(backend.empty(grid.array_shape) for _ in grid.shape)
     operations = backend.bind(plain)
-    for axis, out in enumerate(edges):
-        operations.edges(axis, nodes, True, out)
+    for axis, out in enumerate(links):
+        operations.links(axis, nodes, True, out)
     extremes = (min(1.0, jump), max(1.0, jump))
-    return replace(plain, coefficients=Coefficients(edges, None, extremes, (0.0, 0.0)))
+    return replace(plain, coefficients=Coefficients(links, None, extremes, (0.0, 0.0)))
 
 
 def _coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]:

@@ -79,13 +79,13 @@ def _matrix(operations: Operations) -> Matrix:
         if coupling == 0.0:
             continue
         place = operator.lattice.array_axis(axis)
-        edges = np.ones(operator.array_shape)
-        if operator.edges is not None:
-            edges = backend.to_host(operator.edges[axis]).astype(np.float64)
-        *beside, extra = (operator.lattice.along(axis, coupling * values) for values in line.links)
+        links = np.ones(operator.array_shape)
+        if operator.links is not None:
+            links = backend.to_host(operator.links[axis]).astype(np.float64)
+        *beside, extra = (operator.lattice.along(axis, coupling * values) for values in line.couplings)
         on_walls = np.zeros(operator.array_shape)
         for neighbour, link, part in zip(line.neighbours, line.link_numbers, beside, strict=True):
-            through = np.take(edges, link, axis=place)
+            through = np.take(links, link, axis=place)
             strength = (part * through).ravel()
             others = np.take(numbers, neighbour, axis=place).ravel()
             np.add.at(matrix, (numbers.ravel(), others), -strength)

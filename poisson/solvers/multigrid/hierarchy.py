@@ -145,7 +145,7 @@ def lowest_rough(operator: Operator, axes: Sequence[int]) -> float:
     c, scale = operator.c, 1.0
     if operator.coefficients:
         c = operator.coefficients.c_range[0]
-        scale = operator.coefficients.a_range[1] if operator.edges else 1.0
+        scale = operator.coefficients.a_range[1] if operator.links else 1.0
     couplings = [scale * coupling for coupling in operator.couplings]
     smoothest = [coupling * _smoothest(operator, axis) for axis, coupling in enumerate(couplings)]
     total = math.fsum(smoothest)
@@ -169,7 +169,7 @@ def _absorbed(operator: Operator, axis: int) -> tuple[float, float]:
     if coefficients is None or not coefficients.alpha:
         return 0.0, 0.0
     lower, upper = coefficients.alpha[2 * axis : 2 * axis + 2]
-    scale = operator.spacing[axis] / (coefficients.a_range[1] if operator.edges else operator.a)
+    scale = operator.spacing[axis] / (coefficients.a_range[1] if operator.links else operator.a)
     return lower * scale, upper * scale
 
 
@@ -191,10 +191,10 @@ def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: f
 def _coarsened(transfer: TransferOperations, fine: Coefficients, factor: float) -> Coefficients:
     backend, shape = transfer.backend, transfer.transfer.coarse.array_shape
     a: tuple[Array, ...] | None = None
-    if fine.a is not None:
-        a = tuple(backend.empty(shape) for _ in fine.a)
-        for axis, (edges, coarse) in enumerate(zip(fine.a, a, strict=True)):
-            transfer.coarsen_edges(axis, edges, coarse)
+    if fine.links is not None:
+        a = tuple(backend.empty(shape) for _ in fine.links)
+        for axis, (finer, coarse) in enumerate(zip(fine.links, a, strict=True)):
+            transfer.coarsen_links(axis, finer, coarse)
     c = None
     if fine.c is not None:
         c, restricted = backend.empty(shape), backend.empty(shape)

@@ -109,7 +109,7 @@ class Polynomial:
         lowest = level.lowest * (BELOW_THE_ROUGH if period > 1 else 1.0)
         if settings.symmetric:
             # The same polynomial before and after makes the cycle self-adjoint.
-            lowest *= BELOW_WITH_JUMPS if level.operator.edges else 1.0
+            lowest *= BELOW_WITH_JUMPS if level.operator.links else 1.0
             pre += 0 if finest else MORE_IN_SYMMETRIC_CYCLES
             half = _omegas(chebyshev_roots(lowest, LARGEST, [float(n) for n in range(pre)], pre))
             self._factors = [(half[::-1], half)]
