@@ -46,8 +46,9 @@ inline void store(T* to, P pack) {
 // So many values before it is needed, what comes from memory and what comes from the next cache is asked for.
 constexpr int64_t FAR_AHEAD = 512, NEAR_AHEAD = 64;
 
+// A call of it that is not inlined at once is left out: to the compiler it does nothing.
 template <class T>
-inline void prefetch(const T* at, int64_t ahead) {
+__attribute__((always_inline)) inline void prefetch(const T* at, int64_t ahead) {
     __builtin_prefetch(at + ahead);
 }
 

@@ -159,10 +159,10 @@ POISSON_INLINE void visit_packs(const Weights<T> w, const Rows<T>& rows, const R
     }
 }
 
-// The same where something varies. On its own the function gets a loop without spills.
+// The same, on its own: so it gets a loop without spills.
 template <int DIMENSION, class M, Varies VARIES, bool STREAM, class T, class O>
-__attribute__((noinline)) void visit_varying_packs(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links,
-                                                   const T* f, O* out, T scale, int64_t stop, RowSums<M, T>& sums) {
+__attribute__((noinline)) void visit_packs_apart(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links,
+                                                 const T* f, O* out, T scale, int64_t stop, RowSums<M, T>& sums) {
     const Rows<T> own_rows = rows;
     const RowLinks<T> own_links = links;
     RowSums<M, T> own = sums;
@@ -210,15 +210,17 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>&
             row_sums.add(r, value);
             if (i == last_pack) break;
             if constexpr (M::VARIES == NOTHING) {
+                // Rows of a few packs, which a call would hold up, are those of small grids.
                 if (stream)
-                    visit_packs<DIMENSION, M, NOTHING, true>(w, rows, links, f, out, last_pack, row_sums);
+                    visit_packs_apart<DIMENSION, M, NOTHING, true>(a, rows, links, f, out, factors.scale, last_pack,
+                                                                   row_sums);
                 else
                     visit_packs<DIMENSION, M, NOTHING, false>(w, rows, links, f, out, last_pack, row_sums);
             } else {
-                const auto packs = no_links ? stream ? visit_varying_packs<DIMENSION, M, REACTION, true, T, O>
-                                                     : visit_varying_packs<DIMENSION, M, REACTION, false, T, O>
-                                   : stream ? visit_varying_packs<DIMENSION, M, LINKS, true, T, O>
-                                            : visit_varying_packs<DIMENSION, M, LINKS, false, T, O>;
+                const auto packs = no_links ? stream ? visit_packs_apart<DIMENSION, M, REACTION, true, T, O>
+                                                     : visit_packs_apart<DIMENSION, M, REACTION, false, T, O>
+                                   : stream ? visit_packs_apart<DIMENSION, M, LINKS, true, T, O>
+                                            : visit_packs_apart<DIMENSION, M, LINKS, false, T, O>;
                 packs(a, rows, links, f, out, factors.scale, last_pack, row_sums);
             }
         }
