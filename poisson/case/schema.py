@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from poisson.backends.registry import AUTO, backend_names
 from poisson.mesh.axis import MIN_NODES
-from poisson.mesh.boundary import CONDITIONS
+from poisson.mesh.boundary import CONDITIONS, TABLES
 from poisson.problem.fields import HDF5_SUFFIXES
 from poisson.solvers import registry
 from poisson.solvers.keys import MAX_COUNT, Key, either
@@ -65,8 +65,7 @@ Formula = Annotated[Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text
 
 _FORMULA = "a number or a text"
 _FACE = 'a number, a text or a table such as { file = "g.npy" }'
-_TABLES = [f"{{ {kind.value} = ...{', alpha = ...' * kind.takes_alpha} }}" for kind in CONDITIONS]
-_CONDITION = f"{', '.join(_TABLES[:-1])} or {_TABLES[-1]}, with numbers, texts or files"
+_CONDITION = f"{TABLES}, with numbers, texts or files"
 _CORNER = "1, 2 or 3 numbers, in the order x(, y(, z))"
 
 

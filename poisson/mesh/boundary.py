@@ -82,5 +82,11 @@ def _listed(kinds: Iterable[Kind]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
+TABLES = " or ".join(
+    ", ".join(f"{{ {kind.value} = ...{', alpha = ...' * kind.takes_alpha} }}" for kind in kinds)
+    for kinds in (CONDITIONS[:-1], CONDITIONS[-1:])
+)
+"""Those tables, in the form of a case."""
+
 ONE_CONDITION = f"one of {_listed(CONDITIONS)}, and alpha beside {_listed(k for k in CONDITIONS if k.takes_alpha)}"
 """What the table of a face may hold, in words."""

@@ -33,9 +33,10 @@ from support.case_texts import (
 
 from poisson.case import from_mapping
 from poisson.errors import CaseError
+from poisson.mesh.boundary import ONE_CONDITION
 
 SAME = "allowed: 1, 2 or 3, the same in each"
-ONE = "allowed: exactly one of dirichlet, neumann and robin, and alpha beside robin"
+ONE = f"allowed: exactly {ONE_CONDITION}"
 
 # One wrong value each: the path, the value as TOML (None: taken away), and the line expected.
 WRONG: list[tuple[str, str | None, str]] = [

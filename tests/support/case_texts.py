@@ -11,6 +11,7 @@ import pytest
 from poisson.backends.registry import backend_names
 from poisson.case import Case, from_mapping
 from poisson.errors import CaseError
+from poisson.mesh.boundary import TABLES
 from poisson.solvers import registry
 from poisson.solvers.keys import either
 
@@ -41,7 +42,7 @@ domain = { lower = [0, 0, 0], upper = [1, 1, 1], shape = [3, 4, 5] }
 boundary = { all = { dirichlet = "z" } }
 """
 
-CONDITION = "{ dirichlet = ... }, { neumann = ... } or { robin = ..., alpha = ... }, with numbers, texts or files"
+CONDITION = f"{TABLES}, with numbers, texts or files"
 EQUATION_KEYS = "f, a, c, mean, exact"
 FIELDS = 'a list of "u", "f", "a", "c", "residual", "error", "gradient" and "flux"'
 NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"
