@@ -114,7 +114,7 @@ def numpy_arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[A
 
 @pytest.fixture
 def short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measurements that are quick rather than exact, with a yardstick that takes no gigabytes."""
+    """Measurements that are quick rather than exact, with a bandwidth that takes no gigabytes."""
     monkeypatch.setattr(timing, "STREAM_VALUES", 1 << 12)
     monkeypatch.setattr(timing, "LEAST_SECONDS", 1e-4)
     monkeypatch.setattr(timing, "SHORT_SECONDS", 1e-5)

@@ -22,16 +22,16 @@ class Pace:
     Parameters
     ----------
     cycle, transforms : float
-        The time of a V(2,1) cycle on a large grid and of a fast solution, in passes of the yardstick, each of which
-        reads an array and writes one.
+        The time of a V(2,1) cycle on a large grid and of a fast solution, in passes at the memory bandwidth, each of
+        which reads an array and writes one.
     call : float
         Seconds from one operation on a small grid to the next.
     bandwidth : float
-        Bytes a second of the yardstick on a usual device: for the choice, which must not depend on the hour.
+        The memory bandwidth of a usual device, in bytes a second: for the choice, which must not depend on the hour.
     highest : float
         Bytes a second that the methods reach at best, where arithmetic limits them and not memory.
     probe : int
-        Values of the arrays that the yardstick is measured on for it, if the grid has as many.
+        Values of the arrays that the memory bandwidth is measured on for it, if the grid has as many.
     """
 
     cycle: float
@@ -52,7 +52,7 @@ class Probe(ABC):
 
     Attributes
     ----------
-    yardstick : str
+    stream_kind : str
         What `stream` does: ``copy`` or ``triad``.
     pace : Pace
         What the methods take here, for their choice.
@@ -60,7 +60,7 @@ class Probe(ABC):
         Whether its library has the regions of `poisson.perf.benchmark.structured`, which map arrays of the host.
     """
 
-    yardstick: str = "copy"
+    stream_kind: str = "copy"
     pace: Pace
     maps_arrays: bool = False
 
@@ -69,7 +69,7 @@ class Probe(ABC):
 
     @abstractmethod
     def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        """The yardstick of memory bandwidth: a call that streams `count` float64 values, and the bytes that it moves.
+        """What measures the memory bandwidth: a call that streams `count` float64 values, and the bytes that it moves.
 
         On a GPU and in NumPy it copies (16 bytes a value); on the threads of a CPU it is the triad of the STREAM
         benchmark (24 bytes a value).
@@ -77,9 +77,10 @@ class Probe(ABC):
 
     @abstractmethod
     def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
-        """The yardstick of arithmetic: a call of at least `count` multiply-adds in this type, and its flops, two each.
+        """What measures the peak of arithmetic: a call of at least `count` multiply-adds in this type, and its flops.
 
-        On a GPU and on the threads of a CPU these are independent chains in registers; NumPy multiplies matrices.
+        Each counts as two flops. On a GPU and on the threads of a CPU these are independent chains in registers; NumPy
+        multiplies matrices.
         """
 
     def peak_bandwidth(self) -> float | None:

@@ -240,8 +240,8 @@ def operations(performance: Performance, loop_seconds: float) -> list[str]:
     Returns
     -------
     list of str
-        A table: calls, the time of all of them, the bandwidth, and its part of the yardstick's; of many operations
-        those that took longest. Below it, their time together, that of each grid, and the yardstick.
+        A table: calls, the time of all of them, the bandwidth, and its part of the memory bandwidth; of many
+        operations those that took longest. Below it, their time together, that of each grid, and that bandwidth.
     """
     together = sum(use.seconds for use in performance.operations)
     several = len({use.grid for use in performance.operations if use.grid}) > 1
@@ -264,12 +264,12 @@ def operations(performance: Performance, loop_seconds: float) -> list[str]:
         by_grid[use.grid] = by_grid.get(use.grid, 0.0) + use.seconds
     shares = [f"{grid} {100.0 * seconds / together:.0f}%" for grid, seconds in by_grid.items()]
     levels = [f"by grid: {', '.join(shares[:_MOST_GRIDS])}"] if several else []
-    yardstick = performance.yardstick
+    kind = performance.stream_kind
     return [
-        *table(("operation", "calls", "time s", "GB/s", f"% of {yardstick}"), rows).splitlines(),
+        *table(("operation", "calls", "time s", "GB/s", f"% of {kind}"), rows).splitlines(),
         *levels,
         f"together {together:.3g} s, by calls timed after the loop; the loop took {loop_seconds:.3g} s",
-        f"{yardstick} of arrays of {size(performance.array_bytes)}: {_speed(performance.bandwidth / 1e9)} GB/s",
+        f"{kind} of arrays of {size(performance.array_bytes)}: {_speed(performance.bandwidth / 1e9)} GB/s",
     ]
 
 

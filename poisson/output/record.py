@@ -73,8 +73,8 @@ class Performance:
     operations : tuple of OperationUse
         The one that took longest first.
     bandwidth : float
-        Bytes a second of the yardstick, measured after the loop.
-    yardstick : str
+        Memory bandwidth in bytes a second, measured after the loop.
+    stream_kind : str
         What that is: ``copy``, or ``triad`` of the STREAM benchmark.
     array_bytes : int
         The size of its arrays: that of the solve's own, within limits.
@@ -82,7 +82,7 @@ class Performance:
 
     operations: tuple[OperationUse, ...]
     bandwidth: float
-    yardstick: str
+    stream_kind: str
     array_bytes: int
 
 

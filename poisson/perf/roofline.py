@@ -28,7 +28,7 @@ SHAPES = {"numpy": (1024, 1024)}
 """Nodes by default, where it is not `SHAPE`."""
 SHAPE = (4096, 4096)
 LEAST_PEAK_SECONDS = 0.01
-"""The yardstick of arithmetic grows until it takes so long."""
+"""The measurement of the peak of arithmetic grows until it takes so long."""
 
 COLUMNS = (
     Column("operation", "operation"),
@@ -51,7 +51,7 @@ class Roof:
     bandwidth : float
         Bytes a second of the copy (or triad).
     peak : float
-        Flops a second of the yardstick of arithmetic.
+        Flops a second that arithmetic reaches at its peak.
     """
 
     bandwidth: float
@@ -108,14 +108,14 @@ def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = 
     title = f"{backend.name}: {backend.device}; {' x '.join(map(str, shape))} nodes, {backend.dtype}"
     notes = (
         "",
-        f"{backend.probe().yardstick} {roof.bandwidth / 1e9:.1f} GB/s, arithmetic {roof.peak / 1e9:.1f} GFLOP/s; "
+        f"{backend.probe().stream_kind} {roof.bandwidth / 1e9:.1f} GB/s, arithmetic {roof.peak / 1e9:.1f} GFLOP/s; "
         "fill computes nothing and has no place in the figure",
     )
     return Report(title, COLUMNS, tuple(rows), notes, lambda figure: draw(figure, title, roof, rows))
 
 
 def peak_flops(backend: Backend) -> float:
-    """Flops a second of the yardstick of arithmetic."""
+    """Flops a second that arithmetic reaches at its peak."""
     count = 1 << 22
     call, flops = backend.probe().arithmetic(count)
     call()

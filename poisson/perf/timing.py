@@ -15,7 +15,7 @@ MOST_CALLS = 200
 SHORT_SECONDS, MOST_IN_A_ROW = 2e-3, 32
 """A call that is shorter is timed in a row of up to so many, which take about so long."""
 STREAM_VALUES = 1 << 27
-"""Values of float64 in an array of the yardstick: a gigabyte, which no cache holds."""
+"""Values of float64 in an array that the memory bandwidth is measured on: a gigabyte, which no cache holds."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ def in_a_row(backend: Backend, call: Callable[[], None]) -> tuple[Callable[[], N
 
 
 def copy_bandwidth(backend: Backend, repeats: int = REPEATS) -> float:
-    """Bytes a second, read and written together, of the backend's yardstick: see `Probe.stream`."""
+    """Bytes a second, read and written together, that memory allows: see `Probe.stream`."""
     call, moved = backend.probe().stream(stream_values(backend))
     return moved / measure(backend, call, repeats).median
 
 
 def stream_values(backend: Backend) -> int:
-    """Values in an array of the yardstick: no more than three arrays may hold in a quarter of the memory."""
+    """Values in an array that the bandwidth is measured on: three of them take a quarter of the memory at the most."""
     memory = backend.memory()
     return STREAM_VALUES if memory is None else max(1 << 20, min(STREAM_VALUES, memory[0] // (4 * 3 * 8)))

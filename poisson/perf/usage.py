@@ -13,7 +13,7 @@ from poisson.perf.timing import stream_values
 from poisson.perf.traffic import cost
 
 BUDGET_SECONDS = 0.05
-"""About so long the timing of all operations together takes, and the yardstick as long again …"""
+"""About so long the timing of all operations together takes, and the memory bandwidth as long again …"""
 LONGEST_SHARE = 0.05
 """… or this part of the loop's time, if that is more."""
 REPEATS = 3
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 def appraise(backend: Backend, ledger: Ledger, loop_seconds: float) -> Performance | None:
-    """Time the operations that a solve used, on its own arrays, and the backend's yardstick beside them.
+    """Time the operations that a solve used, on its own arrays, and the memory bandwidth beside them.
 
     The arrays are overwritten.
 
@@ -62,7 +62,7 @@ def appraise(backend: Backend, ledger: Ledger, loop_seconds: float) -> Performan
     uses.sort(key=lambda use: -use.seconds)
     values = max(call.nodes * call.itemsize for call in counts) // 8
     bandwidth, array_bytes = bandwidth_of(backend, values, budget)
-    return Performance(tuple(uses), bandwidth, backend.probe().yardstick, array_bytes)
+    return Performance(tuple(uses), bandwidth, backend.probe().stream_kind, array_bytes)
 
 
 def _use(backend: Backend, call: Call, count: int, invocation: Invocation, budget: float, grid: str) -> OperationUse:
@@ -72,7 +72,7 @@ def _use(backend: Backend, call: Call, count: int, invocation: Invocation, budge
 
 
 def bandwidth_of(backend: Backend, values: int, budget: float) -> tuple[float, int]:
-    """Bytes a second of the yardstick on arrays of about `values` float64 values, and the bytes of such an array.
+    """The memory bandwidth in B/s on arrays of about `values` float64 values, and the bytes of such an array.
 
     The arrays are as large as asked for, but no larger than memory and about `budget` seconds allow.
     """

@@ -25,13 +25,13 @@ ALL = {"numpy": NumpyBackend, **BACKENDS}
 
 
 @pytest.mark.parametrize(
-    ("name", "yardstick", "each"), [("numpy", "copy", 16), ("openmp", "triad", 24), ("emulated", "copy", 16)]
+    ("name", "kind", "each"), [("numpy", "copy", 16), ("openmp", "triad", 24), ("emulated", "copy", 16)]
 )
-def test_a_stream_moves_what_it_says(name: str, yardstick: str, each: int) -> None:
+def test_a_stream_moves_what_it_says(name: str, kind: str, each: int) -> None:
     probe = ALL[name](np.float32).probe()
     call, moved = probe.stream(1000)
     call()
-    assert (probe.yardstick, moved) == (yardstick, 1000 * each)
+    assert (probe.stream_kind, moved) == (kind, 1000 * each)
     assert probe.pace.cycle > 1 and probe.pace.bandwidth > 1e9
 
 

@@ -27,7 +27,7 @@ COPY = 1e10
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No gigabytes for the yardstick, and short measurements."""
+    """No gigabytes for the memory bandwidth, and short measurements."""
     monkeypatch.setattr(derivative, "copy_bandwidth", lambda backend: COPY)
     monkeypatch.setattr("poisson.perf.timing.LEAST_SECONDS", 0.0)
     monkeypatch.setattr("poisson.perf.timing.SHORT_SECONDS", 0.0)

@@ -169,7 +169,7 @@ def test_without_a_profiler_the_table_goes_on(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A yardstick and measurements that take no time."""
+    """A bandwidth and measurements that take no time."""
     monkeypatch.setattr(timing, "STREAM_VALUES", 1 << 16)
     monkeypatch.setattr(timing, "LEAST_SECONDS", 0.0)
 

@@ -43,13 +43,13 @@ def test_every_operation_is_measured(name: str, shape: tuple[int, ...]) -> None:
         assert 0.0 < row["lowest"] <= row["of_yardstick"] <= row["highest"]
 
 
-def test_the_yardstick_runs_before_every_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bandwidth_is_measured_before_every_operation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ratio is that of a pair; the median of three pairs is neither the first nor the last."""
-    times = {"yardstick": itertools.cycle([1.0, 2.0, 4.0]), "operation": itertools.repeat(1.0)}
+    times = {"bandwidth": itertools.cycle([1.0, 2.0, 4.0]), "operation": itertools.repeat(1.0)}
     order = []
 
     def fake(backend: Backend, call: Any) -> Any:
-        name = "operation" if order or call.__qualname__.startswith("in_a_row") else "yardstick"
+        name = "operation" if order or call.__qualname__.startswith("in_a_row") else "bandwidth"
         order.append(name)
 
         def watch() -> float:
@@ -63,7 +63,7 @@ def test_the_yardstick_runs_before_every_measurement(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(operations, "in_a_row", lambda backend, call: (call, 1))
     monkeypatch.setattr(operations, "stream_values", lambda backend: 100)
     row = next(iter(bench([(10, 10)], name="numpy").rows))
-    assert order[:8] == ["yardstick", "operation", *("yardstick", "operation") * 3]
+    assert order[:8] == ["bandwidth", "operation", *("bandwidth", "operation") * 3]
     # A laplacian moves 2 x 100 values of 8 bytes in one second, the copy 1600 bytes in 1, 2 and 4 seconds.
     assert (row["operation"], row["lowest"], row["of_yardstick"], row["highest"]) == ("laplacian", 1.0, 2.0, 4.0)
 

@@ -1,4 +1,4 @@
-"""The roofline: the attainable line, every operation below it, and the yardstick of arithmetic."""
+"""The roofline: the attainable line, every operation below it, and the peak of arithmetic."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class TimedOperations(NumpyOperations):
 
 
 class Clock(NumpyBackend):
-    """NumPy, where a sweep takes a millisecond, a norm takes 10 µs, and the yardstick moves 50 GB/s."""
+    """NumPy, where a sweep takes a millisecond, a norm takes 10 µs, and memory moves 50 GB/s."""
 
     bound = MappingProxyType({**NumpyBackend.bound, Operator: TimedOperations})
 
@@ -98,7 +98,7 @@ def test_the_time_is_that_of_one_call_times_the_calls() -> None:
     assert (sweep.flops, norm.flops) == (40 * 14 * NODES, 3 * 2 * NODES)
     assert sweep.bandwidth == pytest.approx(24e3 * NODES)
     assert found.bandwidth == pytest.approx(50e9)
-    assert (found.yardstick, found.array_bytes) == ("copy", 8 * usage.LEAST_STREAM)
+    assert (found.stream_kind, found.array_bytes) == ("copy", 8 * usage.LEAST_STREAM)
 
 
 def test_the_measurement_is_short() -> None:
@@ -122,7 +122,7 @@ def test_nothing_ran() -> None:
     assert appraise(Clock(), Ledger(), 0.0) is None
 
 
-def test_the_yardstick_grows_as_far_as_the_time_allows() -> None:
+def test_the_arrays_of_the_bandwidth_grow_as_far_as_the_time_allows() -> None:
     quick = Clock()
     assert bandwidth_of(quick, 1 << 25, 1.0) == (pytest.approx(50e9), 8 << 25)
     assert quick.streamed == [usage.FIRST_STREAM, 1 << 25]

@@ -14,7 +14,7 @@ from poisson.backends.gpu.shapes import PEAK_SHAPE
 from poisson.backends.probe import Derivative, Pace, Probe
 
 CHAINS = 8
-"""Chains of multiply-adds in a thread of the yardstick of arithmetic, as in peak.hip."""
+"""Chains of multiply-adds in a thread where the peak of arithmetic is measured, as in peak.hip."""
 
 
 class GpuProbe(Probe):

@@ -159,7 +159,7 @@ DENSE_SHAPE = Shape(LANES, 4, 1, 8)
 REDUCTION_SHAPE = Shape(32, 8, 64, 4)
 """Of norm and dot: fewer blocks, because each pays for its part of the reduction."""
 PEAK_SHAPE = Shape(256, 1, 512, 16)
-"""Of the yardstick of arithmetic; `march` is the length of its chains."""
+"""Of what measures the peak of arithmetic; `march` is the length of its chains."""
 
 MAX_BLOCKS = 65535
 """The most blocks that a launch may have along y and along z; along x it is 2³¹ - 1."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
 
 ROUNDS = 512
-"""Multiply-adds of a chain in the yardstick of arithmetic."""
+"""Multiply-adds of a chain where the peak of arithmetic is measured."""
 
 HIGHEST_OF_THREAD = 2.1e10
 """Bytes a second of a thread on the host, for `Pace.highest`: arithmetic is the limit where a cache has the arrays."""
@@ -28,7 +28,7 @@ class OpenmpProbe(Probe):
     """The triad of the STREAM benchmark, and chains of multiply-adds."""
 
     backend: OpenmpBackend
-    yardstick = "triad"
+    stream_kind = "triad"
     maps_arrays = True
     pace = Pace(cycle=9.0, transforms=9.0, call=4e-6, bandwidth=4e10)
 

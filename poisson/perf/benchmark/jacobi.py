@@ -106,7 +106,7 @@ class Run:
     unknowns : int
         Nodes that an iteration updates.
     bandwidth : float
-        The backend's yardstick, in B/s.
+        The memory bandwidth, in B/s.
     norm : float
         The last residual norm that was read, in U/L².
     mapped : bool
@@ -226,7 +226,7 @@ def bench(
     for backend in _backends(names, dtype, threads, operator.unknowns * iterations):
         require_room(backend, arrays * math.prod(operator.shape), f"the arrays of n = {n}", "a smaller --n")
         bandwidth = copy_bandwidth(backend)
-        devices.append(f"{backend.name}: {backend.device}; {backend.probe().yardstick} {bandwidth / 1e9:.1f} GB/s")
+        devices.append(f"{backend.name}: {backend.device}; {backend.probe().stream_kind} {bandwidth / 1e9:.1f} GB/s")
         for loop in loops:
             if loop == STRUCTURED:
                 if backend.probe().maps_arrays:

@@ -1,4 +1,4 @@
-"""Every operation of a backend against the yardstick of its memory, at given sizes."""
+"""Every operation of a backend against the bandwidth of its memory, at given sizes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ COLUMNS = (
 def bench(
     sizes: Sequence[tuple[int, ...]], *, name: str = "auto", precision: str = "float64", threads: int = 0
 ) -> Report:
-    """Time every operation on random data, each time beside the yardstick.
+    """Time every operation on random data, each time beside the memory bandwidth.
 
-    The bandwidth of a shared machine changes by the second, so the yardstick runs before every single measurement; the
+    The bandwidth of a shared machine changes by the second, so it is measured before every single measurement; the
     ratio is the median of the ratios of such pairs.
 
     Parameters
@@ -60,31 +60,31 @@ def bench(
     watch = stopwatch(backend, stream)
     bandwidths: list[float] = []
 
-    def yardstick() -> float:
+    def measured() -> float:
         bandwidths.append(moved / watch())
         return bandwidths[-1]
 
     for shape in sizes:
         arrays = f"the arrays of --sizes {'x'.join(map(str, shape))}"
         require_room(backend, values_needed(box(shape)), arrays, "fewer nodes, or --precision=float32")
-    rows = [row for shape in sizes for row in _rows(backend, shape, yardstick)]
+    rows = [row for shape in sizes for row in _rows(backend, shape, measured)]
     return Report(
         f"operations of {backend.name}, {precision}: {backend.device}",
         COLUMNS,
         tuple(rows),
         (
-            f"the yardstick, {backend.probe().yardstick}: {statistics.median(bandwidths) / 1e9:.1f} GB/s; "
+            f"the yardstick, {backend.probe().stream_kind}: {statistics.median(bandwidths) / 1e9:.1f} GB/s; "
             f"ratios: the median, the lowest and the highest of {REPEATS}, each with the yardstick run just before",
         ),
     )
 
 
-def _rows(backend: Backend, shape: tuple[int, ...], yardstick: Callable[[], float]) -> list[Mapping[str, Any]]:
+def _rows(backend: Backend, shape: tuple[int, ...], measured: Callable[[], float]) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
     for call, invocation in every_operation(backend, box(shape)).samples.items():
         row, count = in_a_row(backend, invocation)
         watch = stopwatch(backend, row)
-        pairs = [(yardstick(), watch() / count) for _ in range(REPEATS)]
+        pairs = [(measured(), watch() / count) for _ in range(REPEATS)]
         timing, needed = Timing.of([seconds for _, seconds in pairs]), cost(call)
         ratios = sorted(needed.bytes / seconds / bandwidth for bandwidth, seconds in pairs)
         rows.append(

@@ -1,4 +1,4 @@
-"""The plain solver by sine transforms that anyone would write first: a yardstick for ours."""
+"""The plain solver by sine transforms that anyone would write first, to compare ours with."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def bench(
             f"ms: the median of {repeats} solves, fewer if long; with set-up: with levels, plans and arrays made anew; "
             "first: before all, with what is compiled",
             "arrays: memory of a device with u and f, in arrays of float64; of yardstick: what operations must "
-            f"move, by a {backend.probe().yardstick} at {bandwidth / 1e9:.0f} GB/s",
+            f"move, by a {backend.probe().stream_kind} at {bandwidth / 1e9:.0f} GB/s",
         ),
     )
 
