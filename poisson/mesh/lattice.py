@@ -132,12 +132,12 @@ class Lattice:
         """The lattice that this is a part of, or this one."""
         return Lattice(tuple(axis.undivided for axis in self.axes)) if self.divided else self
 
-    @property
+    @cached_property
     def holds(self) -> bool:
         """Whether −∇² of a constant is not zero everywhere, on the whole lattice."""
         return any(axis.holds for axis in self.axes)
 
-    @property
+    @cached_property
     def unknowns(self) -> int:
         """Nodes of the whole lattice that are not fixed."""
         return math.prod(axis.modes for axis in self.axes)

@@ -206,10 +206,10 @@ made = solver(2)
 made.solve()
 backend, operator = made.backend, made.operator
 u, f, r = (backend.from_host(np.ones((129, 257))) for _ in range(3))
-backend.residual(operator, u, f, r)
+backend.bind(operator).residual(u, f, r)
 start = time.process_time()
 for _ in range(40):
-    backend.residual(operator, u, f, r)
+    backend.bind(operator).residual(u, f, r)
     time.sleep(0.02)
 print(time.process_time() - start < 0.04, {name for name in os.environ if name.startswith(("OMP_", "GOMP_", "KMP_"))})
 """

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
 
 Coarser = tuple[TransferOperations, Array]
+Partner = tuple[Any, Any, int | None]
+"""A pointer to the coarse operator, one to the tables, and the address of the array there."""
+_NO_PARTNER: Partner | None = (None, None, None)
 
 
 def _pointer(array: DeviceArray | DeviceResult | None) -> int | None:
@@ -124,16 +127,20 @@ class OpenmpOperations(Operations):
         restriction: Coarser | None = None,
         result: Reduction | None = None,
     ) -> None:
-        if any(coarser and coarser[0].transfer.collapses for coarser in (correction, restriction)):
+        # On a small grid it would take longer to put the arguments together than to compute.
+        above = below = _NO_PARTNER
+        if correction:
+            above = correction[0].prolonged(correction[1])  # type: ignore[attr-defined]  # of this backend
+        if restriction:
+            below = restriction[0].restricted(restriction[1])  # type: ignore[attr-defined]
+        if above is None or below is None:
             super().smooth(u, f, out, work, omegas, correction, restriction, result)
             return
+        weights = doubles(len(omegas))(*omegas)
         self._functions.smooth(
             self._structure,
             *(_pointer(u), f.pointer, out.pointer, work.pointer),
-            *(doubles(len(omegas))(*omegas), len(omegas)),
-            *(_prolonged(*correction) if correction else (None, None, None)),
-            *(_restricted(*restriction) if restriction else (None, None, None)),
-            _pointer(result),
+            *(weights, len(omegas), *above, *below, _pointer(result)),
         )
 
     def fast_solver(self) -> FastSolver:
@@ -158,6 +165,7 @@ class OpenmpTransfer(TransferOperations):
         super().__init__(backend, transfer)
         self.coarse = _structure(backend, transfer.coarse)
         self._operators = (_structure(backend, transfer.fine), self.coarse)
+        self._collapses = transfer.collapses
         self._links: dict[int, _AxisTables] = {}
 
     @cached_property
@@ -169,6 +177,14 @@ class OpenmpTransfer(TransferOperations):
     def prolongation(self) -> _AxisTables:
         """By which fine nodes gather from coarse ones."""
         return _AxisTables(self.backend, [axis.prolong for axis in self.transfer.axes])
+
+    def prolonged(self, coarse: Array) -> Partner | None:
+        """What a smoothing takes for a correction by this array; None if it does not take it."""
+        return None if self._collapses else (self.coarse, self.prolongation.pointer, coarse.pointer)
+
+    def restricted(self, coarse: Array) -> Partner | None:
+        """What a smoothing takes for a restriction to this array; None if it does not take it."""
+        return None if self._collapses else (self.coarse, self.restriction.pointer, coarse.pointer)
 
     def restrict(self, fine: Array, coarse: Array) -> None:
         tables = self.restriction.pointer
@@ -186,18 +202,6 @@ class OpenmpTransfer(TransferOperations):
             )
         tables = self._links[axis].pointer
         self.backend.functions.coarsen_links(*self._operators, tables, axis, fine.pointer, coarse.pointer)
-
-
-def _prolonged(transfer: TransferOperations, coarse: Array) -> tuple[Any, Any, int]:
-    """What a smoothing takes for a correction."""
-    assert isinstance(transfer, OpenmpTransfer)
-    return transfer.coarse, transfer.prolongation.pointer, coarse.pointer
-
-
-def _restricted(transfer: TransferOperations, coarse: Array) -> tuple[Any, Any, int]:
-    """What a smoothing takes for a restriction."""
-    assert isinstance(transfer, OpenmpTransfer)
-    return transfer.coarse, transfer.restriction.pointer, coarse.pointer
 
 
 class OpenmpInterpolation(InterpolationOperations):
