@@ -33,9 +33,10 @@ from support.case_texts import (
 
 from poisson.case import from_mapping
 from poisson.errors import CaseError
-from poisson.mesh.boundary import ONE_CONDITION
+from poisson.mesh.boundary import CONDITIONS, ONE_CONDITION
 
 SAME = "allowed: 1, 2 or 3, the same in each"
+WORDS = ", ".join([*(kind.value for kind in CONDITIONS), "alpha"])
 ONE = f"allowed: exactly {ONE_CONDITION}"
 
 # One wrong value each: the path, the value as TOML (None: taken away), and the line expected.
@@ -180,12 +181,12 @@ WRONG: list[tuple[str, str | None, str]] = [
     (
         "boundary.x_lower",
         "{ dirichelt = 1 }",
-        "boundary.x_lower.dirichelt: unknown key; allowed: dirichlet, neumann, robin, alpha; did you mean 'dirichlet'?",
+        f"boundary.x_lower.dirichelt: unknown key; allowed: {WORDS}; did you mean 'dirichlet'?",
     ),
     (
         "boundary.x_lower",
         "{ cauchy = 1 }",
-        "boundary.x_lower.cauchy: unknown key; allowed: dirichlet, neumann, robin, alpha",
+        f"boundary.x_lower.cauchy: unknown key; allowed: {WORDS}",
     ),
     ("boundary.x_lower", "{ robin = 1 }", f"boundary.x_lower.alpha: missing; allowed: {ALPHA_DATA}"),
     ("boundary.x_lower", "{ alpha = 1 }", f"boundary.x_lower: {{ alpha = 1.0 }}; {ONE}"),

@@ -47,20 +47,20 @@ class Example:
 
 def marks(count: int, kind: type[Placement] = Nodes) -> list[float]:
     """So many places from −0.5 on, unevenly apart by up to a factor of two."""
-    return [-0.5 + (n + 0.3 * np.sin(1.7 * n + (kind is Cells)) + 0.01 * n * n) / 10 for n in range(count)]
+    return [-0.5 + (n + 0.3 * np.sin(1.7 * n + (issubclass(kind, Cells))) + 0.01 * n * n) / 10 for n in range(count)]
 
 
 def placement(kind: type[Placement], ends: tuple[Kind, Kind], nodes: int) -> Placement:
     """A placement of so many nodes."""
     alpha = tuple(value if end is R else 0.0 for end, value in zip(ends, ALPHA, strict=True))
-    extra = kind is Cells or ends[0] is P
+    extra = issubclass(kind, Cells) or ends[0] is P
     return kind(marks(nodes + extra, kind), ends, (alpha[0], alpha[1]))  # type: ignore[call-arg]
 
 
 def example(kind: type[Placement], ends: tuple[Kind, Kind], nodes: int) -> Example:
     """An axis of a kind, balanced control width by control width."""
     placed = placement(kind, ends, nodes)
-    return _balanced(kind is Cells, ends, placed.points, placed.marks, Axis.placed(placed), kind.__name__)
+    return _balanced(issubclass(kind, Cells), ends, placed.points, placed.marks, Axis.placed(placed), kind.__name__)
 
 
 def uniform(ends: tuple[Kind, Kind], nodes: int) -> Example:
@@ -91,7 +91,7 @@ def _balanced(cells: bool, ends: tuple[Kind, Kind], x: Matrix, faces: Matrix, ax
                 flows[one, one] += links[i] / gap
                 flows[one, other] -= links[i] / gap
         for node, end, alpha, link in zip((0, -1), ends, ALPHA, links[[0, len(gaps) - 1]], strict=True):
-            half = widths[node] / 2.0 if cells else 0.0
+            half = abs(faces[node] - x[node]) if cells else 0.0
             if end is R:
                 flows[node, node] += link / (1.0 / alpha + half)
             if end is D and cells:
