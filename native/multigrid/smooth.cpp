@@ -142,7 +142,6 @@ poisson_status repeat(const poisson_operator* operator_, const T* u, const T* f,
     task.count = count;
     task.norm = result;
     task.stream = streams(a);
-    task.keeps_source = a.dimension == 3 && count > 4;
     const Steps<T> steps = steps_of_sweeps(a, task.norm);
     const Tiles tiles = a.dimension == 2 ? Tiles(Blocks<2, T>(a)) : Tiles(Blocks<3, T>(a));
     return take_passage(a, task, steps, tiles, count * a.nx * a.ny * a.nz, result);

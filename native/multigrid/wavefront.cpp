@@ -41,7 +41,7 @@ public:
         stride = ((widest / W + 2) | 1) * W;
         lines = tiles.rows + (solid ? 2 * margin(0, reach_mid) : 0);
         slots = steps.by_rows ? lines + 3 : 2 * lines;
-        const bool may_keep_source = task.f && (task.keeps_source || (x.wraps() && !whole_rows));
+        const bool may_keep_source = task.f && x.wraps() && !whole_rows;
         source_slots = may_keep_source ? lines * divide_up(task.count, group) + lines : 0;
         const int64_t passing_rows = steps.by_rows ? 4 * (task.count + 1) : 2 * lines;
         passing_at = W + stride * KEPT * slots * (task.count + 1);
@@ -140,8 +140,8 @@ private:
     // Values of a row, rows of a plane and places of the rings; where the parts of the memory begin.
     int64_t stride, lines, slots, source_slots, passing_at, sources_at, residuals_at, zeros_at, sums_at;
     Tile tile;
-    // Whether rows are read where they are; a tile that holds images along x needs copies with them. Then, or where
-    // many levels need it, f is kept.
+    // Whether rows are read where they are; a tile that holds images along x needs copies with them, of f
+    // too.
     bool direct, sources_kept;
     Level* levels;
     // Of the rows of the middle axis from `first_line` on, for the group that the pass is at.
@@ -189,7 +189,7 @@ private:
         }
         const Stretch& widest = levels[0].columns;
         direct = widest.start >= 0 && (!x.wraps() || whole_rows || widest.start + widest.width <= a.nx);
-        sources_kept = task.f && (task.keeps_source || !direct);
+        sources_kept = task.f && !direct;
         first_column = widest.start;
         first_line = levels[0].rows.start;
         for (int64_t t = 0; t <= last; ++t) place_rows(t);

@@ -73,8 +73,6 @@ struct Passage {
     // Of the residual at the end, which must be wanted, or else of the one that the last sweep starts from.
     bool norm;
     bool residual, stream;
-    // Whether so many steps need f that its rows are copied to where those of the iterates are.
-    bool keeps_source;
 
     bool from_zero() const { return !u && !correction && count > 0; }
     int64_t steps() const { return count + (residual ? 1 : 0); }
