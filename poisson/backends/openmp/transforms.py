@@ -83,19 +83,18 @@ class _Modes:
         line = f[lowest].astype(np.float64) if self._operator.singular else None
         self._functions.tridiagonal(self._structure, *self._tables(), f.ctypes.data, u.ctypes.data)
         if line is not None:
-            u[lowest] = between_mirrors(line, self._operator.couplings[-1])
+            slowest = self._operator.lattice.axes[-1]
+            u[lowest] = between_mirrors(line, slowest.widths, self._operator.couplings[-1])
 
     def _tables(self) -> Iterator[int]:
         return (values.ctypes.data for values in self._spectra)
 
 
-def between_mirrors(f: NDArray[np.float64], coupling: float) -> NDArray[np.float64]:
+def between_mirrors(f: NDArray[np.float64], widths: NDArray[np.float64], coupling: float) -> NDArray[np.float64]:
     """The solution of zero mean of ``coupling (2 u_i − u_{i−1} − u_{i+1}) = f_i − mean`` between mirror faces."""
-    cells = np.ones(f.size)
-    cells[[0, -1]] = 0.5
-    source = cells * (f - cells @ f / cells.sum()) / coupling
+    source = widths * (f - widths @ f / widths.sum()) / coupling
     u: NDArray[np.float64] = np.append(0.0, -np.cumsum(np.cumsum(source)[:-1]))
-    u -= cells @ u / cells.sum()
+    u -= widths @ u / widths.sum()
     return u
 
 
