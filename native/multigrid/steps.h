@@ -7,7 +7,7 @@
 #include "multigrid/tiles.h"
 #include "operator/stencil.h"
 
-// The whole lines of columns that a level computes: `width` columns from `start` on. Those in [own, end) are the tile's
+// The whole lines of columns that a stage computes: `width` columns from `start` on. Those in [own, end) are the tile's
 // own. `low` and `high` are the fixed columns, NOWHERE if there are none; from `nodes` on there are none to compute. If
 // a row `begins` or `ends` in them, `left` and `right` are the columns that its first and its last node have for
 // neighbours.
@@ -17,10 +17,10 @@ struct Stretch {
     bool begins, ends;
 };
 
-// The most rows of a level that are computed together.
+// The most rows of a stage that are computed together.
 constexpr int64_t MOST_ROWS = 4;
 
-// Some rows of a level along the slowest axis, all counted from column `start`: centre[g] and centre[g + 2] are the
+// Some rows of a stage along the slowest axis, all counted from column `start`: centre[g] and centre[g + 2] are the
 // neighbours of centre[g + 1] there, lower[g] and upper[g] those along the middle axis. `to` is where the values go,
 // `also` a second place for the tile's own columns. `soon` are rows of memory that will be read soon.
 //

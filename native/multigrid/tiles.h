@@ -59,10 +59,10 @@ protected:
 };
 
 // The most sweeps of a pass of `sweeps`, and the most columns, bytes of a plane and rows or planes to march of a tile.
-// In 2D a group of rows of a level stays in the core's first cache and the rings in its second one; with fewer columns
-// it would take longer to prepare short rows than the first cache saves. In 3D the rings take 5 MB of the cache that the
-// cores share: tiles that fit in the second cache would be so small that the nodes computed twice, and the short rows
-// read from memory, cost what the pass saves.
+// In 2D a group of rows of a stage stays in the core's first cache and the rings in its second one; with fewer columns
+// it would take longer to prepare short rows than the first cache saves. In 3D the rings take 5 MB of the cache that
+// the cores share: tiles that fit in the second cache would be so small that the nodes computed twice, and the short
+// rows read from memory, cost what the pass saves.
 template <int DIMENSION, class T>
 struct Limits {
     static constexpr int32_t DEPTH = DIMENSION == 2 ? 16 : 8;

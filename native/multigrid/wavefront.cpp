@@ -1,14 +1,14 @@
 // A pass over memory, tile by tile.
 //
-// A tile marches along the slowest axis, a group of rows (planes) at a time. Level 0 is what the sweeps start from;
-// level t, the iterate after t sweeps, works one row (plane) behind level t - 1 on the same tile; behind the last of
-// them comes the residual, and behind that the rows of the coarse grid that it is restricted to. What the next level
+// A tile marches along the slowest axis, a group of rows (planes) at a time. Stage 0 is what the sweeps start from;
+// stage t, the iterate after t sweeps, works one row (plane) behind stage t - 1 on the same tile; behind the last of
+// them comes the residual, and behind that the rows of the coarse grid that it is restricted to. What the next stage
 // still needs stays in rings of rows in the cache: memory gives u, f and the coarse correction once, and takes the
-// result and the coarse residual once. A level covers as many nodes around the tile as those behind it need:
+// result and the coarse residual once. A stage covers as many nodes around the tile as those behind it need:
 // neighbouring tiles compute these too, and need nothing from each other.
 //
-// In 3D the levels take turns plane by plane, or, where there are many, row by row of the middle axis, each a row
-// behind the one before it: then fewer rows lie between what a level leaves and what the next one takes.
+// In 3D the stages take turns plane by plane, or, where there are many, row by row of the middle axis, each a row
+// behind the one before it: then fewer rows lie between what a stage leaves and what the next one takes.
 #ifndef POISSON_OFFLOAD
 #include "multigrid/wavefront.h"
 
@@ -53,36 +53,36 @@ public:
 
     // Bytes of memory that the pass works in.
     int64_t workspace() const {
-        return bytes_of_levels() + bytes_of_offsets() + (sums_at + 2 * stride) * int64_t(sizeof(T));
+        return bytes_of_stages() + bytes_of_offsets() + (sums_at + 2 * stride) * int64_t(sizeof(T));
     }
 
     void run(const Tile& at, char* memory, double& sum, double& maximum) {
         place(at, memory);
         LineNorms<T> norms;
         for (int64_t number = 0;; ++number) {
-            base = levels[0].planes.start + number * group;
+            base = stages[0].planes.start + number * group;
             slot = number * lines % slots;
             if (sources_kept) source_slot = number * lines % source_slots;
             for (int64_t t = 0; t <= last; ++t) prepare(t);
-            for (int64_t n = 0; n < levels[0].rows.stop - first_line; ++n) offsets[n] = offsets_at(n);
-            const int64_t first_level = keeps_start() || sources_kept ? 0 : 1;
+            for (int64_t n = 0; n < stages[0].rows.stop - first_line; ++n) offsets[n] = offsets_at(n);
+            const int64_t first_stage = keeps_start() || sources_kept ? 0 : 1;
             if (steps.by_rows) {
                 for (int64_t line = first_line; line < first_line + lines + last; ++line)
-                    for (int64_t t = first_level; t <= last; ++t)
-                        if (levels[t].rows.holds(line - t)) take_step(t, {line - t, line - t + 1}, norms);
+                    for (int64_t t = first_stage; t <= last; ++t)
+                        if (stages[t].rows.holds(line - t)) take_step(t, {line - t, line - t + 1}, norms);
             } else {
-                for (int64_t t = first_level; t <= last; ++t) take_step(t, levels[t].rows, norms);
+                for (int64_t t = first_stage; t <= last; ++t) take_step(t, stages[t].rows, norms);
             }
             if (task.restriction) restrict_planes();
-            if (base - last + group >= levels[last].planes.stop) break;
+            if (base - last + group >= stages[last].planes.stop) break;
         }
         norms.join(sum, maximum);
     }
 
 private:
-    // The first planes of a group are needed only while the next level works on it, the last KEPT for one group more.
+    // The first planes of a group are needed only while the next stage works on it, the last KEPT for one group more.
     static constexpr int64_t W = WIDE<T>, KEPT = 2;
-    // So many rows before they are needed, rows are asked for where levels take turns row by row.
+    // So many rows before they are needed, rows are asked for where stages take turns row by row.
     static constexpr int64_t AHEAD = 3;
 
     // Where rows are: in memory; in the rings, those that the next group needs too, of this group and of the one before
@@ -100,7 +100,7 @@ private:
         V* row(const Offsets& offsets) const { return at + offsets.of[where]; }
     };
 
-    struct Level {
+    struct Stage {
         // What it covers: its planes, its rows of the middle axis and its columns.
         Span planes, rows;
         Stretch columns;
@@ -143,55 +143,55 @@ private:
     // Whether rows are read where they are; a tile that holds images along x needs copies with them, of f
     // too.
     bool direct, sources_kept;
-    Level* levels;
+    Stage* stages;
     // Of the rows of the middle axis from `first_line` on, for the group that the pass is at.
     Offsets* offsets;
     T *values, *zeros, *sums;
     // The first column and the first row of the middle axis that the rings have.
     int64_t first_column, first_line;
-    // The first plane of level 0's group, and the places of the first row of the middle axis in the rings.
+    // The first plane of stage 0's group, and the places of the first row of the middle axis in the rings.
     int64_t base, slot, source_slot;
     // What is still to come of the coarse grid.
     Span coarse_planes, coarse_rows, coarse_columns;
 
-    int64_t bytes_of_levels() const { return round_up((last + 1) * int64_t(sizeof(Level)), 64); }
+    int64_t bytes_of_stages() const { return round_up((last + 1) * int64_t(sizeof(Stage)), 64); }
     int64_t bytes_of_offsets() const { return round_up(lines * int64_t(sizeof(Offsets)), 64); }
     int64_t residual_planes() const { return group + 4; }
     const Pairing& slow(const Grids<T>& grids) const { return solid ? grids.z : grids.y; }
     bool from_zero(int64_t t) const { return t == 1 && task.from_zero(); }
     bool keeps_start() const { return task.correction || task.count == 0 || !direct; }
 
-    // ---- what a level covers; count + 1 is the residual
+    // ---- what a stage covers; count + 1 is the residual
 
     int64_t margin(int64_t t, int64_t reach) const {
         return t > task.count ? reach : task.count - t + (task.residual ? 1 + reach : 0);
     }
     __attribute__((noinline)) void place(const Tile& at, char* memory) {
         tile = at;
-        levels = reinterpret_cast<Level*>(memory);
-        offsets = reinterpret_cast<Offsets*>(memory + bytes_of_levels());
-        values = reinterpret_cast<T*>(memory + bytes_of_levels() + bytes_of_offsets());
+        stages = reinterpret_cast<Stage*>(memory);
+        offsets = reinterpret_cast<Offsets*>(memory + bytes_of_stages());
+        values = reinterpret_cast<T*>(memory + bytes_of_stages() + bytes_of_offsets());
         zeros = values + zeros_at;
         sums = values + sums_at;
         if (!task.f) std::fill(zeros, zeros + stride, T(0));
         for (int64_t t = 0; t <= last; ++t) {
-            Level& level = levels[t];
-            level.planes = march.around({tile.start, tile.stop}, margin(t, reach_march));
-            level.rows = solid ? mid.around({tile.low, tile.high}, margin(t, reach_mid)) : Span{0, 1};
-            level.columns = stretch_of<T>(x, tile, margin(t, reach_x), whole_rows, t == last);
-            level.result = t == task.count;
-            level.kept = t < task.count || task.residual;
-            level.scale = 0 < t && t <= task.count ? task.scales[t - 1] : T(0);
-            level.visits = from_zero(t)     ? Visits<T>{steps.from_zero, steps.from_zero}
+            Stage& stage = stages[t];
+            stage.planes = march.around({tile.start, tile.stop}, margin(t, reach_march));
+            stage.rows = solid ? mid.around({tile.low, tile.high}, margin(t, reach_mid)) : Span{0, 1};
+            stage.columns = stretch_of<T>(x, tile, margin(t, reach_x), whole_rows, t == last);
+            stage.result = t == task.count;
+            stage.kept = t < task.count || task.residual;
+            stage.scale = 0 < t && t <= task.count ? task.scales[t - 1] : T(0);
+            stage.visits = from_zero(t)     ? Visits<T>{steps.from_zero, steps.from_zero}
                            : t > task.count ? steps.residual
                            : t < task.count ? steps.sweep
                                             : steps.last_sweep;
         }
-        const Stretch& widest = levels[0].columns;
+        const Stretch& widest = stages[0].columns;
         direct = widest.start >= 0 && (!x.wraps() || whole_rows || widest.start + widest.width <= a.nx);
         sources_kept = task.f && !direct;
         first_column = widest.start;
-        first_line = levels[0].rows.start;
+        first_line = stages[0].rows.start;
         for (int64_t t = 0; t <= last; ++t) place_rows(t);
         if (task.restriction) {
             const Grids<T>& grids = *task.restriction;
@@ -200,55 +200,55 @@ private:
             coarse_columns = grids.x.pairing.within({tile.first, tile.last});
         }
     }
-    // Where a level's rows are in the rings, and what it asks memory for: the levels share the rows of f, u and the
+    // Where a stage's rows are in the rings, and what it asks memory for: the stages share the rows of f, u and the
     // coefficients that are to come.
     void place_rows(int64_t t) {
-        Level& level = levels[t];
-        const int64_t column = level.columns.start, whole = divide_up(task.count, group);
-        const bool to_ring = level.kept || t == 0 || from_zero(t);
-        level.in_memory = t <= 1 || level.result || t > task.count || !sources_kept || task.arrays.x || task.arrays.c;
-        for (int64_t n = 0; n < group + 2 && t > 0; ++n) level.from[n] = ring_plane<const T>(t - 1, n - KEPT, column);
+        Stage& stage = stages[t];
+        const int64_t column = stage.columns.start, whole = divide_up(task.count, group);
+        const bool to_ring = stage.kept || t == 0 || from_zero(t);
+        stage.in_memory = t <= 1 || stage.result || t > task.count || !sources_kept || task.arrays.x || task.arrays.c;
+        for (int64_t n = 0; n < group + 2 && t > 0; ++n) stage.from[n] = ring_plane<const T>(t - 1, n - KEPT, column);
         for (int64_t g = 0; g < group; ++g) {
-            level.to[g] = ring_plane<T>(t, g, column);
-            if (t > task.count || !to_ring) level.to[g].where = t > task.count ? RESIDUALS : MEMORY;
+            stage.to[g] = ring_plane<T>(t, g, column);
+            if (t > task.count || !to_ring) stage.to[g].where = t > task.count ? RESIDUALS : MEMORY;
             const int64_t p = g - t + whole * group;
-            level.source_back[g] = (whole - p / group) * lines;
-            level.source_row[g] = p % group;
+            stage.source_back[g] = (whole - p / group) * lines;
+            stage.source_row[g] = p % group;
         }
         const T* const arrays[] = {task.f, task.u, task.arrays.c, task.arrays.x, task.arrays.y, task.arrays.z};
         const int64_t count = std::max<int64_t>(steps.soon, 2);
         for (int64_t n = 0; n < steps.soon; ++n) {
             const int64_t number = std::max<int64_t>(t - 1, 0) * steps.soon + n;
             const T* const array = arrays[number % count];
-            level.soon[n] = (array ? array : task.f ? task.f : task.u) + level.columns.start;
-            level.soon_plane[n] = number / count % group;
+            stage.soon[n] = (array ? array : task.f ? task.f : task.u) + stage.columns.start;
+            stage.soon_plane[n] = number / count % group;
         }
     }
-    // What a level does at the group of planes that the pass is at.
+    // What a stage does at the group of planes that the pass is at.
     __attribute__((noinline)) void prepare(int64_t t) {
-        Level& level = levels[t];
-        level.first = base - t;
-        level.begin = std::max<int64_t>(level.planes.start - level.first, 0);
-        level.end = std::min(level.planes.stop - level.first, group);
-        if (level.begin >= level.end) return;
-        const int64_t first = level.first, stop = first + group, column = level.columns.start;
+        Stage& stage = stages[t];
+        stage.first = base - t;
+        stage.begin = std::max<int64_t>(stage.planes.start - stage.first, 0);
+        stage.end = std::min(stage.planes.stop - stage.first, group);
+        if (stage.begin >= stage.end) return;
+        const int64_t first = stage.first, stop = first + group, column = stage.columns.start;
         const bool all_own = tile.start <= first && stop <= tile.stop;
-        const bool some_count = t > task.count ? task.norm : level.result;
-        level.together = level.end - level.begin == group && march.inner({first, stop}) && (all_own || !some_count);
+        const bool some_count = t > task.count ? task.norm : stage.result;
+        stage.together = stage.end - stage.begin == group && march.inner({first, stop}) && (all_own || !some_count);
         for (int64_t n = 0; n < steps.soon; ++n) {
-            const int64_t p = base + level.soon_plane[n] + (steps.by_rows ? 0 : group);
-            level.soon_offset[n] = plane_offset(std::min(p, levels[0].planes.stop - 1));
+            const int64_t p = base + stage.soon_plane[n] + (steps.by_rows ? 0 : group);
+            stage.soon_offset[n] = plane_offset(std::min(p, stages[0].planes.stop - 1));
         }
-        if (!level.in_memory) return;
-        for (int64_t n = 0; n < group + 2; ++n) level.offset[n] = plane_offset(first + n - 1);
+        if (!stage.in_memory) return;
+        for (int64_t n = 0; n < group + 2; ++n) stage.offset[n] = plane_offset(first + n - 1);
         if (t == 1 && !keeps_start() && !from_zero(t))
-            for (int64_t n = 0; n < group + 2; ++n) level.from[n] = {task.u + level.offset[n] + column, MEMORY};
+            for (int64_t n = 0; n < group + 2; ++n) stage.from[n] = {task.u + stage.offset[n] + column, MEMORY};
         if (t > task.count)
-            for (int64_t g = 0; g < group; ++g) level.to[g].at = residual_plane(first + g) + column - first_column;
-        else if (level.to[0].where == MEMORY)
-            for (int64_t g = 0; g < group; ++g) level.to[g].at = task.out + level.offset[g + 1] + column;
+            for (int64_t g = 0; g < group; ++g) stage.to[g].at = residual_plane(first + g) + column - first_column;
+        else if (stage.to[0].where == MEMORY)
+            for (int64_t g = 0; g < group; ++g) stage.to[g].at = task.out + stage.offset[g + 1] + column;
         if (!task.arrays.x) return;
-        for (int64_t g = 0; g < group; ++g) level.link_offset[g] = plane_offset(march.link_behind(first + g));
+        for (int64_t g = 0; g < group; ++g) stage.link_offset[g] = plane_offset(march.link_behind(first + g));
     }
     bool owned(int64_t j, int64_t p) const {
         return tile.low <= j && j < tile.high && tile.start <= p && p < tile.stop;
@@ -269,7 +269,7 @@ private:
                  stride * passing * (steps.by_rows ? number & 3 : number), stride * number}};
     }
     const Offsets& offsets_of(int64_t j) const { return offsets[j - first_line]; }
-    // Plane p of a level's group; -2 and -1 are the last two of the group before it.
+    // Plane p of a stage's group; -2 and -1 are the last two of the group before it.
     template <class V>
     Plane<V> ring_plane(int64_t t, int64_t p, int64_t column) const {
         T* const at = values + column - first_column;
@@ -280,34 +280,34 @@ private:
     }
     T* residual_plane(int64_t p) const {
         // Planes are counted from a place before all of them.
-        const int64_t number = p - levels[0].planes.start + (last + 2) * residual_planes();
+        const int64_t number = p - stages[0].planes.start + (last + 2) * residual_planes();
         return values + residuals_at + stride * lines * (number % residual_planes());
     }
-    // Where row j of f would be that is read for level 0 now, and row j of f for plane g of a level.
+    // Where row j of f would be that is read for stage 0 now, and row j of f for plane g of a stage.
     int64_t source_place(int64_t j) const { return wrapped(source_slot + j - first_line, source_slots); }
-    T* source(const Level& level, int64_t place, int64_t g) const {
-        const int64_t at = wrapped(place - level.source_back[g], source_slots);
-        return values + sources_at + stride * (group * at + level.source_row[g]) + level.columns.start - first_column;
+    T* source(const Stage& stage, int64_t place, int64_t g) const {
+        const int64_t at = wrapped(place - stage.source_back[g], source_slots);
+        return values + sources_at + stride * (group * at + stage.source_row[g]) + stage.columns.start - first_column;
     }
 
-    // ---- level 0, and f
+    // ---- stage 0, and f
 
     __attribute__((noinline)) void start_rows(int64_t j) {
-        const Level& level = levels[0];
-        const int64_t column = level.columns.start;
+        const Stage& stage = stages[0];
+        const int64_t column = stage.columns.start;
         const Offsets& at = offsets_of(j);
-        for (int64_t g = level.begin; g < level.end; ++g) {
-            const int64_t from = level.offset[g + 1] + at.of[MEMORY];
-            if (sources_kept) load_row(task.f + from, source(level, source_place(j), g) - column);
+        for (int64_t g = stage.begin; g < stage.end; ++g) {
+            const int64_t from = stage.offset[g + 1] + at.of[MEMORY];
+            if (sources_kept) load_row(task.f + from, source(stage, source_place(j), g) - column);
             if (!keeps_start()) continue;
-            T* const to = level.to[g].row(at) - column;
-            start_row(to, task.u ? task.u + from : nullptr, j, level.first + g);
-            if (level.result && owned(j, level.first + g)) write_row(to, task.out + from);
+            T* const to = stage.to[g].row(at) - column;
+            start_row(to, task.u ? task.u + from : nullptr, j, stage.first + g);
+            if (stage.result && owned(j, stage.first + g)) write_row(to, task.out + from);
         }
     }
     // Rows are counted from their column 0.
     void start_row(T* to, const T* u, int64_t j, int64_t p) const {
-        const Stretch& at = levels[0].columns;
+        const Stretch& at = stages[0].columns;
         if (!task.correction || fixed(j, p)) {
             if (u)
                 load_row(u, to);
@@ -329,7 +329,7 @@ private:
         if (at.ends && x.upper == FIXED) to[a.nx - 1] = u ? u[a.nx - 1] : T(0);
     }
     void load_row(const T* from, T* to) const {
-        const Stretch& at = levels[0].columns;
+        const Stretch& at = stages[0].columns;
         const int64_t stop = at.start + at.width;
         const Span inner =
             direct ? Span{at.start, stop} : Span{std::clamp<int64_t>(0, at.start, stop), std::min(stop, a.nx)};
@@ -349,33 +349,33 @@ private:
 
     // ---- sweeps and the residual
 
-    // These rows of the middle axis of a level's group.
+    // These rows of the middle axis of a stage's group.
     void take_step(int64_t t, Span across, LineNorms<T>& norms) {
-        const Level& level = levels[t];
-        if (level.begin >= level.end) return;
+        const Stage& stage = stages[t];
+        if (stage.begin >= stage.end) return;
         if (t == 0) {
             for (int64_t j = across.start; j < across.stop; ++j) start_rows(j);
-        } else if (!level.together) {
-            for (int64_t g = level.begin; g < level.end; ++g) visit<1>(t, across, g, level.visits.alone, norms);
+        } else if (!stage.together) {
+            for (int64_t g = stage.begin; g < stage.end; ++g) visit<1>(t, across, g, stage.visits.alone, norms);
         } else if (group == 2) {
-            visit<2>(t, across, 0, level.visits.together, norms);
+            visit<2>(t, across, 0, stage.visits.together, norms);
         } else {
-            visit<MOST_ROWS>(t, across, 0, level.visits.together, norms);
+            visit<MOST_ROWS>(t, across, 0, stage.visits.together, norms);
         }
     }
     // The same of the planes [begin, begin + COUNT) of the group.
     template <int64_t COUNT>
     __attribute__((noinline)) void visit(int64_t t, Span across, int64_t begin, Visit<T> step,
                                          LineNorms<T>& norms) const {
-        const Level& level = levels[t];
-        const int64_t column = level.columns.start, first = level.first + begin;
+        const Stage& stage = stages[t];
+        const int64_t column = stage.columns.start, first = stage.first + begin;
         const bool zero = from_zero(t), fixed_planes = COUNT == 1 && march.fixed(first);
-        const Plane<const T> below = level.from[march.before(first) - level.first + 1],
-                             above = level.from[march.behind(first + COUNT - 1) - level.first + 1];
+        const Plane<const T> below = stage.from[march.before(first) - stage.first + 1],
+                             above = stage.from[march.behind(first + COUNT - 1) - stage.first + 1];
         const bool own_planes = tile.start <= first && first + COUNT <= tile.stop;
         Bundle<T> rows;
         rows.count = COUNT;
-        rows.stream = level.to[0].where == MEMORY && task.stream;
+        rows.stream = stage.to[0].where == MEMORY && task.stream;
         rows.stream_also = task.stream;
         for (int64_t n = 0; n < COUNT; ++n) rows.c[n] = nullptr;
         for (int64_t j = across.start; j < across.stop; ++j) {
@@ -386,80 +386,80 @@ private:
             }
             const bool own = own_planes && tile.low <= j && j < tile.high;
             const int64_t place = at.of[MEMORY] + column;
-            rows.both = level.result && level.kept && own && !zero;
+            rows.both = stage.result && stage.kept && own && !zero;
             rows.norm = task.norm && own;
             if (!zero) {
                 rows.centre[0] = below.row(at);
-                for (int64_t n = 0; n < COUNT; ++n) rows.centre[n + 1] = level.from[begin + n + 1].row(at);
+                for (int64_t n = 0; n < COUNT; ++n) rows.centre[n + 1] = stage.from[begin + n + 1].row(at);
                 rows.centre[COUNT + 1] = above.row(at);
                 if (solid) {
                     const Offsets &before = offsets_of(mid.before(j)), &behind = offsets_of(mid.behind(j));
                     for (int64_t n = 0; n < COUNT; ++n) {
-                        rows.lower[n] = level.from[begin + n + 1].row(before);
-                        rows.upper[n] = level.from[begin + n + 1].row(behind);
+                        rows.lower[n] = stage.from[begin + n + 1].row(before);
+                        rows.upper[n] = stage.from[begin + n + 1].row(behind);
                     }
                 }
             }
-            for (int64_t n = 0; n < COUNT; ++n) rows.to[n] = level.to[begin + n].row(at);
+            for (int64_t n = 0; n < COUNT; ++n) rows.to[n] = stage.to[begin + n].row(at);
             if (sources_kept) {
                 const int64_t kept_at = source_place(j);
-                for (int64_t n = 0; n < COUNT; ++n) rows.f[n] = source(level, kept_at, begin + n);
+                for (int64_t n = 0; n < COUNT; ++n) rows.f[n] = source(stage, kept_at, begin + n);
             } else if (task.f) {
-                for (int64_t n = 0; n < COUNT; ++n) rows.f[n] = task.f + level.offset[begin + n + 1] + place;
+                for (int64_t n = 0; n < COUNT; ++n) rows.f[n] = task.f + stage.offset[begin + n + 1] + place;
             } else {
                 for (int64_t n = 0; n < COUNT; ++n) rows.f[n] = zeros;
             }
             if (rows.both)
-                for (int64_t n = 0; n < COUNT; ++n) rows.also[n] = task.out + level.offset[begin + n + 1] + place;
+                for (int64_t n = 0; n < COUNT; ++n) rows.also[n] = task.out + stage.offset[begin + n + 1] + place;
             if (task.arrays.c)
-                for (int64_t n = 0; n < COUNT; ++n) rows.c[n] = task.arrays.c + level.offset[begin + n + 1] + place;
-            if (task.arrays.x) find_links<COUNT>(level, j, place, begin, rows);
+                for (int64_t n = 0; n < COUNT; ++n) rows.c[n] = task.arrays.c + stage.offset[begin + n + 1] + place;
+            if (task.arrays.x) find_links<COUNT>(stage, j, place, begin, rows);
             const int64_t soon = steps.by_rows ? row_offset(j + t + AHEAD) : at.of[MEMORY];
-            for (int64_t n = 0; n < steps.soon; ++n) rows.soon[n] = level.soon[n] + level.soon_offset[n] + soon;
-            step(a, rows, level.columns, level.scale, norms);
-            if (zero) end_first_sweep(level, j, at, begin, rows);
+            for (int64_t n = 0; n < steps.soon; ++n) rows.soon[n] = stage.soon[n] + stage.soon_offset[n] + soon;
+            step(a, rows, stage.columns, stage.scale, norms);
+            if (zero) end_first_sweep(stage, j, at, begin, rows);
         }
     }
-    void end_first_sweep(const Level& level, int64_t j, const Offsets& at, int64_t begin, const Bundle<T>& rows) const {
+    void end_first_sweep(const Stage& stage, int64_t j, const Offsets& at, int64_t begin, const Bundle<T>& rows) const {
         for (int64_t n = 0; n < rows.count; ++n) {
-            T* const to = rows.to[n] - level.columns.start;
-            if (level.columns.begins && x.lower == FIXED) to[0] = 0;
-            if (level.columns.ends && x.upper == FIXED) to[a.nx - 1] = 0;
-            if (level.result && owned(j, level.first + begin + n)) write_row(to, result_row(level, at, begin + n));
+            T* const to = rows.to[n] - stage.columns.start;
+            if (stage.columns.begins && x.lower == FIXED) to[0] = 0;
+            if (stage.columns.ends && x.upper == FIXED) to[a.nx - 1] = 0;
+            if (stage.result && owned(j, stage.first + begin + n)) write_row(to, result_row(stage, at, begin + n));
         }
     }
     template <int64_t COUNT>
-    void find_links(const Level& level, int64_t j, int64_t across, int64_t begin, Bundle<T>& rows) const {
+    void find_links(const Stage& stage, int64_t j, int64_t across, int64_t begin, Bundle<T>& rows) const {
         const Coefficients<T>& arrays = task.arrays;
         for (int64_t n = 0; n < COUNT; ++n) {
-            const int64_t plane = level.offset[begin + n + 1];
+            const int64_t plane = stage.offset[begin + n + 1];
             rows.x_link[n] = arrays.x + plane + across;
             if (solid) {
-                const T* const links = arrays.y + plane + level.columns.start;
+                const T* const links = arrays.y + plane + stage.columns.start;
                 rows.lower_link[n] = links + row_offset(mid.link_before(j));
                 rows.upper_link[n] = links + row_offset(mid.link_behind(j));
             }
         }
         const T* const slowest = (solid ? arrays.z : arrays.y) + across;
-        rows.slow_link[0] = slowest + plane_offset(march.link_before(level.first + begin));
-        for (int64_t n = 0; n < COUNT; ++n) rows.slow_link[n + 1] = slowest + level.link_offset[begin + n];
+        rows.slow_link[0] = slowest + plane_offset(march.link_before(stage.first + begin));
+        for (int64_t n = 0; n < COUNT; ++n) rows.slow_link[n + 1] = slowest + stage.link_offset[begin + n];
     }
     // A row of fixed nodes.
     __attribute__((noinline)) void keep_row(int64_t t, int64_t j, const Offsets& at, int64_t g) const {
-        const Level& level = levels[t];
-        const int64_t width = level.columns.width;
-        T* const to = level.to[g].row(at);
+        const Stage& stage = stages[t];
+        const int64_t width = stage.columns.width;
+        T* const to = stage.to[g].row(at);
         const T* from = to;
         if (t > task.count || from_zero(t)) {
             std::fill(to, to + width, T(0));
         } else {
-            from = level.from[g + 1].row(at);
-            if (level.kept) std::copy(from, from + width, to);
+            from = stage.from[g + 1].row(at);
+            if (stage.kept) std::copy(from, from + width, to);
         }
-        if (level.result && owned(j, level.first + g)) write_row(from - level.columns.start, result_row(level, at, g));
+        if (stage.result && owned(j, stage.first + g)) write_row(from - stage.columns.start, result_row(stage, at, g));
     }
-    T* result_row(const Level& level, const Offsets& at, int64_t g) const {
-        return task.out + level.offset[g + 1] + at.of[MEMORY];
+    T* result_row(const Stage& stage, const Offsets& at, int64_t g) const {
+        return task.out + stage.offset[g + 1] + at.of[MEMORY];
     }
 
     // ---- restriction
@@ -467,7 +467,7 @@ private:
     // The coarse planes whose fine planes are all there now.
     __attribute__((noinline)) void restrict_planes() {
         const Grids<T>& grids = *task.restriction;
-        const int64_t end = levels[last].planes.stop, there = std::min(base - last + group, end);
+        const int64_t end = stages[last].planes.stop, there = std::min(base - last + group, end);
         for (; coarse_planes.start < coarse_planes.stop; ++coarse_planes.start) {
             const int64_t node = coarse_planes.start;
             const Span planes = slow(grids).around(node);
@@ -494,7 +494,7 @@ private:
         }
     }
     void restrict_row(const Mix<T>& mix, T* to) const {
-        const Stretch& at = levels[last].columns;
+        const Stretch& at = stages[last].columns;
         T* const row = sums - at.start;
         add_up(mix, at.start, at.width, sums);
         if (at.begins && x.lower != FIXED) row[-1] = x.wraps() ? row[a.nx - 1] : row[1];

@@ -33,8 +33,8 @@ struct Reach {
     int64_t seen(int64_t index) const { return wraps() ? index : image(index, nodes, lower, upper); }
 };
 
-// The columns that a level with so many nodes around a tile computes. Where rows that wrap are cut, they go on in
-// images beyond their ends, except those of the last level.
+// The columns that a stage with so many nodes around a tile computes. Where rows that wrap are cut, they go on in
+// images beyond their ends, except those of the last stage.
 template <class T>
 Stretch stretch_of(const Reach& x, const Tile& tile, int64_t around, bool whole_rows, bool last) {
     const bool open = x.wraps() && !whole_rows;
