@@ -1,8 +1,11 @@
-"""Every operation once, on random data: what measurements of all operations run."""
+"""Calls of every operation on random data, made from the entries: what measurements of all operations run."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+from itertools import count, product
 from types import ModuleType
 from typing import Any
 
@@ -10,6 +13,7 @@ import numpy as np
 
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.ledger import Ledger, counted
+from poisson.backends.operations import ARRAYS, OPERATIONS, Argument, OperationSpec, Role
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import ResourceError
@@ -18,7 +22,7 @@ from poisson.mesh.differences import ORDERS, Differences
 from poisson.mesh.grid import Grid
 from poisson.solvers.multigrid.hierarchy import coarser
 
-ARRAYS = 8
+MOST_ARRAYS = 8
 """Arrays of the grid's size that `every_operation` holds at the most."""
 COARSEST = (20, 20)
 """The grid of the product with a matrix: a matrix for all nodes of a larger one would fit no memory."""
@@ -69,6 +73,106 @@ def _random_slab(array_shape: tuple[int, ...]) -> Slab:
     return slab
 
 
+class Workload:
+    """Calls of operations on random data, put together from what the entries say of their arguments.
+
+    An array that is only read is never one that an operation writes, so its values stay between 0 and 1.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where.
+    operator : Operator
+        On whose grid, with at least 9 nodes along each axis. The operations between grids go to the next coarser one
+        and back.
+    """
+
+    def __init__(self, backend: Backend, operator: Operator) -> None:
+        self._backend = backend
+        self._single = backend.companion(np.float32)
+        self._operator = operator
+        self._arrays: dict[tuple[Any, ...], Array] = {}
+        self._result = backend.reduction()
+
+    def on(self, operator: Operator) -> Workload:
+        """The same arrays with another operator of the grid."""
+        other = Workload(self._backend, operator)
+        other._arrays = self._arrays
+        return other
+
+    def calls(self, name: str, *, without: bool = False) -> Iterator[Callable[..., None]]:
+        """Calls of an operation that differ in what is measured apart: the axis, and whether there is a result.
+
+        Parameters
+        ----------
+        name : str
+            One of `OPERATIONS`.
+        without : bool
+            Whether there are to be calls without the arrays that are optional, too.
+
+        Returns
+        -------
+        iterator of callable
+            Each makes its call; arguments that it is given by name take the place of its own.
+        """
+        spec = OPERATIONS[name]
+        operation = getattr(self._backend if spec.subject is None else self.bound(spec.subject), name)
+        read, written = count(), count()
+        choices = [
+            self._choices(spec, argument, next(read if argument.role is Role.READ else written), without)
+            for argument in spec.arguments
+        ]
+        for values in product(*choices):
+            yield partial(operation, **dict(zip(spec.names, values, strict=True)))
+
+    def bound(self, kind: type) -> Any:
+        """The operations of a subject of a kind on this grid."""
+        return self._backend.bind(self._subject(kind))
+
+    def _subject(self, kind: type) -> Any:
+        operator = self._operator
+        if kind is Operator:
+            return operator
+        if kind is Differences:
+            return Differences(operator.lattice, ORDERS[-1])
+        return Transfer(operator, self._coarse) if kind is Transfer else Interpolation(self._coarse, operator)
+
+    @cached_property
+    def _coarse(self) -> Operator:
+        return coarser(self._backend, self._operator, range(self._operator.dimension))
+
+    def _choices(self, spec: OperationSpec, argument: Argument, number: int, without: bool) -> tuple[Any, ...]:
+        """What may stand for an argument; arrays of one grid that are of a kind have different numbers."""
+        role, dimension = argument.role, self._operator.dimension
+        subject = None if spec.subject is None else self._subject(spec.subject)
+        shape = getattr(subject, argument.grid).array_shape if argument.grid else self._operator.array_shape
+        if any(other.role is Role.MATRIX for other in spec.arguments):
+            shape = COARSEST
+        if role is Role.OUTPUTS:
+            return ([self.array(shape, role, axis) for axis in range(dimension)],)
+        if role in ARRAYS:
+            array = self.array(shape, role, number, single=argument.single)
+            return (array, None) if argument.optional and without else (array,)
+        if role is Role.RESULT:
+            return (None, self._result) if argument.optional else (self._result,)
+        values: dict[Role, tuple[Any, ...]] = {
+            Role.AXIS: tuple(range(dimension)),
+            Role.NUMBER: (0.5,),
+            Role.COLOR: (0,),
+            Role.FLAG: (True,),
+        }
+        if role is Role.MATRIX:
+            return (self.array((math.prod(COARSEST),) * 2, Role.READ),)
+        return values[role] if role in values else ((1.0,) * self.bound(Operator).depth(),)
+
+    def array(self, shape: tuple[int, ...], role: Role = Role.READ, number: int = 0, *, single: bool = False) -> Array:
+        """An array of random values of this grid, one of those that are read or one of those that are written."""
+        key = (shape, role is Role.READ, number, single)
+        if key not in self._arrays:
+            self._arrays[key] = random(self._single if single else self._backend, shape)
+        return self._arrays[key]
+
+
 def every_operation(backend: Backend, grid: Grid) -> Ledger:
     """Run every operation once, the composites too, and write down how to run it again.
 
@@ -80,55 +184,26 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
         Not periodic, with at least 9 nodes along each axis.
     """
     stand_in, ledger = counted(backend)
-    operations = stand_in.bind(laplacian_on(grid))
-    operator = operations.operator
-    transfer = stand_in.bind(Transfer(operator, coarser(backend, operator, range(grid.dimension))))
-    coarse_operator = transfer.transfer.coarse
-    differences = stand_in.bind(Differences.on(grid, ORDERS[-1]))
-    shape = grid.array_shape
-    u, f, r = (random(backend, shape) for _ in range(3))
-    outs = [random(backend, shape) for _ in range(grid.dimension)]
-    coarse, other = (random(backend, coarse_operator.array_shape) for _ in range(2))
-    single, norms = random(backend.companion(np.float32), shape), backend.reduction()
-    operations.laplacian(u, r)
-    stand_in.bind(laplacian_on(grid, Rule.MIRROR)).boundary_conditions(u, r)
-    operations.update(f, outs[0], r, u, 0.0)
-    operations.norm(r, norms)
-    for result in (None, norms):
-        operations.sweep(u, f, r, 1.0, result)
-    operations.sweep(u, None, r, 1.0)
-    for result in (None, norms):
-        operations.sweeps(u, f, r, [1.0] * operations.depth(), result)
-    for result in (None, norms):
-        operations.residual(u, f, r, result)
-    stand_in.fill(r, 0.5)
-    stand_in.axpby(0.5, u, 0.5, r)
-    operations.dot(u, r, norms)
-    transfer.restrict(u, coarse)
-    transfer.prolong_add(coarse, r)
-    stand_in.bind(Interpolation(coarse_operator, operator)).interpolate(coarse, r)
-    operations.color_sweep(u, f, 0, 1.0)
-    for result in (None, norms):
-        operations.diagonal_solve(f, r, 1.0, result)
-    operations.direction(u, 0.5, f, r, outs[0], norms)
-    operations.advance(0.5, f, outs[0], outs[1], r, norms)
-    for result in (None, norms):
-        operations.defect(u, f, 1.0, single, result)
-    stand_in.correct(0.5, single, r)
-    for axis in range(grid.dimension):
-        operations.links(axis, f, True, r)
-        transfer.coarsen_links(axis, f, coarse)
-    matrix, *vectors = (random(backend, size) for size in ((math.prod(COARSEST),) * 2, COARSEST, COARSEST))
-    stand_in.dense(matrix, *vectors)
-    operations.smooth(None, f, r, outs[0], [0.5, 0.9], None, (transfer, coarse))
-    operations.smooth(u, f, r, outs[0], [0.5], (transfer, coarse))
-    operations.smooth(u, f, r, outs[0], [0.5, 0.5, 0.9], (transfer, coarse), (transfer, other), norms)
-    for axis in range(grid.dimension):
-        differences.derivative(axis, u, r)
-    differences.gradient(u, outs)
+    workload = Workload(stand_in, laplacian_on(grid))
+    # Nodes that are fixed have conditions that read nothing.
+    mirrored = workload.on(laplacian_on(grid, Rule.MIRROR))
+    for name in OPERATIONS:
+        for call in (mirrored if name == "boundary_conditions" else workload).calls(name):
+            call()
+    next(workload.calls("sweep"))(f=None)
+    operations, transfer = workload.bound(Operator), workload.bound(Transfer)
+    f, (u, out, work) = (
+        workload.array(grid.array_shape),
+        (workload.array(grid.array_shape, Role.WRITTEN, number) for number in range(3)),
+    )
+    coarse_shape = transfer.transfer.coarse.array_shape
+    above, below = (transfer, workload.array(coarse_shape)), (transfer, workload.array(coarse_shape, Role.WRITTEN))
+    operations.smooth(None, f, out, work, [0.5, 0.9], None, below)
+    operations.smooth(u, f, out, work, [0.5], above)
+    operations.smooth(u, f, out, work, [0.5, 0.5, 0.9], above, below, backend.reduction())
     return ledger
 
 
 def values_needed(grid: Grid) -> int:
     """Values that the arrays of `every_operation` hold."""
-    return ARRAYS * math.prod(grid.shape) + (math.prod(COARSEST) + 2) * math.prod(COARSEST)
+    return MOST_ARRAYS * math.prod(grid.shape) + (math.prod(COARSEST) + 2) * math.prod(COARSEST)

@@ -26,11 +26,12 @@ from poisson import kernels
 from poisson.backends.gpu import backend as gpu
 from poisson.backends.gpu.runtime import Event, Kernel
 from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
+from poisson.backends.operations import OPERATIONS
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
-from poisson.solvers.multigrid.hierarchy import coarse_nodes
+from poisson.perf.workload import Workload
 
 _KERNEL = re.compile(r"^KERNEL (\w+)\(", re.MULTILINE)
 UNUSED = "static __device__ void"
@@ -41,6 +42,9 @@ REGISTERS_OF_A_BLOCK = 65536
 
 MANY_SCALARS = {f"poisson_{name}{norm}" for name in ("sweeps", "smooth") for norm in ("", "_norm")}
 """Kernels whose conditions take more scalar registers than AMD GPUs have; the rest lie in lanes of vector registers."""
+
+LIKE_SWEEP = ("sweeps", "residual")
+"""Operations whose kernels read coefficients as that of a sweep does, and take long to compile."""
 
 MIXED = (Rule.MIRROR, Rule.FIXED, Rule.FIXED, Rule.MIRROR, Rule.WRAP, Rule.WRAP)
 RULES = {
@@ -144,42 +148,20 @@ class NotingRuntime:
 
 def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     """Launch every kernel there is on the arrays of a grid."""
-    u, f, r, au = (backend.empty(fine.array_shape) for _ in range(4))
-    result = backend.reduction()
-    backend.bind(fine).laplacian(u, au)
-    backend.bind(fine).boundary_conditions(u, au)
-    for source in (f, None):
-        backend.bind(fine).update(source, au, r, u, 1.0)
-    backend.bind(fine).norm(r, result)
-    for norms in (None, result):
-        for source in (f, None):
-            backend.bind(fine).sweep(u, source, r, 1.0, norms)
-            backend.bind(fine).sweeps(u, source, r, [1.0] * backend.bind(fine).depth(), norms)
-            backend.bind(fine).residual(u, source, r, norms)
-    backend.fill(u, 0.0)
-    backend.axpby(1.0, u, 1.0, f)
-    backend.bind(fine).dot(u, f, result)
-    axes = range(fine.dimension)
-    wraps = tuple(fine.lattice.axes[axis].rules[0] is Rule.WRAP for axis in axes)
-    shape = tuple(coarse_nodes(fine, axis) for axis in axes)
-    transfer = Transfer(fine, operator(shape, fine.rules))
-    coarse = backend.empty(transfer.coarse.array_shape)
-    backend.bind(transfer).restrict(u, coarse)
-    backend.bind(transfer).prolong_add(coarse, u)
-    backend.bind(Interpolation(transfer.coarse, fine)).interpolate(coarse, u)
+    workload = Workload(backend, fine)
+    for name in OPERATIONS:
+        for call in workload.calls(name, without=True):
+            call()
+    for call in workload.calls("direction"):
+        call(beta=0.0)
+    transfer = workload.bound(Transfer).transfer
+    coarse, u, out = (backend.empty(a.array_shape) for a in (transfer.coarse, fine, fine))
     backend.bind(Interpolation(fine, transfer.coarse)).interpolate(u, coarse)
-    for axis in range(fine.dimension):
-        backend.bind(fine).links(axis, u, True, f)
-        backend.bind(transfer).coarsen_links(axis, u, coarse)
-    backend.dense(backend.empty((60, 60)), backend.empty((6, 10)), backend.empty((6, 10)))
-    krylov_operations(backend, fine)
     smooth_between_grids_that_halve(backend, fine)
     direct_solutions(backend, fine)
-    differences = Differences.uniform(fine.shape, fine.spacing, wraps, 8)
-    backend.bind(differences).gradient(u, [f, r, au][: fine.dimension])
     for axis in range(fine.dimension):
-        for derivative in backend.probe().derivatives(backend.bind(differences)).values():
-            derivative(axis, u, r)
+        for derivative in backend.probe().derivatives(workload.bound(Differences)).values():
+            derivative(axis, u, out)
 
 
 def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
@@ -190,32 +172,19 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
         backend.bind(a).fast_solver().solve(f, u)
 
 
-def krylov_operations(backend: gpu.GpuBackend, a: Operator) -> None:
-    """Launch the kernels that Krylov methods and mixed precision need."""
-    u, f, r, z = (backend.empty(a.array_shape) for _ in range(4))
-    single, result = backend.companion(np.float32).empty(a.array_shape), backend.reduction()
-    backend.bind(a).advance(0.3, u, f, r, z, result)
-    backend.correct(0.3, single, u)
-    for beta in (0.4, 0.0):
-        backend.bind(a).direction(u, beta, f, r, z, result)
-    for source in (f, None):
-        backend.bind(a).color_sweep(u, source, 0, 1.0)
-    for norms in (None, result):
-        backend.bind(a).diagonal_solve(r, z, 1.0, norms)
-        backend.bind(a).defect(u, f, 0.5, single, norms)
-
-
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:
     """Launch the kernels of an operator that varies, on a grid of the same size."""
-    u, f, r, au = (backend.empty(like.array_shape) for _ in range(4))
+    u, f = (backend.empty(like.array_shape) for _ in range(2))
     for links, reaction in (((u,) * like.dimension, None), (None, f), ((u,) * like.dimension, f)):
         a = replace(like, coefficients=Coefficients(links, reaction, (1.0, 1.0), (1.0, 1.0)))
-        backend.bind(a).laplacian(u, au)
-        backend.bind(a).boundary_conditions(u, au)
-        backend.bind(a).update(f, au, r, u, 1.0)
-        for norms in (None, backend.reduction()):
-            backend.bind(a).sweep(u, f, r, 1.0, norms)
-        krylov_operations(backend, a)
+        workload = Workload(backend, a)
+        for name in (name for name, spec in OPERATIONS.items() if spec.coefficients and name not in LIKE_SWEEP):
+            for call in workload.calls(name):
+                call()
+        for call in workload.calls("color_sweep"):
+            call(f=None)
+        for call in workload.calls("direction"):
+            call(beta=0.0)
         if a.links is not None:
             smooth_between_grids_that_halve(backend, a)
 
