@@ -17,7 +17,6 @@ template <int DIMENSION, class M, class T, class O>
 inline O node_value(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O old,
                     const Factors<T>& factors, int64_t i, Sums& sums) {
     const bool on_x_face = i == 0 || i == a.nx - 1;
-    if (M::KIND == APPLY && on_x_face) return old;
     const T centre = rows.centre[i];
     if (rows.fixed || (on_x_face && a.fixed(i, a.nx, 0))) return O(M::KEEPS ? centre : T(0));
     if (M::KIND == COLOR && (i & 1) != factors.color) return old;
@@ -172,20 +171,31 @@ __attribute__((noinline)) void visit_packs_apart(const Local<T>& a, const Rows<T
 
 // One whole row. It is written in aligned packs from end to end: the packs at the ends take the values on the x faces
 // in their lanes, and zeros in the lanes past the row. They read one value outside their row, which the allocation has.
-// The color in `factors` is that of the row's first node. Only the loops are compiled for each form and way to store.
-template <int DIMENSION, class M, class T, class O>
+// The color in `factors` is that of the row's first node. Only the loops are compiled for each form and way to store,
+// unless the type of `stream` is one of its values.
+template <int DIMENSION, class M, class T, class O, class Stream>
 inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O* out,
-                      const Factors<T>& factors, bool stream, Sums& sums) {
+                      const Factors<T>& factors, Stream stream, Sums& sums) {
     if (rows.fixed) {
         for (int64_t i = 0; i < a.nx; ++i) out[i] = O(M::KEEPS ? rows.centre[i] : T(0));
         return;
     }
     const bool no_links = M::VARIES == LINKS && !links.x;
     const int64_t last = a.nx - 1, last_pack = last / LANES * LANES;
+    // The values that stay at the ends of the next row come from memory: nothing else has asked for them.
+    if (M::KIND == APPLY && stream) {
+        prefetch(out, a.pitch);
+        prefetch(out + last, a.pitch);
+    }
     O at_end[2];
-    for (int64_t i = 0;; i = last) {
-        at_end[i > 0] = node_value<DIMENSION, M>(a, rows, links, f, out[i], factors, i, sums);
-        if (i == last) break;
+    if constexpr (M::KIND == APPLY) {
+        at_end[0] = out[0];
+        at_end[1] = out[last];
+    } else {
+        for (int64_t i = 0;; i = last) {
+            at_end[i > 0] = node_value<DIMENSION, M>(a, rows, links, f, out[i], factors, i, sums);
+            if (i == last) break;
+        }
     }
     // A node that is the only one counts once.
     const O at_first = at_end[0], at_last = at_end[last > 0];
@@ -209,7 +219,9 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>&
             put(out + i, value, stream);
             row_sums.add(r, value);
             if (i == last_pack) break;
-            if constexpr (M::VARIES == NOTHING) {
+            if constexpr (!std::is_same_v<Stream, bool>) {
+                visit_packs<DIMENSION, M, NOTHING, Stream::value>(w, rows, links, f, out, last_pack, row_sums);
+            } else if constexpr (M::VARIES == NOTHING) {
                 // Rows of a few packs, which a call would hold up, are those of small grids.
                 if (stream)
                     visit_packs_apart<DIMENSION, M, NOTHING, true>(a, rows, links, f, out, factors.scale, last_pack,
@@ -234,14 +246,21 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                        O* out, const Factors<T>& factors, double& sum, double& maximum) {
     const bool stream = M::KIND != COLOR && goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
     Sums sums = {sum, maximum};
-    for_each_row(a, tile, [&](int64_t j, int64_t k) {
-        const bool on_face = j == 0 || j == a.ny - 1 || (DIMENSION == 3 && (k == 0 || k == a.nz - 1));
-        if (M::KIND == APPLY && on_face) return;
-        const int64_t row = a.row(j, k);
-        const Factors<T> of_row = {factors.scale, M::KIND == COLOR ? int32_t(factors.color + j + k) & 1 : 0};
-        visit_row<DIMENSION, M>(a, rows_at<DIMENSION>(a, u, j, k), links_at<DIMENSION, M::VARIES>(a, arrays, j, k),
-                                f ? f + row : nullptr, out + row, of_row, stream, sums);
-    });
+    const auto visit_rows = [&](auto chosen) {
+        for_each_row(a, tile, [&](int64_t j, int64_t k) {
+            const bool on_face = j == 0 || j == a.ny - 1 || (DIMENSION == 3 && (k == 0 || k == a.nz - 1));
+            if (M::KIND == APPLY && on_face) return;
+            const int64_t row = a.row(j, k);
+            const Factors<T> of_row = {factors.scale, M::KIND == COLOR ? int32_t(factors.color + j + k) & 1 : 0};
+            visit_row<DIMENSION, M>(a, rows_at<DIMENSION>(a, u, j, k), links_at<DIMENSION, M::VARIES>(a, arrays, j, k),
+                                    f ? f + row : nullptr, out + row, of_row, chosen, sums);
+        });
+    };
+    // There is so little to do at a node that what a row adds, a call above all, shows.
+    if constexpr (M::KIND == APPLY && M::VARIES == NOTHING)
+        stream ? visit_rows(std::true_type{}) : visit_rows(std::false_type{});
+    else
+        visit_rows(stream);
     sum = sums.sum;
     maximum = sums.maximum;
     if (stream) store_fence();
