@@ -1,6 +1,7 @@
 """`OPERATIONS` against all that carries its names: methods, ctypes signatures, C prototypes, symbols, kernels.
 
-Covers poisson.backends.base, poisson.backends.openmp.library and poisson.backends.openmp.studies.
+Covers poisson.backends.base, poisson.backends.openmp.calls, poisson.backends.openmp.library and
+poisson.backends.openmp.studies.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Slab
+from poisson.backends.base import Backend, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, Memory
+from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import functions_of, load_library
 from poisson.backends.openmp.operations import (
     OpenmpDifferences,
@@ -39,6 +40,7 @@ LOADED_BY = os.getpid()
 log = logging.getLogger(__name__)
 
 
+@operations_from_entries(None)
 class OpenmpBackend(Backend):
     """Arrays are `DeviceArray`; operations are calls of the library, which return when they are done.
 
@@ -141,21 +143,8 @@ class OpenmpBackend(Backend):
         self._library.poisson_read(result.pointer, values)
         return values[0], values[1]
 
-    def fill(self, x: Array, value: float) -> None:
-        self.functions.fill(x.pointer, x.rows, x.pitch, value, self.threads)
-
-    def axpby(self, a: float, x: Array, b: float, y: Array) -> None:
-        self.functions.axpby(a, x.pointer, b, y.pointer, y.rows, y.pitch, self.threads)
-
-    def correct(self, factor: float, x: Array, y: Array) -> None:
-        self.functions.correct(factor, x.pointer, y.pointer, y.rows, y.pitch, self.threads)
-
-    def dense(self, matrix: Array, x: Array, y: Array) -> None:
-        layout = (y.shape[-1], y.rows, y.pitch)
-        self.functions.dense(matrix.pointer, matrix.pitch, x.pointer, y.pointer, *layout, self.threads)
-
     def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
-        return self if np.dtype(dtype) == self.dtype else OpenmpBackend(dtype, self.threads)
+        return self if np.dtype(dtype) == self.dtype else type(self)(dtype, self.threads)
 
     def upload(self, array: DeviceArray, values: NDArray[Any], start: int = 0) -> None:
         """Copy values into an array, from index `start` of its first axis on."""

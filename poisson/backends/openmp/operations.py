@@ -23,6 +23,7 @@ from poisson.backends.base import (
     TransferOperations,
 )
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, pitch_of
+from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import DifferencesStructure, TransferStructure, doubles, operator_structure
 from poisson.backends.openmp.transforms import TransformsInPlace, TransformsOfCopies
 from poisson.discrete.operator import Operator
@@ -47,6 +48,7 @@ def _structure(backend: OpenmpBackend, operator: Operator) -> Any:
     return byref(operator_structure(operator, pitch_of(operator.shape[0]), backend.threads))
 
 
+@operations_from_entries(Operator)
 class OpenmpOperations(Operations):
     """The operations of an operator."""
 
@@ -54,67 +56,11 @@ class OpenmpOperations(Operations):
 
     def __init__(self, backend: OpenmpBackend, operator: Operator) -> None:
         super().__init__(backend, operator)
-        self._functions = backend.functions
-        self._structure = _structure(backend, operator)
-
-    def laplacian(self, u: Array, out: Array) -> None:
-        self._functions.laplacian(self._structure, u.pointer, out.pointer)
-
-    def boundary_conditions(self, u: Array, out: Array) -> None:
-        self._functions.boundary_conditions(self._structure, u.pointer, out.pointer)
-
-    def update(self, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
-        self._functions.update(self._structure, _pointer(f), au.pointer, r.pointer, u.pointer, omega)
-
-    def norm(self, r: Array, result: Reduction) -> None:
-        self._functions.norm(self._structure, r.pointer, result.pointer)
-
-    def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
-        pointers = (u.pointer, _pointer(f), out.pointer)
-        self._functions.sweep(self._structure, *pointers, omega, _pointer(result))
-
-    def sweeps(
-        self,
-        u: Array,
-        f: Array | None,
-        out: Array,
-        omegas: Sequence[float],
-        result: Reduction | None = None,
-    ) -> None:
-        pointers = (u.pointer, _pointer(f), out.pointer)
-        values = doubles(len(omegas))(*omegas)
-        self._functions.sweeps(self._structure, *pointers, values, len(omegas), _pointer(result))
-
-    def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
-        self._functions.color_sweep(self._structure, u.pointer, _pointer(f), color, omega)
-
-    def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
-        pointers = (u.pointer, _pointer(f), r.pointer)
-        self._functions.residual(self._structure, *pointers, _pointer(result))
-
-    def dot(self, x: Array, y: Array, result: Reduction) -> None:
-        self._functions.dot(self._structure, x.pointer, y.pointer, result.pointer)
-
-    def diagonal_solve(self, r: Array, z: Array, omega: float, result: Reduction | None = None) -> None:
-        self._functions.diagonal_solve(self._structure, r.pointer, z.pointer, omega, _pointer(result))
-
-    def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction) -> None:
-        pointers = (p.pointer, out.pointer, q.pointer, result.pointer)
-        self._functions.direction(self._structure, z.pointer, beta, *pointers)
-
-    def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction) -> None:
-        pointers = (p.pointer, q.pointer, u.pointer, r.pointer, result.pointer)
-        self._functions.advance(self._structure, alpha, *pointers)
-
-    def defect(self, u: Array, f: Array | None, factor: float, r: Array, result: Reduction | None = None) -> None:
-        pointers = (u.pointer, _pointer(f))
-        self._functions.defect(self._structure, *pointers, factor, r.pointer, _pointer(result))
-
-    def links(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
-        self._functions.links(self._structure, axis, a.pointer, harmonic, out.pointer)
+        self.functions = backend.functions
+        self.structure = _structure(backend, operator)
 
     def depth(self) -> int:
-        return int(self._functions.depth(self._structure))
+        return int(self.functions.depth(self.structure))
 
     def smooth(
         self,
@@ -137,8 +83,8 @@ class OpenmpOperations(Operations):
             super().smooth(u, f, out, work, omegas, correction, restriction, result)
             return
         weights = doubles(len(omegas))(*omegas)
-        self._functions.smooth(
-            self._structure,
+        self.functions.smooth(
+            self.structure,
             *(_pointer(u), f.pointer, out.pointer, work.pointer),
             *(weights, len(omegas), *above, *below, _pointer(result)),
         )
@@ -219,6 +165,7 @@ class OpenmpInterpolation(InterpolationOperations):
         self.backend.functions.interpolate(*operators, self._tables.pointer, everywhere, source.pointer, out.pointer)
 
 
+@operations_from_entries(Differences)
 class OpenmpDifferences(DifferenceOperations):
     """First derivatives with the weights in the library's memory."""
 
@@ -226,9 +173,10 @@ class OpenmpDifferences(DifferenceOperations):
 
     def __init__(self, backend: OpenmpBackend, differences: Differences) -> None:
         super().__init__(backend, differences)
+        self.functions = backend.functions
         weights = np.concatenate([differences.central, differences.closure.ravel()])
         self._weights = backend.table(weights, np.dtype(np.float64))
-        self._structure = byref(
+        self.structure = byref(
             DifferencesStructure(
                 dimension=differences.dimension,
                 half=differences.half,
@@ -240,13 +188,6 @@ class OpenmpDifferences(DifferenceOperations):
                 weights=self._weights.pointer,
             )
         )
-
-    def derivative(self, axis: int, u: Array, out: Array) -> None:
-        self.backend.functions.derivative(self._structure, axis, u.pointer, out.pointer)
-
-    def gradient(self, u: Array, outs: Sequence[Array]) -> None:
-        pointers = (c_void_p * len(outs))(*(out.pointer for out in outs))
-        self.backend.functions.gradient(self._structure, u.pointer, pointers)
 
 
 class _AxisTables:

@@ -1,0 +1,73 @@
+"""Methods that call the functions of the library, made from the entries of the operations.
+
+A method hands its arguments on in the order of the entry, as `poisson.backends.openmp.library.signature` has their
+types. It is put together as text and compiled once, with its class: a loop over the arguments at each call would take
+longer than an operation on a small grid.
+"""
+
+from __future__ import annotations
+
+from abc import update_abstractmethods
+from collections.abc import Callable
+from ctypes import c_void_p
+from typing import Any, TypeVar
+
+from poisson.backends.openmp.library import doubles
+from poisson.backends.operations import ALL, Argument, OperationSpec, Role
+
+Class = TypeVar("Class", bound=type)
+_PLACES = {"doubles": doubles, "c_void_p": c_void_p}
+"""What the text of a method names beside its arguments."""
+
+
+def operations_from_entries(subject: type | None) -> Callable[[Class], Class]:
+    """A decorator of a class: it gets a method for each operation of a subject that it has none for itself.
+
+    The class has the functions of the library in ``functions``; with a subject, a pointer to its structure in
+    ``structure``; without one, ``threads``.
+    """
+
+    def complete(cls: Class) -> Class:
+        for name, spec in ALL.items():
+            if spec.subject is subject and name not in vars(cls):
+                method = _method(spec)
+                method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
+                setattr(cls, name, method)
+        update_abstractmethods(cls)
+        return cls
+
+    return complete
+
+
+def _method(spec: OperationSpec) -> Any:
+    plain = spec.subject is None
+    parameters = [
+        f"{argument.name}=None" if argument.optional and argument.role is Role.RESULT else argument.name
+        for argument in spec.arguments
+    ]
+    passed = [] if plain else ["self.structure"]
+    for argument in spec.arguments:
+        passed.append(_passed(argument))
+        if plain and argument.role in (Role.WRITTEN, Role.BOTH):
+            columns = any(other.role is Role.MATRIX for other in spec.arguments)
+            passed += [f"{argument.name}.shape[-1]"] * columns + [f"{argument.name}.rows, {argument.name}.pitch"]
+    if plain:
+        passed.append("self.threads")
+    text = f"def {spec.name}(self, {', '.join(parameters)}):\n    self.functions.{spec.name}({', '.join(passed)})\n"
+    made: dict[str, Any] = {}
+    exec(compile(text, f"<{spec.name} from its entry>", "exec"), _PLACES, made)
+    return made[spec.name]
+
+
+def _passed(argument: Argument) -> str:
+    """The text of what the function gets for an argument."""
+    name, role = argument.name, argument.role
+    if role is Role.OMEGAS:
+        return f"doubles(len({name}))(*{name}), len({name})"
+    if role is Role.OUTPUTS:
+        return f"(c_void_p * len({name}))(*[each.pointer for each in {name}])"
+    if role is Role.MATRIX:
+        return f"{name}.pointer, {name}.pitch"
+    if role in (Role.READ, Role.WRITTEN, Role.BOTH, Role.RESULT):
+        return f"None if {name} is None else {name}.pointer" if argument.optional else f"{name}.pointer"
+    return name
