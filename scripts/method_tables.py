@@ -1,4 +1,4 @@
-"""Write the tables of methods, preconditioners and keys in the documents from the registries.
+"""Write the tables of methods, preconditioners, keys and operations in the documents from their entries.
 
     python scripts/method_tables.py
 
@@ -7,13 +7,25 @@ A test holds the documents to what this writes.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from poisson.backends.base import (
+    Backend,
+    DifferenceOperations,
+    InterpolationOperations,
+    Operations,
+    TransferOperations,
+)
+from poisson.backends.operations import ALL
 from poisson.backends.registry import AUTO, NAMES, backend_names
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.differences import Differences
 from poisson.solvers import registry
 from poisson.solvers.keys import Key, either
 from poisson.solvers.settings import PRECISIONS
@@ -46,9 +58,30 @@ def readme(text: str) -> str:
     return _in_example("method", registry.methods(), text)
 
 
+def backends(text: str) -> str:
+    """docs/backends.md with the operations as their entries and the methods of `poisson.backends.base` have them."""
+    rows = []
+    for name, spec in ALL.items():
+        kind = Backend if spec.subject is None else BOUND[spec.subject]
+        bound_to = "the backend" if spec.subject is None else spec.subject.__name__.lower()
+        meaning = (inspect.getdoc(getattr(kind, name)) or "").partition("\n")[0].partition(". ")[0].removesuffix(".")
+        rows.append((f"`{name}({', '.join(spec.names)})`", bound_to, meaning.replace("|", r"\|")))
+    return _replaced(text, ("operation", "bound to", "computes"), rows)
+
+
 DOCUMENTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
-    {"docs/methods.md": methods, "docs/case-file.md": case_file, "README.md": readme}
+    {"docs/backends.md": backends, "docs/methods.md": methods, "docs/case-file.md": case_file, "README.md": readme}
 )
+
+BOUND: Mapping[type, type] = MappingProxyType(
+    {
+        Operator: Operations,
+        Transfer: TransferOperations,
+        Interpolation: InterpolationOperations,
+        Differences: DifferenceOperations,
+    }
+)
+"""What has the operations of a subject."""
 
 
 def _row(name: str, place: registry.Place) -> str:
