@@ -141,60 +141,72 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
  * null, and their operators and tables not read, where there are none; `u` and `work` lose their values. Of `smooth`
  * the coarse grid has no axis of one node where the fine one has more. */
 
+/* scripts/method_tables.py writes these, but for the last two, from the entries of the operations. */
+/* clang-format off */
 #define POISSON_OPERATIONS(real, suffix)                                                                               \
-    poisson_status poisson_laplacian_##suffix(const poisson_operator* operator_, const real* u, real* out);            \
-    poisson_status poisson_boundary_conditions_##suffix(const poisson_operator* operator_, const real* u, real* out);  \
-    poisson_status poisson_update_##suffix(const poisson_operator* operator_, const real* f, const real* au, real* r,  \
-                                           real* u, double omega);                                                     \
-    poisson_status poisson_norm_##suffix(const poisson_operator* operator_, const real* r, double* result);            \
-    poisson_status poisson_sweep_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* out,  \
-                                          double omega, double* result);                                               \
+    poisson_status poisson_laplacian_##suffix(                                                                         \
+        const poisson_operator* operator_, const real* u, real* out);                                                  \
+    poisson_status poisson_boundary_conditions_##suffix(                                                               \
+        const poisson_operator* operator_, const real* u, real* out);                                                  \
+    poisson_status poisson_update_##suffix(                                                                            \
+        const poisson_operator* operator_, const real* f, const real* au, real* r, real* u, double omega);             \
+    poisson_status poisson_norm_##suffix(                                                                              \
+        const poisson_operator* operator_, const real* r, double* result);                                             \
+    poisson_status poisson_sweep_##suffix(                                                                             \
+        const poisson_operator* operator_, const real* u, const real* f, real* out, double omega, double* result);     \
+    poisson_status poisson_sweeps_##suffix(                                                                            \
+        const poisson_operator* operator_, const real* u, const real* f, real* out, const double* omegas,              \
+        int32_t count, double* result);                                                                                \
+    poisson_status poisson_residual_##suffix(                                                                          \
+        const poisson_operator* operator_, const real* u, const real* f, real* r, double* result);                     \
+    poisson_status poisson_fill_##suffix(                                                                              \
+        real* x, int64_t rows, int64_t pitch, double value, int32_t threads);                                          \
+    poisson_status poisson_axpby_##suffix(                                                                             \
+        double a, const real* x, double b, real* y, int64_t rows, int64_t pitch, int32_t threads);                     \
+    poisson_status poisson_dot_##suffix(                                                                               \
+        const poisson_operator* operator_, const real* x, const real* y, double* result);                              \
+    poisson_status poisson_restrict_##suffix(                                                                          \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                                \
+        const poisson_transfer* tables, const real* fine, real* coarse);                                               \
+    poisson_status poisson_prolong_add_##suffix(                                                                       \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                                \
+        const poisson_transfer* tables, const real* coarse, real* fine);                                               \
+    poisson_status poisson_interpolate_##suffix(                                                                       \
+        const poisson_operator* source_operator, const poisson_operator* target_operator,                              \
+        const poisson_transfer* tables, int32_t everywhere, const real* source, real* out);                            \
+    poisson_status poisson_color_sweep_##suffix(                                                                       \
+        const poisson_operator* operator_, real* u, const real* f, int32_t color, double omega);                       \
+    poisson_status poisson_diagonal_solve_##suffix(                                                                    \
+        const poisson_operator* operator_, const real* r, real* z, double omega, double* result);                      \
+    poisson_status poisson_direction_##suffix(                                                                         \
+        const poisson_operator* operator_, const real* z, double beta, const real* p, real* out, real* q,              \
+        double* result);                                                                                               \
+    poisson_status poisson_advance_##suffix(                                                                           \
+        const poisson_operator* operator_, double alpha, const real* p, const real* q, real* u, real* r,               \
+        double* result);                                                                                               \
+    poisson_status poisson_defect_##suffix(                                                                            \
+        const poisson_operator* operator_, const real* u, const real* f, double factor, float* r, double* result);     \
+    poisson_status poisson_correct_##suffix(                                                                           \
+        double factor, const float* x, real* y, int64_t rows, int64_t pitch, int32_t threads);                         \
+    poisson_status poisson_dense_##suffix(                                                                             \
+        const real* matrix, int64_t matrix_pitch, const real* x, real* y, int64_t columns, int64_t rows,               \
+        int64_t pitch, int32_t threads);                                                                               \
+    poisson_status poisson_links_##suffix(                                                                             \
+        const poisson_operator* operator_, int32_t axis, const real* a, int32_t harmonic, real* out);                  \
+    poisson_status poisson_coarsen_links_##suffix(                                                                     \
+        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                                \
+        const poisson_transfer* tables, int32_t axis, const real* fine, real* coarse);                                 \
+    poisson_status poisson_derivative_##suffix(                                                                        \
+        const poisson_differences* differences, int32_t axis, const real* u, real* out);                               \
+    poisson_status poisson_gradient_##suffix(                                                                          \
+        const poisson_differences* differences, const real* u, real* const* outs);                                     \
     int32_t poisson_depth_##suffix(const poisson_operator* operator_);                                                 \
-    poisson_status poisson_sweeps_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* out, \
-                                           const double* omegas, int32_t count, double* result);                       \
-    poisson_status poisson_color_sweep_##suffix(const poisson_operator* operator_, real* u, const real* f,             \
-                                                int32_t color, double omega);                                          \
-    poisson_status poisson_residual_##suffix(const poisson_operator* operator_, const real* u, const real* f, real* r, \
-                                             double* result);                                                          \
-    poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value, int32_t threads);         \
-    poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows, int64_t pitch,     \
-                                          int32_t threads);                                                            \
-    poisson_status poisson_dot_##suffix(const poisson_operator* operator_, const real* x, const real* y,               \
-                                        double* result);                                                               \
-    poisson_status poisson_diagonal_solve_##suffix(const poisson_operator* operator_, const real* r, real* z,          \
-                                                   double omega, double* result);                                      \
-    poisson_status poisson_direction_##suffix(const poisson_operator* operator_, const real* z, double beta,           \
-                                              const real* p, real* out, real* q, double* result);                      \
-    poisson_status poisson_advance_##suffix(const poisson_operator* operator_, double alpha, const real* p,            \
-                                            const real* q, real* u, real* r, double* result);                          \
-    poisson_status poisson_defect_##suffix(const poisson_operator* operator_, const real* u, const real* f,            \
-                                           double factor, float* r, double* result);                                   \
-    poisson_status poisson_correct_##suffix(double factor, const float* x, real* y, int64_t rows, int64_t pitch,       \
-                                            int32_t threads);                                                          \
-    poisson_status poisson_restrict_##suffix(const poisson_operator* fine_operator,                                    \
-                                             const poisson_operator* coarse_operator, const poisson_transfer* tables,  \
-                                             const real* fine, real* coarse);                                          \
-    poisson_status poisson_prolong_add_##suffix(const poisson_operator* fine_operator,                                 \
-                                                const poisson_operator* coarse_operator,                               \
-                                                const poisson_transfer* tables, const real* coarse, real* fine);       \
     poisson_status poisson_smooth_##suffix(                                                                            \
         const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
         int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \
         const real* correction, const poisson_operator* restriction_operator,                                          \
-        const poisson_transfer* restriction_tables, real* restriction, double* result);                                \
-    poisson_status poisson_interpolate_##suffix(                                                                       \
-        const poisson_operator* source_operator, const poisson_operator* target_operator,                              \
-        const poisson_transfer* tables, int32_t everywhere, const real* source, real* out);                            \
-    poisson_status poisson_links_##suffix(const poisson_operator* operator_, int32_t axis, const real* a,              \
-                                          int32_t harmonic, real* out);                                                \
-    poisson_status poisson_coarsen_links_##suffix(                                                                     \
-        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                                \
-        const poisson_transfer* tables, int32_t axis, const real* fine, real* coarse);                                 \
-    poisson_status poisson_dense_##suffix(const real* matrix, int64_t matrix_pitch, const real* x, real* y,            \
-                                          int64_t columns, int64_t rows, int64_t pitch, int32_t threads);              \
-    poisson_status poisson_derivative_##suffix(const poisson_differences* differences, int32_t axis, const real* u,    \
-                                               real* out);                                                             \
-    poisson_status poisson_gradient_##suffix(const poisson_differences* differences, const real* u, real* const* outs);
+        const poisson_transfer* restriction_tables, real* restriction, double* result);
+/* clang-format on */
 
 POISSON_OPERATIONS(float, f32)
 POISSON_OPERATIONS(double, f64)

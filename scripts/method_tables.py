@@ -1,5 +1,7 @@
 """Write the tables of methods, preconditioners, keys and operations in the documents from their entries.
 
+So are the prototypes of the operations in native/poisson.h.
+
     python scripts/method_tables.py
 
 A test holds the documents to what this writes.
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +24,7 @@ from poisson.backends.base import (
     Operations,
     TransferOperations,
 )
-from poisson.backends.operations import ALL
+from poisson.backends.operations import ALL, OPERATIONS, OperationSpec, Role
 from poisson.backends.registry import AUTO, NAMES, backend_names
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -69,8 +72,70 @@ def backends(text: str) -> str:
     return _replaced(text, ("operation", "bound to", "computes"), rows)
 
 
+def header(text: str) -> str:
+    """native/poisson.h with the prototypes of the operations that are not put together from others."""
+    lines = []
+    for name, spec in OPERATIONS.items():
+        opening = f"    poisson_status poisson_{name}_##suffix("
+        kept_together = [argument.replace(" ", "~") for argument in _c_arguments(spec)]
+        wrapped = textwrap.wrap(", ".join(kept_together) + ");", 118 - 8, break_long_words=False)
+        lines += [opening, *(f"        {line}".replace("~", " ") for line in wrapped)]
+    block = "".join(f"{line:<119}\\\n" for line in lines)
+    first = "#define POISSON_OPERATIONS(real, suffix)"
+    return _substituted(
+        rf"^{re.escape(first)} +\\\n(    .*\\\n)+?(?=    int32_t poisson_depth_)", f"{first:<119}\\\n{block}", text
+    )
+
+
+def _c_arguments(spec: OperationSpec) -> list[str]:
+    """The arguments of an operation's function in C: `poisson.backends.openmp.library.signature` has their types."""
+    found = list(_C_SUBJECTS[spec.subject])
+    matrix = any(argument.role is Role.MATRIX for argument in spec.arguments)
+    for argument in spec.arguments:
+        found += [
+            kind.replace("REAL", "float" if argument.single else "real").replace("NAME", argument.name)
+            for kind in _C_ARGUMENTS[argument.role]
+        ]
+        if spec.subject is None and argument.role in (Role.WRITTEN, Role.BOTH):
+            found += [f"int64_t {size}" for size in (*["columns"] * matrix, "rows", "pitch")]
+    return [*found, "int32_t threads"] if spec.subject is None else found
+
+
+def _between(one: str, other: str) -> tuple[str, ...]:
+    operators = tuple(f"const poisson_operator* {name}_operator" for name in (one, other))
+    return (*operators, "const poisson_transfer* tables")
+
+
+_C_SUBJECTS: Mapping[type | None, tuple[str, ...]] = MappingProxyType(
+    {
+        Operator: ("const poisson_operator* operator_",),
+        Transfer: _between("fine", "coarse"),
+        Interpolation: (*_between("source", "target"), "int32_t everywhere"),
+        Differences: ("const poisson_differences* differences",),
+        None: (),
+    }
+)
+_C_ARGUMENTS: Mapping[Role, tuple[str, ...]] = MappingProxyType(
+    {
+        Role.READ: ("const REAL* NAME",),
+        **dict.fromkeys((Role.WRITTEN, Role.BOTH), ("REAL* NAME",)),
+        Role.OUTPUTS: ("REAL* const* NAME",),
+        Role.MATRIX: ("const REAL* NAME", "int64_t NAME_pitch"),
+        Role.RESULT: ("double* NAME",),
+        Role.NUMBER: ("double NAME",),
+        Role.OMEGAS: ("const double* NAME", "int32_t count"),
+        **dict.fromkeys((Role.AXIS, Role.COLOR, Role.FLAG), ("int32_t NAME",)),
+    }
+)
+
 DOCUMENTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
-    {"docs/backends.md": backends, "docs/methods.md": methods, "docs/case-file.md": case_file, "README.md": readme}
+    {
+        "docs/backends.md": backends,
+        "docs/methods.md": methods,
+        "docs/case-file.md": case_file,
+        "README.md": readme,
+        "native/poisson.h": header,
+    }
 )
 
 BOUND: Mapping[type, type] = MappingProxyType(
