@@ -37,7 +37,8 @@ class Transfer:
         """Along which axes `coarse` has every other node; None if it is neither so nor the same along some axis."""
         found = []
         for fine, coarse in zip(self.fine.lattice.whole.axes, self.coarse.lattice.whole.axes, strict=True):
-            if fine.nodes != coarse.nodes and fine.intervals != 2 * coarse.intervals:
+            # An axis that collapses to a single node, which wraps, need not wrap itself: it then has no image to halve.
+            if fine.nodes != coarse.nodes and (fine.wraps != coarse.wraps or fine.intervals != 2 * coarse.intervals):
                 return None
             found.append(fine.nodes != coarse.nodes)
         return tuple(found)

@@ -12,9 +12,11 @@ import pytest
 from support.axes import ALPHA, D, Example, N, R, examples, fixed_nodes
 from support.operators import AXIS_RULES, name_of, operator
 
+from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells
 from poisson.mesh.transfer import AxisTransfer, Table, axis_transfer, cubic
 
@@ -239,3 +241,13 @@ def test_a_halo_that_is_too_narrow_is_refused() -> None:
         _ = axis_transfer(part, part.coarser).restrict
     with pytest.raises(ValueError, match="one of the axes is divided and the other is not"):
         _ = axis_transfer(part, fine.coarser).restrict
+
+
+def test_an_axis_that_collapses_does_not_halve() -> None:
+    """From a mirrored axis of two intervals to one node, whose one interval wraps; two nodes that wrap do halve."""
+    found = []
+    for fine in (Axis(3, 0.5, (Rule.MIRROR, Rule.MIRROR)), Axis(2, 0.5, (Rule.WRAP, Rule.WRAP))):
+        beside = Axis(9, 0.1, (Rule.FIXED, Rule.FIXED)), Axis(5, 0.2, (Rule.FIXED, Rule.FIXED))
+        grids = (Operator(Lattice((axis, line))) for axis, line in zip((fine, Axis.single()), beside, strict=True))
+        found.append(Transfer(*grids).halves)
+    assert found == [None, (True, True)]
