@@ -30,7 +30,7 @@ LAYERS = (
     ("problem",),
     ("discrete",),
     ("backends",),
-    ("solvers",),
+    ("parallel", "solvers"),
     ("case",),
     ("output",),
     ("run",),

@@ -1,0 +1,1 @@
+"""One problem on several processes: each has a part of the nodes, and they exchange what lies beside it."""
