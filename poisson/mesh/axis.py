@@ -317,8 +317,8 @@ class Axis:
     def coarser(self) -> Axis | None:
         """The axis of half the intervals, rounded up, between the same ends; None if it had fewer than 3 nodes.
 
-        That of a part is a part of the coarser whole, with a halo as wide: it owns the nodes that lie on or next above
-        its own.
+        That of a part is a part of the coarser whole, with a halo as wide on each side: it owns the nodes that lie on
+        or next above its own.
         """
         if self.whole is not None:
             coarse = self.whole.coarser
@@ -353,7 +353,7 @@ class Axis:
 
     # ---- its parts
 
-    def part(self, start: int, stop: int, halo: int) -> Axis:
+    def part(self, start: int, stop: int, halo: int | tuple[int, int]) -> Axis:
         """The part of one process: it owns the nodes ``[start, stop)`` and has those beside them as a halo.
 
         An end of the halo that is no end of the axis has the rule `Rule.HALO`.
@@ -362,21 +362,24 @@ class Axis:
         ----------
         start, stop : int
             The range of nodes.
-        halo : int
-            Nodes on each side, as many as there are; they wrap around where the axis does.
+        halo : int or tuple of int
+            Nodes on each side, or below and above, as many as there are; they wrap around where the axis does.
 
         Raises
         ------
         ValueError
-            If this is a part, the range is empty or not on the axis, or the halo has no node.
+            If this is a part, the range is empty or not on the axis, or the halo has no node where the axis goes on.
         """
         if self.whole is not None:
             raise ValueError("a part of an axis is not divided again")
-        if not 0 <= start < stop <= self.nodes or halo < 1:
+        widths = (halo, halo) if isinstance(halo, int) else halo
+        beside = (widths[0], start), (widths[1], self.nodes - stop)
+        narrow = any(width < 1 and (self.wraps or nodes) for width, nodes in beside)
+        if not 0 <= start < stop <= self.nodes or narrow:
             raise ValueError(f"no part [{start}, {stop}) with a halo of {halo} nodes of an axis of {self.nodes}")
         if (start, stop) == (0, self.nodes):
             return self
-        below, above = (halo, halo) if self.wraps else (min(halo, start), min(halo, self.nodes - stop))
+        below, above = widths if self.wraps else (min(pair) for pair in beside)
         first, last = start - below, stop + above
         rules = (
             Rule.HALO if first > 0 or self.wraps else self.rules[0],
@@ -481,7 +484,7 @@ class Axis:
         # The coarse node j lies at j · many / few fine spacings.
         few, many = coarse.intervals, whole.intervals
         first, last = -(-start * few // many), -(-stop * few // many)
-        return coarse.part(first, last, max(self.halo))
+        return coarse.part(first, last, self.halo)
 
 
 def plain_rules(wraps: bool) -> tuple[Rule, Rule]:

@@ -148,7 +148,7 @@ class Lattice:
         """The lattice with another axis in one place."""
         return replace(self, axes=(*self.axes[:axis], by, *self.axes[axis + 1 :]))
 
-    def part(self, axis: int, start: int, stop: int, halo: int) -> Lattice:
+    def part(self, axis: int, start: int, stop: int, halo: int | tuple[int, int]) -> Lattice:
         """The part of a process that owns the nodes ``[start, stop)`` of an axis: see `Axis.part`."""
         return self.replaced(axis, self.axes[axis].part(start, stop, halo))
 

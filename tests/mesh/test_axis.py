@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -314,6 +315,20 @@ def test_the_halo_of_a_periodic_axis_wraps_around() -> None:
     assert not part.wraps
 
 
+def test_a_halo_of_another_width_on_each_side() -> None:
+    whole = Axis.between(0.0, 16.0, 17, (F, M))
+    part = whole.part(4, 8, (2, 3))
+    assert (part.first, part.nodes, part.halo, part.rules) == (2, 9, (2, 3), (H, H))
+    coarse = part.coarser
+    assert coarse is not None
+    assert (coarse.first, coarse.nodes, coarse.halo, coarse.rules) == (0, 7, (2, 3), (F, H))
+    # Towards an end of the axis the halo has what is there; at the end itself it may be asked to have nothing.
+    assert whole.part(1, 5, (2, 3)).halo == (1, 3)
+    assert whole.part(0, 5, (0, 3)).halo == (0, 3)
+    assert whole.part(15, 17, (4, 0)) == whole.part(15, 17, 4)
+    assert Axis.between(0.0, 6.0, 6, (W, W)).part(0, 3, (1, 2)).halo == (1, 2)
+
+
 @each_example
 def test_the_parts_of_a_tabulated_axis_have_its_links(given: Example) -> None:
     axis = given.axis
@@ -355,9 +370,10 @@ def test_the_coarser_parts_own_every_coarse_node_once(rules: tuple[Rule, Rule]) 
 
 def test_parts_that_are_none() -> None:
     axis = Axis(9, 1.0, (F, F))
-    for start, stop, halo in ((3, 3, 1), (-1, 4, 1), (4, 10, 1), (2, 4, 0)):
+    for start, stop, halo in ((3, 3, 1), (-1, 4, 1), (4, 10, 1), (2, 4, 0), (2, 4, (0, 1)), (0, 4, (1, 0))):
         with pytest.raises(
-            ValueError, match=rf"no part \[{start}, {stop}\) with a halo of {halo} nodes of an axis of 9"
+            ValueError,
+            match=re.escape(f"no part [{start}, {stop}) with a halo of {halo} nodes of an axis of 9"),
         ):
             axis.part(start, stop, halo)
     with pytest.raises(ValueError, match="a part of an axis is not divided again"):
