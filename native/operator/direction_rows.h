@@ -37,9 +37,9 @@ inline int64_t ring_stride(const Local<T>& a) {
 }
 
 // One row of d, zero at fixed nodes and past the row, into the ring and, where it is the tile's own, into `out`.
-template <class T>
+template <class T, class Stream>
 inline void direct_row(const Local<T>& a, const Direction<T>& direction, bool fixed, int64_t row, T* ring, T* out,
-                       bool stream) {
+                       Stream stream) {
     const T *z = direction.z + row, *p = direction.p + row;
     const Pack<T> beta = spread(direction.beta);
     const bool reads = direction.beta != 0;
@@ -54,9 +54,9 @@ inline void direct_row(const Local<T>& a, const Direction<T>& direction, bool fi
 }
 
 // The nodes of a tile; the dot product of d and A d.
-template <int DIMENSION, Varies VARIES, class T>
+template <int DIMENSION, Varies VARIES, class T, class Stream>
 inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, const Tile& tile,
-                          const Direction<T>& direction, T* memory, bool stream) {
+                          const Direction<T>& direction, T* memory, Stream stream) {
     constexpr bool SOLID = DIMENSION == 3;
     // The rows of the middle axis with those beside the tile.
     const int64_t lines = SOLID ? tile.high - tile.low + 2 : 1, stride = ring_stride(a);
@@ -116,8 +116,10 @@ inline poisson_status direction_of(const poisson_operator* operator_, const T* z
     const WorkingRows memory(tiles, RING * lines * ring_stride(a) * int64_t(sizeof(T)));
     if (!partial || !memory) return POISSON_OUT_OF_MEMORY;
     POISSON_THREADS(number, tiles, tiling.nodes(), (), ()) {
-        const double sum =
-            direct_tile<DIMENSION, VARIES>(a, arrays, tiling.tile(number), direction, memory.row<T>(number), stream);
+        const double sum = with_stream<VARIES == NOTHING>(stream, [&](auto chosen) {
+            return direct_tile<DIMENSION, VARIES>(a, arrays, tiling.tile(number), direction, memory.row<T>(number),
+                                                  chosen);
+        });
         keep_pair(partial, number, tiles, sum, 0, result);
     }
     join_partials(partial, tiles, result);

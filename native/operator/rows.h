@@ -146,33 +146,32 @@ __attribute__((noinline)) void visit_color(const Local<T>& a, const Rows<T>& row
     store(out + start, before);
 }
 
-// The packs of a row between those at its ends.
+// The packs of a row between those at its ends. What is changed or read in the loop is its own: what others have a
+// reference to would go through memory for every pack.
 template <int DIMENSION, class M, Varies VARIES, bool STREAM, class T, class O>
-POISSON_INLINE void visit_packs(const Weights<T> w, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O* out,
+POISSON_INLINE void visit_packs(const Weights<T> w, const Rows<T> rows, const RowLinks<T> links, const T* f, O* out,
                                 int64_t stop, RowSums<M, T>& sums) {
+    RowSums<M, T> own = sums;
     for (int64_t i = LANES; i < stop; i += LANES) {
         Pack<T> r;
         const Pack<T> value = pack_value<DIMENSION, M, VARIES>(w, rows, links, f, i, r);
         put(out + i, value, STREAM);
-        sums.add(r, value);
+        own.add(r, value);
     }
+    sums = own;
 }
 
 // The same, on its own: so it gets a loop without spills.
 template <int DIMENSION, class M, Varies VARIES, bool STREAM, class T, class O>
 __attribute__((noinline)) void visit_packs_apart(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links,
                                                  const T* f, O* out, T scale, int64_t stop, RowSums<M, T>& sums) {
-    const Rows<T> own_rows = rows;
-    const RowLinks<T> own_links = links;
-    RowSums<M, T> own = sums;
-    visit_packs<DIMENSION, M, VARIES, STREAM>(Weights<T>(a, scale), own_rows, own_links, f, out, stop, own);
-    sums = own;
+    visit_packs<DIMENSION, M, VARIES, STREAM>(Weights<T>(a, scale), rows, links, f, out, stop, sums);
 }
 
 // One whole row. It is written in aligned packs from end to end: the packs at the ends take the values on the x faces
 // in their lanes, and zeros in the lanes past the row. They read one value outside their row, which the allocation has.
-// The color in `factors` is that of the row's first node. Only the loops are compiled for each form and way to store,
-// unless the type of `stream` is one of its values.
+// The color in `factors` is that of the row's first node. Where the coefficients vary only the loops are compiled for
+// each form and way to store; where they are constant the type of `stream` is its value.
 template <int DIMENSION, class M, class T, class O, class Stream>
 inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O* out,
                       const Factors<T>& factors, Stream stream, Sums& sums) {
@@ -219,15 +218,8 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>&
             put(out + i, value, stream);
             row_sums.add(r, value);
             if (i == last_pack) break;
-            if constexpr (!std::is_same_v<Stream, bool>) {
+            if constexpr (M::VARIES == NOTHING) {
                 visit_packs<DIMENSION, M, NOTHING, Stream::value>(w, rows, links, f, out, last_pack, row_sums);
-            } else if constexpr (M::VARIES == NOTHING) {
-                // Rows of a few packs, which a call would hold up, are those of small grids.
-                if (stream)
-                    visit_packs_apart<DIMENSION, M, NOTHING, true>(a, rows, links, f, out, factors.scale, last_pack,
-                                                                   row_sums);
-                else
-                    visit_packs<DIMENSION, M, NOTHING, false>(w, rows, links, f, out, last_pack, row_sums);
             } else {
                 const auto packs = no_links ? stream ? visit_packs_apart<DIMENSION, M, REACTION, true, T, O>
                                                      : visit_packs_apart<DIMENSION, M, REACTION, false, T, O>
@@ -238,6 +230,16 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>&
         }
         if (M::NORM || M::KIND == PRODUCT) row_sums.norms.join(sums.sum, sums.maximum);
     }
+}
+
+// visit(stream), where the coefficients are constant with a type for each value: there is so little to do at a node that
+// what a choice or a call adds to a row shows.
+template <bool TYPES, class Visit>
+inline auto with_stream(bool stream, Visit visit) {
+    if constexpr (TYPES)
+        return stream ? visit(std::true_type{}) : visit(std::false_type{});
+    else
+        return visit(stream);
 }
 
 // The nodes of a tile. With APPLY those on the faces keep their values.
@@ -256,11 +258,7 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                                     f ? f + row : nullptr, out + row, of_row, chosen, sums);
         });
     };
-    // There is so little to do at a node that what a row adds, a call above all, shows.
-    if constexpr (M::KIND == APPLY && M::VARIES == NOTHING)
-        stream ? visit_rows(std::true_type{}) : visit_rows(std::false_type{});
-    else
-        visit_rows(stream);
+    with_stream<M::VARIES == NOTHING && M::KIND != COLOR>(stream, visit_rows);
     sum = sums.sum;
     maximum = sums.maximum;
     if (stream) store_fence();
