@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,16 @@ import poisson
 from poisson.errors import OutputError
 from poisson.mesh.grid import AXES
 from poisson.output.convergence import log_slope
-from poisson.output.hdf5 import CHECKSUM, COMPONENT, FORMAT, FORMAT_VERSION, Damaged, require_heaps, text_checksum
+from poisson.output.hdf5 import (
+    CHECKSUM,
+    COMPONENT,
+    DATA_CHECKSUM,
+    FORMAT,
+    FORMAT_VERSION,
+    Damaged,
+    require_heaps,
+    text_checksum,
+)
 from poisson.output.record import FIELD_NOTES
 from poisson.plain import NotPlain, find, require_file
 
@@ -33,6 +43,8 @@ LONGEST_SILENCE = 30.0
 
 MEMORY = 4 << 30
 """Bytes of addresses that reading may take beside those of the modules it loads."""
+
+WRONG_VALUES = "values do not fit their checksum"
 
 _SLAB_VALUES = 1 << 22
 _MOST_TEXT = 1000
@@ -167,7 +179,7 @@ def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> st
             raise OutputError(f"{path}: locked by another program that has it open; close it there") from error
         reason = _one_line(error.args[0] if isinstance(error, KeyError) and error.args else error)
         if "filter returned failure" in reason:
-            reason = "values do not fit their checksum"
+            reason = WRONG_VALUES
         raise OutputError(f"{path}: {_damaged(reason or type(error).__name__)}") from error
 
 
@@ -300,16 +312,25 @@ def _rate(sweeps: NDArray[np.int64], norms: NDArray[np.float64]) -> str:
 
 
 def _span(dataset: h5py.Dataset, alive: Callable[[], object]) -> str:
-    """Smallest and largest finite value of a field, and how many values are not finite."""
-    lowest, highest, bad = math.inf, -math.inf, 0
+    """Smallest and largest finite value of a field, and how many values are not finite.
+
+    Raises
+    ------
+    Damaged
+        If the values are in one run of bytes and do not fit their checksum.
+    """
+    lowest, highest, bad, checksum = math.inf, -math.inf, 0, 0
     rows = max(1, _SLAB_VALUES * len(dataset) // dataset.size)
     for start in range(0, len(dataset), rows):
         slab = dataset[start : start + rows]
         alive()
+        checksum = zlib.crc32(slab, checksum)
         finite = slab[np.isfinite(slab)]
         bad += slab.size - finite.size
         if finite.size:
             lowest, highest = min(lowest, float(finite.min())), max(highest, float(finite.max()))
+    if DATA_CHECKSUM in dataset.attrs and int(dataset.attrs[DATA_CHECKSUM]) != checksum:
+        raise Damaged(WRONG_VALUES)
     if bad == dataset.size:
         return "no finite value"
     return f"{lowest:.6g} to {highest:.6g}" + (f", {bad} not finite" if bad else "")

@@ -12,7 +12,8 @@
     /performance      attributes: what the operations of the loop reached, where it was measured
     /provenance       attributes: the case as TOML, versions, host, device, times, how the solve ended
 
-Data sets have checksums (``fletcher32``), so that a reader notices damage; the texts have one of their own.
+Data sets have checksums, so that a reader notices damage; the texts have one of their own. They are in chunks with
+``fletcher32``; fields that several ranks have written are one run of bytes, with the attribute ``crc32``.
 
 netCDF readers see a data set with coordinates, so ``xarray.open_dataset(path, engine="h5netcdf")`` opens it.
 """
@@ -32,8 +33,9 @@ from numpy.typing import NDArray
 from poisson.errors import OutputError
 from poisson.mesh.grid import AXES
 from poisson.output.files import NOT_OURS, drafted
+from poisson.output.parts import Parts, together
 from poisson.output.record import FIELD_NOTES, Performance, Record
-from poisson.output.sink import Sink
+from poisson.output.sink import Sink, keeping
 from poisson.plain import find
 
 if TYPE_CHECKING:
@@ -48,7 +50,13 @@ COMPONENT = "component"
 CHECKSUM = "text_checksum"
 """The attribute of the root with the checksum of the texts."""
 
+DATA_CHECKSUM = "crc32"
+"""The attribute of a data set in one run with the CRC-32 of its bytes."""
+
 CHUNK_BYTES = 1 << 20
+
+PAGE_BYTES = 1 << 12
+"""Fields of at least so many bytes begin at a multiple of it, where several ranks write them."""
 
 _MOST_HEAD = 1 << 20
 
@@ -92,6 +100,8 @@ def is_result(path: Path) -> bool:
 def write(path: str | Path, solution: Record, *, overwrite: bool = False) -> None:
     """Write a result; a crash leaves the old file or the new one.
 
+    Every rank that holds a part of the result calls this.
+
     Parameters
     ----------
     path : str or Path
@@ -106,14 +116,28 @@ def write(path: str | Path, solution: Record, *, overwrite: bool = False) -> Non
     OutputError
         If the file cannot be written. The file of that name is then as it was before.
     """
+    together(solution, lambda parts: replace(path, solution, parts, overwrite=overwrite))
+
+
+def replace(path: str | Path, solution: Record, parts: Parts | None, *, overwrite: bool = False) -> None:
+    """As `write`, on rank 0, which has the others write their parts if there are any."""
     check_replaceable(path, overwrite=overwrite)
     with drafted(Path(path)) as draft:
-        fill(draft.temporary, solution)
+        fill(draft.temporary, solution, parts)
         draft.put()
 
 
-def fill(path: Path, solution: Record) -> None:
+def fill(path: Path, solution: Record, parts: Parts | None) -> None:
     """Write a result into an empty file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    solution : Record
+        What to write.
+    parts : Parts, optional
+        What has every rank write its part of the fields; None where this one holds them all.
 
     Raises
     ------
@@ -125,13 +149,16 @@ def fill(path: Path, solution: Record) -> None:
     sink = Sink(path)
     try:
         # From 1.10 on the format has checksums of its own for everything but the values and the texts.
-        with sink.signals(), h5py.File(sink, "w", libver=("v110", "v110")) as file:
+        form = {"libver": ("v110", "v110"), "alignment_threshold": PAGE_BYTES, "alignment_interval": PAGE_BYTES}
+        with keeping(sink.keep), h5py.File(sink, "w", **(form if parts else {"libver": form["libver"]})) as file:
             _write_root(file, solution)
             _write_coordinates(file, solution)
-            dimension = solution.problem.grid.dimension
-            for name, values in {"u": solution.host_u, **solution.fields}.items():
-                _write_field(file, name, values, dimension)
-                sink.check()
+            if parts is not None:
+                _write_parts(file, path, solution, parts, sink)
+            else:
+                for name, values in {"u": solution.host_u, **solution.fields}.items():
+                    _note(file, name, _dataset(file, name, values), solution)
+                    sink.check()
             _write_convergence(file.create_group("convergence"), solution)
             _write_provenance(file.create_group("provenance"), solution)
             if solution.performance is not None:
@@ -243,12 +270,34 @@ def _write_coordinates(file: h5py.File, solution: Record) -> None:
         scale.attrs["periodic"] = int(grid.periodic[axis])
 
 
-def _write_field(file: h5py.File, name: str, values: NDArray[Any], dimension: int) -> None:
-    dataset = _dataset(file, name, values)
+def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, sink: Sink) -> None:
+    """Make the fields, each one run of bytes that has its place at once, and have every rank write there."""
+    from h5py import h5d, h5p
+
+    one_run = h5p.create(h5p.DATASET_CREATE)
+    one_run.set_layout(h5d.CONTIGUOUS)
+    one_run.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    one_run.set_fill_time(h5d.FILL_TIME_NEVER)
+    datasets = {}
+    for name, values in {"u": solution.u, **solution.fields}.items():
+        shape = parts.shape(name)
+        datasets[name] = file.create_dataset(name, shape=shape, dtype=values.dtype, dcpl=one_run)
+        _note(file, name, datasets[name], solution)
+    places = {name: dataset.id.get_offset() for name, dataset in datasets.items()}
+    # Ranks on other hosts must not take what lies between the others' parts for the end of the file.
+    sink.extend(max(places[name] + dataset.nbytes for name, dataset in datasets.items()))
+    sink.check()
+    for name, checksum in parts.put(path, places).items():
+        datasets[name].attrs[DATA_CHECKSUM] = checksum
+
+
+def _note(file: h5py.File, name: str, dataset: h5py.Dataset, solution: Record) -> None:
+    """Say what a field is, and where its nodes are."""
+    dimension = solution.problem.grid.dimension
     dataset.attrs["long_name"], dataset.attrs["units"] = FIELD_NOTES.get(name, (name, "1"))
     for index, axis in enumerate(reversed(AXES[:dimension])):
         dataset.dims[index].attach_scale(file[axis])
-    if values.ndim > dimension:
+    if dataset.ndim > dimension:
         if COMPONENT not in file:
             scale = file.create_dataset(COMPONENT, data=AXES[:dimension])
             scale.make_scale(COMPONENT)

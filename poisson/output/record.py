@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.solvers.status import Status
 
@@ -86,9 +87,21 @@ class Performance:
     array_bytes: int
 
 
+class Share(Protocol):
+    """The part of a solution that one rank holds."""
+
+    @property
+    def communicator(self) -> Communicator:
+        """That of the ranks which hold the parts."""
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The first node of the part and the one after its last, along each axis of an array, slowest first."""
+
+
 @dataclass(frozen=True)
 class Record:
-    """The result of a solve. Arrays have the grid's ``array_shape``.
+    """The result of a solve. Arrays have the grid's ``array_shape``, or that of the part of it which this rank holds.
 
     Parameters
     ----------
@@ -125,6 +138,8 @@ class Record:
     error_bar : float, optional
         With ``stop = "discretisation"``, an estimate of the largest error of u against the solution of the
         differential equation, in U, that is meant to lie above it.
+    share : Share, optional
+        Which part of the arrays this is, where several ranks hold one each.
     """
 
     problem: Problem
@@ -142,6 +157,7 @@ class Record:
     case_text: str = ""
     performance: Performance | None = None
     error_bar: float | None = None
+    share: Share | None = None
 
     @property
     def advice(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from poisson.errors import Choice, OutputError
 from poisson.output import hdf5, xdmf
 from poisson.output.files import NOT_OURS, Draft, cause, check_space, check_target, drafted
+from poisson.output.parts import Parts, together
 from poisson.output.record import Record
 
 NOR_THERE, LOST = "it could not be saved in the temporary folder either (", "), so the result is lost"
@@ -43,6 +44,8 @@ def check(path: str | Path, bytes_needed: int, *, overwrite: bool = False) -> No
 def save(path: str | Path, solution: Record, *, overwrite: bool = False) -> tuple[Path, Path]:
     """Write a result; if that fails, save it in the system's temporary folder.
 
+    Every rank that holds a part of the result calls this.
+
     Parameters
     ----------
     path : str or Path
@@ -62,13 +65,16 @@ def save(path: str | Path, solution: Record, *, overwrite: bool = False) -> tupl
     OutputError
         If a file could not be written where it was wanted. Its line says where the result is instead.
     """
-    path = Path(path)
+    return together(solution, lambda parts: _save(Path(path), solution, parts, overwrite=overwrite))
+
+
+def _save(path: Path, solution: Record, parts: Parts | None, *, overwrite: bool) -> tuple[Path, Path]:
     beside = xdmf.path_beside(path)
     placed = False
     try:
         _check_replaceable(path, overwrite=overwrite)
         with drafted(path) as data:
-            hdf5.fill(data.temporary, solution)
+            hdf5.fill(data.temporary, solution, parts)
             try:
                 with _mesh(beside, xdmf.content(path, solution)) as mesh:
                     data.put()
@@ -84,7 +90,7 @@ def save(path: str | Path, solution: Record, *, overwrite: bool = False) -> tupl
                     placed = True
                 raise
     except OutputError as error:
-        where = (f"the result itself is in {path}",) if placed else _save_elsewhere(solution)
+        where = (f"the result itself is in {path}",) if placed else _save_elsewhere(solution, parts)
         raise OutputError(error, "; ", *where) from error
     return path, beside
 
@@ -120,7 +126,7 @@ def _check_replaceable(path: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{beside}: ", *NOT_OURS)
 
 
-def _save_elsewhere(solution: Record) -> tuple[str | Choice | OutputError, ...]:
+def _save_elsewhere(solution: Record, parts: Parts | None) -> tuple[str | Choice | OutputError, ...]:
     """Write the result to the temporary folder; say where it is, or that it is lost, as parts of an error."""
     try:
         # A folder of our own: others can write to the temporary folder, too.
@@ -129,7 +135,7 @@ def _save_elsewhere(solution: Record) -> tuple[str | Choice | OutputError, ...]:
         return (NOR_THERE, *cause(error), LOST)
     fallback = folder / "result.h5"
     try:
-        hdf5.write(fallback, solution)
+        hdf5.replace(fallback, solution, parts)
     except OutputError as error:
         folder.rmdir()
         return (NOR_THERE, error, LOST)

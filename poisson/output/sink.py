@@ -41,35 +41,12 @@ class Sink:
         if self.failure is not None:
             raise self.failure
 
-    @contextlib.contextmanager
-    def signals(self) -> Iterator[None]:
-        """Within, what a handler of signals raises is kept, too: raised in a call of the library it would be an error.
+    def keep(self, error: BaseException) -> None:
+        """Note an error, if it is the first one: nothing is written after it.
 
+        What a handler of signals raises goes here, too: raised in a call of the library it would be an error of that.
         So Ctrl-C ends the write at the next `check`.
         """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
-        changed = {number: handler for number, handler in handlers.items() if callable(handler)}
-        for number, handler in changed.items():
-            signal.signal(number, self._keeping(handler))
-        try:
-            yield
-        finally:
-            for number, handler in changed.items():
-                signal.signal(number, handler)
-
-    def _keeping(self, handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], None]:
-        def handle(number: int, frame: FrameType | None) -> None:
-            try:
-                handler(number, frame)
-            except BaseException as error:
-                self._keep(error)
-
-        return handle
-
-    def _keep(self, error: BaseException) -> None:
         if self.failure is None:
             # Its frames hold handles of the library, which must not outlive the interpreter.
             self.failure = error.with_traceback(None)
@@ -96,7 +73,7 @@ class Sink:
                 while written < length:
                     written += os.pwrite(self._handle, data[written:], start + written)
             except BaseException as error:
-                self._keep(error)
+                self.keep(error)
         if self.failure is not None and length <= _SMALL:
             # The library reads its own tables again, and would take others for damage.
             self._lost[start] = bytes(data)
@@ -125,12 +102,48 @@ class Sink:
             try:
                 os.ftruncate(self._handle, length)
             except BaseException as error:
-                self._keep(error)
+                self.keep(error)
         self._end = length
         return length
+
+    def extend(self, length: int) -> None:
+        """Make the file at least so long."""
+        self.truncate(max(length, self._end))
 
     def flush(self) -> None:
         """Nothing waits."""
 
 
 _SMALL = 1 << 16
+
+
+@contextlib.contextmanager
+def keeping(keep: Callable[[BaseException], None]) -> Iterator[None]:
+    """Within, what the handlers of signals raise is not raised where it happens, but given to `keep`.
+
+    In another thread than the main one there are no handlers.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    changed = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number, handler in changed.items():
+        signal.signal(number, _keeping(handler, keep))
+    try:
+        yield
+    finally:
+        for number, handler in changed.items():
+            signal.signal(number, handler)
+
+
+def _keeping(
+    handler: Callable[[int, FrameType | None], Any], keep: Callable[[BaseException], None]
+) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            keep(error)
+
+    return handle

@@ -8,8 +8,6 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from numpy.typing import NDArray
-
 from poisson.output.record import Record
 
 MARK = " written by poisson "
@@ -67,7 +65,7 @@ def _document(data_name: str, solution: Record) -> ElementTree.Element:
     geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType="ORIGIN_DXDYDZ")
     for values, along_others in ((grid.lower, 0.0), (grid.spacing, 1.0)):
         _data_item(geometry, "3", "8", "XML", _numbers((*values, along_others, along_others)[:3][::-1]))
-    fields: dict[str, NDArray[Any]] = {"u": solution.host_u, **solution.fields}
+    fields: dict[str, Any] = {"u": solution.u, **solution.fields}
     for name, field in fields.items():
         # The gradient of a 1D result has one component: a scalar to readers.
         vector = field.ndim > grid.dimension and field.shape[-1] > 1

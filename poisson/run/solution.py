@@ -100,7 +100,7 @@ class Solution(Record):
         Raises
         ------
         CaseError
-            If there is no such field, or it is a vector.
+            If there is no such field, or it is a vector, or this is a part of a solution.
         PackageMissing
             If matplotlib is not installed.
         """
@@ -109,6 +109,9 @@ class Solution(Record):
         except ModuleNotFoundError as error:
             raise PackageMissing("plot needs matplotlib: pip install matplotlib") from error
 
+        if self.share is not None:
+            line = "plot: this is a part of a solution; draw the whole on one rank, from the file that save writes"
+            raise CaseError([line])
         known = {"u": self.host_u, **self.fields}
         if field not in known or known[field].ndim > self.problem.grid.dimension:
             scalars = ", ".join(name for name, values in known.items() if values.ndim == self.problem.grid.dimension)

@@ -1,6 +1,6 @@
 """A small result for the tests of what is written and shown."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from poisson.mesh.boundary import Kind
 from poisson.mesh.grid import Grid
 from poisson.output.record import ErrorNorms
+from poisson.parallel.communicator import Communicator
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.problem import Problem
@@ -45,3 +46,34 @@ def make_solution(dimension: int = 3, dtype: str = "float64", **changes: Any) ->
         case_text='title = "A test"\n',
     )
     return replace(solution, **changes)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a rank holds of a solution."""
+
+    communicator: Communicator
+    ranges: tuple[tuple[int, int], ...]
+
+
+def part_of(solution: Solution, communicator: Communicator, blocks: tuple[int, ...]) -> Solution:
+    """What a rank holds of a solution that is divided into so many blocks along each axis of its arrays.
+
+    Its arrays are the middle of larger ones, as beside them there may be a halo.
+    """
+    shape = solution.problem.grid.array_shape
+    places = np.unravel_index(communicator.rank, blocks)
+    cuts = [np.linspace(0, nodes, count + 1).astype(int).tolist() for nodes, count in zip(shape, blocks, strict=True)]
+    ranges = tuple((cut[place], cut[place + 1]) for cut, place in zip(cuts, places, strict=True))
+    owned = tuple(slice(start, stop) for start, stop in ranges)
+
+    def taken(values: Any) -> Any:
+        middle = (*(slice(1, -1) for _ in shape), *(slice(None) for _ in values.shape[len(shape) :]))
+        found = values[owned]
+        larger = np.full([count + 2 for count in found.shape[: len(shape)]] + list(found.shape[len(shape) :]), np.nan)
+        larger = larger.astype(values.dtype)
+        larger[middle] = found
+        return larger[middle]
+
+    fields = {name: taken(values) for name, values in solution.fields.items()}
+    return replace(solution, u=taken(solution.u), fields=fields, share=Part(communicator, ranges))
