@@ -278,11 +278,13 @@ def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, si
     one_run.set_layout(h5d.CONTIGUOUS)
     one_run.set_alloc_time(h5d.ALLOC_TIME_EARLY)
     one_run.set_fill_time(h5d.FILL_TIME_NEVER)
-    datasets = {}
-    for name, values in {"u": solution.u, **solution.fields}.items():
-        shape = parts.shape(name)
-        datasets[name] = file.create_dataset(name, shape=shape, dtype=values.dtype, dcpl=one_run)
-        _note(file, name, datasets[name], solution)
+    datasets = {
+        name: file.create_dataset(name, shape=parts.shape(name), dtype=values.dtype, dcpl=one_run)
+        for name, values in {"u": solution.u, **solution.fields}.items()
+    }
+    # Not before all of them have their places: `require_heaps` looks for texts at the ends of the file only.
+    for name, dataset in datasets.items():
+        _note(file, name, dataset, solution)
     places = {name: dataset.id.get_offset() for name, dataset in datasets.items()}
     # Ranks on other hosts must not take what lies between the others' parts for the end of the file.
     sink.extend(max(places[name] + dataset.nbytes for name, dataset in datasets.items()))

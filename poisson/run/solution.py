@@ -51,7 +51,8 @@ class Solution(Record):
         -------
         xarray.Dataset
             With the dimensions z, y, x (those there are), ``component`` for vectors, and how the solve ended among the
-            attributes. NumPy arrays, not copied where u is one.
+            attributes. NumPy arrays, not copied where u is one; a part of a solution has the coordinates of its own
+            nodes.
 
         Raises
         ------
@@ -65,8 +66,10 @@ class Solution(Record):
 
         grid = self.problem.grid
         names = AXES[: grid.dimension]
+        ranges = tuple((0, nodes) for nodes in grid.array_shape) if self.share is None else self.share.ranges
         coordinates: dict[str, Any] = {
-            name: (name, grid.coordinates(axis), {"units": "L"}) for axis, name in enumerate(names)
+            name: (name, grid.coordinates(axis)[slice(*ends)], {"units": "L"})
+            for axis, (name, ends) in enumerate(zip(names, reversed(ranges), strict=True))
         }
         variables = {}
         for name, values in {"u": self.host_u, **self.fields}.items():

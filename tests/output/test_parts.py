@@ -165,6 +165,20 @@ def test_xarray_opens_the_file_of_several_ranks(tmp_path: Path) -> None:
         np.testing.assert_array_equal(data["u"], solution.u)
 
 
+def test_the_texts_of_a_large_file_are_at_its_ends(tmp_path: Path) -> None:
+    """Where it is looked for what makes it a result, and for damage that the library does not survive."""
+    many = {f"key{number}": "text" * 20 for number in range(60)}
+    solution = replace(large((60, 110, 100)), case_text="# long\n" * 20_000, provenance=many)
+    path = tmp_path / "a.h5"
+    each_rank(3, lambda communicator: hdf5.write(path, part_of(solution, communicator, (3, 1, 1))))
+    content = path.read_bytes()
+    most = hdf5._MOST_HEAD
+    assert len(content) > 20 * most
+    assert content.count(b"GCOL") == content[:most].count(b"GCOL") + content[-most:].count(b"GCOL") == 3
+    assert hdf5.is_result(path)
+    hdf5.write(path, make_solution(2))
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_ranks_that_all_hold_the_whole_write_the_file_of_one(tmp_path: Path, size: int) -> None:
     solution = large((9, 7))
@@ -402,6 +416,14 @@ def test_ctrl_c_on_one_rank_ends_all_when_they_can_agree(
     assert [type(error) for error in found] == [KeyboardInterrupt] * 2
     assert os.listdir(old.parent) == ["old.h5"]
     assert (old.read_bytes() == before) is (call == "pwrite")
+
+
+def test_a_part_has_the_coordinates_of_its_own_nodes() -> None:
+    xarray = pytest.importorskip("xarray")
+    solution = large((7, 9, 5))
+    parts_of_it = each_rank(4, lambda communicator: part_of(solution, communicator, (2, 2, 1)).to_xarray())
+    assert [part.sizes["z"] for part in parts_of_it] == [3, 3, 4, 4]
+    assert xarray.combine_by_coords(parts_of_it).equals(solution.to_xarray())
 
 
 def test_a_part_is_not_drawn(tmp_path: Path) -> None:
