@@ -51,8 +51,7 @@ class Solution(Record):
         -------
         xarray.Dataset
             With the dimensions z, y, x (those there are), ``component`` for vectors, and how the solve ended among the
-            attributes. NumPy arrays, not copied where u is one; a part of a solution has the coordinates of its own
-            nodes.
+            attributes. NumPy arrays, not copied where u is one. Where several processes have a part each, of this one.
 
         Raises
         ------
@@ -66,10 +65,10 @@ class Solution(Record):
 
         grid = self.problem.grid
         names = AXES[: grid.dimension]
-        ranges = tuple((0, nodes) for nodes in grid.array_shape) if self.share is None else self.share.ranges
+        ranges = self.share.ranges[::-1] if self.share else tuple((0, nodes) for nodes in grid.shape)
         coordinates: dict[str, Any] = {
-            name: (name, grid.coordinates(axis)[slice(*ends)], {"units": "L"})
-            for axis, (name, ends) in enumerate(zip(names, reversed(ranges), strict=True))
+            name: (name, grid.coordinates(axis)[slice(*ranges[axis])], {"units": "L"})
+            for axis, name in enumerate(names)
         }
         variables = {}
         for name, values in {"u": self.host_u, **self.fields}.items():
@@ -112,7 +111,7 @@ class Solution(Record):
         except ModuleNotFoundError as error:
             raise PackageMissing("plot needs matplotlib: pip install matplotlib") from error
 
-        if self.share is not None:
+        if self.u.shape != self.problem.grid.array_shape:
             line = "plot: this is a part of a solution; draw the whole on one rank, from the file that save writes"
             raise CaseError([line])
         known = {"u": self.host_u, **self.fields}
