@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 5
+#define POISSON_ABI_VERSION 6
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,10 +31,15 @@ typedef enum {
 } poisson_status;
 
 /* A u = -div(a grad u) + c u on nodes. shape, weight (a/h²) and rule run in the order x, y, z; in 2D shape[2] is 1.
- * rule holds lower and upper face of each axis: 0 fixed, 1 mirror, 2 wrap. Where a varies, `a` holds an array for each
+ * rule holds lower and upper face of each axis: 0 fixed, 1 mirror, 2 wrap, 3 the edge of a halo. Where a varies, `a` holds an array for each
  * axis (the coefficients of the links, as poisson/discrete/discretisation.py has them) and weight is 1/h²; where c
  * varies, c_values holds it at the nodes and c is zero. Both are of the operation's type and layout, and null where
- * they are constant; `diagonal` has no meaning unless both are. */
+ * they are constant; `diagonal` has no meaning unless both are.
+ *
+ * The nodes may be a part of a grid, divided along y and z: `halo` holds how many below and above along y, and along z,
+ * belong to others and do not count in sums and norms; what comes out in the outermost layer of a halo has no meaning.
+ * Along an axis that is divided `first` holds the number that the first node has on the whole axis, and `intervals` the
+ * links from one end of that to the other; elsewhere both are zero. */
 typedef struct {
     int32_t dimension;
     int32_t rule[6];
@@ -46,6 +51,9 @@ typedef struct {
     double diagonal;
     const void* a[3];
     const void* c_values;
+    int64_t halo[4];
+    int64_t first[3];
+    int64_t intervals[3];
 } poisson_operator;
 
 /* Between the nodes of two grids: for each axis the tables of poisson/discrete/transfer.py, in the device's memory,

@@ -26,7 +26,7 @@
 // An operator in the type of the arrays.
 template <class T>
 struct Local {
-    int64_t dimension, nx, ny, nz, pitch, rules;
+    int64_t dimension, nx, ny, nz, pitch, rules, halo;
     T weight_x, weight_y, weight_z, c;
 
     // The rule of a face; faces run x lower, x upper, y lower, …
@@ -37,6 +37,13 @@ struct Local {
         return (index == 0 || index == n - 1) && is_fixed(index, n, rule(2 * axis), rule(2 * axis + 1));
     }
     int64_t row(int64_t j, int64_t k) const { return pitch * (j + ny * k); }
+    // Widths of the halo: y below, y above, z below, z above.
+    int64_t halo_width(int side) const { return halo >> 16 * side & 0xffff; }
+    // Whether the nodes of a row count in sums and norms: those in a halo do not.
+    bool counts(int64_t j, int64_t k) const {
+        return halo == 0 || (j >= halo_width(0) && j < ny - halo_width(1) &&
+                             (dimension == 2 || (k >= halo_width(2) && k < nz - halo_width(3))));
+    }
 };
 
 // Whether a or c is an array.
@@ -54,17 +61,24 @@ inline int64_t packed_rules(const poisson_operator& a) {
     return rules;
 }
 
+inline int64_t packed_halo(const poisson_operator& a) {
+    uint64_t halo = 0;
+    for (int side = 0; side < 4; ++side) halo |= uint64_t(a.halo[side]) << 16 * side;
+    return int64_t(halo);
+}
+
 // A target region takes scalars with its launch, and a structure by a transfer of its own: so an operator is taken
 // apart before a region and put together in it. POISSON_OPERATOR(T, a, name) declares the parts of *a,
 // POISSON_PARTS(name) lists them as captures, and POISSON_LOCAL(T, name) is the whole.
 #define POISSON_OPERATOR(T, a, name)                                                                       \
     const int64_t name##_dimension = (a)->dimension, name##_nx = (a)->shape[0], name##_ny = (a)->shape[1], \
-                  name##_nz = (a)->shape[2], name##_pitch = (a)->pitch, name##_rules = packed_rules(*(a)); \
+                  name##_nz = (a)->shape[2], name##_pitch = (a)->pitch, name##_rules = packed_rules(*(a)), \
+                  name##_halo = packed_halo(*(a));                                                         \
     const T name##_x = T((a)->weight[0]), name##_y = T((a)->weight[1]), name##_z = T((a)->weight[2]),      \
             name##_c = T((a)->c)
-#define POISSON_PARTS(name)                                                                                      \
-    name##_dimension, name##_nx, name##_ny, name##_nz, name##_pitch, name##_rules, name##_x, name##_y, name##_z, \
-        name##_c
+#define POISSON_PARTS(name)                                                                                         \
+    name##_dimension, name##_nx, name##_ny, name##_nz, name##_pitch, name##_rules, name##_halo, name##_x, name##_y, \
+        name##_z, name##_c
 #define POISSON_LOCAL(T, name) (Local<T>{POISSON_PARTS(name)})
 
 // The same for the arrays of its coefficients.

@@ -1,6 +1,6 @@
 // Rows between two grids on the same box, on the host: linear interpolation and its scaled transpose.
 //
-// The weights are those of poisson/discrete/transfer.py. Along y and z they follow from the places of the nodes, and
+// The weights are those of poisson/mesh/transfer.py. Along y and z they follow from the places of the nodes, and
 // beyond a mirror or wrap face the images of the nodes take part with the same weights; so whole rows are added up
 // first, in packs, and one row of sums goes between the grids along x: in packs where the intervals halve, else by the
 // tables.
@@ -9,9 +9,11 @@
 
 #include "multigrid/tiles.h"
 
-// An axis of both grids.
+// An axis of both grids. Where these are parts, the cells are those of the whole axis, nodes are counted from the first
+// one of each part, and a coarse node may lie beyond the fine ones, or a fine one beyond the coarse ones: what is said
+// of it then has no meaning, but nodes that are here.
 struct Pairing {
-    int64_t fine, coarse, fine_cells, coarse_cells;
+    int64_t fine, coarse, fine_cells, coarse_cells, fine_first = 0, coarse_first = 0;
     bool wraps;
 
     Pairing(int64_t fine_nodes, int64_t coarse_nodes, bool periodic)
@@ -20,8 +22,17 @@ struct Pairing {
           fine_cells(periodic ? fine_nodes : fine_nodes - 1),
           coarse_cells(periodic ? coarse_nodes : coarse_nodes - 1),
           wraps(periodic) {}
+    Pairing(const poisson_operator& fine_operator, const poisson_operator& coarse_operator, int axis)
+        : Pairing(fine_operator.shape[axis], coarse_operator.shape[axis],
+                  axis >= fine_operator.dimension || fine_operator.rule[2 * axis] == WRAP) {
+        if (fine_operator.intervals[axis] == 0) return;
+        fine_cells = fine_operator.intervals[axis];
+        coarse_cells = coarse_operator.intervals[axis];
+        fine_first = fine_operator.first[axis];
+        coarse_first = coarse_operator.first[axis];
+    }
 
-    bool same() const { return fine == coarse; }
+    bool same() const { return fine_cells == coarse_cells; }
     // The one coarse node stands for the mean of all.
     bool collapses() const { return coarse == 1 && fine > 1; }
     bool halves() const { return fine_cells == 2 * coarse_cells; }
@@ -29,19 +40,26 @@ struct Pairing {
     int64_t reach() const { return same() ? 0 : halves() ? 1 : 2; }
     // The coarse nodes that lie in a range of fine nodes.
     Span within(Span nodes) const {
-        return {divide_up(nodes.start * coarse_cells, fine_cells), divide_up(nodes.stop * coarse_cells, fine_cells)};
+        const auto first = [&](int64_t node) {
+            return std::clamp<int64_t>(-floor_divide(-(node + fine_first) * coarse_cells, fine_cells) - coarse_first, 0,
+                                       coarse);
+        };
+        return {first(nodes.start), first(nodes.stop)};
     }
     // The fine nodes, images among them, that take part in the restriction to a coarse node.
     Span around(int64_t node) const {
-        if (same()) return {node, node + 1};
         if (collapses()) return {0, fine};
-        if (halves()) return {2 * node - 1, 2 * node + 2};
-        return {floor_divide((node - 1) * fine_cells, coarse_cells) + 1,
-                -floor_divide(-(node + 1) * fine_cells, coarse_cells)};
+        node += coarse_first;
+        if (same()) return {node - fine_first, node + 1 - fine_first};
+        if (halves()) return {2 * node - 1 - fine_first, 2 * node + 2 - fine_first};
+        return {floor_divide((node - 1) * fine_cells, coarse_cells) + 1 - fine_first,
+                -floor_divide(-(node + 1) * fine_cells, coarse_cells) - fine_first};
     }
     double weight(int64_t fine_node, int64_t node) const {
         if (same()) return 1;
         if (collapses()) return (!wraps && (fine_node == 0 || fine_node == fine - 1) ? 0.5 : 1.0) / double(fine_cells);
+        fine_node += fine_first;
+        node += coarse_first;
         if (halves()) return fine_node == 2 * node ? 0.5 : 0.25;
         const int64_t distance = fine_node * coarse_cells - node * fine_cells;
         return double((fine_cells - (distance < 0 ? -distance : distance)) * coarse_cells) /
@@ -50,11 +68,16 @@ struct Pairing {
     // The coarse node at or below a fine one, and how far the fine one lies above it.
     int64_t below(int64_t node) const {
         if (collapses()) return 0;
-        return same() ? node : halves() ? node / 2 : node * coarse_cells / fine_cells;
+        node += fine_first;
+        const int64_t lower = same() ? node : halves() ? node >> 1 : floor_divide(node * coarse_cells, fine_cells);
+        return std::clamp<int64_t>(lower - coarse_first, 0, coarse - 1);
     }
     double fraction(int64_t node) const {
         if (same() || collapses()) return 0;
-        return halves() ? double(node % 2) / 2 : double(node * coarse_cells % fine_cells) / double(fine_cells);
+        node += fine_first;
+        if (halves()) return double(node & 1) / 2;
+        const int64_t place = node * coarse_cells;
+        return double(place - floor_divide(place, fine_cells) * fine_cells) / double(fine_cells);
     }
     // The coarse node behind one.
     int64_t next(int64_t node) const { return node + 1 < coarse ? node + 1 : 0; }
@@ -189,11 +212,11 @@ struct Grids {
     AlongX x;
     Pairing y, z;
 
-    Grids(const Local<T>& fine, const Local<T>& coarse_, const poisson_transfer& tables)
-        : coarse(coarse_),
-          x{Pairing(fine.nx, coarse_.nx, fine.rule(0) == WRAP), tables.index[0], tables.weight[0]},
-          y(fine.ny, coarse_.ny, fine.rule(2) == WRAP),
-          z(fine.nz, coarse_.nz, fine.dimension == 2 || fine.rule(4) == WRAP) {}
+    Grids(const poisson_operator& fine, const poisson_operator& coarse_, const poisson_transfer& tables)
+        : coarse(local<T>(&coarse_)),
+          x{Pairing(fine, coarse_, 0), tables.index[0], tables.weight[0]},
+          y(fine, coarse_, 1),
+          z(fine, coarse_, 2) {}
 
     bool fixed_row(int64_t j, int64_t k) const {
         return coarse.fixed(j, coarse.ny, 1) || (coarse.dimension == 3 && coarse.fixed(k, coarse.nz, 2));

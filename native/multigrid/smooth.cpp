@@ -154,7 +154,7 @@ poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, 
     const std::unique_ptr<T[]> scales = scales_of<T>(*operator_, omegas, count);
     if (!scales) return POISSON_OUT_OF_MEMORY;
     const auto between = [&](const poisson_operator* coarse, const poisson_transfer* tables) {
-        return Grids<T>(a, local<T>(coarse ? coarse : operator_), tables ? *tables : poisson_transfer{});
+        return Grids<T>(*operator_, coarse ? *coarse : *operator_, tables ? *tables : poisson_transfer{});
     };
     const Grids<T> from = between(correction.operator_, correction.tables),
                    to = between(restriction.operator_, restriction.tables);

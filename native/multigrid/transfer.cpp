@@ -69,11 +69,16 @@ inline int64_t image(int64_t index, int64_t n, int32_t rule) {
     return index < 0 ? -index : index < n ? index : 2 * (n - 1) - index;
 }
 
+// Whether some of these nodes are beyond the edge of a halo.
+inline bool elsewhere(Span nodes, int64_t n, int32_t lower, int32_t upper) {
+    return (lower == HALO && nodes.start < 0) || (upper == HALO && nodes.stop > n);
+}
+
 template <class T>
 poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
                            const poisson_transfer* tables, const T* values, T* out) {
     const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
-    const Grids<T> grids(fine, coarse, *tables);
+    const Grids<T> grids(*fine_operator, *coarse_operator, *tables);
     return for_rows(coarse, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
         T* row = out + coarse.row(j, k);
         if (grids.fixed_row(j, k)) {
@@ -81,6 +86,11 @@ poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_
             return;
         }
         const Span rows = grids.y.around(j), planes = fine.dimension == 3 ? grids.z.around(k) : Span{0, 1};
+        if (elsewhere(rows, fine.ny, fine.rule(2), fine.rule(3)) ||
+            elsewhere(planes, fine.nz, fine.rule(4), fine.rule(5))) {
+            std::fill(row, row + coarse.nx, T(0));
+            return;
+        }
         Mix<T> mix;
         for (int64_t p = planes.start; p < planes.stop; ++p) {
             const double by_plane = fine.dimension == 3 ? grids.z.weight(p, k) : 1;
@@ -98,7 +108,7 @@ template <class T>
 poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
                            const poisson_transfer* tables, const T* values, T* out) {
     const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
-    const Grids<T> grids(fine, coarse, *tables);
+    const Grids<T> grids(*fine_operator, *coarse_operator, *tables);
     return for_rows(fine, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
         if (fine.fixed(j, fine.ny, 1) || (fine.dimension == 3 && fine.fixed(k, fine.nz, 2))) return;
         T* row = out + fine.row(j, k);

@@ -30,6 +30,9 @@ public:
           solid(a.dimension == 3),
           mid(solid ? Reach{a.ny, a.rule(2), a.rule(3)} : Reach{1, WRAP, WRAP}),
           march(solid ? Reach{a.nz, a.rule(4), a.rule(5)} : Reach{a.ny, a.rule(2), a.rule(3)}),
+          counted_rows(solid ? Span{a.halo_width(0), a.ny - a.halo_width(1)} : Span{0, 1}),
+          counted_planes(solid ? Span{a.halo_width(2), a.nz - a.halo_width(3)}
+                               : Span{a.halo_width(0), a.ny - a.halo_width(1)}),
           whole_rows(tiles.columns == 1) {
         if (task.restriction) {
             reach_x = task.restriction->x.pairing.reach();
@@ -134,6 +137,8 @@ private:
     // Whether there is a middle axis.
     const bool solid;
     const Reach mid, march;
+    // The nodes whose residuals count: those that are in no halo.
+    const Span counted_rows, counted_planes;
     // Whether rows are not cut into tiles, so that the ends of one that wraps have each other.
     const bool whole_rows;
     int64_t reach_x = 0, reach_mid = 0, reach_march = 0;
@@ -234,7 +239,8 @@ private:
         const int64_t first = stage.first, stop = first + group, column = stage.columns.start;
         const bool all_own = tile.start <= first && stop <= tile.stop;
         const bool some_count = t > task.count ? task.norm : stage.result;
-        stage.together = stage.end - stage.begin == group && march.inner({first, stop}) && (all_own || !some_count);
+        stage.together = stage.end - stage.begin == group && march.inner({first, stop}) && (all_own || !some_count) &&
+                         (!task.norm || (counted_planes.start <= first && stop <= counted_planes.stop));
         for (int64_t n = 0; n < steps.soon; ++n) {
             const int64_t p = base + stage.soon_plane[n] + (steps.by_rows ? 0 : group);
             stage.soon_offset[n] = plane_offset(std::min(p, stages[0].planes.stop - 1));
@@ -373,6 +379,8 @@ private:
         const Plane<const T> below = stage.from[march.before(first) - stage.first + 1],
                              above = stage.from[march.behind(first + COUNT - 1) - stage.first + 1];
         const bool own_planes = tile.start <= first && first + COUNT <= tile.stop;
+        const bool counts_planes = counted_planes.start <= first && first + COUNT <= counted_planes.stop;
+        LineNorms<T> of_others;
         Bundle<T> rows;
         rows.count = COUNT;
         rows.stream = stage.to[0].where == MEMORY && task.stream;
@@ -387,7 +395,8 @@ private:
             const bool own = own_planes && tile.low <= j && j < tile.high;
             const int64_t place = at.of[MEMORY] + column;
             rows.both = stage.result && stage.kept && own && !zero;
-            rows.norm = task.norm && own;
+            const bool counts = counts_planes && (!solid || counted_rows.holds(j));
+            rows.norm = task.norm && own && counts;
             if (!zero) {
                 rows.centre[0] = below.row(at);
                 for (int64_t n = 0; n < COUNT; ++n) rows.centre[n + 1] = stage.from[begin + n + 1].row(at);
@@ -416,7 +425,7 @@ private:
             if (task.arrays.x) find_links<COUNT>(stage, j, place, begin, rows);
             const int64_t soon = steps.by_rows ? row_offset(j + t + AHEAD) : at.of[MEMORY];
             for (int64_t n = 0; n < steps.soon; ++n) rows.soon[n] = stage.soon[n] + stage.soon_offset[n] + soon;
-            step(a, rows, stage.columns, stage.scale, norms);
+            step(a, rows, stage.columns, stage.scale, counts ? norms : of_others);
             if (zero) end_first_sweep(stage, j, at, begin, rows);
         }
     }

@@ -57,7 +57,8 @@ poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double
                 const Pack<T> source = load_constant(r + at);
                 const Pack<T> value = only_free(local, fixed_row(local, j, k), i, scale * source);
                 store_pack(stream, z + at, value);
-                if (DOT) totals.add_product(local, i, trapezoidal_of_row(local, j, k), value, source);
+                if (DOT && local.counts(j, k))
+                    totals.add_product(local, i, trapezoidal_of_row(local, j, k), value, source);
             });
         });
         end_of_streaming(stream);

@@ -75,7 +75,7 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
         const Pack<T> c = VARIES != NOTHING && arrays.c ? load_constant(arrays.c + row + i) : spread(a.c);
         const Applied<Pack<T>> applied = apply_varying<DIMENSION, VARIES>(centre, neighbour, link, weight, c);
         const Pack<T> product = only_free(a, fixed, i, applied.au);
-        totals.add_product(a, i, trapezoidal_of_row(a, j, k), centre, product);
+        if (a.counts(j, k)) totals.add_product(a, i, trapezoidal_of_row(a, j, k), centre, product);
         store_streaming(direction.out + row + i, centre);
         store_streaming(direction.q + row + i, product);
         lower = centre;

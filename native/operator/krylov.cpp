@@ -29,7 +29,7 @@ poisson_status advance(const poisson_operator* operator_, double alpha, const T*
                 const Pack<T> residual = load(r + at) - step * load_constant(q + at);
                 store(u + at, load(u + at) + step * load_constant(p + at));
                 store(r + at, residual);
-                totals.add_norms(only_inside(local, i, residual));
+                if (local.counts(j, k)) totals.add_norms(only_inside(local, i, residual));
             });
         });
         double sum = 0, maximum = 0;

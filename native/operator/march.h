@@ -155,11 +155,12 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                 }
             } else {
                 const bool free_row = !a.fixed(s, slowest, AXIS);
+                [[maybe_unused]] const bool counts = !M::NORM || a.counts(SOLID ? j : s, SOLID ? s : 0);
                 Pack<T> r = f ? residual_of(source[n], au) : -au;
                 for (int32_t lane = 0; lane < WIDTH<T>; ++lane) {
                     const bool colored = M::KIND != COLOR || ((i + lane + j + s) & 1) == factors.color;
                     r[lane] = free_row && free_lane[lane] && colored ? r[lane] : T(0);
-                    if (M::NORM) {
+                    if (M::NORM && counts) {
                         const double x = r[lane], size = x < 0 ? -x : x;
                         sum += x * x;
                         maximum = size > maximum ? size : maximum;

@@ -247,7 +247,7 @@ template <int DIMENSION, class M, class T, class O>
 inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const Tile& tile, const T* u, const T* f,
                        O* out, const Factors<T>& factors, double& sum, double& maximum) {
     const bool stream = M::KIND != COLOR && goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
-    Sums sums = {sum, maximum};
+    Sums sums = {sum, maximum}, of_others = {0, 0};
     const auto visit_rows = [&](auto chosen) {
         for_each_row(a, tile, [&](int64_t j, int64_t k) {
             const bool on_face = j == 0 || j == a.ny - 1 || (DIMENSION == 3 && (k == 0 || k == a.nz - 1));
@@ -255,7 +255,8 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
             const int64_t row = a.row(j, k);
             const Factors<T> of_row = {factors.scale, M::KIND == COLOR ? int32_t(factors.color + j + k) & 1 : 0};
             visit_row<DIMENSION, M>(a, rows_at<DIMENSION>(a, u, j, k), links_at<DIMENSION, M::VARIES>(a, arrays, j, k),
-                                    f ? f + row : nullptr, out + row, of_row, chosen, sums);
+                                    f ? f + row : nullptr, out + row, of_row, chosen,
+                                    a.counts(j, k) ? sums : of_others);
         });
     };
     with_stream<M::VARIES == NOTHING && M::KIND != COLOR>(stream, visit_rows);

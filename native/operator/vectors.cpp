@@ -62,6 +62,7 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* resul
         double sum = 0, maximum = 0;
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
             for_each_row(local, tile, [&](int64_t j, int64_t k) {
+                if (!local.counts(j, k)) return;
                 norms_of_row(r + local.row(j, k), tile.first, tile.last, sum, maximum);
             });
         });
@@ -105,6 +106,7 @@ poisson_status dot(const poisson_operator* operator_, const T* x, const T* y, do
         double total = 0;
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
             for_each_row(local, tile, [&](int64_t j, int64_t k) {
+                if (!local.counts(j, k)) return;
                 const double weight = trapezoidal_of_row(local, j, k);
                 const int64_t row = local.row(j, k);
                 total += weight * dot_of_row(local, x + row, y + row, tile.first, tile.last);

@@ -297,7 +297,8 @@ class Operations(ABC):
         """u = u + omega r / diag(A) with r = f − A u at the nodes of one color that are not fixed.
 
         The color of a node is the parity of the sum of its indices; an axis that wraps has an even number of nodes, or
-        one. Without `f` the source is zero.
+        one. On a part of a grid the indices are those of the part's arrays, with the halo: one who means a color of the
+        whole grid adds the numbers that the part's first nodes have there. Without `f` the source is zero.
         """
 
     @abstractmethod

@@ -86,7 +86,8 @@ class NumpyOperations(Operations):
     def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
         relaxed = np.empty_like(u)
         self.sweep(u, f, relaxed, omega)
-        number: Any = sum(self._lattice.along(axis, line.index) for axis, line in enumerate(self._lattice.axes))
+        lines = (np.arange(nodes) for nodes in self._lattice.shape)
+        number: Any = sum(self._lattice.along(axis, line) for axis, line in enumerate(lines))
         chosen = np.broadcast_to(number % 2 == color, u.shape)
         u[chosen] = relaxed[chosen]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import GridError
-from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 
@@ -14,7 +13,7 @@ Subject = Operator | Transfer | Interpolation | Differences
 
 
 def require_plain(subject: Subject, name: str) -> None:
-    """Refuse tabulated axes, and parts of a lattice but for what a halo of one node of an operator allows.
+    """Refuse tabulated axes, and parts of a lattice that is divided along x.
 
     Parameters
     ----------
@@ -31,17 +30,8 @@ def require_plain(subject: Subject, name: str) -> None:
     for lattice in _lattices(subject):
         if lattice.tabulated:
             raise GridError(f"the {name} backend takes equally spaced nodes only: use run.backend = 'numpy'")
-        narrow = isinstance(subject, Operator) and all(max(axis.halo) <= 1 for axis in lattice.axes)
-        if lattice.divided and not narrow:
-            raise GridError(
-                f"the {name} backend takes a part of a grid for residuals only, with a halo of one node: "
-                "use run.backend = 'numpy'"
-            )
-
-
-def kernel_rules(operator: Operator) -> tuple[Rule, ...]:
-    """The rules of the faces for kernels, to which the edge of a halo is fixed."""
-    return tuple(Rule.FIXED if rule is Rule.HALO else rule for rule in operator.rules)
+        if lattice.axes[0].whole is not None:
+            raise GridError(f"the {name} backend takes no grid that is divided along x: use run.backend = 'numpy'")
 
 
 def _lattices(subject: Subject) -> tuple[Lattice, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from poisson.discrete.operator import Operator
+from poisson.mesh.axis import Axis
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.transfer import GATHERED, AxisTransfer, Table, axis_transfer, cubic
 
@@ -34,7 +35,10 @@ class Transfer:
 
     @cached_property
     def halves(self) -> tuple[bool, ...] | None:
-        """Along which axes `coarse` has every other node; None if it is neither so nor the same along some axis."""
+        """Along which axes `coarse` has every other node; None if it is neither so nor the same along some axis.
+
+        Of parts of lattices this is what the whole ones have: `window` says whether the parts go together.
+        """
         found = []
         for fine, coarse in zip(self.fine.lattice.whole.axes, self.coarse.lattice.whole.axes, strict=True):
             # An axis that collapses to a single node, which wraps, need not wrap itself: it then has no image to halve.
@@ -42,6 +46,20 @@ class Transfer:
                 return None
             found.append(fine.nodes != coarse.nodes)
         return tuple(found)
+
+    @cached_property
+    def window(self) -> tuple[slice, ...] | None:
+        """The index of the nodes of `coarse` that make a plain pair with those of `fine`, where there is one.
+
+        To kernels the two are grids of their own, whose axes begin and end together. None if they have no such pair:
+        `halves` is None, or a part of `fine` begins or ends between two nodes of the coarse axis, or on one that the
+        part of `coarse` does not have.
+        """
+        if self.halves is None:
+            return None
+        axes = zip(self.fine.lattice.axes, self.coarse.lattice.axes, self.halves, strict=True)
+        found = [_window(*of_axis) for of_axis in axes]
+        return None if None in found else tuple(each for each in reversed(found) if each is not None)
 
     @cached_property
     def axes(self) -> tuple[AxisTransfer, ...]:
@@ -78,6 +96,15 @@ class Interpolation:
     def axes(self) -> tuple[Table, ...]:
         """For x, y(, z): indices into the source and weights, both of shape (target nodes, 4)."""
         return tuple(map(cubic, self.source.lattice.axes, self.target.lattice.axes))
+
+
+def _window(fine: Axis, coarse: Axis, halves: bool) -> slice | None:
+    if fine.whole is None or coarse.whole is None:
+        return slice(0, coarse.nodes) if fine.whole is coarse.whole else None
+    step = 2 if halves else 1
+    first, last = fine.first, fine.first + fine.nodes - 1
+    start, stop = first // step - coarse.first, last // step + 1 - coarse.first
+    return slice(start, stop) if first % step == last % step == 0 <= start and stop <= coarse.nodes else None
 
 
 def _require_same_rules(one: Lattice, other: Lattice) -> None:

@@ -19,7 +19,8 @@ class Rule(IntEnum):
     WRAP = 2
     """The neighbour is the node at the other end (periodic)."""
     HALO = 3
-    """The node belongs to another process: read, not counted, not zeroed. Its neighbour beyond is not here."""
+    """The node belongs to another process: read, not counted, not zeroed. Its neighbour beyond is not here, so what an
+    operation with neighbours leaves at it has no meaning."""
 
     # That of an enumeration runs Python code, four times and more for every operator that is looked up.
     __hash__ = int.__hash__

@@ -50,7 +50,8 @@ class Differences:
     ValueError
         If the order is none of these.
     GridError
-        If an axis has too few nodes for the order, in all or in the halo of a part, or they are not equally spaced.
+        If an axis has too few nodes for the order, or they are not equally spaced; or a part of one has too few, in its
+        halo or in all where it begins or ends at a face.
     """
 
     lattice: Lattice
@@ -68,8 +69,13 @@ class Differences:
                     f"{name}: {whole.nodes} nodes; a difference of order {self.order} needs at least {self.order + 1}: "
                     "take a lower order or more nodes"
                 )
-            if any(rule is Rule.HALO and count < self.order for rule, count in zip(axis.rules, axis.halo, strict=True)):
-                raise GridError(f"{name}: a difference of order {self.order} needs a halo of {self.order} nodes")
+            if any(rule is Rule.HALO and count < self.half for rule, count in zip(axis.rules, axis.halo, strict=True)):
+                raise GridError(f"{name}: a difference of order {self.order} needs a halo of {self.half} nodes")
+            if axis.whole is not None and axis.nodes <= self.order:
+                raise GridError(
+                    f"{name}: a part of {axis.nodes} nodes; a difference of order {self.order} needs at least "
+                    f"{self.order + 1}, with the halo"
+                )
 
     @staticmethod
     def uniform(

@@ -249,4 +249,7 @@ def _on_parts(table: Table, source: Axis, target: Axis, links: bool = False) -> 
     if not np.all(known[target.owned]):
         raise ValueError(f"a halo of {max(source.halo)} nodes is too narrow for the nodes beside it to gather from")
     kept = known[:, np.newaxis] & (weight != 0.0)
-    return np.where(kept, place, 0).astype(np.int32), np.where(kept, weight, 0.0)
+    # An entry that is not needed takes the place of one that is: elsewhere in a halo there may be anything, even NaN.
+    needed = np.take_along_axis(place, np.argmax(kept, axis=1)[:, np.newaxis], axis=1)
+    place = np.where(kept, place, np.where(np.any(kept, axis=1, keepdims=True), needed, 0))
+    return place.astype(np.int32), np.where(kept, weight, 0.0)

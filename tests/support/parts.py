@@ -35,7 +35,7 @@ class Division:
     parts: tuple[Lattice, ...]
 
     @staticmethod
-    def of(whole: Operator, cuts: Cuts, halo: int) -> Division:
+    def of(whole: Operator, cuts: Cuts, halo: int | tuple[int, int]) -> Division:
         ranges = [
             [(axis, start, stop) for start, stop in itertools.pairwise((*starts, whole.shape[axis]))]
             for axis, starts in cuts.items()
@@ -79,3 +79,13 @@ def taken(values: Values, part: Lattice) -> Values:
 def put(out: Values, part: Lattice, values: Values) -> None:
     """Write the nodes that a part owns."""
     out[np.ix_(*(axis.index[axis.owned] for axis in reversed(part.axes)))] = values[part.owned]
+
+
+def valid_within(values: Values, part: Lattice, layers: int) -> Values:
+    """The nodes of a part, with NaN in its halo beyond so many layers."""
+    found = taken(values, part)
+    for place, axis in enumerate(reversed(part.axes)):
+        along = np.moveaxis(found, place, 0)
+        along[: max(0, axis.halo[0] - layers)] = np.nan
+        along[axis.nodes - max(0, axis.halo[1] - layers) :] = np.nan
+    return found

@@ -75,8 +75,7 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         )
 
     def norm(self, r: Array, result: Reduction) -> None:
-        grid, rows = self.backend.row_grid(r, REDUCTION_SHAPE)
-        self.backend.reduce("vectors", "norm", REDUCTION_SHAPE, None, grid, (r, *rows), result)
+        self.reduce_rows("norm", (r,), r, result)
 
     def dot(self, x: Array, y: Array, result: Reduction) -> None:
         grid, (nx, rows, pitch) = self.backend.row_grid(x, REDUCTION_SHAPE)

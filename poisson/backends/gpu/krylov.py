@@ -6,7 +6,6 @@ import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction
 from poisson.backends.gpu.launch import Launcher, OperatorLauncher, given, or_null
-from poisson.backends.gpu.shapes import REDUCTION_SHAPE
 
 
 class KrylovOperations(OperatorLauncher, Operations):
@@ -25,9 +24,7 @@ class KrylovOperations(OperatorLauncher, Operations):
         self.march("krylov", "direction", arguments, result, given(before), kind="direction")
 
     def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction) -> None:
-        grid, rows = self.backend.row_grid(u, REDUCTION_SHAPE)
-        arguments = (self.backend.real(alpha), p, q, u, r, *rows)
-        self.backend.reduce("vectors", "advance", REDUCTION_SHAPE, None, grid, arguments, result)
+        self.reduce_rows("advance", (self.backend.real(alpha), p, q, u, r), u, result)
 
     def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
         arguments = (u, or_null(f), *self.geometry, self.step(omega), np.int32(color))

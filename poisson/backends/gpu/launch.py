@@ -16,9 +16,8 @@ from poisson import kernels
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.gpu.choice import ShapeChoice
 from poisson.backends.gpu.runtime import Event, Kernel, Runtime
-from poisson.backends.gpu.shapes import MAX_BLOCKS, VECTOR_SHAPE, Shape
+from poisson.backends.gpu.shapes import MAX_BLOCKS, REDUCTION_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.tuned import Device, Table
-from poisson.backends.subjects import kernel_rules
 from poisson.discrete.discretisation import Operator
 from poisson.errors import FORKED, BackendUnavailable, ResourceError
 from poisson.mesh.boundary import FACE_NAMES, Rule
@@ -233,7 +232,7 @@ class Launcher(Backend):
         A block gets `shared_bytes` of shared memory beside what the kernel declares.
         """
         dimension = operator.dimension if operator else 2
-        rules = kernel_rules(operator) if operator else (Rule.FIXED,) * 4
+        rules = operator.rules if operator else (Rule.FIXED,) * 4
         known = self.shared.kernels
         key = (source, name, shape, self.dtype, dimension, rules, defines)
         if key not in known:
@@ -304,9 +303,14 @@ class Launcher(Backend):
         result: Result | None,
         defines: tuple[str, ...] = (),
     ) -> None:
-        """Launch a kernel; where there is a result, one that reduces, with room for the parts of its blocks."""
+        """Launch a kernel; where there is a result, one that reduces, with room for the parts of its blocks.
+
+        Nodes in halos of the operator's lattice do not count.
+        """
         if result is not None:
             arguments = (*arguments, self.shared.partial_of(grid[0] * grid[1] * grid[2]), result.argument)
+            if operator is not None:
+                defines = (*defines, *halos(operator))
         self.launch(source, name, shape, operator, grid, arguments, defines)
 
     # ---- arguments
@@ -384,6 +388,14 @@ class OperatorLauncher:
         grid = self.march_grid(shape)
         self.backend.reduce(source, name, shape, self.operator, grid, arguments, result, (*defines, *self.varying))
 
+    def reduce_rows(self, name: str, arguments: tuple[Any, ...], like: Array, result: Result) -> None:
+        """Launch a kernel of vectors.hip that sums over all rows of arrays like this one, but for those in halos."""
+        grid, rows = self.backend.row_grid(like, REDUCTION_SHAPE)
+        divided = self.operator.lattice.divided
+        arguments = (*arguments, *rows, *sizes(self.operator)[1:2] * divided)
+        operator = self.operator if divided else None
+        self.backend.reduce("vectors", name, REDUCTION_SHAPE, operator, grid, arguments, result)
+
     def step(self, omega: float) -> Any:
         """What kernels that relax take: omega / diag(A), or omega where they find the diagonal at each node."""
         return self.backend.real(omega if self.operator.varies else omega / self.operator.diagonal)
@@ -406,6 +418,14 @@ def varying(operator: Operator) -> tuple[str, ...]:
     """What tells a kernel which coefficients vary."""
     a, c = operator.links is not None, operator.reaction is not None
     return ("-DLINKS=1",) * a + ("-DREACTION=1",) * c
+
+
+def halos(operator: Operator) -> tuple[str, ...]:
+    """What tells a kernel that reduces which nodes do not count: the widths of the halos along y and z."""
+    if not operator.lattice.divided:
+        return ()
+    widths = (*(width for axis in operator.lattice.axes[1:] for width in axis.halo), 0, 0)[:4]
+    return tuple(f"-DHALO_{end}={width}" for end, width in zip(("YL", "YU", "ZL", "ZU"), widths, strict=True))
 
 
 def given(f: Array | None) -> tuple[str, ...]:

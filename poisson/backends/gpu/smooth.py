@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction, TransferOperations
-from poisson.backends.gpu.launch import Launcher, OperatorLauncher, blocks_for, given, or_null, sizes, strips
+from poisson.backends.gpu.launch import Launcher, OperatorLauncher, blocks_for, given, or_null, strips
 from poisson.backends.gpu.passes import Pass, fastest_passes, passes
 from poisson.backends.gpu.shapes import (
     LANES,
@@ -26,6 +26,7 @@ from poisson.backends.gpu.shapes import (
     owned_lines,
     with_room,
 )
+from poisson.discrete.transfer import Transfer
 
 ENOUGH_BLOCKS = 512
 """With fewer blocks their march is shortened …"""
@@ -34,6 +35,19 @@ SHORTEST_MARCH = {2: 8, 3: 4}
 
 
 Coarser = tuple[TransferOperations, Array]
+
+
+def seen_from_fine(between: TransferOperations, coarse: Array) -> tuple[Array, tuple[Any, ...]]:
+    """The part of a coarse array that makes a plain pair with the fine grid, and the rows of its planes if it has more.
+
+    Where the grids are not divided this is the array.
+    """
+    transfer = between.transfer
+    if not transfer.fine.lattice.divided:
+        return coarse, ()
+    window = coarse[transfer.window]
+    more = coarse.ndim == 3 and window.shape[1] < coarse.shape[1]
+    return window, (np.int32(coarse.shape[1]),) * more
 
 
 class PassLauncher(OperatorLauncher):
@@ -52,6 +66,8 @@ class PassLauncher(OperatorLauncher):
         u, f, out = arrays
         coarser = correction or restriction
         halves = (*((coarser[0].transfer.halves if coarser else None) or ()), False, False, False)[:3]
+        above, below = (pair and seen_from_fine(*pair) for pair in (correction, restriction))
+        coarse, rows = above or below or (None, ())
         shape = self.smooth_shape(step, halves if restriction else None)
         grid = self.lines_grid(shape, step.stages, halves, restriction is not None)
         defines = (
@@ -62,12 +78,14 @@ class PassLauncher(OperatorLauncher):
             f"-DRESIDUAL={step.residual:d}",
             f"-DRESTRICT={restriction is not None:d}",
             *(f"-DHALVE_{axis}={along:d}" for axis, along in zip("XYZ", halves, strict=True)),
+            *("-DCOARSE_WINDOW=1",) * len(rows),
         )
         arguments = (
             *(or_null(u), or_null(f), or_null(out)),
-            *(or_null(correction and correction[1]), or_null(restriction and restriction[1])),
-            *(sizes(coarser[0].transfer.coarse) if coarser else (np.int32(1),) * 3),
-            self.backend.pitch(coarser[1]) if coarser else np.int64(1),
+            *(or_null(above and above[0]), or_null(below and below[0])),
+            *((np.int32(1),) * 3 if coarse is None else map(np.int32, (*coarse.shape[::-1], 1)[:3])),
+            np.int64(1) if coarse is None else self.backend.pitch(coarse),
+            *rows,
             *(self.geometry if step.stages else self.constants),
             *self.scales(omegas),
         )
@@ -160,8 +178,9 @@ class SmoothOperations(PassLauncher, Operations):
         result: Reduction | None = None,
     ) -> None:
         fits = bool(omegas) if u is None else bool(omegas or correction)
-        halvings = {pair[0].transfer.halves for pair in (correction, restriction) if pair}
-        fits = fits and not (u is None and correction) and len(halvings) <= 1 and None not in halvings
+        transfers = [pair[0].transfer for pair in (correction, restriction) if pair]
+        fits = fits and not (u is None and correction) and all(each.window is not None for each in transfers)
+        fits = fits and (len(transfers) < 2 or _alike(*transfers))
         if not fits or (self.operator.varies and self.operator.dimension == 2):
             super().smooth(u, f, out, work, omegas, correction, restriction, result)
             return
@@ -190,3 +209,8 @@ class SmoothOperations(PassLauncher, Operations):
                     result if step.residual else None,
                 )
             source, done = target, done + step.sweeps
+
+
+def _alike(one: Transfer, other: Transfer) -> bool:
+    """Whether a pass can go both ways, which knows one coarse grid."""
+    return one is other or (one.halves == other.halves and one.coarse.lattice == other.coarse.lattice)

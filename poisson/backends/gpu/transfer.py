@@ -17,6 +17,7 @@ from poisson.backends.gpu.shapes import GATHER_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.smooth import PassLauncher
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.transfer import GATHERED
 
 Tables = Sequence[tuple[NDArray[np.int32], NDArray[np.float64]]]
 """Indices and weights of each axis, by which the nodes of one grid gather from those of another."""
@@ -36,7 +37,7 @@ class GpuTransfer(TransferOperations):
         self._links: dict[int, _Gathering] = {}
 
     def restrict(self, fine: Array, coarse: Array) -> None:
-        if self.transfer.halves is not None:
+        if self.transfer.window is not None:
             self._fine.run(RESTRICT, (fine, None, None), (), None, (self, coarse), None)
             return
         target = self.transfer.coarse
@@ -45,10 +46,14 @@ class GpuTransfer(TransferOperations):
         self.backend.launch("transfer", "restrict", shape, target, grid, self._restriction.arguments(fine, coarse))
 
     def prolong_add(self, coarse: Array, fine: Array) -> None:
-        if self.transfer.halves is not None:
+        if self.transfer.window is not None:
             self._fine.run(CORRECT, (fine, None, fine), (), (self, coarse), None, None)
             return
         target = self.transfer.fine
+        if target.lattice.divided:
+            arguments = self._prolongation.arguments(coarse, fine)
+            _over_nodes(self.backend, "interpolate_gather", target, arguments, ("-DADD=1",), GATHER_SHAPE)
+            return
         shape = self.backend.shapes.of("prolong_add", target)
         arguments = (*self._prolongation.arguments(coarse, fine), sizes(self.transfer.coarse)[0])
         self.backend.launch("transfer", "prolong_add", shape, target, self._fine.march_grid(shape), arguments)
@@ -69,6 +74,9 @@ class GpuTransfer(TransferOperations):
     @cached_property
     def _prolongation(self) -> _Gathering:
         tables = [axis.prolong for axis in self.transfer.axes]
+        if self.transfer.fine.lattice.divided:
+            # The march of prolong_add takes entries that lie side by side; a part has them where they are here.
+            tables = [_padded(*table) for table in tables]
         return _Gathering(self.backend, self.transfer.coarse, self.transfer.fine, tables)
 
 
@@ -87,7 +95,8 @@ class GpuInterpolation(InterpolationOperations):
         coarse, target = interpolation.source, interpolation.target
         arguments = self._gathering.arguments(source, out)
         defines: tuple[str, ...] = (f"-DEVERYWHERE={interpolation.everywhere:d}",)
-        if any(few > many for few, many in zip(coarse.shape, target.shape, strict=True)):
+        finer = any(few > many for few, many in zip(coarse.shape, target.shape, strict=True))
+        if finer or target.lattice.divided:
             _over_nodes(self.backend, "interpolate_gather", target, arguments, defines, GATHER_SHAPE)
             return
         defines += tuple(f"-DHALVE_{name}={_halves(interpolation, axis):d}" for axis, name in enumerate("XY"))
@@ -125,6 +134,12 @@ def _over_nodes(
     nx, ny, nz = (int(n) for n in sizes(operator))
     grid = (blocks_for(nx, shape.block_x), blocks_for(ny, shape.block_y), nz)
     backend.launch("grids", name, shape, operator, grid, arguments, defines)
+
+
+def _padded(index: NDArray[np.int32], weight: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """A table of as many entries as a cubic has."""
+    missing = ((0, 0), (0, GATHERED - index.shape[1]))
+    return np.pad(index, missing, mode="edge"), np.pad(weight, missing)
 
 
 def _halves(interpolation: Interpolation, axis: int) -> bool:

@@ -17,13 +17,12 @@ import numpy as np
 
 from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.processors import run_time_was_loaded, short_waits, waiting_is_set
-from poisson.backends.subjects import kernel_rules
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 LIBRARY_NAME = "libpoisson.so"
 LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
@@ -41,6 +40,9 @@ class OperatorStructure(Structure):
         ("diagonal", c_double),
         ("a", c_void_p * 3),
         ("c_values", c_void_p),
+        ("halo", c_int64 * 4),
+        ("first", c_int64 * 3),
+        ("intervals", c_int64 * 3),
     )
 
 
@@ -251,9 +253,10 @@ def operator_structure(operator: Operator, pitch: int, threads: int) -> Operator
     links = [array.pointer for array in operator.links or ()]
     # A 2D region does not look at the z axis, but a target region wants a device address there.
     links += links[-1:] * (3 - len(links))
+    axes = operator.lattice.axes
     return OperatorStructure(
         dimension=operator.dimension,
-        rule=(c_int32 * 6)(*(int(rule) for rule in kernel_rules(operator))),
+        rule=(c_int32 * 6)(*(int(rule) for rule in operator.rules)),
         threads=threads,
         shape=(c_int64 * 3)(*operator.shape, *(1,) * (3 - operator.dimension)),
         pitch=pitch,
@@ -262,4 +265,7 @@ def operator_structure(operator: Operator, pitch: int, threads: int) -> Operator
         diagonal=0.0 if operator.varies else operator.diagonal,
         a=(c_void_p * 3)(*links),
         c_values=None if operator.reaction is None else operator.reaction.pointer,
+        halo=(c_int64 * 4)(*(width for axis in axes[1:] for width in axis.halo)),
+        first=(c_int64 * 3)(*(axis.first for axis in axes)),
+        intervals=(c_int64 * 3)(*(0 if axis.whole is None else axis.intervals for axis in axes)),
     )

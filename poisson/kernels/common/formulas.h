@@ -6,12 +6,13 @@
 // in arrays: {lower, upper} for x, y and z; in 2D what belongs to z has no meaning.
 
 // ---- the indices along an axis, and the rules of its faces: the nodes on a face are fixed, or the grid goes on beyond
-// it as its mirror image or from its other end
+// it as its mirror image, from its other end, or in another process. What comes out at the outermost node of a HALO has
+// no meaning, and nobody uses it.
 
-enum Rule : int { FIXED = 0, MIRROR = 1, WRAP = 2 };
+enum Rule : int { FIXED = 0, MIRROR = 1, WRAP = 2, HALO = 3 };
 
-// The neighbour of node 0 across a lower face, and of node n - 1 across an upper one. At a FIXED face the value is not
-// used; the index only has to lie in the array.
+// The neighbour of node 0 across a lower face, and of node n - 1 across an upper one. At a FIXED face and at a HALO the
+// value is not used; the index only has to lie in the array.
 template <class I, class N>
 POISSON_FORMULA N below(I i, N n, int rule) {
     return i > 0 ? i - 1 : rule == WRAP ? n - 1 : 1;
@@ -36,7 +37,7 @@ POISSON_FORMULA bool is_fixed(I i, N n, int lower, int upper) {
     return (i == 0 && lower == FIXED) || (i == n - 1 && upper == FIXED);
 }
 
-// The node inside that a node beyond the faces of an axis is an image of. Beyond a FIXED face any node will do.
+// The node inside that a node beyond the faces of an axis is an image of. Beyond a FIXED face or a HALO any will do.
 template <class I>
 POISSON_FORMULA I image(I i, I n, int lower, int upper) {
     if (lower == WRAP) {

@@ -3,7 +3,8 @@
 // The weights of each axis come in tables (poisson/discrete/transfer.py) with four entries for each node that is
 // written: index[4 i + n] and weight[4 i + n]. Entries that are not needed have weight zero and a valid index.
 //
-// Options: EVERYWHERE (whether interpolate writes the fixed nodes too), HALVE_X, HALVE_Y (along which axes its source
+// Options: EVERYWHERE (whether interpolate writes the fixed nodes too), ADD (whether poisson_interpolate_gather adds to
+// what is there), HALVE_X, HALVE_Y (along which axes its source
 // has half the intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean links
 // takes).
 
@@ -11,6 +12,9 @@
 
 #ifndef EVERYWHERE
 #define EVERYWHERE 0
+#endif
+#ifndef ADD
+#define ADD 0
 #endif
 #ifndef HALVE_X
 #define HALVE_X 0
@@ -176,7 +180,8 @@ KERNEL poisson_interpolate_gather(const real* __restrict__ source, real* __restr
             sum += further * weight_y[b] * line;
         }
     }
-    out[i + pitch * (j + (index_t)ny * k)] = sum;
+    real* const to = out + i + pitch * (j + (index_t)ny * k);
+    *to = ADD ? *to + sum : sum;
 }
 
 // out = the mean of `a` at the ends of the links along an axis. The last link along it leads back to the first node

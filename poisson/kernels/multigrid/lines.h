@@ -145,7 +145,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                 const real r = fixed_line || own.fixed[n] ? (real)0 : residual_of(source.node[n], au);
                 relaxed.node[n] = RESIDUAL && t == SWEEPS ? r : relax(middle.node[n], r, scale.of[t + ZERO]);
                 if (NORM && t == STAGES - 1) {
-                    if (own.owned && own.column + n < nx && j >= first && j < last) norms.add(r);
+                    if (own.owned && own.column + n < nx && j >= first && j < last && counts(j, 0, ny, 1)) norms.add(r);
                 }
             }
             lower[t] = centre[t];
@@ -160,12 +160,12 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
 template <bool NORM>
 __device__ __forceinline__ void pass(const real* u, const real* __restrict__ f, real* out, const Operator& a,
                                      const Coarser& coarser, const Scales& scale, double* partial, double* result) {
-    const int strip = (blockIdx.x * BLOCK_Y + threadIdx.y) * OWNED - HALO;
+    const int strip = (blockIdx.x * BLOCK_Y + threadIdx.y) * OWNED - MARGIN;
     const int first = blockIdx.y * MARCH;
     const int last = first + MARCH < a.ny ? first + MARCH : a.ny;
     __shared__ Slots slots[BLOCK_Y];
     Norms norms;
-    if (strip + HALO < a.nx) {
+    if (strip + MARGIN < a.nx) {
         if (strip <= 0 || strip + STRIP >= a.nx)
             march<true, NORM>(u, f, out, a, coarser, scale, strip, first, last, slots[threadIdx.y], norms);
         else

@@ -12,7 +12,8 @@
 // CORRECT (to u is added the interpolation of an array on a coarser grid),
 // RESIDUAL (the residual after the last sweep is computed), RESTRICT (what the last stage leaves, the residual or u
 // itself, is restricted to the coarser grid),
-// HALVE_X, HALVE_Y, HALVE_Z (along which axes the coarser grid has the even nodes only; else it has the same nodes).
+// HALVE_X, HALVE_Y, HALVE_Z (along which axes the coarser grid has the even nodes only; else it has the same nodes),
+// COARSE_WINDOW (in 3D: the coarser grid is a window in arrays with more rows, whose number is an argument).
 // BLOCK_X is 32. With a coarser grid MARCH is even. Coefficients vary in 3D alone, with one stage at most and no ZERO.
 //
 // Without a stage u and out may be the same array: no other group then uses what one writes.
@@ -38,6 +39,10 @@
 #define HALVE_Z 0
 #endif
 
+#ifndef COARSE_WINDOW
+#define COARSE_WINDOW 0
+#endif
+
 #define LANES 32
 #define WRITES (DEPTH + CORRECT > 0)
 #define SWEEPS (DEPTH - ZERO)  // those that need neighbours
@@ -55,9 +60,9 @@
 #define FURTHER_S (RESTRICT && HALVE_S)
 #define FURTHER_L (RESTRICT && HALVE_Y)
 // Along x in whole packs. The last lane cannot interpolate its last node: another sees the coarse node behind it.
-#define HALO ((STAGES + ((RESTRICT || CORRECT) && HALVE_X) + WIDTH - 1) / WIDTH * WIDTH)
+#define MARGIN ((STAGES + ((RESTRICT || CORRECT) && HALVE_X) + WIDTH - 1) / WIDTH * WIDTH)
 #define STRIP (LANES * WIDTH)
-#define OWNED (STRIP - 2 * HALO)
+#define OWNED (STRIP - 2 * MARGIN)
 #define COARSE_WIDTH (HALVE_X ? WIDTH / 2 : WIDTH)  // coarse nodes of a lane
 
 // The weights omega / diag(A) of the sweeps, or omega where the diagonal varies: arguments of a kernel one by one, an
@@ -81,6 +86,13 @@ struct Coarser {
     real* restriction;
     int nx, ny, nz;
     index_t pitch;
+#if COARSE_WINDOW
+    int rows;
+
+    __device__ __forceinline__ int rows_of_plane() const { return rows; }
+#else
+    __device__ __forceinline__ int rows_of_plane() const { return ny; }
+#endif
 };
 
 struct alignas(COARSE_WIDTH * sizeof(real)) CoarsePack {
@@ -139,7 +151,7 @@ struct Columns {
     __device__ __forceinline__ Columns(int strip, int nx) {
         const int lane = threadIdx.x;
         column = strip + lane * WIDTH;
-        owned = lane * WIDTH >= HALO && lane * WIDTH < HALO + OWNED;
+        owned = lane * WIDTH >= MARGIN && lane * WIDTH < MARGIN + OWNED;
 #pragma unroll
         for (int n = 0; n < WIDTH; ++n) {
             place[n] = EDGE ? image(column + n, nx, RULE_XL, RULE_XU) : column + n;

@@ -48,7 +48,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                                       const Coarser& coarser, const Scales& scale, int strip, int row, int first,
                                       int last, Tile& tile, Norms& norms) {
     const int nx = a.nx, ny = a.ny, nz = a.nz, lane = threadIdx.x;
-    const index_t stride = a.pitch * ny, coarse_stride = coarser.pitch * coarser.ny;
+    const index_t stride = a.pitch * ny, coarse_stride = coarser.pitch * coarser.rows_of_plane();
     const Columns<EDGE> own(strip, nx);
     const CoarseColumns<EDGE> coarse_own(own.column, coarser.nx);
     const int line = threadIdx.y * ROWS;      // the first one, among those of the block
@@ -262,7 +262,9 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                                              ? r
                                              : relax_at(a, at, links[l], n, middle.node[n], r, scale.of[t + ZERO]);
                     if (NORM && t == STAGES - 1) {
-                        if (own.owned && own.column + n < nx && owned_line[l] && k >= first && k < last) norms.add(r);
+                        if (own.owned && own.column + n < nx && owned_line[l] && k >= first && k < last &&
+                            counts(row + line + l, k, ny, nz))
+                            norms.add(r);
                     }
                 }
             }
@@ -287,7 +289,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
 template <bool NORM>
 __device__ __forceinline__ void pass(const real* u, const real* __restrict__ f, real* out, const Operator& a,
                                      const Coarser& coarser, const Scales& scale, double* partial, double* result) {
-    const int strip = (int)blockIdx.x * OWNED - HALO;
+    const int strip = (int)blockIdx.x * OWNED - MARGIN;
     const int row = block_along_y(a.nz) * LINES_OWNED - LINES_BELOW;
     const int first = band_along_z(a.nz) * MARCH;
     const int last = first + MARCH < a.nz ? first + MARCH : a.nz;

@@ -13,7 +13,7 @@ __device__ __forceinline__ void diagonal_solve(const real* __restrict__ r, real*
               for (int n = 0; n < WIDTH; ++n)
                   after.node[n] = relax_at(a, at, links, n, (real)0, fixed[n] ? (real)0 : centre.node[n], scale);
               store_streaming(z + at.offset, after);
-              if (DOT) sum += weighted_product(a, at, centre, after);
+              if (DOT && counts(at.j, at.k, a.ny, a.nz)) sum += weighted_product(a, at, centre, after);
           });
     if (DOT) reduce_grid(sum, 0, partial, result);
 }
@@ -61,7 +61,7 @@ KERNEL poisson_direction(const real* __restrict__ z, const real* __restrict__ p,
               for (int n = 0; n < WIDTH; ++n) applied.node[n] = fixed[n] ? (real)0 : au.node[n];
               store_streaming(out + at.offset, centre);
               store_streaming(q + at.offset, applied);
-              sum += weighted_product(a, at, centre, applied);
+              if (counts(at.j, at.k, a.ny, a.nz)) sum += weighted_product(a, at, centre, applied);
           });
     reduce_grid(sum, 0, partial, result);
 }
@@ -108,7 +108,7 @@ __device__ __forceinline__ void defect(const real* __restrict__ u, const real* _
         for (int n = 0; n < WIDTH; ++n) {
             const real full = fixed[n] ? (real)0 : residual_of(source.node[n], au.node[n]);
             rounded.node[n] = (float)(factor * full);
-            if (NORM && at.i + n < a.nx) norms.add(full);
+            if (NORM && at.i + n < a.nx && counts(at.j, at.k, a.ny, a.nz)) norms.add(full);
         }
         *reinterpret_cast<FloatPack*>(r + at.i + r_pitch * (at.j + (index_t)a.ny * at.k)) = rounded;
     });

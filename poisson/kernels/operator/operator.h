@@ -1,7 +1,9 @@
 // The operator A u = -div(a grad u) + c u on nodes, as kernels see it: weights, coefficients that vary, neighbours.
 //
 // Options: LINKS (1: a varies; the coefficients of the links along each axis are arrays, as those of Coefficients),
-// REACTION (1: c varies; it is an array). A kernel takes only the arrays that there are.
+// REACTION (1: c varies; it is an array). A kernel takes only the arrays that there are. HALO_YL, HALO_YU, HALO_ZL and
+// HALO_ZU (0 unless they are given: the nodes below and above along y and z that are those of other processes, and
+// count in no sum or norm; whatever they hold is left out).
 
 #ifndef LINKS
 #define LINKS 0
@@ -10,6 +12,13 @@
 #define REACTION 0
 #endif
 #define VARIES (LINKS || REACTION)
+#ifndef HALO_YL
+#define HALO_YL 0
+#define HALO_YU 0
+#define HALO_ZL 0
+#define HALO_ZU 0
+#endif
+#define HALOS (HALO_YL + HALO_YU + HALO_ZL + HALO_ZU > 0)
 
 #define EACH_LINKS_2(prefix) , prefix links_x, prefix links_y
 #define EACH_LINKS_3(prefix) EACH_LINKS_2(prefix), prefix links_z
@@ -49,6 +58,15 @@ struct Operator {
     const real* reaction;
 #endif
 };
+
+// Whether the nodes of a row count in sums and norms.
+__device__ __forceinline__ bool counts(int j, int k, int ny, int nz) {
+    if (HALO_YL > 0 && j < HALO_YL) return false;
+    if (HALO_YU > 0 && j >= ny - HALO_YU) return false;
+    if (HALO_ZL > 0 && k < HALO_ZL) return false;
+    if (HALO_ZU > 0 && k >= nz - HALO_ZU) return false;
+    return true;
+}
 
 // Where a pack of nodes is: its place in an array, and the indices of its first node. k is 0 in 2D.
 struct Place {

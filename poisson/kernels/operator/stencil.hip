@@ -154,7 +154,7 @@ __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, co
               for (int n = 0; n < WIDTH; ++n) {
                   const real r = fixed[n] ? (real)0 : residual_of(source.node[n], au.node[n]);
                   after.node[n] = RELAX ? relax_at(a, at, links, n, centre.node[n], r, scale) : r;
-                  if (NORM && at.i + n < a.nx) norms.add(r);
+                  if (NORM && at.i + n < a.nx && counts(at.j, at.k, a.ny, a.nz)) norms.add(r);
               }
               store_streaming(out + at.offset, after);
           });

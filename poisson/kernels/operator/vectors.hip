@@ -14,6 +14,15 @@ __device__ __forceinline__ int first_node() { return WIDTH * (blockIdx.x * BLOCK
 #define UPDATE_PARAMETERS
 #endif
 
+// Where some rows do not count a kernel needs to know which they are.
+#if HALOS
+#define ROW_PARAMETERS , int ny
+#define ROW_COUNTS(row) counts((int)((row) % ny), (int)((row) / ny), ny, (int)(rows / ny))
+#else
+#define ROW_PARAMETERS
+#define ROW_COUNTS(row) true
+#endif
+
 // r = f - au; u = u + scale r, or u + scale r / diag(A) where coefficients vary.
 KERNEL poisson_update(const real* __restrict__ f, const real* __restrict__ au, real* __restrict__ r,
                       real* __restrict__ u, int nx, index_t rows, index_t pitch, real scale UPDATE_PARAMETERS) {
@@ -48,7 +57,8 @@ KERNEL poisson_update(const real* __restrict__ f, const real* __restrict__ au, r
 }
 
 // The sum of r² and the maximum of |r|.
-KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pitch, double* partial, double* result) {
+KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pitch ROW_PARAMETERS, double* partial,
+                    double* result) {
     const int i = first_node();
     Norms norms;
     if (i < nx) {
@@ -57,7 +67,7 @@ KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pi
             const Pack value = load(r + row * pitch + i);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n) {
-                if (i + n < nx) norms.add(value.node[n]);
+                if (i + n < nx && ROW_COUNTS(row)) norms.add(value.node[n]);
             }
         }
     }
@@ -92,7 +102,7 @@ KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int n
                     part += product;
                 }
             }
-            sum += weight * part;
+            if (ROW_COUNTS(row)) sum += weight * part;
         }
     }
     reduce_grid(sum, 0, partial, result);
@@ -126,7 +136,8 @@ KERNEL poisson_axpby(real a, const real* __restrict__ x, real b, real* __restric
 
 // u = u + alpha p, r = r - alpha q; the sum of r² and the maximum of |r|.
 KERNEL poisson_advance(real alpha, const real* __restrict__ p, const real* __restrict__ q, real* __restrict__ u,
-                       real* __restrict__ r, int nx, index_t rows, index_t pitch, double* partial, double* result) {
+                       real* __restrict__ r, int nx, index_t rows, index_t pitch ROW_PARAMETERS, double* partial,
+                       double* result) {
     const int i = first_node();
     Norms norms;
     if (i < nx) {
@@ -141,7 +152,7 @@ KERNEL poisson_advance(real alpha, const real* __restrict__ p, const real* __res
             for (int n = 0; n < WIDTH; ++n) {
                 value.node[n] += alpha * along.node[n];
                 residual.node[n] -= alpha * applied.node[n];
-                if (i + n < nx) norms.add(residual.node[n]);
+                if (i + n < nx && ROW_COUNTS(row)) norms.add(residual.node[n]);
             }
             store(u + offset, value);
             store(r + offset, residual);
