@@ -175,7 +175,9 @@ def backends_named(source: str, module: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             named = {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
             words = [
-                name for name in named & set(SOURCES) if re.match(r"poisson\.backends\.(?!(base|registry)$)", name)
+                name
+                for name in named & set(SOURCES)
+                if re.match(r"poisson\.backends\.(?!(base|registry|probe)$)", name)
             ]
             words += IMPLEMENTATION.findall(str(node.module))
         found += [f"{module}:{node.lineno}: {word}" for word in words]

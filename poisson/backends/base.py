@@ -28,6 +28,7 @@ from poisson.backends.subjects import Subject, require_plain
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
+from poisson.mesh.lattice import Lattice
 
 Array = Any
 Reduction = Any
@@ -133,6 +134,22 @@ class Backend(ABC):
     def array_module(self) -> ModuleType:
         """The module that `assemble` has slabs computed with: NumPy, or the one whose arrays are on the device."""
         return np
+
+    def ordered(self) -> AbstractContextManager[Any]:
+        """Within, what `array_module` is asked for runs in order with the operations."""
+        return nullcontext()
+
+    @property
+    def launching(self) -> bool:
+        """Whether operations run when they are asked for, or are only made ready to be recorded."""
+        return True
+
+    def coarse_lattice(self, lattice: Lattice) -> Lattice:
+        """The lattice of a coarser grid, where `lattice` is what the axes of the finer one come to.
+
+        It is the same, but where the nodes are divided: of a coarse grid every process may better have all.
+        """
+        return lattice
 
     # ---- reductions
 

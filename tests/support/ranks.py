@@ -14,7 +14,7 @@ from poisson.parallel.communicator import Message
 
 Result = TypeVar("Result")
 
-PATIENCE = 60.0
+PATIENCE = 20.0
 """Seconds after which a rank that waits for another has been left alone."""
 
 

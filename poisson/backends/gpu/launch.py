@@ -176,6 +176,13 @@ class Launcher(Backend):
                 array[start:stop] = slab(self.runtime.xp, start, stop)
         return array
 
+    def ordered(self) -> AbstractContextManager[Any]:
+        return self.runtime.in_order()
+
+    @property
+    def launching(self) -> bool:
+        return self.shared.launching
+
     def synchronize(self) -> None:
         self.runtime.synchronize()
 

@@ -181,7 +181,8 @@ def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: f
     lines = tuple(
         _coarser_axis(operator, axis) if axis in axes else line for axis, line in enumerate(operator.lattice.axes)
     )
-    plain = Operator(Lattice(lines), operator.c / factor, operator.a / factor)
+    lattice = backend.coarse_lattice(Lattice(lines))
+    plain = Operator(lattice, operator.c / factor, operator.a / factor)
     if operator.coefficients is None:
         return plain
     transfer = backend.bind(Transfer(operator, plain))

@@ -1,0 +1,61 @@
+"""Arrays and results of a divided problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from poisson.backends.base import Array, Reduction
+
+EVERYWHERE = 1 << 30
+"""So many layers of a halo are right where all are."""
+
+
+class DividedArray:
+    """The part of an array that a rank has, and how much of its halo is right.
+
+    Parameters
+    ----------
+    values : Array
+        Of the local backend: the nodes that the rank owns, and the halo.
+    valid : int
+        Layers of the halo, counted from the owned nodes, whose values are those of the ranks that own them.
+    """
+
+    __slots__ = ("halo", "valid", "values")
+
+    def __init__(self, values: Array, valid: int) -> None:
+        self.values = values
+        self.valid = valid
+        self.halo: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape)
+
+    @property
+    def size(self) -> int:
+        return int(self.values.size)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = self.values.dtype
+        return dtype
+
+
+@dataclass
+class DividedResult:
+    """A place for the results of a reduction.
+
+    Parameters
+    ----------
+    local : Reduction
+        Of the local backend.
+    divided : bool
+        Whether it has the part of one rank, which `DistributedBackend.read` joins with the others.
+    """
+
+    local: Reduction
+    divided: bool = False

@@ -1,0 +1,276 @@
+"""A backend whose arrays are divided over ranks: that of one process, with exchanges where they are needed.
+
+Every rank runs the same solver. An operation computes on the part of the rank with its halo, as far into the halo as it
+can; a sweep so uses up a layer of it, and the halo is exchanged when an operation needs more layers than are right. A
+pass of several sweeps so exchanges once. Sums are of the nodes that a rank owns, and are joined when they are read, in
+the order of the ranks. On lattices that are not divided, such as the coarsest of multigrid, every rank does all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array, Backend, Slab
+from poisson.backends.probe import Probe
+from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.differences import Differences
+from poisson.mesh.lattice import Lattice
+from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
+from poisson.parallel.communicator import Communicator
+from poisson.parallel.exchange import Halo
+from poisson.parallel.operations import (
+    DistributedDifferences,
+    DistributedInterpolation,
+    DistributedOperations,
+    DistributedTransfer,
+)
+
+GATHERED_NODES = 1 << 17
+"""Grids of fewer nodes are gathered: every rank computes on all of them, which takes less than to exchange halos."""
+
+FEWEST_OWNED = 4
+"""So are those of which a rank would own fewer nodes along an axis that is divided."""
+
+
+class DistributedBackend(Backend):
+    """The backend of a rank, on parts of lattices (`poisson.parallel.division`) and on whole ones.
+
+    Parameters
+    ----------
+    local : Backend
+        The backend of this process.
+    communicator : Communicator
+        The ranks.
+    gathered_nodes : int
+        Grids of fewer nodes are not divided.
+    """
+
+    bound: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType(
+        {
+            Operator: DistributedOperations,
+            Transfer: DistributedTransfer,
+            Interpolation: DistributedInterpolation,
+            Differences: DistributedDifferences,
+        }
+    )
+    any_axis = True
+
+    def __init__(self, local: Backend, communicator: Communicator, gathered_nodes: int = GATHERED_NODES) -> None:
+        super().__init__(local.dtype)
+        self.local = local
+        self.communicator = communicator
+        self.name = local.name
+        self.device = local.device
+        self.threads = local.threads
+        self.on_host = local.on_host
+        self._gathered_nodes = gathered_nodes
+        self._halos: dict[Lattice, Halo] = {}
+        self._companions: dict[np.dtype[Any], DistributedBackend] = {self.dtype: self}
+        self._record: _Record | None = None
+
+    def in_use(self) -> AbstractContextManager[Any]:
+        return self.local.in_use()
+
+    # ---- memory
+
+    def empty(self, array_shape: tuple[int, ...]) -> DividedArray:
+        values = self.local.empty(array_shape)
+        # What has never been exchanged must not be anything that arithmetic stumbles over.
+        self.local.fill(values, 0.0)
+        return DividedArray(values, 0)
+
+    def from_host(self, values: NDArray[Any]) -> DividedArray:
+        return DividedArray(self.local.from_host(values), EVERYWHERE)
+
+    def to_host(self, array: DividedArray) -> NDArray[Any]:
+        return self.local.to_host(array.values)
+
+    def synchronize(self) -> None:
+        self.local.synchronize()
+
+    def memory(self) -> tuple[int, int] | None:
+        return self.local.memory()
+
+    def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: DividedArray | None = None) -> DividedArray:
+        values = self.local.assemble(array_shape, slab, None if out is None else out.values)
+        if out is None:
+            return DividedArray(values, EVERYWHERE)
+        out.valid = EVERYWHERE
+        return out
+
+    @property
+    def array_module(self) -> ModuleType:
+        return self.local.array_module
+
+    def ordered(self) -> AbstractContextManager[Any]:
+        return self.local.ordered()
+
+    @property
+    def launching(self) -> bool:
+        return self.local.launching
+
+    # ---- reductions
+
+    def reduction(self) -> DividedResult:
+        return DividedResult(self.local.reduction())
+
+    def read(self, result: DividedResult) -> tuple[float, float]:
+        own = self.local.read(result.local)
+        if not result.divided:
+            return own
+        parts = self.communicator.allgather(own)
+        return sum(part[0] for part in parts), max(part[1] for part in parts)
+
+    def mark(self, result: DividedResult) -> None:
+        self.local.mark(result.local)
+
+    # ---- time
+
+    def probe(self) -> Probe:
+        return self.local.probe()
+
+    def seconds(self, call: Callable[[], None]) -> float:
+        return self.local.seconds(call)
+
+    # ---- lattices
+
+    def halo_of(self, lattice: Lattice) -> Halo | None:
+        """The halo of a lattice; None if it is not divided. The ranks ask for it together."""
+        if not lattice.divided:
+            return None
+        if lattice not in self._halos:
+            self._halos[lattice] = Halo(self.local, self.communicator, lattice)
+        return self._halos[lattice]
+
+    def coarse_lattice(self, lattice: Lattice) -> Lattice:
+        if not lattice.divided:
+            return lattice
+        halo = self.halo_of(lattice)
+        assert halo is not None
+        few = math.prod(lattice.whole.shape) < self._gathered_nodes or halo.fewest < FEWEST_OWNED
+        return lattice.whole if few else lattice
+
+    # ---- recording
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        if not self.communicator.on_device:
+            # What goes over the host cannot be part of a graph.
+            return function
+        record = _Record()
+
+        def recorded() -> None:
+            record.begin()
+            self._record = record
+            try:
+                function()
+            finally:
+                self._record = None
+                record.end()
+
+        return _Replay(self.local.capture(recorded), record)
+
+    def note(self, *touched: DividedArray | DividedResult) -> None:
+        """What an operation reads or writes, before it does so."""
+        if self._record is not None:
+            self._record.note(*touched)
+
+    # ---- vectors
+
+    def fill(self, x: DividedArray, value: float) -> None:
+        self.note(x)
+        self.local.fill(x.values, value)
+        x.valid = EVERYWHERE
+
+    def axpby(self, a: float, x: DividedArray, b: float, y: DividedArray) -> None:
+        self.note(x, y)
+        self.local.axpby(a, x.values, b, y.values)
+        y.valid = min(x.valid, y.valid) if b else x.valid
+
+    def correct(self, factor: float, x: DividedArray, y: DividedArray) -> None:
+        self.note(x, y)
+        self.local.correct(factor, x.values, y.values)
+        y.valid = min(x.valid, y.valid)
+
+    def dense(self, matrix: DividedArray, x: DividedArray, y: DividedArray) -> None:
+        self.note(x, y)
+        self.local.dense(matrix.values, x.values, y.values)
+        y.valid = EVERYWHERE
+
+    # ---- another precision
+
+    def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
+        wanted = np.dtype(dtype)
+        if wanted not in self._companions:
+            other = DistributedBackend(self.local.companion(wanted), self.communicator, self._gathered_nodes)
+            other._companions = self._companions
+            self._companions[wanted] = other
+        return self._companions[wanted]
+
+
+class _Record:
+    """What a recording assumes of halos, and how it leaves them.
+
+    It begins as if nothing were right but what is so everywhere, such as a source; a replay sees to that. So it can be
+    repeated wherever the arrays are right by then.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[Array, Any]] = {}
+        self._after: list[tuple[Array, Any]] = []
+
+    def begin(self) -> None:
+        for touched, state in self._before.values():
+            _set_state(touched, state)
+
+    def note(self, *all_touched: Array) -> None:
+        for touched in all_touched:
+            if id(touched) in self._before:
+                continue
+            if isinstance(touched, DividedArray) and touched.valid < EVERYWHERE:
+                touched.valid = 0
+            self._before[id(touched)] = touched, _state(touched)
+
+    def end(self) -> None:
+        self._after = [(touched, _state(touched)) for touched, _ in self._before.values()]
+
+    def prepare(self) -> None:
+        """Make right what was so when the recording was made."""
+        for touched, state in self._before.values():
+            if isinstance(touched, DividedArray) and touched.valid < state:
+                touched.halo.fill(touched.values)
+
+    def finish(self) -> None:
+        for touched, state in self._after:
+            _set_state(touched, state)
+
+
+def _state(touched: Array) -> Any:
+    return touched.valid if isinstance(touched, DividedArray) else touched.divided
+
+
+def _set_state(touched: Array, state: Any) -> None:
+    if isinstance(touched, DividedArray):
+        touched.valid = state
+    else:
+        touched.divided = state
+
+
+class _Replay:
+    """A recording, repeated."""
+
+    def __init__(self, replay: Callable[[], None], record: _Record) -> None:
+        self._replay = replay
+        self._record = record
+
+    def __call__(self) -> None:
+        self._record.prepare()
+        self._replay()
+        self._record.finish()
