@@ -79,3 +79,23 @@ class OutputError(PoissonError):
 def _flat(parts: Iterable[str | Choice | OutputError]) -> Iterator[str | Choice]:
     for part in parts:
         yield from part.parts if isinstance(part, OutputError) else (part,)
+
+
+class RemoteFailure(PoissonError):
+    """Another of the processes that solve one problem together has failed, and all end.
+
+    Parameters
+    ----------
+    rank : int
+        Which of them.
+    text : str
+        What it said.
+    code : int
+        The exit code that it ends with.
+    """
+
+    def __init__(self, rank: int, text: str, code: int) -> None:
+        self.rank = rank
+        self.text = text
+        self.code = code
+        super().__init__(f"process {rank} has failed: {text}")

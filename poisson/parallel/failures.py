@@ -1,0 +1,51 @@
+"""What one rank tells the others when it fails."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+
+from poisson.errors import PoissonError, RemoteFailure
+
+MOST_TOLD = 4000
+"""Characters of a message that go to the others: more than any mistakes of a case have."""
+
+CODE_DEFECT = 1
+CODE_ERROR = 2
+CODE_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a rank failed.
+
+    Parameters
+    ----------
+    rank : int
+        Which one.
+    text : str
+        What there is to say, in lines; empty of an interrupt.
+    code : int
+        The exit code: 130 of an interrupt, 2 of what a user can mend, 1 of a defect.
+    """
+
+    rank: int
+    text: str
+    code: int
+
+    @classmethod
+    def of(cls, rank: int, error: BaseException) -> Failure:
+        """The failure that an exception is; a defect keeps its traceback."""
+        if isinstance(error, KeyboardInterrupt):
+            return cls(rank, str(error), CODE_INTERRUPTED)
+        if isinstance(error, PoissonError):
+            return cls(rank, str(error)[:MOST_TOLD], CODE_ERROR)
+        if isinstance(error, MemoryError):
+            detail = f" ({error})" if str(error) else ""
+            return cls(rank, f"not enough memory{detail}; take fewer nodes, or float32 instead of float64", CODE_ERROR)
+        return cls(rank, "".join(traceback.format_exception(error))[-MOST_TOLD:], CODE_DEFECT)
+
+    @property
+    def remote(self) -> RemoteFailure:
+        """The error that the others raise."""
+        return RemoteFailure(self.rank, self.text or "interrupted", self.code)
