@@ -59,6 +59,22 @@ inline void put(T* to, Pack<T> pack) {
         store(to, pack);
 }
 
+// The derivatives along a row at the nodes of a pack, some of which are near its ends, with zeros in the lanes past it.
+// Not inlined: the loop over the packs between the ends needs the registers. Nodes that have all their neighbours in the
+// row are told apart, because those of the others are looked for one by one.
+template <int HALF, class T>
+__attribute__((noinline)) Pack<T> derive_end(const Line<T>& line, int64_t i, const T* central, const double* closure,
+                                             const T* row) {
+    Pack<T> pack = {};
+    for (int64_t s = i; s < line.n && s < i + LANES; ++s) {
+        if (s >= HALF && s < line.n - HALF)
+            pack[s - i] = line.scale * central_difference<HALF>(central, [&](int m) { return row[s + m]; });
+        else
+            pack[s - i] = derivative_at<HALF>(line, s, central, closure, [&](int64_t n) { return row[n]; });
+    }
+    return pack;
+}
+
 // The derivatives along an axis at the nodes of a whole row, with zeros in the lanes past it.
 template <int HALF, bool STREAM, class T>
 inline void derive_row(const Local<T>& a, int axis, int64_t j, int64_t k, const T* central, const double* closure,
@@ -76,8 +92,7 @@ inline void derive_row(const Local<T>& a, int axis, int64_t j, int64_t k, const 
                 prefetch(row + i, FAR_AHEAD);
                 pack = line.scale * central_difference<HALF>(central, [&](int m) { return load(row + i + m); });
             } else {
-                for (int64_t s = i; s < a.nx && s < i + LANES; ++s)
-                    pack[s - i] = derivative_at<HALF>(line, s, central, closure, [&](int64_t n) { return row[n]; });
+                pack = derive_end<HALF>(line, i, central, closure, row);
             }
             put<STREAM>(to + i, pack);
         }
