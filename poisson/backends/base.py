@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.probe import Probe
+from poisson.backends.slabs import SlabSolver
 from poisson.backends.subjects import Subject, require_plain
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -426,6 +427,16 @@ class Operations(ABC):
         ------
         ValueError
             If the coefficients of the operator vary.
+        """
+
+    @abstractmethod
+    def slab_solver(self) -> SlabSolver:
+        """The part of a rank in a direct solution; of the axes the slowest alone is divided.
+
+        Raises
+        ------
+        ValueError
+            If the coefficients of the operator vary, or another axis is divided.
         """
 
 

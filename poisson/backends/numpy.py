@@ -26,6 +26,7 @@ from poisson.backends.base import (
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.probe import Pace, Probe
 from poisson.backends.processors import default_threads
+from poisson.backends.slabs import SlabSolver, by_rows
 from poisson.backends.transforms import by_scipy
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -131,6 +132,9 @@ class NumpyOperations(Operations):
 
     def fast_solver(self) -> FastSolver:
         return by_scipy(self.operator, default_threads())
+
+    def slab_solver(self) -> SlabSolver:
+        return by_rows(self.operator, default_threads())
 
     def _apply(self, u: Array) -> Array:
         """A u at every node; at fixed nodes without a meaning."""

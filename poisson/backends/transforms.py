@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -179,13 +179,19 @@ class HostTransforms:
 def by_scipy(operator: Operator, workers: int) -> HostTransforms:
     """A solver with scipy's transforms along uniform axes, and eigenvectors along others."""
     require_constant(operator)
-    transforms: list[AxisTransform] = [
+    transforms = transforms_of(operator, range(operator.dimension), workers)
+    return HostTransforms(operator, transforms, partial(divide, operator, transforms))
+
+
+def transforms_of(operator: Operator, axes: Iterable[int], workers: int) -> list[AxisTransform]:
+    """The transforms along those of the axes that have modes."""
+    return [
         EigenvectorTransform(operator, axis)
         if operator.lattice.axes[axis].transform is None
         else ScipyTransform(operator, axis, workers)
         for axis in transformed_axes(operator)
+        if axis in axes
     ]
-    return HostTransforms(operator, transforms, partial(divide, operator, transforms))
 
 
 def transformed_axes(operator: Operator) -> list[int]:

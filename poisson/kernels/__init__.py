@@ -17,6 +17,7 @@ PARTS = {
     "transfer": ("operator/operator.h", "multigrid/window.h", "multigrid/transfer.hip"),
     "grids": ("operator/operator.h", "multigrid/window.h", "multigrid/grids.hip"),
     "transform": ("transforms/complex.h", "transforms/transform_lines.h", "transforms/transform.hip"),
+    "slab": ("transforms/slab.hip",),
     "derivative": ("derivatives/derivative.hip",),
     "variants": ("studies/variants.hip",),
     "peak": ("studies/peak.hip",),

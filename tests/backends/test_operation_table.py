@@ -64,7 +64,7 @@ OTHER_METHODS = {
         *("empty", "from_host", "to_host", "assemble", "synchronize", "memory", "probe"),
         *("reduction", "read", "companion"),
     },
-    Operations: {"depth", "fast_solver"},
+    Operations: {"depth", "fast_solver", "slab_solver"},
 }
 """The abstract methods that are no operations: memory, what is measured, the results of reductions, other backends;
 sweeps in a pass, and direct solvers."""
@@ -77,7 +77,7 @@ FURTHER_METHODS = {
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
     *("smooth", "smooth_norm", "interpolate_gather"),
-    *("transform", "transform_gather", "transform_scatter", "transform_boundary"),
+    *("transform", "transform_gather", "transform_scatter", "transform_boundary", "slab_condense", "slab_expand"),
 }
 """Kernels without an operation of their own: passes with a reduction, other variants, half a level, fast transforms."""
 

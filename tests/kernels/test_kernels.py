@@ -170,6 +170,8 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
         a = operator(shape, like.rules)
         u, f = (backend.empty(a.array_shape) for _ in range(2))
         backend.bind(a).fast_solver().solve(f, u)
+    part = replace(a, lattice=a.lattice.part(like.dimension - 1, 0, 2, 1))
+    backend.bind(part).slab_solver()
 
 
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:

@@ -19,9 +19,11 @@ from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.probe import GpuProbe
 from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
+from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
 from poisson.backends.gpu.transfer import GpuInterpolation, GpuTransfer
 from poisson.backends.gpu.transforms import GpuFastSolver
+from poisson.backends.slabs import SlabSolver
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -90,6 +92,9 @@ class GpuOperations(KrylovOperations, SmoothOperations):
 
     def fast_solver(self) -> FastSolver:
         return GpuFastSolver(self.backend, self.operator)
+
+    def slab_solver(self) -> SlabSolver:
+        return GpuSlab(self.backend, self.operator)
 
 
 class GpuDifferences(DifferenceOperations):

@@ -279,6 +279,26 @@ class _ByLibrary:
             self._launcher.scatter(self._line, self._lines, target, part, to_modes, divided, self._tables)
 
 
+AxisTransform = Callable[[Array, Array, bool, bool], None]
+"""From one array to another, or in place; whether to the modes, and whether back."""
+
+
+def axis_transform(launcher: TransformLauncher, line: Line, tables: Sequence[Any]) -> AxisTransform:
+    """The transforms of an axis: by kernels of our own where a line has a block, or by the vendor's library.
+
+    Parameters
+    ----------
+    launcher : TransformLauncher
+        Of the operator.
+    line : Line
+        The lines.
+    tables : sequence
+        The eigenvalues of each axis on the device, and the scale: what divides the modes between both ways.
+    """
+    block = launcher.block(line)
+    return _InSharedMemory(launcher, line, block, tables) if block else _ByLibrary(launcher, line, tables)
+
+
 class GpuFastSolver:
     """A `FastSolver`; what the kernels need is made here, so that a solution is launches alone.
 
@@ -298,7 +318,7 @@ class GpuFastSolver:
         spectra[0] += operator.c
         scale = 1.0 / math.prod(line.gain for line in lines)
         tables = (*(launcher.table_of(values) for values in spectra), launcher.scalar(scale))
-        self._transforms = [self._transform(line, tables) for line in lines] if operator.unknowns else []
+        self._transforms = [axis_transform(launcher, line, tables) for line in lines] if operator.unknowns else []
         launcher.prepare(lambda: self.solve(None, None))
 
     def solve(self, f: Array, u: Array) -> None:
@@ -312,9 +332,3 @@ class GpuFastSolver:
         last(f, f if others else u, True, True)
         for transform in reversed(others):
             transform(f, u if transform is others[0] else f, False, True)
-
-    def _transform(self, line: Line, tables: Sequence[Any]) -> _InSharedMemory | _ByLibrary:
-        block = self._launcher.block(line)
-        return (
-            _InSharedMemory(self._launcher, line, block, tables) if block else _ByLibrary(self._launcher, line, tables)
-        )

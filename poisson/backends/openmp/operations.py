@@ -25,7 +25,8 @@ from poisson.backends.base import (
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import DifferencesStructure, TransferStructure, doubles, operator_structure
-from poisson.backends.openmp.transforms import TransformsInPlace, TransformsOfCopies
+from poisson.backends.openmp.transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
+from poisson.backends.slabs import SlabSolver
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -94,6 +95,11 @@ class OpenmpOperations(Operations):
         if backend.offloads:
             return TransformsOfCopies(backend, self.operator)
         return TransformsInPlace(backend, self.operator)
+
+    def slab_solver(self) -> SlabSolver:
+        if self.backend.offloads:
+            return SlabOfCopies(self.backend, self.operator)
+        return SlabInPlace(self.backend, self.operator)
 
 
 class OpenmpTransfer(TransferOperations):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.openmp.arrays import pitch_of
 from poisson.backends.openmp.library import LineStructure, operator_structure
+from poisson.backends.slabs import HostSlab, RowByRow, Run, by_rows
 from poisson.backends.spectra import Line, free, require_constant
 from poisson.backends.transforms import AxisTransform, HostTransforms, ScipyTransform, by_scipy, transformed_axes
 from poisson.discrete.operator import Operator
@@ -56,6 +57,39 @@ def _transform(backend: OpenmpBackend, structure: Any, line: Line) -> AxisTransf
     if not line.factors:
         return ScipyTransform(line.operator, line.axis, backend.threads)
     return _LibraryTransform(backend.functions.transform, structure, line, backend.dtype)
+
+
+class SlabInPlace:
+    """A `SlabSolver` on arrays in the host's memory.
+
+    Parameters
+    ----------
+    backend : OpenmpBackend
+        On the host.
+    part : Operator
+        With constant coefficients; the slowest axis alone is divided.
+
+    Raises
+    ------
+    ValueError
+        If the coefficients vary, or another axis is divided.
+    """
+
+    def __init__(self, backend: OpenmpBackend, part: Operator) -> None:
+        run = Run(part)
+        structure = ctypes.byref(operator_structure(run.operator, pitch_of(run.operator.shape[0]), backend.threads))
+        axes = transformed_axes(run.operator)[:-1]
+        transforms = [_transform(backend, structure, Line(run.operator, axis)) for axis in axes]
+        self._slab = HostSlab(run, transforms, RowByRow(run, transforms))
+        self.eigenvalues = self._slab.eigenvalues
+
+    def condense(self, f: Any, u: Any, first: Any | None, last: Any | None, line: Any | None) -> None:
+        """See `poisson.backends.slabs.SlabSolver`."""
+        self._slab.condense(view(f), view(u), *(_view_of(array) for array in (first, last, line)))
+
+    def expand(self, f: Any, u: Any, below: Any | None, above: Any | None, line: Any | None) -> None:
+        """See `poisson.backends.slabs.SlabSolver`."""
+        self._slab.expand(view(f), view(u), *(_view_of(array) for array in (below, above, line)))
 
 
 class _Modes:
@@ -159,9 +193,45 @@ class TransformsOfCopies:
         self._backend.upload(u, result)
 
 
+class SlabOfCopies:
+    """A `SlabSolver` on arrays of a GPU, whose copies are solved for on the host.
+
+    Raises
+    ------
+    ValueError
+        If the coefficients vary, or another axis is divided.
+    """
+
+    def __init__(self, backend: OpenmpBackend, part: Operator) -> None:
+        self._backend = backend
+        self._slab = by_rows(part, backend.threads)
+        self._f = np.empty(0)
+        self.eigenvalues = self._slab.eigenvalues
+
+    def condense(self, f: Any, u: Any, first: Any | None, last: Any | None, line: Any | None) -> None:
+        """See `poisson.backends.slabs.SlabSolver`."""
+        self._f = self._backend.to_host(f)
+        planes = [None if array is None else np.empty(array.shape, array.dtype) for array in (first, last, line)]
+        self._slab.condense(self._f, self._backend.to_host(u), *planes)
+        for array, plane in zip((first, last, line), planes, strict=True):
+            if array is not None and plane is not None:
+                self._backend.upload(array, plane)
+
+    def expand(self, f: Any, u: Any, below: Any | None, above: Any | None, line: Any | None) -> None:
+        """See `poisson.backends.slabs.SlabSolver`."""
+        result = self._backend.to_host(u)
+        planes = [None if array is None else self._backend.to_host(array) for array in (below, above, line)]
+        self._slab.expand(self._f, result, *planes)
+        self._backend.upload(u, result)
+
+
 def view(array: DeviceArray) -> NDArray[Any]:
     """An array in the host's memory as NumPy sees it."""
     return np.asarray(_Viewed(array))
+
+
+def _view_of(array: DeviceArray | None) -> NDArray[Any] | None:
+    return None if array is None else view(array)
 
 
 class _Viewed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -81,6 +82,10 @@ class EmulatedModule:
         return EmulatedKernel(library, name, self._memory, self._schedule)
 
 
+ONE_AT_A_TIME = threading.Lock()
+"""Held by a launch: a compiled kernel has one state, and ranks that are played by threads share the library."""
+
+
 class EmulatedKernel:
     """A kernel; a call launches it and waits for its end."""
 
@@ -129,8 +134,9 @@ class EmulatedKernel:
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         if threads > self.max_threads:
             raise ArgumentError(f"{self.name}: a block of {threads} threads; at most {self.max_threads} are allowed")
-        if self._launch(ctypes.byref(launch), slots) != 0:
-            raise LaunchError(self._error().decode())
+        with ONE_AT_A_TIME:
+            if self._launch(ctypes.byref(launch), slots) != 0:
+                raise LaunchError(self._error().decode())
         for allocation in allocations:
             allocation.check(f"kernel {self.name}")
 

@@ -1,0 +1,123 @@
+"""What each rank does of a direct solution on a GPU where the slowest axis is divided: `poisson.backends.slabs`.
+
+The axes that are whole are transformed as ever; the chains along the divided one are solved by a thread a mode
+(kernels/transforms/slab.hip). Beside the transforms, the planes are read twice and written twice, and once more as far
+as the flows reach that the separators want: forty over the angle of a mode, which is some tens of rows for most.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array
+from poisson.backends.gpu.launch import Launcher, blocks_for, or_null
+from poisson.backends.gpu.shapes import Shape
+from poisson.backends.gpu.transforms import TransformLauncher, axis_transform
+from poisson.backends.slabs import Run
+from poisson.backends.spectra import Line, free
+from poisson.discrete.operator import Operator
+from poisson.mesh.boundary import Rule
+
+SLAB_SHAPE = Shape(128, 1, 1)
+"""Threads of a block, with neighbouring modes."""
+
+
+class GpuSlab:
+    """A `SlabSolver`; what the kernels need is made here.
+
+    Parameters
+    ----------
+    backend : Launcher
+        Where the arrays are.
+    part : Operator
+        With constant coefficients; the slowest axis alone is divided.
+
+    Raises
+    ------
+    ValueError
+        If the coefficients vary, or another axis is divided.
+    """
+
+    def __init__(self, backend: Launcher, part: Operator) -> None:
+        self._run = run = Run(part)
+        self._backend = backend
+        operator = run.operator
+        launcher = TransformLauncher(backend, operator)
+        self._faces = TransformLauncher(backend, part)
+        lines = [Line(operator, axis) for axis in range(operator.dimension - 1) if operator.couplings[axis]]
+        spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
+        for line in lines:
+            spectra[line.axis] = line.spectrum()
+        spectra[0] += operator.c
+        # The kernels of transforms take what would divide the modes, and do not here.
+        tables = (*(launcher.table_of(values) for values in spectra), launcher.scalar(1.0))
+        self._transforms = [axis_transform(launcher, line, tables) for line in lines]
+        along_y = spectra[1] if operator.dimension == 3 else np.zeros(1)
+        self.eigenvalues = (spectra[0] + along_y[:, np.newaxis]).ravel()
+        self._arguments = self._constants(spectra[0], along_y, 1.0 / math.prod(line.gain for line in lines))
+        nx, *others, _ = operator.shape
+        self._grid = (blocks_for(nx, SLAB_SHAPE.block_x) * math.prod(others), 1, 1)
+        launcher.prepare(self._launch_all)
+
+    def condense(self, f: Array, u: Array, first: Any | None, last: Any | None, line: Any | None) -> None:
+        """See `poisson.backends.slabs.SlabSolver`."""
+        self._faces.take_boundary(f, u)
+        own = self._own(f)
+        for transform in self._transforms:
+            transform(own, own, True, False)
+        planes = (or_null(plane) for plane in (first, last, line))
+        arguments = (self._unknown(own), *planes, *self._arguments)
+        self._backend.launch("slab", "slab_condense", SLAB_SHAPE, None, self._grid, arguments)
+
+    def expand(self, f: Array, u: Array, below: Any | None, above: Any | None, line: Any | None) -> None:
+        """See `poisson.backends.slabs.SlabSolver`."""
+        own = self._own(u)
+        planes = (or_null(plane) for plane in (below, above, line))
+        arguments = (self._unknown(self._own(f)), self._unknown(own), *planes, *self._arguments)
+        self._backend.launch("slab", "slab_expand", SLAB_SHAPE, None, self._grid, arguments)
+        for transform in reversed(self._transforms):
+            transform(own, own, False, True)
+
+    def _launch_all(self) -> None:
+        none = (None, None, None)
+        self.condense(None, None, *none)
+        self.expand(None, None, *none)
+
+    def _constants(self, along_x: NDArray[np.float64], along_y: NDArray[np.float64], gain: float) -> tuple[Any, ...]:
+        """The arguments SLAB_ARGUMENTS of slab.hip."""
+        run, operator = self._run, self._run.operator
+        nx, ny = operator.shape[0], along_y.size
+        inner = [free(operator, axis) for axis in range(operator.dimension - 1)] + [slice(0, 1)]
+        ends = [np.int32(end) for part in inner[:2] for end in (part.start, part.stop)]
+        rules = operator.rules[-2:]
+        flags = sum(
+            flag * bool(chosen)
+            for flag, chosen in (
+                (1, run.below),
+                (2, run.above),
+                (4, rules[0] is Rule.MIRROR and not run.below),
+                (8, rules[1] is Rule.MIRROR and not run.above),
+            )
+        )
+        pitch = self._backend.pitch_of(nx)
+        rows = run.unknowns.stop - run.unknowns.start
+        sizes = (np.int32(nx), np.int32(ny), np.int64(pitch), np.int64(pitch * ny))
+        spectra = (self._table(along_x), self._table(along_y))
+        return (*sizes, *ends, np.int32(rows), np.int32(flags), *spectra, np.float64(run.coupling), np.float64(gain))
+
+    def _table(self, values: NDArray[np.float64]) -> Any:
+        """Values on the device in float64, whatever the type of the arrays."""
+        table = self._backend.runtime.allocate(values.size, values.dtype)
+        self._backend.runtime.upload(values, table)
+        return table
+
+    def _own(self, array: Array) -> Array:
+        """The planes that are owned; None where kernels are made ready."""
+        return None if array is None else array[self._run.rows]
+
+    def _unknown(self, own: Array) -> Array:
+        return None if own is None else own[self._run.unknowns]
