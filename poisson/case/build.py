@@ -134,7 +134,8 @@ def check_settings(
 
 def _machine(form: CaseFile) -> RunSettings:
     run = form.run
-    return RunSettings(backend=run.backend, precision=run.precision, threads=run.threads)
+    ranks = None if isinstance(run.ranks, str) else tuple(run.ranks) if isinstance(run.ranks, list) else run.ranks
+    return RunSettings(run.backend, run.precision, run.threads, ranks)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from poisson.backends.registry import AUTO
+from poisson.mesh.grid import AXES
 from poisson.problem.problem import CONSTANT_A, MEANS, Problem, number
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, clash
@@ -44,6 +45,7 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
         reason = f'only its default with backend "{run.backend}", which has no threads to count'
         yield Clash(("run", "threads"), run.threads, reason)
     if problem is not None:
+        yield from _blocks(run.blocks, problem)
         if solver.stopping.stop == "discretisation" and problem.guess:
             reason = '"residual" with an initial guess (run.initial), which a start on the coarsest grid would not use'
             yield clash("stop", solver.stopping.stop, reason)
@@ -51,3 +53,15 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
             yield Clash(("equation", "mean"), problem.mean, CONSTANT_A)
         if entry:
             yield from entry.refused(solver, problem)
+
+
+def _blocks(blocks: tuple[int, ...] | None, problem: Problem) -> Iterator[Clash]:
+    """Whether a grid can be divided into these blocks."""
+    if blocks is None:
+        return
+    path, given, nodes = ("run", "ranks"), list(blocks), problem.grid.array_shape[::-1]
+    named = ", ".join(AXES[: len(nodes)])
+    if len(blocks) != len(nodes):
+        yield Clash(path, given, f"a number of blocks along {named}")
+    elif any(count > most for count, most in zip(blocks, nodes, strict=True)):
+        yield Clash(path, given, f"no more blocks along {named} than nodes to divide: {', '.join(map(str, nodes))}")

@@ -21,12 +21,15 @@ from poisson.solvers.settings import PRECISIONS
 if TYPE_CHECKING:
     BackendName = str
     PrecisionName = str
+    AutoName = str
 else:
+    AutoName = Literal[AUTO]
     BackendName = Literal[backend_names()]
     PrecisionName = Literal[PRECISIONS]
 
 MAX_TITLE = 256
 MAX_PATH = 4096
+MAX_RANKS = 10**6
 
 
 class Table(BaseModel):
@@ -55,6 +58,16 @@ def _hdf5(text: str) -> str:
 
 def _kind(item: object) -> str:
     return "<table>" if isinstance(item, (dict, Table)) else "<text>" if isinstance(item, str) else "<number>"
+
+
+def _blocks(counts: list[int]) -> list[int]:
+    if counts[0] != 1:
+        raise ValueError
+    return counts
+
+
+def _ranks_kind(item: object) -> str:
+    return "<text>" if isinstance(item, str) else "<list>" if isinstance(item, (list, tuple)) else "<number>"
 
 
 Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -173,11 +186,24 @@ else:
     )
 
 
+Count = Annotated[int, Field(strict=True, ge=1, le=MAX_RANKS)]
+Ranks = Annotated[
+    Annotated[AutoName, Tag("<text>")]
+    | Annotated[Count, Tag("<number>")]
+    | Annotated[list[Count], Field(min_length=1, max_length=3), AfterValidator(_blocks), Tag("<list>")],
+    Discriminator(_ranks_kind),
+]
+
+
 class Run(Table):
     backend: BackendName = Field(default=AUTO, description=either(backend_names()))
     precision: PrecisionName = Field(default=PRECISIONS[0], description=either(PRECISIONS))
     threads: Annotated[int, Field(strict=True, ge=0, le=4096)] = Field(
         default=0, description="an integer >= 0 and <= 4096; 0 takes them all"
+    )
+    ranks: Ranks = Field(
+        default=AUTO,
+        description='"auto", the number of processes, or blocks along x(, y(, z)) such as [1, 2, 2], 1 along x',
     )
     initial: Data = Field(default=0.0, description='a number, a text or a table such as { file = "u.npy" }')
 

@@ -138,7 +138,9 @@ class RunSettings:
     precision : str
         ``float64``, ``float32``, or ``mixed``: float32 inside, float64 outside.
     threads : int
-        Threads of the CPU; 0: all of them.
+        Threads of the CPU in each process; 0: all of them.
+    ranks : int or tuple of int, optional
+        The processes that there must be, or the blocks along x, y(, z) that the grid is divided into, one a process.
 
     Raises
     ------
@@ -149,6 +151,7 @@ class RunSettings:
     backend: str = AUTO
     precision: str = PRECISIONS[0]
     threads: int = 0
+    ranks: int | tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, words in (("backend", backend_names()), ("precision", PRECISIONS)):
@@ -159,6 +162,11 @@ class RunSettings:
     def threaded(self) -> bool:
         """Whether the backend runs on threads of the CPU, or may."""
         return threaded(self.backend)
+
+    @property
+    def blocks(self) -> tuple[int, ...] | None:
+        """The blocks along x, y(, z), if they are given."""
+        return self.ranks if isinstance(self.ranks, tuple) else None
 
     @property
     def dtype(self) -> str:

@@ -37,6 +37,7 @@ from poisson.mesh.boundary import CONDITIONS, ONE_CONDITION
 
 SAME = "allowed: 1, 2 or 3, the same in each"
 WORDS = ", ".join([*(kind.value for kind in CONDITIONS), "alpha"])
+RANKS = '"auto", the number of processes, or blocks along x(, y(, z)) such as [1, 2, 2], 1 along x'
 ONE = f"allowed: exactly {ONE_CONDITION}"
 
 # One wrong value each: the path, the value as TOML (None: taken away), and the line expected.
@@ -284,6 +285,12 @@ WRONG: list[tuple[str, str | None, str]] = [
     ("run.precision", "32", 'run.precision: 32; allowed: "float64", "float32" or "mixed"'),
     ("run.threads", "-2", "run.threads: -2; allowed: an integer >= 0 and <= 4096; 0 takes them all"),
     ("run.threads", "false", "run.threads: false; allowed: an integer >= 0 and <= 4096; 0 takes them all"),
+    ("run.ranks", "0", f"run.ranks: 0; allowed: {RANKS}"),
+    ("run.ranks", "2.0", f"run.ranks: 2.0; allowed: {RANKS}"),
+    ("run.ranks", '"Auto"', f"run.ranks: \"Auto\"; allowed: {RANKS}; did you mean 'auto'?"),
+    ("run.ranks", "[]", f"run.ranks: []; allowed: {RANKS}"),
+    ("run.ranks", "[2, 1]", f"run.ranks: [2, 1]; allowed: {RANKS}"),
+    ("run.ranks", "[1, 0]", f"run.ranks: [1, 0]; allowed: {RANKS}"),
     ("run.initial", '"exp(x"', 'run.initial: "exp(x"; the bracket at column 4 is not closed'),
     ("run.initial", "[]", 'run.initial: []; allowed: a number, a text or a table such as { file = "u.npy" }'),
     (

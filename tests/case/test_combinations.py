@@ -107,6 +107,11 @@ PERIODIC = ('boundary.x="periodic"',)
             ("run.backend=gpu", "run.threads=1"),
             '--set run.threads: 1; allowed: only its default with backend "gpu", which has no threads to count',
         ),
+        (("run.ranks=[1, 4]",), "--set run.ranks: [1, 4]; allowed: a number of blocks along x, y, z"),
+        (
+            ("run.ranks=[1, 1, 8]", "domain.shape=[9, 8, 7]"),
+            "--set run.ranks: [1, 1, 8]; allowed: no more blocks along x, y, z than nodes to divide: 9, 8, 7",
+        ),
         (
             ("equation.mean=arithmetic", "equation.a=1 + 1"),
             '--set equation.mean: "arithmetic"; allowed: only its default where a is constant, as between equal '
@@ -146,6 +151,8 @@ def test_a_clash_is_one_line_with_the_fix(overrides: tuple[str, ...], line: str)
         ("run.threads=2",),
         ("run.backend=openmp", "run.threads=2", "run.initial=x"),
         ("run.backend=numpy", "run.threads=0", "output.order=2"),
+        ("run.ranks=4",),
+        ("run.ranks=[1, 2, 3]", "domain.shape=[4, 4, 4]"),
         ("equation.mean=arithmetic", *VARYING),
         ("boundary.x=periodic", "boundary.z_lower.neumann=0"),
     ],
