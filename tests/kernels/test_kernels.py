@@ -171,7 +171,10 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
         u, f = (backend.empty(a.array_shape) for _ in range(2))
         backend.bind(a).fast_solver().solve(f, u)
     part = replace(a, lattice=a.lattice.part(like.dimension - 1, 0, 2, 1))
-    backend.bind(part).slab_solver()
+    slab = backend.bind(part).slab_solver()
+    u, f, plane = (backend.empty(shape) for shape in (part.array_shape, part.array_shape, (1, slab.eigenvalues.size)))
+    slab.condense(f, u, None, plane, None)
+    slab.expand(f, u, None, plane, None)
 
 
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:
