@@ -193,6 +193,16 @@ def test_ranks_that_all_hold_the_whole_write_the_file_of_one(tmp_path: Path, siz
     assert path.read_bytes() == (tmp_path / "one.h5").read_bytes()
 
 
+def test_a_system_that_writes_less_than_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    solution, path = large((7, 8, 9)), tmp_path / "a.h5"
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda handle, data, place: write(handle, data[:1000], place))
+    each_rank(2, lambda communicator: hdf5.write(path, part_of(solution, communicator, (2, 1, 1))))
+    assert description.describe(path)
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(file["gradient"], solution.fields["gradient"])
+
+
 class Away:
     """An array on a device."""
 
