@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.probe import Probe
-from poisson.backends.slabs import SlabSolver
+from poisson.backends.slabs import SlabSolver as SlabSolver
 from poisson.backends.subjects import Subject, require_plain
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer

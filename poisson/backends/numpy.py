@@ -21,12 +21,13 @@ from poisson.backends.base import (
     Operations,
     Reduction,
     Slab,
+    SlabSolver,
     TransferOperations,
 )
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.probe import Pace, Probe
 from poisson.backends.processors import default_threads
-from poisson.backends.slabs import SlabSolver, by_rows
+from poisson.backends.slabs import by_rows
 from poisson.backends.transforms import by_scipy
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer

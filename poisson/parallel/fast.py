@@ -187,6 +187,14 @@ class DistributedFastSolver:
             return
         first, last = self._planes
         self._slab.condense(f, u, first, last, self._line)
+        if self._local.launching:
+            with self._local.ordered():
+                self._join()
+        below, above = self._results
+        self._slab.expand(f, u, below, above, self._line)
+
+    def _join(self) -> None:
+        """From the flows of all ranks to the values at the separators of this one."""
         self._exchange_flows()
         rank, size = self._communicator.rank, self._communicator.size
         down, up = self._flows
@@ -197,8 +205,6 @@ class DistributedFastSolver:
         self._exchange_values()
         if self._constants is not None:
             self._store(self._constants.solve(self._source)[self._runs[rank]], self._line)
-        below, above = self._results
-        self._slab.expand(f, u, below, above, self._line)
 
     def _exchange_flows(self) -> None:
         rank, size = self._communicator.rank, self._communicator.size

@@ -17,6 +17,7 @@ from poisson.backends.base import (
     FastSolver,
     InterpolationOperations,
     Operations,
+    SlabSolver,
     TransferOperations,
 )
 from poisson.discrete.operator import Operator
@@ -26,6 +27,7 @@ from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
 from poisson.parallel.exchange import Halo
+from poisson.parallel.fast import DistributedFastSolver
 
 if TYPE_CHECKING:
     from poisson.parallel.distributed import DistributedBackend
@@ -224,9 +226,13 @@ class DistributedOperations(Operations):
             down.put_coarse(restriction[1], layers - sweeps - 1)
 
     def fast_solver(self) -> FastSolver:
-        if self._lattice.halo is not None:
-            raise ValueError("fast transforms need the whole of every axis, and this is a part of one")
-        return _WholeFastSolver(self.backend, self._local.fast_solver())
+        if self._lattice.halo is None:
+            return _Divided(self._lattice, self._local.fast_solver())
+        backend = self.backend
+        return _Divided(self._lattice, DistributedFastSolver(backend.local, self._local.operator, backend.communicator))
+
+    def slab_solver(self) -> SlabSolver:
+        return self._local.slab_solver()
 
     def _stencil(self, out: DividedArray, u: DividedArray, f: DividedArray | None = None, stages: int = 1) -> Array:
         """What an operation that looks at neighbours so many times writes, once what it reads is right."""
@@ -383,16 +389,17 @@ class DistributedDifferences(DifferenceOperations):
             self._lattice.leave(out, 0)
 
 
-class _WholeFastSolver:
-    """The direct solver of a lattice that every rank has all of."""
+class _Divided:
+    """A direct solver on the arrays of ranks."""
 
-    def __init__(self, backend: DistributedBackend, local: FastSolver) -> None:
-        self._backend = backend
+    def __init__(self, lattice: _Exchanging, local: FastSolver) -> None:
+        self._lattice = lattice
         self._local = local
 
     def solve(self, f: DividedArray, u: DividedArray) -> None:
-        self._backend.note(f, u)
         self._local.solve(f.values, u.values)
+        for array in (f, u):
+            self._lattice.leave(array, 0)
 
 
 def _coefficients(operator: Operator) -> list[DividedArray]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduction
+from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduction, SlabSolver
 from poisson.backends.gpu import derivative as derivatives
 from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
@@ -23,7 +23,6 @@ from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
 from poisson.backends.gpu.transfer import GpuInterpolation, GpuTransfer
 from poisson.backends.gpu.transforms import GpuFastSolver
-from poisson.backends.slabs import SlabSolver
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences

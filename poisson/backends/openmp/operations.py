@@ -20,13 +20,13 @@ from poisson.backends.base import (
     InterpolationOperations,
     Operations,
     Reduction,
+    SlabSolver,
     TransferOperations,
 )
 from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import DifferencesStructure, TransferStructure, doubles, operator_structure
 from poisson.backends.openmp.transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
-from poisson.backends.slabs import SlabSolver
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
