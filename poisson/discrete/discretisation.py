@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.share import Share, numbers_of, on_blocks
 from poisson.errors import CaseError, IncompatibleSource
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
@@ -29,10 +30,12 @@ from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
 from poisson.problem import sampling
 from poisson.problem.problem import Coefficient, Problem, number
+from poisson.problem.sampling import Block
 
 __all__ = ["Balance", "Coefficients", "Discretisation", "Operator", "Slab"]
 
 Slab = Callable[[ModuleType, int, int], Any]
+OnBlock = Callable[[ModuleType, Block], Any]
 log = logging.getLogger(__name__)
 
 
@@ -93,20 +96,33 @@ class Discretisation:
         What to discretise.
     shift : float
         Subtracted from the source at every node: the defect of a singular problem, spread evenly, in U/L².
+    share : Share, optional
+        The part of one of several processes: arrays and slabs are those of its nodes, while what is said of the problem
+        as a whole is that of all ranks, which ask for it together. Without it the whole.
     """
 
     problem: Problem
     shift: float = 0.0
+    share: Share | None = None
 
-    def coarser(self) -> Discretisation | None:
+    def coarser(self, share: Share | None = None) -> Discretisation | None:
         """The same problem discretised on a grid of half the intervals, with what `Problem.coarser` leaves out."""
         problem = self.problem.coarser()
-        return None if problem is None else Discretisation(problem)
+        return None if problem is None else Discretisation(problem, share=share)
 
     @property
     def array_shape(self) -> tuple[int, ...]:
         """Shape of the arrays."""
-        return sampling.array_shape(self.problem.grid)
+        return sampling.array_shape(self.problem.grid) if self.share is None else self.share.array_shape
+
+    @cached_property
+    def owned(self) -> Discretisation:
+        """The same with arrays of the nodes that are this process's own, without its halo: each node is one rank's."""
+        return self if self.share is None else replace(self, share=replace(self.share, with_halo=False))
+
+    def together(self) -> AbstractContextManager[None]:
+        """Within, data are evaluated without a word to the other ranks; a mistake on one of them is raised on all."""
+        return nullcontext() if self.share is None else self.share.together()
 
     @property
     def laplacian(self) -> Operator:
@@ -114,8 +130,13 @@ class Discretisation:
 
         The second axis of a 1D problem has one node and no coupling.
         """
+        return Operator(self.whole_lattice if self.share is None else self.share.lattice)
+
+    @cached_property
+    def whole_lattice(self) -> Lattice:
+        """The nodes of the grid with the rules of the faces, whatever part of them this process has."""
         lattice = self.problem.grid.lattice(tuple(face.kind.rule for face in self.problem.faces))
-        return Operator(Lattice((*lattice.axes, Axis.single())) if lattice.dimension == 1 else lattice)
+        return Lattice((*lattice.axes, Axis.single())) if lattice.dimension == 1 else lattice
 
     @property
     def operator(self) -> Operator:
@@ -143,7 +164,9 @@ class Discretisation:
         return self._with_coefficients(backend, self.laplacian) if self.problem.varies else self.operator
 
     def part_on(self, backend: Maker, whole: Operator, start: int, stop: int) -> Operator:
-        """The operator on the rows (planes in 3D) ``[start, stop)`` of an array and a halo of one row beside them.
+        """The operator on the rows (planes in 3D) ``[start, stop)`` of the grid and a halo of one row beside them.
+
+        Where the grid is divided, they are rows of this process, and along the other axes the part is its own.
 
         Parameters
         ----------
@@ -159,13 +182,13 @@ class Discretisation:
         CaseError
             As `operator_on` does.
         """
-        lattice = whole.lattice.part(whole.dimension - 1, start, stop, 1)
+        lattice = _some_rows(whole.lattice, start, stop)
         if whole.coefficients is None:
             return replace(whole, lattice=lattice)
-        part = self._with_coefficients(backend, Operator(lattice))
-        assert part.coefficients is not None
-        own = replace(whole.coefficients, links=part.coefficients.links, c=part.coefficients.c)
-        return replace(part, coefficients=own)
+        # Not a word to the other ranks, which may have more or fewer such parts.
+        found = replace(self, share=None)._coefficients(backend, Operator(lattice))
+        own = replace(whole.coefficients, links=found.links, c=found.c)
+        return replace(whole, lattice=lattice, coefficients=own)
 
     @property
     def absorbs_nowhere(self) -> bool:
@@ -180,7 +203,13 @@ class Discretisation:
         c = number(self.problem.c)
         if c is not None and not self._absorbs:
             return c == 0.0
-        return not any(float(self.reaction(np, *slab).max()) > 0.0 for slab in slabs(self.array_shape))
+        own, largest = self.owned, 0.0
+        with self.together():
+            for slab in slabs(own.array_shape):
+                largest = max(largest, float(own.reaction(np, *slab).max()))
+                if largest > 0.0:
+                    break
+        return self.largest(largest)[0] == 0.0
 
     def source(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The source with its face terms, zero at fixed nodes, in U/L².
@@ -201,62 +230,50 @@ class Discretisation:
         CaseError
             If a value is not finite; the line names the key and the place.
         """
-        values = self.f(xp, start, stop)
-        for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
-            g = sampling.face_value(self.problem, xp, face, start, stop)
-            values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * g
-        for _, where in sampling.faces(self.problem, Rule.FIXED, start, stop):
-            values[where] = 0.0
-        return values
+        return self._slab(self._source, xp, start, stop)
 
     def f(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The right-hand side of the equation that is solved: f, less `shift`. As `source` otherwise."""
-        values = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, start, stop)
-        return values - self.shift if self.shift else values
+        return self._slab(self._f, xp, start, stop)
 
     def initial(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The initial guess, with the boundary values at fixed nodes, in U. As `source` otherwise."""
-        values = sampling.nodes(self.problem, xp, "run.initial", self.problem.initial, start, stop)
-        return self._with_boundary(values, xp, start, stop)
+        return self._slab(self._initial, xp, start, stop)
 
     def boundary(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The boundary values at fixed nodes and zeros elsewhere, in U. As `source` otherwise."""
-        return self._with_boundary(xp.zeros((stop - start, *self.array_shape[1:])), xp, start, stop)
+        return self._slab(self._boundary, xp, start, stop)
 
     def boundary_range(self, xp: ModuleType) -> tuple[float, float]:
         """The least and the largest value that a Dirichlet face holds, in U; zeros without one."""
-        ends: list[float] = []
-        for start, stop in slabs(self.array_shape):
-            for face, _ in sampling.faces(self.problem, Rule.FIXED, start, stop):
-                values = sampling.face_value(self.problem, xp, face, start, stop)
-                ends += [float(values.min()), float(values.max())]
-        return (min(ends), max(ends)) if ends else (0.0, 0.0)
+        least, largest = math.inf, -math.inf
+        with self.together():
+            for block in self._blocks():
+                for face, _ in sampling.faces(self.problem, Rule.FIXED, block):
+                    values = sampling.face_value(self.problem, xp, face, block)
+                    least, largest = min(least, float(values.min())), max(largest, float(values.max()))
+        least, largest = -self.largest(-least)[0], self.largest(largest)[0]
+        return (least, largest) if least <= largest else (0.0, 0.0)
 
     def exact(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The exact solution, in U. As `source` otherwise."""
-        assert self.problem.exact is not None
-        return sampling.nodes(self.problem, xp, "equation.exact", self.problem.exact, start, stop)
+        return self._slab(self._exact, xp, start, stop)
 
     def a(self, xp: ModuleType, start: int, stop: int) -> Any:
         """a at the nodes. As `source` otherwise; every value must be positive."""
-        return self._coefficient(xp, "equation.a", self.problem.a, start, stop, sampling.POSITIVE)
+        return self._slab(self._a, xp, start, stop)
 
     def c(self, xp: ModuleType, start: int, stop: int) -> Any:
         """c at the nodes, in 1/L². As `source` otherwise; no value may be negative."""
-        return self._coefficient(xp, "equation.c", self.problem.c, start, stop, sampling.NOT_NEGATIVE)
+        return self._slab(self._c, xp, start, stop)
 
     def reaction(self, xp: ModuleType, start: int, stop: int) -> Any:
         """c with the Robin terms, as the operator has it. As `c` otherwise; no α may be negative either."""
-        values = self.c(xp, start, stop)
-        for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
-            if self.problem.faces[face].kind.takes_alpha:
-                alpha = sampling.face_alpha(self.problem, xp, face, start, stop)
-                values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * alpha
-        return values
+        return self._slab(self._reaction, xp, start, stop)
 
     def volumes(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The control volumes over the product of the spacings. Shape of the slab."""
-        return xp.asarray(self.laplacian.lattice.volumes(start, stop))
+        return self._slab(self._volumes, xp, start, stop)
 
     def balance(self, xp: ModuleType) -> Balance:
         """Integrate the source and the boundary data of a singular problem.
@@ -267,15 +284,17 @@ class Discretisation:
         grid = self.problem.grid
         cell = math.prod(grid.spacing)
         source = flux = scale = 0.0
-        for start, stop in slabs(self.array_shape):
-            volumes = self.volumes(xp, start, stop) * cell
-            f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, start, stop)
-            source += float((volumes * f).sum())
-            scale += float((volumes * abs(f)).sum())
-            for face, where in sampling.faces(self.problem, Rule.MIRROR, start, stop):
-                g = (2.0 / grid.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, start, stop)
-                flux += float((volumes[where] * g).sum())
-                scale += float((volumes[where] * abs(g)).sum())
+        with self.together():
+            for block in self._blocks():
+                volumes = self._volumes(xp, block) * cell
+                f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
+                source += float((volumes * f).sum())
+                scale += float((volumes * abs(f)).sum())
+                for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
+                    g = (2.0 / grid.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, block)
+                    flux += float((volumes[where] * g).sum())
+                    scale += float((volumes[where] * abs(g)).sum())
+        source, flux, scale = self.total(source, flux, scale)
         coarsest = max(1.0 / count for count in grid.intervals)
         return Balance(source, flux, scale, min(0.1, 10.0 * coarsest**2))
 
@@ -305,41 +324,126 @@ class Discretisation:
         log.info("singular problem (no dirichlet face, c = 0): %s; removed from f, u gets zero mean", numbers)
         return replace(self, shift=balance.defect / volume)
 
-    def _with_boundary(self, values: Any, xp: ModuleType, start: int, stop: int) -> Any:
-        for face, where in reversed(list(sampling.faces(self.problem, Rule.FIXED, start, stop))):
-            values[where] = sampling.face_value(self.problem, xp, face, start, stop)
+    # ---- on blocks of the grid
+
+    def _source(self, xp: ModuleType, block: Block) -> Any:
+        values = self._f(xp, block)
+        for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
+            g = sampling.face_value(self.problem, xp, face, block)
+            values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * g
+        for _, where in sampling.faces(self.problem, Rule.FIXED, block):
+            values[where] = 0.0
         return values
+
+    def _f(self, xp: ModuleType, block: Block) -> Any:
+        values = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
+        return values - self.shift if self.shift else values
+
+    def _initial(self, xp: ModuleType, block: Block) -> Any:
+        return self._with_boundary(
+            sampling.nodes(self.problem, xp, "run.initial", self.problem.initial, block), xp, block
+        )
+
+    def _boundary(self, xp: ModuleType, block: Block) -> Any:
+        return self._with_boundary(xp.zeros(sampling.shape_of(block)), xp, block)
+
+    def _with_boundary(self, values: Any, xp: ModuleType, block: Block) -> Any:
+        for face, where in reversed(list(sampling.faces(self.problem, Rule.FIXED, block))):
+            values[where] = sampling.face_value(self.problem, xp, face, block)
+        return values
+
+    def _exact(self, xp: ModuleType, block: Block) -> Any:
+        assert self.problem.exact is not None
+        return sampling.nodes(self.problem, xp, "equation.exact", self.problem.exact, block)
+
+    def _a(self, xp: ModuleType, block: Block) -> Any:
+        return self._coefficient(xp, "equation.a", self.problem.a, block, sampling.POSITIVE)
+
+    def _c(self, xp: ModuleType, block: Block) -> Any:
+        return self._coefficient(xp, "equation.c", self.problem.c, block, sampling.NOT_NEGATIVE)
+
+    def _reaction(self, xp: ModuleType, block: Block) -> Any:
+        values = self._c(xp, block)
+        for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
+            if self.problem.faces[face].kind.takes_alpha:
+                alpha = sampling.face_alpha(self.problem, xp, face, block)
+                values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * alpha
+        return values
+
+    def _volumes(self, xp: ModuleType, block: Block) -> Any:
+        return xp.asarray(self.whole_lattice.volumes_in(block))
+
+    def _coefficient(
+        self, xp: ModuleType, key: str, coefficient: Coefficient, block: Block, limit: sampling.Limit
+    ) -> Any:
+        if isinstance(coefficient, (int, float)):
+            return xp.full(sampling.shape_of(block), float(coefficient))
+        return sampling.nodes(self.problem, xp, key, coefficient, block, limit)
+
+    def _slab(self, function: OnBlock, xp: ModuleType, start: int, stop: int) -> Any:
+        """The values of a function on some rows of this process's arrays."""
+        if self.share is not None:
+            return on_blocks(self.share.index, function)(xp, start, stop)
+        return function(xp, ((start, stop), *((0, count) for count in self.array_shape[1:])))
+
+    def _blocks(self) -> Iterator[Block]:
+        """The nodes that are this process's own, some rows at a time."""
+        shape = self.owned.array_shape
+        ranges = tuple((0, count) for count in shape) if self.share is None else self.share.ranges
+        first = ranges[0][0]
+        for start, stop in slabs(shape):
+            yield (first + start, first + stop), *ranges[1:]
+
+    # ---- known to all ranks
+
+    def total(self, *values: float) -> tuple[float, ...]:
+        """Sums over this process's own nodes as those over all."""
+        return values if self.share is None else self.share.total(*values)
+
+    def largest(self, *values: float) -> tuple[float, ...]:
+        """Maxima over this process's own nodes as those over all."""
+        return values if self.share is None else self.share.largest(*values)
+
+    # ---- the coefficients
 
     @cached_property
     def _least_alpha(self) -> tuple[float, ...]:
         """The least α on each face, 0 where it has no Robin condition, and on the faces of an axis added in 1D."""
         least = [math.inf if face.absorbs else 0.0 for face in self.problem.faces]
-        for start, stop in slabs(self.array_shape):
-            for face, _ in sampling.faces(self.problem, Rule.MIRROR, start, stop):
-                if self.problem.faces[face].absorbs:
-                    alpha = sampling.face_alpha(self.problem, np, face, start, stop)
-                    least[face] = min(least[face], float(alpha.min()))
-        return (*least, *(0.0,) * (2 * len(self.array_shape) - len(least)))
+        with self.together():
+            for block in self._blocks():
+                for face, _ in sampling.faces(self.problem, Rule.MIRROR, block):
+                    if self.problem.faces[face].absorbs:
+                        alpha = sampling.face_alpha(self.problem, np, face, block)
+                        least[face] = min(least[face], float(alpha.min()))
+        found = (-value for value in self.largest(*(-value for value in least)))
+        return (*found, *(0.0,) * (2 * len(self.array_shape) - len(least)))
 
     @property
     def _absorbs(self) -> bool:
         return any(face.absorbs for face in self.problem.faces)
 
-    def _coefficient(
-        self, xp: ModuleType, key: str, coefficient: Coefficient, start: int, stop: int, limit: sampling.Limit
-    ) -> Any:
-        if isinstance(coefficient, (int, float)):
-            return xp.full((stop - start, *self.array_shape[1:]), float(coefficient))
-        return sampling.nodes(self.problem, xp, key, coefficient, start, stop, limit)
-
     def _with_coefficients(self, backend: Maker, operator: Operator) -> Operator:
-        """An operator on some rows of the grid, or all, with the coefficients of these rows."""
-        rows = operator.lattice.axes[-1].index
-        shape, a, c = operator.array_shape, number(self.problem.a), number(self.problem.c)
-        a_range, c_range = _Range(a), _Range(c)
+        """The operator with its coefficients on the same nodes."""
+        a, c = number(self.problem.a), number(self.problem.c)
+        found = replace(self._coefficients(backend, operator), alpha=self._least_alpha)
+        return replace(
+            operator,
+            a=1.0 if a is None else a,
+            c=0.0 if found.c is not None or c is None else c,
+            coefficients=found,
+        )
+
+    def _coefficients(self, backend: Maker, operator: Operator) -> Coefficients:
+        """Those on some nodes of the grid, or all, but for the least α."""
+        index, shape = numbers_of(operator.lattice), operator.array_shape
+        a, c = number(self.problem.a), number(self.problem.c)
         links = reaction = None
+        a_range, c_range = _Range(a), _Range(c)
         if a is None:
-            nodes = backend.assemble(shape, _on_rows(rows, a_range.noted(self.a)))
+            with self.together():
+                nodes = backend.assemble(shape, a_range.noted(on_blocks(index, self._a)))
+            a_range.join(self)
             a_range.require_fit(backend.dtype, "equation.a", from_zero=False)
             links = tuple(backend.empty(shape) for _ in operator.shape)
             operations = backend.bind(operator)
@@ -347,14 +451,11 @@ class Discretisation:
                 operations.links(axis, nodes, self.problem.mean == "harmonic", out)
         if c is None or self._absorbs:
             c_range = _Range()
-            reaction = backend.assemble(shape, _on_rows(rows, c_range.noted(self.reaction)))
+            with self.together():
+                reaction = backend.assemble(shape, c_range.noted(on_blocks(index, self._reaction)))
+            c_range.join(self)
             c_range.require_fit(backend.dtype, "equation.c with the robin terms", from_zero=True)
-        return replace(
-            operator,
-            a=1.0 if a is None else a,
-            c=0.0 if reaction is not None or c is None else c,
-            coefficients=Coefficients(links, reaction, a_range.ends, c_range.ends, self._least_alpha),
-        )
+        return Coefficients(links, reaction, a_range.ends, c_range.ends)
 
 
 class _Range:
@@ -371,6 +472,11 @@ class _Range:
 
         return slab
 
+    def join(self, discretisation: Discretisation) -> None:
+        """Take the values on the other ranks in; a halo has those of nodes of theirs."""
+        least, largest = discretisation.largest(-self.ends[0], self.ends[1])
+        self.ends = -least, largest
+
     def require_fit(self, dtype: np.dtype[Any], key: str, *, from_zero: bool) -> None:
         """Refuse values that a type cannot hold, or whose inverses it cannot."""
         limits = np.finfo(dtype)
@@ -380,13 +486,7 @@ class _Range:
             raise CaseError([f"{key}: the values from {least:g} to {largest:g} do not fit into {dtype.name}; {wanted}"])
 
 
-def _on_rows(rows: NDArray[np.int64], function: Slab) -> Slab:
-    """A function of slabs of the grid as one of slabs of some of its rows."""
-
-    def slab(xp: ModuleType, start: int, stop: int) -> Any:
-        wanted = rows[start:stop]
-        runs = np.split(wanted, np.flatnonzero(np.diff(wanted) != 1) + 1)
-        pieces = [function(xp, int(run[0]), int(run[-1]) + 1) for run in runs]
-        return pieces[0] if len(pieces) == 1 else xp.concatenate(pieces)
-
-    return slab
+def _some_rows(lattice: Lattice, start: int, stop: int) -> Lattice:
+    """Rows (planes in 3D) of a lattice, or of a part of one that has them, with a halo of one row beside them."""
+    slowest = lattice.dimension - 1
+    return lattice.replaced(slowest, lattice.axes[slowest].undivided.part(start, stop, 1))

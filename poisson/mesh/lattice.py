@@ -7,6 +7,7 @@ reverse. Backends' arrays have at least two axes: the second one of a 1D problem
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -108,6 +109,13 @@ class Lattice:
         for axis, line in enumerate(self.axes):
             slowest = axis == self.dimension - 1
             values = self.along(axis, line.widths[start:stop] if slowest else line.widths) * values
+        return values
+
+    def volumes_in(self, block: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+        """`volumes` in a range of nodes along each axis of an array, the slowest first."""
+        values = np.ones((1,) * self.dimension)
+        for axis, (line, ends) in enumerate(zip(self.axes, reversed(block), strict=True)):
+            values = self.along(axis, line.widths[slice(*ends)]) * values
         return values
 
     # ---- the problem as a whole

@@ -27,6 +27,9 @@ from poisson.problem import arrays
 HDF5_SUFFIXES = (".h5", ".hdf5")
 SUFFIXES = (".npy", *HDF5_SUFFIXES)
 
+Range = tuple[int, int]
+"""Nodes along an axis: from the first, without the last."""
+
 MOST_HEADER = 1 << 16
 """Bytes of the header of a ``.npy`` file."""
 MOST_NAMES = 1000
@@ -70,8 +73,10 @@ class FieldFile:
             if array.dtype.kind not in "fiu":
                 raise CaseError([f"{self} holds values of type {array.dtype}; real numbers are needed"])
 
-    def read(self, start: int, stop: int) -> NDArray[np.float64]:
+    def read(self, start: int, stop: int, others: Sequence[Range] = ()) -> NDArray[np.float64]:
         """Rows (planes in 3D, nodes in 1D) `start` to `stop`, without `stop`, of the first array axis, as float64.
+
+        Of the other axes `others` has the ranges; those left out count as a whole.
 
         Raises
         ------
@@ -79,7 +84,7 @@ class FieldFile:
             If the file cannot be read.
         """
         with self._open() as array:
-            return np.ascontiguousarray(array[start:stop], dtype=np.float64)
+            return np.ascontiguousarray(array[_index(start, stop, others)], dtype=np.float64)
 
     def __str__(self) -> str:
         return f"{str(self.path)!r}" if self.dataset is None else f"{self.dataset!r} in {str(self.path)!r}"
@@ -194,20 +199,23 @@ class ArrayField:
         elif not self.on_device:
             arrays.require_real(self.values)
 
-    def read(self, xp: ModuleType, start: int, stop: int) -> Any:
+    def read(self, xp: ModuleType, start: int, stop: int, others: Sequence[Range] = ()) -> Any:
         """Rows (planes in 3D) `start` to `stop`, without `stop`, as an array of the module xp; a view if it can be.
+
+        Of the other axes `others` has the ranges; those left out count as a whole.
 
         Raises
         ------
         CaseError
             If the values are on a device, and cannot be read from there or are not real.
         """
+        index = _index(start, stop, others)
         if xp is np and self.on_device and hasattr(self.values, "__getitem__"):
-            part = arrays.host(self.values[start:stop])
+            part = arrays.host(self.values[index])
         elif self.on_device:
-            part = arrays.brought(self.values, xp)[start:stop]
+            part = arrays.brought(self.values, xp)[index]
         else:
-            part = arrays.brought(self.values[start:stop], xp)
+            part = arrays.brought(self.values[index], xp)
         arrays.require_real(part)
         return part
 
@@ -265,17 +273,24 @@ class CoarserField:
     periodic: tuple[bool, ...]
     bounded: bool = False
 
-    def read(self, xp: ModuleType, start: int, stop: int) -> Any:
-        """Rows (planes in 3D) `start` to `stop`, without `stop`, as a float64 array of the module xp."""
+    def read(self, xp: ModuleType, start: int, stop: int, others: Sequence[Range] = ()) -> Any:
+        """Rows (planes in 3D) `start` to `stop`, without `stop`, as a float64 array of the module xp.
+
+        Of the other axes `others` has the ranges; those left out count as a whole.
+        """
         sizes = zip(self.fine, self.coarse, self.periodic, strict=True)
         axes = ([Axis.between(0.0, 1.0, nodes, plain_rules(wraps)) for nodes in pair] for *pair, wraps in sizes)
-        slowest, *others = itertools.starmap(cubic, axes)
-        # Of the first axis only the rows of this slab, from only the rows that they need.
-        index, weight = slowest[0][start:stop], slowest[1][start:stop]
-        used = index[weight != 0.0]
-        first, last = int(used.min()), int(used.max()) + 1
-        tables: list[tuple[NDArray[Any], NDArray[Any]]] = [(np.where(weight != 0.0, index - first, 0), weight), *others]
-        values = xp.asarray(rows_of(self.field, xp, first, last), dtype=xp.float64)
+        ranges = itertools.zip_longest(((start, stop), *others), self.coarse)
+        # Of each axis only the nodes of this block, from only those that they need.
+        needed: list[Range] = []
+        tables: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        for table, (given, count) in zip(itertools.starmap(cubic, axes), ranges, strict=True):
+            index, weight = (values[slice(*(given or (0, count)))] for values in table)
+            used = index[weight != 0.0]
+            first, last = int(used.min()), int(used.max()) + 1
+            needed.append((first, last))
+            tables.append((np.where(weight != 0.0, index - first, 0), weight))
+        values = xp.asarray(stored(self.field, xp, needed), dtype=xp.float64)
         least = values
         for axis, (index, weight) in enumerate(tables):
             values, least = _along(xp, axis, index, weight, values, least if self.bounded else None)
@@ -303,30 +318,20 @@ def _along(
     return total, lowest
 
 
-def rows_of(field: FieldFile | ArrayField | CoarserField, xp: ModuleType, start: int, stop: int) -> Any:
-    """Rows (planes in 3D) `start` to `stop`, without `stop`, of a field that is no function, as an array of xp."""
+Stored = FieldFile | ArrayField | CoarserField
+"""A field whose values are kept, and not computed."""
+
+
+def stored(field: Stored, xp: ModuleType, ranges: Sequence[Range]) -> Any:
+    """A block of a field that is no function, as an array of xp; a range for each of its array axes."""
+    (start, stop), *others = ranges
     if isinstance(field, FieldFile):
-        return xp.asarray(field.read(start, stop))
-    return field.read(xp, start, stop)
+        return xp.asarray(field.read(start, stop, others))
+    return field.read(xp, start, stop, others)
 
 
-def at_nodes(field: Any, xp: ModuleType, coordinates: Sequence[Any], start: int, stop: int) -> Any:
-    """The values of a field of any kind on a slab, broadcastable to its shape.
-
-    Parameters
-    ----------
-    field : Expression, FunctionField, ArrayField, FieldFile or CoarserField
-        The field.
-    xp : module
-        numpy or cupy: where the values are wanted.
-    coordinates : sequence of array
-        x, y(, z) of the slab.
-    start, stop : int
-        Its range of the first array axis.
-    """
-    if isinstance(field, (ArrayField, FieldFile, CoarserField)):
-        return rows_of(field, xp, start, stop)
-    return field(xp, *coordinates)
+def _index(start: int, stop: int, others: Sequence[Range]) -> tuple[slice, ...]:
+    return slice(start, stop), *(slice(*ends) for ends in others)
 
 
 def _require_short_header(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The functions of a problem on its nodes, slab by slab, in the layout of the backends' arrays.
+"""The functions of a problem on blocks of its nodes, in the layout of the backends' arrays.
 
 A backend's arrays have at least two axes: a 1D problem has one row, of shape ``(1, nx)``.
 """
@@ -17,11 +17,14 @@ from poisson.errors import CaseError
 from poisson.mesh.axis import array_axis
 from poisson.mesh.boundary import FACE_NAMES, Rule
 from poisson.mesh.grid import AXES, Grid
-from poisson.problem.faces import FaceData, face_shape
-from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField, at_nodes
+from poisson.problem.faces import FaceData
+from poisson.problem.fields import FieldFile, FunctionField, Range, Stored, stored
 from poisson.problem.problem import NodeField, Problem
 
 Index = tuple[slice | int, ...]
+
+Block = tuple[Range, ...]
+"""Nodes of a grid: a range for each axis of a backend's array, the slowest first."""
 
 
 def array_shape(grid: Grid) -> tuple[int, ...]:
@@ -29,17 +32,15 @@ def array_shape(grid: Grid) -> tuple[int, ...]:
     return (1, *grid.array_shape) if grid.dimension == 1 else grid.array_shape
 
 
-def coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]:
-    """x(, y(, z)) of the slab ``[start, stop)`` of the first array axis, each in a shape that broadcasts to its."""
-    axes = len(array_shape(grid))
+def coordinates(grid: Grid, xp: ModuleType, block: Block) -> list[Any]:
+    """x(, y(, z)) of a block, each in a shape that broadcasts to its."""
+    axes = len(block)
     found = []
     for axis in range(grid.dimension):
-        values = grid.coordinates(axis)
-        if axis == axes - 1:
-            values = values[start:stop]
+        place = array_axis(axis, axes)
         shape = [1] * axes
-        shape[array_axis(axis, axes)] = -1
-        found.append(xp.asarray(values.reshape(shape)))
+        shape[place] = -1
+        found.append(xp.asarray(grid.coordinates(axis)[slice(*block[place])].reshape(shape)))
     return found
 
 
@@ -56,9 +57,9 @@ NOT_NEGATIVE = Limit(">= 0", lambda values: values >= 0.0)
 
 
 def nodes(
-    problem: Problem, xp: ModuleType, key: str, values: NodeField, start: int, stop: int, limit: Limit | None = None
+    problem: Problem, xp: ModuleType, key: str, values: NodeField, block: Block, limit: Limit | None = None
 ) -> Any:
-    """A function at the nodes of a slab.
+    """A function at the nodes of a block.
 
     Parameters
     ----------
@@ -70,14 +71,14 @@ def nodes(
         Where the function stands in the case file.
     values : Expression, FieldFile, ArrayField or FunctionField
         The function.
-    start, stop : int
-        The range of the first array axis.
+    block : tuple of (int, int)
+        Which nodes.
     limit : Limit, optional
         What every value must be, beside finite.
 
     Returns
     -------
-    A new float64 array of the slab's shape.
+    A new float64 array of the block's shape.
 
     Raises
     ------
@@ -86,32 +87,32 @@ def nodes(
         the key and the place.
     """
     grid = problem.grid
-    slab = xp.empty((stop - start, *array_shape(grid)[1:]), dtype=xp.float64)
-    places = coordinates(grid, xp, start, stop)
+    found = xp.empty(shape_of(block), dtype=xp.float64)
+    places = coordinates(grid, xp, block)
     # The one row of a 1D problem is the whole of a file or an array.
-    first, last = (0, grid.shape[0]) if grid.dimension == 1 else (start, stop)
-    slab[...] = _evaluated(key, values, xp, places, first, last)
-    _require(xp, key, slab, places, limit)
-    return slab
+    found[...] = _evaluated(key, values, xp, places, block[-grid.dimension :])
+    _require(xp, key, found, places, limit)
+    return found
 
 
-def faces(problem: Problem, rule: Rule, start: int, stop: int) -> Iterator[tuple[int, Index]]:
-    """The faces with a rule that touch a slab, in order of precedence, each with its place in the slab."""
+def faces(problem: Problem, rule: Rule, block: Block) -> Iterator[tuple[int, Index]]:
+    """The faces with a rule that touch a block, in order of precedence, each with its place in the block."""
     shape = array_shape(problem.grid)
     for face, condition in enumerate(problem.faces):
         if condition.kind.rule is not rule:
             continue
         upper = face % 2
         place = _place(problem, face)
-        if place == 0 and (stop < shape[0] if upper else start > 0):
+        start, stop = block[place]
+        if stop < shape[place] if upper else start > 0:
             continue
         where: list[slice | int] = [slice(None)] * len(shape)
         where[place] = -1 if upper else 0
         yield face, tuple(where)
 
 
-def face_value(problem: Problem, xp: ModuleType, face: int, start: int, stop: int) -> Any:
-    """The boundary data on the part of a face that lies in a slab, in a shape that broadcasts to it.
+def face_value(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
+    """The boundary data on the part of a face that lies in a block, in a shape that broadcasts to it.
 
     Raises
     ------
@@ -120,14 +121,14 @@ def face_value(problem: Problem, xp: ModuleType, face: int, start: int, stop: in
     """
     function = problem.faces[face].value
     assert function is not None
-    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}", face, function, start, stop)
+    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}", face, function, block)
 
 
-def face_alpha(problem: Problem, xp: ModuleType, face: int, start: int, stop: int) -> Any:
-    """α on the part of a Robin face that lies in a slab, as `face_value`; no value may be negative."""
+def face_alpha(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
+    """α on the part of a Robin face that lies in a block, as `face_value`; no value may be negative."""
     function = problem.faces[face].alpha
     assert function is not None
-    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}.alpha", face, function, start, stop, NOT_NEGATIVE)
+    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}.alpha", face, function, block, NOT_NEGATIVE)
 
 
 def _on_face(
@@ -136,23 +137,25 @@ def _on_face(
     key: str,
     face: int,
     function: FaceData,
-    start: int,
-    stop: int,
+    block: Block,
     limit: Limit | None = None,
 ) -> Any:
-    """A function on the part of a face that lies in a slab."""
-    places = coordinates(problem.grid, xp, start, stop)
+    """A function on the part of a face that lies in a block."""
+    places = coordinates(problem.grid, xp, block)
     place = _place(problem, face)
     end = slice(-1, None) if face % 2 else slice(0, 1)
     places[face // 2] = places[face // 2][(slice(None),) * place + (end,)]
-    # A face at an end of the first array axis lies in one slab as a whole.
-    stored = isinstance(function, (ArrayField, FieldFile, CoarserField))
-    first, last = (0, face_shape(problem.grid.shape, face)[0]) if stored and place == 0 else (start, stop)
-    values = xp.asarray(_evaluated(key, function, xp, places, first, last), dtype=xp.float64)
-    if stored:
+    along = block[:place] + block[place + 1 :]
+    values = xp.asarray(_evaluated(key, function, xp, places, along), dtype=xp.float64)
+    if isinstance(function, Stored):
         values = xp.expand_dims(values, place)
     _require(xp, key, values, places, limit)
     return values.reshape(values.shape[:place] + values.shape[place + 1 :]) if values.ndim else values
+
+
+def shape_of(block: Block) -> tuple[int, ...]:
+    """Nodes of a block along each axis of an array."""
+    return tuple(stop - start for start, stop in block)
 
 
 def _place(problem: Problem, face: int) -> int:
@@ -160,8 +163,8 @@ def _place(problem: Problem, face: int) -> int:
     return array_axis(face // 2, len(array_shape(problem.grid)))
 
 
-def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], start: int, stop: int) -> Any:
-    """The values at some points, or those of the rows that an array or a file has for them.
+def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], ranges: Sequence[Range]) -> Any:
+    """The values at some points, or those that an array or a file has for them in a range along each of its axes.
 
     Raises
     ------
@@ -170,7 +173,7 @@ def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any]
         to that of the points.
     """
     try:
-        values = at_nodes(given, xp, places, start, stop)
+        values = stored(given, xp, ranges) if isinstance(given, Stored) else given(xp, *places)
     except CaseError as error:
         if isinstance(given, FieldFile):
             raise

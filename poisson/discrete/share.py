@@ -1,0 +1,173 @@
+"""The part of a problem that one of several processes has, and how what each finds on its part becomes known to all.
+
+Sums are made in the order of the processes, which are called ranks, so that every rank has the same numbers to the bit,
+and so at every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.errors import CaseError, PoissonError
+from poisson.mesh.lattice import Lattice
+from poisson.problem.sampling import Block
+
+Indices = NDArray[np.int64]
+
+
+class Joining(Protocol):
+    """Of a communicator, what a share needs."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def allgather(self, values: Sequence[float]) -> list[tuple[float, ...]]: ...
+
+    def broadcast(self, value: Any, root: int = 0) -> Any: ...
+
+
+class FailedElsewhere(PoissonError):
+    """Another rank has failed, with an error that belongs to no user; it is raised there."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one rank has of a divided grid.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        The part of the rank, with its halo.
+    communicator : Joining
+        The ranks.
+    with_halo : bool
+        Whether arrays have the nodes of the halo, too, or only those that the rank owns.
+    """
+
+    lattice: Lattice
+    communicator: Joining
+    with_halo: bool = True
+
+    @cached_property
+    def ranges(self) -> Block:
+        """The nodes that the rank owns, on the whole grid."""
+        axes = reversed(self.lattice.axes)
+        return tuple((axis.first + axis.owned.start, axis.first + axis.owned.stop) for axis in axes)
+
+    @cached_property
+    def index(self) -> tuple[Indices, ...]:
+        """The number on the whole grid of every node along each axis of an array, the slowest first."""
+        if self.with_halo:
+            return numbers_of(self.lattice)
+        return tuple(np.arange(*ends) for ends in self.ranges)
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        """Shape of the arrays."""
+        return tuple(numbers.size for numbers in self.index)
+
+    # ---- what all ranks know
+
+    def total(self, *values: float) -> tuple[float, ...]:
+        """Each value, summed over the ranks."""
+        return self._joined(values, lambda column: float(sum(column)))
+
+    def least(self, *values: float) -> tuple[float, ...]:
+        """The least of each value on any rank."""
+        return self._joined(values, min)
+
+    def largest(self, *values: float) -> tuple[float, ...]:
+        """The largest of each value on any rank."""
+        return self._joined(values, max)
+
+    def _joined(self, values: Sequence[float], join: Callable[[Sequence[float]], float]) -> tuple[float, ...]:
+        columns = zip(*self.communicator.allgather([float(value) for value in values]), strict=True)
+        return tuple(join(column) for column in columns)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Within, a rank talks to no other; an error there on any of them is raised on all, as that of the first.
+
+        Raises
+        ------
+        PoissonError
+            The error of the first rank that has one; where that is no `PoissonError`, `FailedElsewhere` on the others.
+        """
+        with together(self.communicator):
+            yield
+
+
+@contextmanager
+def together(communicator: Joining) -> Iterator[None]:
+    """As `Share.together`, for all ranks of a communicator."""
+    error: Exception | None = None
+    try:
+        yield
+    except Exception as found:
+        error = found
+    failed = [bool(flag) for (flag,) in communicator.allgather([error is not None])]
+    if not any(failed):
+        return
+    first = failed.index(True)
+    mine = communicator.rank == first
+    said = communicator.broadcast(_said(error) if mine else None, first)
+    if error is not None and (mine or not isinstance(error, PoissonError)):
+        raise error
+    raise said
+
+
+def _said(error: Exception | None) -> PoissonError:
+    """What the other ranks raise for an error; a copy that can be sent."""
+    if isinstance(error, CaseError):
+        return CaseError(error.mistakes)
+    if isinstance(error, PoissonError):
+        return type(error)(*error.args)
+    return FailedElsewhere(f"another process failed: {type(error).__name__}: {error}")
+
+
+# ---- from the rows of a part to blocks of the grid
+
+
+def numbers_of(lattice: Lattice) -> tuple[Indices, ...]:
+    """The number on the whole lattice of every node along each axis of an array, the slowest first."""
+    return tuple(axis.index for axis in reversed(lattice.axes))
+
+
+def on_blocks(
+    index: Sequence[Indices], function: Callable[[ModuleType, Block], Any]
+) -> Callable[[ModuleType, int, int], Any]:
+    """A function of blocks of the grid as one of slabs of an array, whose nodes have these numbers along its axes."""
+
+    def slab(xp: ModuleType, start: int, stop: int) -> Any:
+        runs = [_runs(index[0][start:stop]), *map(_runs, index[1:])]
+        return _joined_blocks(xp, function, runs, ())
+
+    return slab
+
+
+def _joined_blocks(
+    xp: ModuleType, function: Callable[[ModuleType, Block], Any], runs: Sequence[Block], block: Block
+) -> Any:
+    """The values on every combination of runs along the axes that follow those of `block`."""
+    axis = len(block)
+    if axis == len(runs):
+        return function(xp, block)
+    pieces = [_joined_blocks(xp, function, runs, (*block, run)) for run in runs[axis]]
+    return pieces[0] if len(pieces) == 1 else xp.concatenate(pieces, axis=axis)
+
+
+def _runs(numbers: Indices) -> Block:
+    """The ranges of numbers that follow one upon another; a halo may wrap around the ends of an axis."""
+    pieces = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+    return tuple((int(piece[0]), int(piece[-1]) + 1) for piece in pieces)
