@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from poisson.discrete.operator import Coefficients, Operator
-from poisson.discrete.share import Share, numbers_of, on_blocks
+from poisson.discrete.share import Share, known_to_all, numbers_of, on_blocks
 from poisson.errors import CaseError, IncompatibleSource
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
@@ -120,9 +120,9 @@ class Discretisation:
         """The same with arrays of the nodes that are this process's own, without its halo: each node is one rank's."""
         return self if self.share is None else replace(self, share=replace(self.share, with_halo=False))
 
-    def together(self) -> AbstractContextManager[None]:
+    def agreed(self) -> AbstractContextManager[None]:
         """Within, data are evaluated without a word to the other ranks; a mistake on one of them is raised on all."""
-        return nullcontext() if self.share is None else self.share.together()
+        return nullcontext() if self.share is None else self.share.agreed()
 
     @property
     def laplacian(self) -> Operator:
@@ -195,7 +195,7 @@ class Discretisation:
         """Whether A of a constant is zero at all nodes that are not next to a fixed one: c = 0 and α = 0, as given."""
         return number(self.problem.c) == 0.0 and not self._absorbs
 
-    @cached_property
+    @known_to_all
     def singular(self) -> bool:
         """Whether u is determined only up to a constant: no Dirichlet face anywhere, and c = 0 and α = 0 everywhere."""
         if Rule.FIXED in self.laplacian.rules:
@@ -204,7 +204,7 @@ class Discretisation:
         if c is not None and not self._absorbs:
             return c == 0.0
         own, largest = self.owned, 0.0
-        with self.together():
+        with self.agreed():
             for slab in slabs(own.array_shape):
                 largest = max(largest, float(own.reaction(np, *slab).max()))
                 if largest > 0.0:
@@ -247,7 +247,7 @@ class Discretisation:
     def boundary_range(self, xp: ModuleType) -> tuple[float, float]:
         """The least and the largest value that a Dirichlet face holds, in U; zeros without one."""
         least, largest = math.inf, -math.inf
-        with self.together():
+        with self.agreed():
             for block in self._blocks():
                 for face, _ in sampling.faces(self.problem, Rule.FIXED, block):
                     values = sampling.face_value(self.problem, xp, face, block)
@@ -284,7 +284,7 @@ class Discretisation:
         grid = self.problem.grid
         cell = math.prod(grid.spacing)
         source = flux = scale = 0.0
-        with self.together():
+        with self.agreed():
             for block in self._blocks():
                 volumes = self._volumes(xp, block) * cell
                 f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
@@ -406,11 +406,11 @@ class Discretisation:
 
     # ---- the coefficients
 
-    @cached_property
+    @known_to_all
     def _least_alpha(self) -> tuple[float, ...]:
         """The least α on each face, 0 where it has no Robin condition, and on the faces of an axis added in 1D."""
         least = [math.inf if face.absorbs else 0.0 for face in self.problem.faces]
-        with self.together():
+        with self.agreed():
             for block in self._blocks():
                 for face, _ in sampling.faces(self.problem, Rule.MIRROR, block):
                     if self.problem.faces[face].absorbs:
@@ -441,7 +441,7 @@ class Discretisation:
         links = reaction = None
         a_range, c_range = _Range(a), _Range(c)
         if a is None:
-            with self.together():
+            with self.agreed():
                 nodes = backend.assemble(shape, a_range.noted(on_blocks(index, self._a)))
             a_range.join(self)
             a_range.require_fit(backend.dtype, "equation.a", from_zero=False)
@@ -451,7 +451,7 @@ class Discretisation:
                 operations.links(axis, nodes, self.problem.mean == "harmonic", out)
         if c is None or self._absorbs:
             c_range = _Range()
-            with self.together():
+            with self.agreed():
                 reaction = backend.assemble(shape, c_range.noted(on_blocks(index, self._reaction)))
             c_range.join(self)
             c_range.require_fit(backend.dtype, "equation.c with the robin terms", from_zero=True)

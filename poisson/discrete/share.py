@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from poisson.mesh.lattice import Lattice
 from poisson.problem.sampling import Block
 
 Indices = NDArray[np.int64]
+Value = TypeVar("Value")
 
 
 class Joining(Protocol):
@@ -96,7 +97,7 @@ class Share:
         return tuple(join(column) for column in columns)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def agreed(self) -> Iterator[None]:
         """Within, a rank talks to no other; an error there on any of them is raised on all, as that of the first.
 
         Raises
@@ -104,13 +105,13 @@ class Share:
         PoissonError
             The error of the first rank that has one; where that is no `PoissonError`, `FailedElsewhere` on the others.
         """
-        with together(self.communicator):
+        with agreed(self.communicator):
             yield
 
 
 @contextmanager
-def together(communicator: Joining) -> Iterator[None]:
-    """As `Share.together`, for all ranks of a communicator."""
+def agreed(communicator: Joining) -> Iterator[None]:
+    """As `Share.agreed`, for all ranks of a communicator."""
     error: Exception | None = None
     try:
         yield
@@ -134,6 +135,25 @@ def _said(error: Exception | None) -> PoissonError:
     if isinstance(error, PoissonError):
         return type(error)(*error.args)
     return FailedElsewhere(f"another process failed: {type(error).__name__}: {error}")
+
+
+class known_to_all(Generic[Value]):  # noqa: N801
+    """A property that ranks find out together, once: as `functools.cached_property`, but without a lock.
+
+    Python 3.11 holds one for all objects of a class meanwhile, so that ranks of one process would wait for each other.
+    """
+
+    def __init__(self, find: Callable[[Any], Value]) -> None:
+        self._find = find
+        self.__doc__ = find.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Value:
+        found: Value = self._find(instance)
+        instance.__dict__[self._name] = found
+        return found
 
 
 # ---- from the rows of a part to blocks of the grid

@@ -25,8 +25,13 @@ def require_memory(
     fields: Sequence[str],
     *,
     coefficients: bool = True,
+    nodes: int | None = None,
+    beside: int = 1,
 ) -> None:
     """Refuse a problem whose arrays do not fit; without `coefficients` those of the operator are there already.
+
+    Where the grid is divided, `nodes` is how many of it this process has, halo included, and `beside` how many
+    processes share the memory of this host.
 
     Raises
     ------
@@ -36,26 +41,30 @@ def require_memory(
     """
     grid = problem.grid
     arrays = arrays_of(settings, precision, grid.dimension, varies=problem.varies and coefficients)
-    needed = int(arrays * grid.nodes * backend.dtype.itemsize)
-    room = result_bytes(problem, backend.dtype, fields)
+    own = grid.nodes if nodes is None else nodes
+    needed = int(arrays * own * backend.dtype.itemsize)
+    room = result_bytes(problem, backend.dtype, fields, own)
+    part = "" if nodes is None else f" for a part of {nodes} nodes"
     smaller = ", or use run.precision = 'float32'" if precision == "float64" else ""
-    for what, size, place, memory in (
-        (f"{arrays:.3g} arrays", needed, f"the {backend.name} backend", backend.memory()),
-        (f"{arrays:.3g} arrays and room for its result", needed + room, "this process", host_memory())
+    of_backend, of_host = backend.memory(), host_memory()
+    for what, size, place, memory, users in (
+        (f"{arrays:.3g} arrays", needed, f"the {backend.name} backend", of_backend, beside if backend.on_host else 1),
+        (f"{arrays:.3g} arrays and room for its result", needed + room, "this process", of_host, beside)
         if backend.on_host
-        else ("room for its result", room, "this process", host_memory()),
+        else ("room for its result", room, "this process", of_host, beside),
     ):
-        if memory is not None and size > memory[0]:
+        if memory is not None and size > memory[0] // users:
+            shared = "" if users == 1 else f" for each of the {users} processes on this host"
             raise ResourceError(
-                f"domain.shape = {list(grid.shape)} needs {what}, {size / 2**30:.3g} GiB in "
-                f"{precision}, and {place} has {memory[0] / 2**30:.3g} GiB free: reduce domain.shape{smaller}"
+                f"domain.shape = {list(grid.shape)} needs {what}{part}, {size / 2**30:.3g} GiB in {precision}, and "
+                f"{place} has {memory[0] // users / 2**30:.3g} GiB free{shared}: reduce domain.shape{smaller}"
             )
 
 
-def result_bytes(problem: Problem, dtype: DTypeLike, fields: Sequence[str]) -> int:
-    """Bytes that a result takes on the host and in its file, about."""
+def result_bytes(problem: Problem, dtype: DTypeLike, fields: Sequence[str], nodes: int | None = None) -> int:
+    """Bytes that a result takes on the host and in its file, about; of some of the nodes, if so many are given."""
     itemsize = np.dtype(dtype).itemsize
     vectors = sum(name in VECTORS for name in fields)
     others = len([name for name in fields if name != "u"]) - vectors
     values = itemsize * (1 + vectors * problem.grid.dimension) + 8 * others
-    return problem.grid.nodes * values + (1 << 20)
+    return (problem.grid.nodes if nodes is None else nodes) * values + (1 << 20)

@@ -41,7 +41,7 @@ def true_residual(
     operations : Operations
         Those of A, where u is.
     double : Backend
-        The float64 backend of the same device.
+        The float64 backend of the same device, in this process alone.
     discretisation : Discretisation
         The problem, with the source that was solved for.
     result : SolveResult
@@ -56,19 +56,17 @@ def true_residual(
     Returns
     -------
     values : float64 array or None
-        The residual on the host, if it is wanted.
+        The residual on the host, if it is wanted; where the grid is divided, at the nodes of this process.
     norms : tuple of float
-        (Σ r², max |r|).
+        (Σ r², max |r|) over the whole grid.
     """
-    backend = operations.backend
-    if double is not backend:
-        values = np.empty(operations.operator.array_shape) if keep else None
-        return values, _residual_by_slabs(
-            double, discretisation, operations.operator, backend.to_host(result.u), values
-        )
+    backend, operator = operations.backend, operations.operator
+    if double.dtype != backend.dtype:
+        values = np.empty(discretisation.owned.array_shape) if keep else None
+        return values, _residual_by_slabs(double, discretisation, operator, backend.to_host(result.u), values)
     operations.residual(result.u, f, result.work, norms)
     found = backend.read(norms)
-    return (backend.to_host(result.work) if keep else None), found
+    return (backend.to_host(result.work)[operator.lattice.owned] if keep else None), found
 
 
 def true_correction(
@@ -88,13 +86,13 @@ def true_correction(
     f : Array
         An array that may be overwritten.
     """
-    if double is operations.backend:
+    if double.dtype == operations.backend.dtype:
         return largest_correction(operations, result.work, f, norms)
     largest = 0.0
     for _, part, r in _residuals(double, discretisation, operations.operator, operations.backend.to_host(result.u)):
         z, place = double.empty(part.operator.array_shape), double.reduction()
         largest = max(largest, largest_correction(part, r, z, place))
-    return largest
+    return discretisation.largest(largest)[0]
 
 
 def _residual_by_slabs(
@@ -110,41 +108,44 @@ def _residual_by_slabs(
     """
     norms = backend.reduction()
     total = largest = 0.0
-    for (start, stop, before), part, r in _residuals(backend, discretisation, whole, u):
+    for (start, stop), part, r in _residuals(backend, discretisation, whole, u):
         part.norm(r, norms)
         squares, maximum = backend.read(norms)
         total, largest = total + squares, max(largest, maximum)
         if values is not None:
-            values[start:stop] = backend.to_host(r)[before : before + stop - start]
-    return total, largest
+            values[start:stop] = backend.to_host(r)[part.operator.lattice.owned]
+    return discretisation.total(total)[0], discretisation.largest(largest)[0]
 
 
 def _residuals(
     backend: Backend, discretisation: Discretisation, whole: Operator, u: NDArray[Any]
-) -> Iterator[tuple[tuple[int, int, int], Operations, Array]]:
+) -> Iterator[tuple[tuple[int, int], Operations, Array]]:
     """The residual slab by slab: whole arrays in float64 may not fit where those of the run do.
 
     Yields
     ------
     where : tuple of int
-        The slab, as the range of the first array axis, and at which row of `r` it begins.
+        The slab, as a range of the rows that are this process's own.
     part : Operations
         Those of A on the slab and a halo of one row beside it.
     r : Array
         The residual there, zero on the rows beside the slab.
     """
+    here = whole.lattice.axes[-1]
+    first, count = here.first + here.owned.start, here.owned.stop - here.owned.start
     thickness = max(2, RESIDUAL_SLAB // math.prod(u.shape[1:]))
-    starts = range(0, max(1, u.shape[0] - 1), thickness)
-    for start, stop in zip(starts, (*starts[1:], u.shape[0]), strict=True):
-        operator = discretisation.part_on(backend, whole, start, stop)
+    starts = range(0, max(1, count - 1), thickness)
+    for start, stop in zip(starts, (*starts[1:], count), strict=True):
+        operator = discretisation.part_on(backend, whole, first + start, first + stop)
         slowest = operator.lattice.axes[-1]
-        before = slowest.owned.start
-        f = np.zeros(operator.array_shape)
+        rows = (slowest.index - here.first) % here.undivided.nodes
+        begin, f = slowest.owned.start, np.zeros(operator.array_shape)
         for low, high in slabs((stop - start, *u.shape[1:])):
-            f[before + low : before + high] = discretisation.source(np, start + low, start + high)
+            own = here.owned.start + start
+            f[begin + low : begin + high] = discretisation.source(np, own + low, own + high)
         part, r = backend.bind(operator), backend.empty(operator.array_shape)
-        part.residual(backend.from_host(u[slowest.index]), backend.from_host(f), r)
-        yield (start, stop, before), part, r
+        part.residual(backend.from_host(u[rows]), backend.from_host(f), r)
+        yield (start, stop), part, r
 
 
 def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool]) -> Status:
@@ -172,21 +173,23 @@ def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool]) -
 
 
 def scalar_field(name: str, discretisation: Discretisation, u: NDArray[Any]) -> NDArray[np.float64]:
-    """``f``, ``a``, ``c`` or ``error`` at the nodes, as float64 on the host."""
-    values = np.empty(discretisation.array_shape)
+    """``f``, ``a``, ``c`` or ``error`` at the nodes of this process, as float64 on the host."""
+    own = discretisation.owned
+    values = np.empty(own.array_shape)
     u = u.reshape(values.shape)
     offset = _exact_mean(discretisation, np) if name == "error" else 0.0
-    for start, stop in slabs(values.shape):
-        if name == "f":
-            values[start:stop] = discretisation.f(np, start, stop)
-        elif name == "a":
-            values[start:stop] = discretisation.a(np, start, stop)
-        elif name == "c":
-            values[start:stop] = discretisation.c(np, start, stop)
-        elif name == "error":
-            values[start:stop] = u[start:stop] - (discretisation.exact(np, start, stop) - offset)
-        else:
-            raise ValueError(f"unknown field {name!r}")
+    with discretisation.agreed():
+        for start, stop in slabs(values.shape):
+            if name == "f":
+                values[start:stop] = own.f(np, start, stop)
+            elif name == "a":
+                values[start:stop] = own.a(np, start, stop)
+            elif name == "c":
+                values[start:stop] = own.c(np, start, stop)
+            elif name == "error":
+                values[start:stop] = u[start:stop] - (own.exact(np, start, stop) - offset)
+            else:
+                raise ValueError(f"unknown field {name!r}")
     return values
 
 
@@ -200,23 +203,25 @@ def vectors(
 ) -> dict[str, NDArray[Any]]:
     """∇u and −a∇u, those of them that are named, on the host with the components last, in the precision of the run.
 
-    The flux of second order is that through the links where a varies (`poisson.discrete.flux`).
+    Where the grid is divided they are those at the nodes of this process. The flux of second order is that through the
+    links where a varies (`poisson.discrete.flux`).
     """
-    grid, found = discretisation.problem.grid, {}
+    grid, found, own = discretisation.problem.grid, {}, operator.lattice.owned
     through_links = "flux" in names and operator.links is not None and differences.order == 2
     if through_links:
-        found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)
+        found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)[own]
     if "gradient" in names or not through_links:
         bound = backend.bind(differences)
-        gradient = np.empty((*operator.array_shape, grid.dimension), dtype=backend.dtype)
+        gradient = np.empty((*discretisation.owned.array_shape, grid.dimension), dtype=backend.dtype)
         for axis in range(grid.dimension):
             # One component at a time needs no array that the loop has not made.
             bound.derivative(axis, result.u, result.work)
-            gradient[..., axis] = backend.to_host(result.work)
+            gradient[..., axis] = backend.to_host(result.work)[own]
         found["gradient"] = gradient
         if "flux" in names and not through_links:
             found["flux"] = _flux(discretisation, gradient)
-    return {name: found[name].reshape(*grid.array_shape, grid.dimension) for name in names}
+    shape = discretisation.owned.array_shape[-grid.dimension :]
+    return {name: found[name].reshape(*shape, grid.dimension) for name in names}
 
 
 def _flux_of_links(backend: Backend, operator: Operator, result: SolveResult, dimension: int) -> NDArray[Any]:
@@ -229,10 +234,11 @@ def _flux_of_links(backend: Backend, operator: Operator, result: SolveResult, di
 
 
 def _flux(discretisation: Discretisation, gradient: NDArray[Any]) -> NDArray[Any]:
-    flux = np.empty_like(gradient)
-    for start, stop in slabs(discretisation.array_shape):
-        a = discretisation.a(np, start, stop)[..., np.newaxis]
-        flux[start:stop] = -a * gradient[start:stop]
+    flux, own = np.empty_like(gradient), discretisation.owned
+    with discretisation.agreed():
+        for start, stop in slabs(own.array_shape):
+            a = own.a(np, start, stop)[..., np.newaxis]
+            flux[start:stop] = -a * gradient[start:stop]
     return flux
 
 
@@ -247,18 +253,21 @@ def error_norms(discretisation: Discretisation, u: Any, xp: ModuleType = np) -> 
     discretisation : Discretisation
         The problem, with its exact solution.
     u : array
-        The solution, an array of `xp`.
+        The solution, an array of `xp`; where the grid is divided, at the nodes of this process.
     xp : module
         numpy or cupy.
     """
     squares = largest = 0.0
     offset = _exact_mean(discretisation, xp)
-    u = u.reshape(discretisation.array_shape)
-    for start, stop in slabs(discretisation.array_shape):
-        error = u[start:stop] - (discretisation.exact(xp, start, stop) - offset)
-        # Dirichlet faces have weight 1 here, but no error.
-        squares += float((discretisation.volumes(xp, start, stop) * error * error).sum())
-        largest = max(largest, float(abs(error).max()))
+    own = discretisation.owned
+    u = u.reshape(own.array_shape)
+    with discretisation.agreed():
+        for start, stop in slabs(own.array_shape):
+            error = u[start:stop] - (own.exact(xp, start, stop) - offset)
+            # Dirichlet faces have weight 1 here, but no error.
+            squares += float((own.volumes(xp, start, stop) * error * error).sum())
+            largest = max(largest, float(abs(error).max()))
+    [squares], [largest] = discretisation.total(squares), discretisation.largest(largest)
     return ErrorNorms(math.sqrt(squares / math.prod(discretisation.problem.grid.intervals)), largest)
 
 
@@ -266,9 +275,11 @@ def _exact_mean(discretisation: Discretisation, xp: ModuleType) -> float:
     """The trapezoidal mean of the exact solution of a singular problem, whose u has zero mean; 0 for any other."""
     if not discretisation.singular:
         return 0.0
-    total = volume = 0.0
-    for start, stop in slabs(discretisation.array_shape):
-        volumes = discretisation.volumes(xp, start, stop)
-        total += float((volumes * discretisation.exact(xp, start, stop)).sum())
-        volume += float(volumes.sum())
+    total, volume, own = 0.0, 0.0, discretisation.owned
+    with discretisation.agreed():
+        for start, stop in slabs(own.array_shape):
+            volumes = own.volumes(xp, start, stop)
+            total += float((volumes * own.exact(xp, start, stop)).sum())
+            volume += float(volumes.sum())
+    total, volume = discretisation.total(total, volume)
     return total / volume

@@ -45,9 +45,10 @@ def solve(
     observer: Observer | None = None,
     appraise: Appraise | None = None,
     keep: Keep | None = None,
+    comm: Any = None,
     **options: Any,
 ) -> Solution:
-    """Solve a case or a problem.
+    """Solve a case or a problem, in this process or, given a communicator, in several, which all call this.
 
     The residual that is reported is recomputed in float64 from the final u, and so is the verdict whether it converged.
     While the solver loop runs, the first interrupt from the keyboard ends it after the current iteration; what there is
@@ -66,6 +67,8 @@ def solve(
     keep : callable, optional
         For a case: given the solution when it is complete, before operations are measured. Meanwhile the first
         interrupt is only noted.
+    comm : communicator of mpi4py, optional
+        The processes; each has a part of the grid and of the solution (`Solution.gather`).
     **options
         For a problem, the further arguments of `poisson.Solver`.
 
@@ -89,7 +92,7 @@ def solve(
         for name, given in {"appraise": appraise, "keep": keep}.items():
             if given is not None:
                 raise CaseError([f"{name}: given beside a problem; allowed: only beside a case"])
-        return _solve(Solver(case, **options), observer, None, None, "")
+        return _solve(Solver(case, comm=comm, **options), observer, None, None, "")
     if not isinstance(case, Case):
         kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
         raise CaseError([f"case: a {type(case).__name__}; allowed: {kinds}"])
@@ -97,7 +100,7 @@ def solve(
         raise CaseError(
             [f"{', '.join(options)}: given beside a case, which has its own settings; change those instead"]
         )
-    return _solve(Solver.of(case, count=appraise is not None), observer, appraise, keep, case.text)
+    return _solve(Solver.of(case, count=appraise is not None, comm=comm), observer, appraise, keep, case.text)
 
 
 def _solve(
@@ -112,7 +115,7 @@ def _solve(
             solution = replace(bare, provenance=dict(bare.provenance) | commit, case_text=case_text)
             if keep is not None:
                 keep(solution)
-        if pressed.is_set():
+        if solver.ranks.communicator.agree(pressed.is_set()):
             raise KeyboardInterrupt
         return _measured(solver, solution, appraise)
     except KeyboardInterrupt:
@@ -127,7 +130,7 @@ def _measured(solver: Solver, solution: Solution, appraise: Appraise | None) -> 
         return solution
     times, start = dict(solution.times), time.perf_counter()
     with np.errstate(all="ignore"):
-        performance = _appraised(appraise, solver.backend, solver.ledger, times["solve"])
+        performance = _appraised(appraise, solver.local_backend, solver.ledger, times["solve"])
     times["appraise"] = time.perf_counter() - start
     return replace(solution, times=times, performance=performance)
 

@@ -8,6 +8,7 @@ from functools import partial
 from poisson.backends.base import Array, Backend, Operations, Reduction
 from poisson.backends.ledger import Ledger
 from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.mesh.differences import Differences
 from poisson.solvers import registry
 from poisson.solvers.choose import Choice
 from poisson.solvers.entries import Given
@@ -43,6 +44,10 @@ class Setup:
         The iterate and the source.
     norms : Reduction
         A place for results.
+    local : Backend
+        The backend of this process: that of the arrays, but where the grid is divided over ranks.
+    differences : Differences, optional
+        For the fields that are vectors.
     data, boundary : float
         What the boundary values amount to as a source, and their largest size (`Stopping`).
     inner : Operations, optional
@@ -65,6 +70,8 @@ class Setup:
     u: Array
     f: Array
     norms: Reduction
+    local: Backend
+    differences: Differences | None = None
     data: float = 0.0
     boundary: float = 0.0
     inner: Operations | None = None
@@ -112,7 +119,8 @@ class Setup:
             least, largest = min(least, 0.0), max(largest, 0.0)
         half = largest / 2.0 - least / 2.0
         if half > 0.0:
-            backend.assemble(operator.array_shape, discretisation.boundary, self.u)
+            with discretisation.agreed():
+                backend.assemble(operator.array_shape, discretisation.boundary, self.u)
             self.operations.residual(self.u, None, self.f, self.norms)
             left = self.stopping.measure(operator, backend.read(self.norms))
             self.data = min(half * smoothest(operator), left)

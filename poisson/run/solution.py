@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
+
 from poisson.errors import CaseError, PackageMissing
 from poisson.mesh.grid import AXES
 from poisson.output.record import FIELD_NOTES, Record
+from poisson.run.ranks import Held
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +46,35 @@ class Solution(Record):
 
         written, _ = result.save(path, self, overwrite=overwrite)
         return written
+
+    def gather(self, field: str = "u", *, all: bool = False) -> NDArray[Any] | None:
+        """The whole of u or of a field, where several processes have a part each, which all call this.
+
+        Parameters
+        ----------
+        field : str
+            ``u`` or one of `fields`.
+        all : bool
+            Whether every process gets it, or only the first.
+
+        Returns
+        -------
+        array or None
+            A NumPy array with the grid's ``array_shape``; None on the other processes. In a single process u, or the
+            field, itself.
+
+        Raises
+        ------
+        CaseError
+            If there is no such field.
+        """
+        known = {"u": self.host_u, **self.fields}
+        if field not in known:
+            raise CaseError([f"there is no field {field!r} in this solution; there is {', '.join(known)}"])
+        if self.share is None:
+            return known[field]
+        held = Held(self.share.communicator, self.share.ranges, self.problem.grid.array_shape)
+        return held.gather(known[field], everywhere=all)
 
     def to_xarray(self) -> Dataset:
         """u and the fields on their coordinates, as xarray opens them from a file of `save`.

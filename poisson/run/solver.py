@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -23,13 +25,15 @@ from poisson.case import Case
 from poisson.case.combinations import clashes
 from poisson.case.settings import WITHOUT_VECTORS
 from poisson.discrete.discretisation import Discretisation, Operator
-from poisson.errors import CaseError
+from poisson.errors import BackendUnavailable, CaseError, PoissonError
 from poisson.mesh.differences import ORDERS, Differences
+from poisson.parallel.communicator import Serial
 from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem, node_field, require_problem
 from poisson.run import outcome
 from poisson.run.exclusive import Exclusive
 from poisson.run.memory import VECTORS, require_memory
+from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution
 from poisson.solvers import registry
@@ -93,6 +97,11 @@ class Solver:
         What a solution holds beside u: ``f``, ``a``, ``c``, ``residual``, ``error``, ``gradient``, ``flux``.
     order : int
         Order of accuracy of the differences of ``gradient`` and ``flux``.
+    comm : communicator of mpi4py, optional
+        The processes that solve the problem together, each of which has a part of the grid and makes a solver; by
+        default this one alone. See docs/parallel.md.
+    ranks : sequence of int, optional
+        Into how many blocks the grid is divided along x, y(, z), with 1 along x; by default as the least is exchanged.
     **options
         The further keys of ``[solver]``, such as ``rtol=1e-10``; see `Options`.
 
@@ -118,6 +127,8 @@ class Solver:
         threads: int = 0,
         fields: Sequence[str] = (),
         order: int = 2,
+        comm: Any = None,
+        ranks: Sequence[int] | None = None,
         **options: Unpack[Options],
     ) -> None:
         from poisson.case.build import check_settings
@@ -125,13 +136,15 @@ class Solver:
         require_problem(problem)
         run = {"backend": backend, "precision": precision, "threads": threads}
         settings, machine = check_settings({"method": method, **options}, run, problem)
+        self.ranks = Ranks(communicator_of(comm), ranks)
         self._begin(problem, settings, machine, _checked_fields(fields, order, problem), order, count=False)
 
     @classmethod
-    def of(cls, case: Case, *, count: bool = False) -> Solver:
+    def of(cls, case: Case, *, count: bool = False, comm: Any = None, ranks: Sequence[int] | None = None) -> Solver:
         """The solver of a case; with `count` it counts the operations (`ledger`)."""
         solver = cls.__new__(cls)
         fields = tuple(name for name in case.output.fields if name != "u")
+        solver.ranks = Ranks(communicator_of(comm), ranks)
         solver._begin(case.problem, case.solver, case.run, fields, case.output.order, count=count)
         return solver
 
@@ -151,27 +164,34 @@ class Solver:
         self._exclusive = Exclusive("Solver")
         self._fields = fields
         self._order = order
-        vectors = any(name in VECTORS for name in fields)
-        self._differences = Differences.on(problem.grid, order) if vectors else None
         self._seconds = 0.0
         start = time.perf_counter()
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), self.ranks.speaking():
             self._setup = self._set_up(count)
         self._seconds = time.perf_counter() - start
 
     def _set_up(self, count: bool) -> Setup:
-        settings, precision = self.settings, self.run.precision
-        backend = backends.create(self.run.backend, DTYPES[self.run.dtype], self.run.threads)
-        require_memory(backend, self.problem, settings, precision, self._fields)
-        discretisation = Discretisation(self.problem)
+        settings, precision, ranks = self.settings, self.run.precision, self.ranks
+        local = self._local()
+        vectors = any(name in VECTORS for name in self._fields)
+        ranks.divide(
+            Discretisation(self.problem).whole_lattice,
+            lambda part: max(
+                registry.halo_of(settings, local.bind(Operator(part)).depth()), self._order if vectors else 0
+            ),
+        )
+        backend, discretisation = ranks.over(local), Discretisation(self.problem, share=ranks.share)
+        room = partial(_require_room, ranks, local, discretisation, self._fields)
+        room(settings, precision)
         operations = backend.bind(discretisation.operator_on(backend))
         choice = None
         if settings.method == AUTO:
-            choice = choose(operations, settings, precision)
+            choice = ranks.of_first(choose(operations, settings, precision))
             log.info("%s", choice.line)
             settings, precision = choice.settings, choice.precision
-            require_memory(backend, self.problem, settings, precision, self._fields, coefficients=False)
-        counting, ledger = counted(backend) if count else (backend, None)
+            room(settings, precision, coefficients=False)
+        local_counting, ledger = counted(local) if count else (local, None)
+        counting = ranks.over(local_counting) if count else backend
         stand_in = counting.bind(operations.operator) if count else operations
         inner = None
         if precision == "mixed":
@@ -190,6 +210,8 @@ class Solver:
             u=backend.empty(shape),
             f=backend.empty(shape),
             norms=backend.reduction(),
+            local=local,
+            differences=self._differences(discretisation) if vectors else None,
             inner=inner,
             coarser=coarser,
         )
@@ -197,8 +219,27 @@ class Solver:
         setup.method = setup.with_others(method)
         return setup
 
+    def _local(self) -> Backend:
+        """The backend of this process; all ranks have the same one."""
+        with self.ranks.agreed():
+            local = backends.create(self.run.backend, DTYPES[self.run.dtype], self.run.threads)
+        names = self.ranks.everyone(local.name)
+        if len(set(names)) > 1:
+            places = dict(zip(names, self.ranks.hosts, strict=True))
+            found = ", ".join(f"{name} on {host}" for name, host in places.items())
+            raise BackendUnavailable(f"the processes would run on different backends ({found}): set run.backend")
+        return local
+
+    def _differences(self, discretisation: Discretisation) -> Differences:
+        share = discretisation.share
+        if share is None:
+            return Differences.on(self.problem.grid, self._order)
+        return Differences(share.lattice, self._order)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Arrays, plans and kernels belong to one solver in one process: a copy sets up its own.
+        if self.ranks.size > 1:
+            raise PoissonError("a Solver on several processes cannot be copied or pickled: make one on each of them")
         count = self.ledger is not None
         return _rebuilt, (type(self), self.problem, self.settings, self.run, self._fields, self._order, count)
 
@@ -206,6 +247,11 @@ class Solver:
     def backend(self) -> Backend:
         """Where it solves."""
         return self._setup.backend
+
+    @property
+    def local_backend(self) -> Backend:
+        """That of this process, where others have parts of the grid; else the same."""
+        return self._setup.local
 
     @property
     def operator(self) -> Operator:
@@ -253,13 +299,15 @@ class Solver:
             If the data are not finite, a singular problem has no solution, or this solver is asked from within one of
             its own solves.
         """
-        with self._exclusive.use(), self._setup.backend.in_use():
+        with self._exclusive.use(), self._setup.backend.in_use(), self.ranks.speaking():
             return self._solve(f, initial, observer, interrupted)
 
     def _solve(self, f: Any, initial: Any, observer: Observer | None, interrupted: Callable[[], bool]) -> Solution:
         times: dict[str, float] = {}
         setup = self._setup
-        problem = self._with(f, initial)
+        ranks = self.ranks
+        with ranks.agreed():
+            problem = self._with(f, initial)
         started = datetime.now(UTC)
         with _timed(times, "setup"), np.errstate(all="ignore"):
             discretisation = self._load(problem)
@@ -270,11 +318,13 @@ class Solver:
             if problem.guess and setup.operator.singular:
                 remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
             method = setup.method_for(guess=problem.guess)
-            result = method.solve(setup.u, setup.f, stopping=stopping, observer=observer, interrupted=interrupted)
+            result = method.solve(
+                setup.u, setup.f, stopping=stopping, observer=observer, interrupted=ranks.interrupted(interrupted)
+            )
             setup.backend.synchronize()
         with _timed(times, "finish"), np.errstate(all="ignore"):
             solution = self._finish(problem, discretisation, setup.left_over(result), stopping)
-        return replace(solution, times=times, provenance=self._provenance(started, result))
+        return replace(solution, times=ranks.slowest(times), provenance=self._provenance(started, result))
 
     def _with(self, f: Any, initial: Any) -> Problem:
         given = {"f": f, "initial": initial}
@@ -293,10 +343,11 @@ class Solver:
         """Fill the arrays for a problem that differs from the solver's in the source and the initial guess only."""
         setup = self._setup
         backend = setup.backend
-        discretisation = Discretisation(problem).balanced(backend.array_module)
+        discretisation = Discretisation(problem, share=self.ranks.share).balanced(backend.array_module)
         shape = discretisation.array_shape
-        backend.assemble(shape, discretisation.initial, setup.u)
-        backend.assemble(shape, discretisation.source, setup.f)
+        with discretisation.agreed():
+            backend.assemble(shape, discretisation.initial, setup.u)
+            backend.assemble(shape, discretisation.source, setup.f)
         if setup.coarser:
             setup.coarser.load(discretisation)
         return discretisation
@@ -310,31 +361,30 @@ class Solver:
         if operator.singular:
             remove_mean(setup.operations, result.u, result.work, setup.norms)
         u = self._u(problem, result)
+        double = setup.local.companion(np.float64)
         residual, norms = outcome.true_residual(
-            *(setup.operations, backend.companion(np.float64), discretisation, result, setup.f, setup.norms),
-            keep="residual" in wanted,
+            *(setup.operations, double, discretisation, result, setup.f, setup.norms), keep="residual" in wanted
         )
         norm = stopping.measure(operator, norms)
 
         def rounded() -> bool:
-            correction = outcome.true_correction(
-                *(setup.operations, backend.companion(np.float64), discretisation, result, setup.f, setup.norms)
-            )
+            correction = outcome.true_correction(setup.operations, double, discretisation, result, setup.f, setup.norms)
             setup.operations.norm(result.u, setup.norms)
             return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 
         status = outcome.verdict(result, norm, rounded)
         fields: dict[str, NDArray[Any]] = {}
-        if self._differences is not None:
+        if setup.differences is not None:
             named = tuple(name for name in wanted if name in VECTORS)
-            fields |= outcome.vectors(backend, self._differences, discretisation, operator, result, named)
+            fields |= outcome.vectors(backend, setup.differences, discretisation, operator, result, named)
+        shape = u.shape
         if residual is not None:
-            fields["residual"] = residual.reshape(problem.grid.array_shape)
+            fields["residual"] = residual.reshape(shape)
         on_host = isinstance(u, np.ndarray)
         for name in wanted:
             if name not in fields:
-                host = u if on_host else backend.to_host(result.u)
-                fields[name] = outcome.scalar_field(name, discretisation, host).reshape(problem.grid.array_shape)
+                host = u if on_host else backend.to_host(result.u)[operator.lattice.owned]
+                fields[name] = outcome.scalar_field(name, discretisation, host).reshape(shape)
         error = None
         if problem.exact is not None:
             error = outcome.error_norms(discretisation, u, np if on_host else backend.array_module)
@@ -350,19 +400,21 @@ class Solver:
             fields={name: fields[name] for name in wanted},
             error=error,
             error_bar=result.error,
+            share=self.ranks.held(problem.grid.array_shape),
         )
 
     def _u(self, problem: Problem, result: SolveResult) -> Any:
-        """The solution of the grid's shape: on the device where the data were there, else on the host."""
-        backend, shape = self._setup.backend, problem.grid.array_shape
+        """The solution of the grid's shape, or of that of this rank's part: on the device where the data were there."""
+        backend, own = self._setup.backend, self._setup.operator.lattice.owned
         given = (problem.f, problem.initial)
         on_device = any(isinstance(field, ArrayField) and field.on_device for field in given)
-        if not (on_device and hasattr(result.u, "__cuda_array_interface__")):
-            return backend.to_host(result.u).reshape(shape)
+        if self.ranks.division or not (on_device and hasattr(result.u, "__cuda_array_interface__")):
+            values = backend.to_host(result.u)[own]
+            return np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :])
         copy = backend.empty(result.u.shape)
         backend.axpby(1.0, result.u, 0.0, copy)
         backend.synchronize()
-        return copy.reshape(shape)
+        return copy.reshape(problem.grid.array_shape)
 
     def _provenance(self, started: datetime, result: SolveResult) -> dict[str, str | int | float]:
         setup = self._setup
@@ -380,7 +432,29 @@ class Solver:
             "loop": setup.settings.value("loop") if "loop" in registry.method_of(setup.settings).keys else "",
             "tuning": setup.operations.tuning(),
             "started": started.isoformat(timespec="seconds"),
-        }
+        } | self.ranks.provenance()
+
+
+def _require_room(
+    ranks: Ranks,
+    local: Backend,
+    discretisation: Discretisation,
+    fields: tuple[str, ...],
+    settings: SolverSettings,
+    precision: str,
+    *,
+    coefficients: bool = True,
+) -> None:
+    """`require_memory` on every rank."""
+    nodes = None if discretisation.share is None else math.prod(discretisation.array_shape)
+    beside = ranks.beside
+    with ranks.agreed():
+        require_memory(
+            *(local, discretisation.problem, settings, precision, fields),
+            coefficients=coefficients,
+            nodes=nodes,
+            beside=beside,
+        )
 
 
 def _rebuilt(
@@ -394,6 +468,7 @@ def _rebuilt(
 ) -> Solver:
     """What a copied or pickled solver becomes."""
     solver = kind.__new__(kind)
+    solver.ranks = Ranks(Serial())
     solver._begin(problem, settings, run, fields, order, count=count)
     return solver
 

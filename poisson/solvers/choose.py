@@ -61,6 +61,8 @@ def choose(operations: Operations, settings: SolverSettings, precision: str) -> 
         What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
     """
     question = Question(operations, settings, precision)
+    # Where the grid is divided, all ranks find this out together; what follows each finds out for itself.
+    _ = question.mixed
     answers = [entry.offer(question) for entry in registry.methods().values() if entry.offer]
     offers = sorted((answer for answer in answers if isinstance(answer, Offer)), key=lambda offer: offer.usual)
     out = [answer for answer in answers if isinstance(answer, str)]

@@ -94,6 +94,14 @@ def so_many(arrays: float) -> Callable[[Sizes], float]:
     return lambda sizes: arrays + sizes.coefficients
 
 
+USUAL_HALO = 4
+"""Nodes beside the part of a rank that it has a copy of, where a method does not say how many it makes use of."""
+
+
+def _usual_halo(settings: SolverSettings, depth: int) -> int:
+    return USUAL_HALO
+
+
 def _nothing(*_: Any) -> Iterable[Clash]:
     return ()
 
@@ -144,6 +152,9 @@ class MethodEntry:
         The settings for a solve that has an initial guess.
     label : callable
         The method with its main settings, for people.
+    halo : callable
+        Where the grid is divided over ranks: how many nodes beside its part a rank has a copy of, so that a pass of the
+        method exchanges them once; given the settings and how many sweeps one pass makes.
     """
 
     name: str
@@ -162,6 +173,7 @@ class MethodEntry:
     variants: Callable[[SolverSettings], Mapping[str, SolverSettings]] = _alone
     resuming: Callable[[SolverSettings], SolverSettings] = _same
     label: Callable[[SolverSettings], str] = lambda settings: settings.method
+    halo: Callable[[SolverSettings, int], int] = _usual_halo
 
 
 @dataclass(frozen=True)
@@ -186,6 +198,8 @@ class PreconditionerEntry:
         Whether it goes with mixed precision.
     label : callable
         What is said after "cg" to people.
+    halo : callable
+        As of `MethodEntry`.
     """
 
     name: str
@@ -199,3 +213,4 @@ class PreconditionerEntry:
     wrong: Callable[[SolverSettings, str], Iterable[Clash]] = _nothing
     refused: Callable[[SolverSettings, Problem], Iterable[Clash]] = _nothing
     label: Callable[[SolverSettings], str] = lambda settings: f" with preconditioner {settings.preconditioner}"
+    halo: Callable[[SolverSettings, int], int] = _usual_halo

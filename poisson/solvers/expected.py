@@ -144,9 +144,9 @@ class Question:
     def mixed(self) -> str:
         """The precision of cycles: mixed instead of float64 where that is faster and safe."""
         operator, stopping = self.operator, self.settings.stopping
-        small = math.prod(operator.shape) < MIXED_NODES
+        nodes = math.prod(operator.lattice.whole.shape)
         hardest = MIXED_RTOL * (self.jump if operator.varies else 1.0)
-        if self.precision != "float64" or small or stopping.rtol < hardest or self.to_discretisation:
+        if self.precision != "float64" or nodes < MIXED_NODES or stopping.rtol < hardest or self.to_discretisation:
             return self.precision
         limits = np.finfo(np.float32)
         largest, least = operator.norm, min(coupling for coupling in operator.couplings if coupling > 0.0)
@@ -155,7 +155,7 @@ class Question:
         if not (largest < 1e-3 * limits.max and least > 1e3 * limits.tiny):
             return "float64"
         # Rounding e = A⁻¹ r changes A e by eps ‖A‖ |e|; of a random r the mode of the lowest eigenvalue has 1/√nodes.
-        left = float(limits.eps) * operator.norm / math.sqrt(math.prod(operator.shape))
+        left = float(limits.eps) * operator.norm / math.sqrt(nodes)
         return "mixed" if left <= MIXED_ROUNDING * _lowest(self.operations) else "float64"
 
     @cached_property
@@ -197,7 +197,7 @@ class Question:
     def _pace(self, bandwidth: float) -> Times:
         operator, pace = self.operator, self.backend.probe().pace
         array = 2.0 * math.prod(operator.shape) * self.backend.dtype.itemsize / bandwidth
-        levels = max(1.0, math.log2(max(operator.shape)) - 1.0)
+        levels = max(1.0, math.log2(max(operator.lattice.whole.shape)) - 1.0)
         slower = AWKWARD if self.largest_factor > LARGEST_FACTOR else 1.0
         # A pass has u, f and a result, and the coefficients along each axis where they vary.
         more = 1.0 + (len(operator.links) / 3.0 if operator.links else 0.0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
-from poisson.solvers.entries import Clash, Given, MethodEntry, Sizes, clash
+from poisson.solvers.entries import USUAL_HALO, Clash, Given, MethodEntry, Sizes, clash
 from poisson.solvers.iteration import Watch, given_source, never
 from poisson.solvers.keys import Settings, word
 from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ, Loop
@@ -45,7 +45,7 @@ def sweeps_per_read(operator: Operator, omega: float) -> int:
     """Sweeps between two reads of the norm, from the problem alone, so that every backend makes the same ones."""
     plain = uniform(operator)
     e_fold = plain.diagonal / (omega * plain.eigenvalues()[0])
-    nodes = math.prod(operator.shape)
+    nodes = math.prod(operator.lattice.whole.shape)
     return max(1, min(int(e_fold / READS_PER_E_FOLD), NODES_PER_READ // nodes, MOST_SWEEPS_PER_READ))
 
 
@@ -195,4 +195,5 @@ METHOD = MethodEntry(
     parts=(Relaxation, JacobiSettings),
     wrong=_wrong,
     variants=_variants,
+    halo=lambda settings, depth: depth if settings.of(JacobiSettings).loop == "blocked" else USUAL_HALO,
 )

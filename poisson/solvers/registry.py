@@ -108,6 +108,22 @@ def preconditioner_of(settings: SolverSettings) -> PreconditionerEntry:
     return preconditioners()[settings.preconditioner]
 
 
+def halo_of(settings: SolverSettings, depth: int) -> int:
+    """How wide the halos of a divided grid are to be: `MethodEntry.halo`; of ``auto`` the widest that it may choose.
+
+    Parameters
+    ----------
+    settings : SolverSettings
+        With any method.
+    depth : int
+        Sweeps that the backend makes best in one pass over memory.
+    """
+    if settings.method != AUTO:
+        return method_of(settings).halo(settings, depth)
+    able = ((name, entry) for name, entry in methods().items() if entry.offer)
+    return max(entry.halo(replace(settings, method=name), depth) for name, entry in able)
+
+
 def make_method(given: Given) -> Method:
     """The method that the settings name, with its set-up done.
 

@@ -10,6 +10,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,9 @@ import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction
 from poisson.discrete.operator import Operator
+from poisson.discrete.share import numbers_of, on_blocks
+from poisson.mesh.lattice import Lattice
+from poisson.problem.sampling import Block
 
 LANCZOS_STEPS = 500
 """Most steps of a Lanczos process …"""
@@ -104,7 +108,7 @@ def lowest_ritz_value(operations: Operations) -> float:
     shape, places = operator.array_shape, (backend.reduction(), backend.reduction())
     z, p, q, spare, u = (backend.empty(shape) for _ in range(5))
     # Not A times something, which would have next to nothing of the mode of the lowest eigenvalue.
-    r = backend.assemble(shape, lambda *slab: _rough(shape, *slab))
+    r = backend.assemble(shape, on_blocks(numbers_of(operator.lattice), partial(_rough, operator.lattice.whole)))
     if operator.singular:
         # A start in the range of A has no part in its null space.
         remove_mean(operations, r, z, places[0])
@@ -143,11 +147,12 @@ def _lowest(diagonal: list[float], off: list[float]) -> float:
     return float(eigvalsh_tridiagonal(diagonal, off[1:], select="i", select_range=(0, 0))[0])
 
 
-def _rough(shape: tuple[int, ...], xp: ModuleType, start: int, stop: int) -> Any:
+def _rough(whole: Lattice, xp: ModuleType, block: Block) -> Any:
     """Values in which no mode is missing, the same on every backend: fractional parts of multiples of a rational."""
-    inner = math.prod(shape[1:])
-    number = xp.arange(start * inner, stop * inner, dtype=xp.int64)
-    return (number * 7919 % 10007 / 10007.0 - 0.3).reshape(stop - start, *shape[1:])
+    number = xp.zeros((), dtype=xp.int64)
+    for (start, stop), count in zip(block, whole.array_shape, strict=True):
+        number = number[..., None] * count + xp.arange(start, stop, dtype=xp.int64)
+    return number * 7919 % 10007 / 10007.0 - 0.3
 
 
 def red_black(operator: Operator) -> bool:

@@ -87,6 +87,13 @@ def _offer(question: Question) -> Offer | None:
     )
 
 
+def _halo(settings: SolverSettings, depth: int) -> int:
+    """The sweeps after one correction and before the next restriction, the residual, and what that gathers."""
+    cycle = settings.of(MultigridSettings)
+    wanted = cycle.pre + cycle.post + 2
+    return wanted + wanted % 2
+
+
 def _label(settings: SolverSettings) -> str:
     return f"multigrid ({settings.of(MultigridSettings).label})"
 
@@ -107,6 +114,7 @@ METHOD = MethodEntry(
     patience=Patience(reads=8, factor=4.0),
     resuming=lambda settings: settings.having(full=False),
     label=_label,
+    halo=_halo,
 )
 
 PRECONDITIONER = PreconditionerEntry(
@@ -121,4 +129,5 @@ PRECONDITIONER = PreconditionerEntry(
     wrong=_wrong_cycle,
     refused=_refused,
     label=lambda settings: f" with preconditioner {_label(settings)}",
+    halo=_halo,
 )

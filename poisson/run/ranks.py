@@ -1,0 +1,256 @@
+"""The ranks that solve one problem together: how it is divided over them, and who speaks."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Backend
+from poisson.discrete.share import Share, agreed, known_to_all
+from poisson.errors import CaseError
+from poisson.mesh.lattice import Lattice
+from poisson.parallel.communicator import Communicator, Message, Serial
+from poisson.parallel.distributed import DistributedBackend
+from poisson.parallel.division import Division
+
+Value = TypeVar("Value")
+
+log = logging.getLogger(__name__)
+
+
+def communicator_of(comm: Any) -> Communicator:
+    """The communicator that a user has given: one of ours, one of mpi4py, or None for a single process.
+
+    Raises
+    ------
+    CaseError
+        If it is none of them.
+    """
+    if comm is None:
+        return Serial()
+    if hasattr(comm, "exchange") and hasattr(comm, "agree"):
+        communicator: Communicator = comm
+        return communicator
+    if not (hasattr(comm, "Get_rank") and hasattr(comm, "Split_type")):
+        raise CaseError([f"comm: a {type(comm).__name__}; allowed: a communicator of mpi4py, such as MPI.COMM_WORLD"])
+    from poisson.parallel.mpi import MpiCommunicator
+
+    found: Communicator = MpiCommunicator.of(comm)
+    return found
+
+
+@dataclass(frozen=True)
+class Held:
+    """The part of a solution that this rank has.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks.
+    ranges : tuple of (int, int)
+        The first node and that after the last one along each axis of an array, the slowest first.
+    whole : tuple of int
+        The shape of the whole array.
+    """
+
+    communicator: Communicator
+    ranges: tuple[tuple[int, int], ...]
+    whole: tuple[int, ...]
+
+    @property
+    def divided(self) -> bool:
+        """Whether other ranks have other parts; else every one has all."""
+        return any(ends != (0, count) for ends, count in zip(self.ranges, self.whole, strict=True))
+
+    def gather(self, values: NDArray[Any], *, everywhere: bool = False) -> NDArray[Any] | None:
+        """The whole of an array, from the parts of all ranks.
+
+        Parameters
+        ----------
+        values : array
+            The part of this rank; axes that follow those of the grid are whole.
+        everywhere : bool
+            Whether every rank gets it, or only the first; the others then get None.
+        """
+        communicator = self.communicator
+        wanted = everywhere or communicator.rank == 0
+        if not self.divided:
+            return values if wanted else None
+        flat = [number for ends in self.ranges for number in ends]
+        every = [tuple(zip(*[iter(map(int, row))] * 2, strict=True)) for row in communicator.allgather(flat)]
+        whole = np.empty((*self.whole, *values.shape[len(self.whole) :]), dtype=values.dtype) if wanted else None
+        peers = [rank for rank in range(communicator.size) if rank != communicator.rank]
+        sent = np.ascontiguousarray(values).reshape(-1)
+        messages = [Message(sent, peer, 0, sends=True) for peer in peers if everywhere or peer == 0]
+        came: dict[int, NDArray[Any]] = {}
+        if whole is not None:
+            for peer in peers:
+                place = whole[_index(every[peer])]
+                came[peer] = np.empty(place.size, dtype=values.dtype)
+                messages.append(Message(came[peer], peer, 0, sends=False))
+        communicator.exchange(messages)
+        if whole is not None:
+            whole[_index(self.ranges)] = values
+            for peer, part in came.items():
+                place = whole[_index(every[peer])]
+                place[...] = part.reshape(place.shape)
+        return whole
+
+
+def _index(ranges: Sequence[tuple[int, int]]) -> tuple[slice, ...]:
+    return tuple(slice(*ends) for ends in ranges)
+
+
+class Ranks:
+    """The ranks of a solver.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        The ranks; `Serial` has one.
+    blocks : sequence of int, optional
+        How many blocks along x, y(, z) the grid is divided into; by default as few nodes are exchanged as can be.
+
+    Attributes
+    ----------
+    division : Division, optional
+        The blocks, once they are chosen; None where every rank has the whole grid.
+    share : Share, optional
+        The part of the grid that this rank has; None where it has all.
+    """
+
+    def __init__(self, communicator: Communicator, blocks: Sequence[int] | None = None) -> None:
+        self.communicator = communicator
+        self.size = communicator.size
+        self.division: Division | None = None
+        self.share: Share | None = None
+        self._wanted = None if blocks is None else tuple(blocks)
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this rank says what is said once for all."""
+        return self.communicator.rank == 0
+
+    @known_to_all
+    def hosts(self) -> tuple[str, ...]:
+        """The host of each rank, in their order. The ranks ask for it together."""
+        return self.everyone(platform.node())
+
+    @property
+    def beside(self) -> int:
+        """Ranks on this host, with this one."""
+        return 1 if self.size == 1 else self.hosts.count(platform.node())
+
+    def divide(self, lattice: Lattice, halo: Callable[[Lattice], int]) -> None:
+        """Choose the blocks of a grid.
+
+        Parameters
+        ----------
+        lattice : Lattice
+            All nodes.
+        halo : callable
+            How wide a halo is wanted on a part; the widest that any rank wants is taken.
+
+        Raises
+        ------
+        GridError
+            If there are too few nodes for the blocks, or x is to be divided.
+        CaseError
+            If the blocks are not as many as the ranks.
+        """
+        size, rank = self.size, self.communicator.rank
+        counts = self._wanted
+        if counts is not None:
+            dimension = lattice.dimension if lattice.axes[-1].nodes > 1 else 1
+            if len(counts) != dimension or int(np.prod(counts)) != size or min(counts) < 1:
+                some = f"{size} process{'' if size == 1 else 'es'}"
+                wanted = f"blocks along {', '.join('xyz'[:dimension])}, as many in all as the {some}"
+                raise CaseError([f"ranks: {list(counts)}; allowed: {wanted}"])
+            counts = (*counts, *(1,) * (lattice.dimension - dimension))
+        if size == 1:
+            return
+        first = Division.of(lattice, size, rank) if counts is None else Division(lattice, counts, rank)
+        if not first.divides:
+            log.info("the problem is too small to be divided: each of the %d processes solves it", size)
+            return
+        width = int(max(each for (each,) in self.communicator.allgather([halo(first.lattice)])))
+        self.division = Division(lattice, first.counts, rank, width)
+        self.share = Share(self.division.lattice, self.communicator)
+
+    def over(self, local: Backend) -> Backend:
+        """The backend of this process, or one that has what it computes on divided over the ranks."""
+        return DistributedBackend(local, self.communicator) if self.division else local
+
+    def everyone(self, value: Value) -> tuple[Value, ...]:
+        """A value of every rank, in their order, on each."""
+        found: list[Value] = self.communicator.broadcast(self.communicator.gather(value))
+        return tuple(found)
+
+    def of_first(self, value: Value) -> Value:
+        """The value of the first rank."""
+        found: Value = self.communicator.broadcast(value)
+        return found
+
+    def agreed(self) -> contextlib.AbstractContextManager[None]:
+        """Within, a rank talks to no other; an error on one is raised on all."""
+        return agreed(self.communicator) if self.size > 1 else contextlib.nullcontext()
+
+    def interrupted(self, asked: Callable[[], bool]) -> Callable[[], bool]:
+        """Whether any rank is to end, which all ask at the same iteration."""
+        if self.division is None:
+            return asked
+        return lambda: self.communicator.agree(asked())
+
+    def slowest(self, times: Mapping[str, float]) -> dict[str, float]:
+        """The longest time of any rank for each part of a run."""
+        if self.size == 1:
+            return dict(times)
+        rows = self.communicator.allgather(list(times.values()))
+        return {name: max(row[at] for row in rows) for at, name in enumerate(times)}
+
+    def held(self, shape: tuple[int, ...]) -> Held | None:
+        """What this rank has of an array on the grid; None for a single process."""
+        if self.size == 1:
+            return None
+        share = self.share
+        ranges = tuple((0, count) for count in shape) if share is None else share.ranges
+        return Held(self.communicator, ranges, shape)
+
+    def provenance(self) -> dict[str, str | int | float]:
+        """How many ranks there were, and where; nothing of a single process."""
+        if self.size == 1:
+            return {}
+        counts = self.division.counts if self.division else (1,)
+        blocks = " x ".join(map(str, counts))
+        return {"ranks": self.size, "blocks": blocks, "hosts": ", ".join(dict.fromkeys(self.hosts))}
+
+    @contextlib.contextmanager
+    def speaking(self) -> Iterator[None]:
+        """Within, only the first rank writes to the log."""
+        if self.speaks:
+            yield
+            return
+        for name in list(logging.root.manager.loggerDict):
+            if name.partition(".")[0] == __name__.partition(".")[0]:
+                logging.getLogger(name).addFilter(_heard)
+        token = _silent.set(True)
+        try:
+            yield
+        finally:
+            _silent.reset(token)
+
+
+_silent: ContextVar[bool] = ContextVar("silent", default=False)
+
+
+def _heard(record: logging.LogRecord) -> bool:
+    """Whether the thread that has written a line of the log speaks for its ranks."""
+    return not _silent.get()
