@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -116,8 +117,14 @@ class Ranks:
     ----------
     communicator : Communicator
         The ranks; `Serial` has one.
-    blocks : sequence of int, optional
-        How many blocks along x, y(, z) the grid is divided into; by default as few nodes are exchanged as can be.
+    wanted : int or tuple of int, optional
+        How many there must be, or the blocks along x, y(, z) that the grid is divided into; by default as few nodes are
+        exchanged as can be.
+
+    Raises
+    ------
+    CaseError
+        If there are more or fewer ranks than there must be.
 
     Attributes
     ----------
@@ -127,12 +134,18 @@ class Ranks:
         The part of the grid that this rank has; None where it has all.
     """
 
-    def __init__(self, communicator: Communicator, blocks: Sequence[int] | None = None) -> None:
+    def __init__(self, communicator: Communicator, wanted: int | tuple[int, ...] | None = None) -> None:
         self.communicator = communicator
         self.size = communicator.size
         self.division: Division | None = None
         self.share: Share | None = None
-        self._wanted = None if blocks is None else tuple(blocks)
+        counts = wanted if isinstance(wanted, tuple) else () if wanted is None else (wanted,)
+        if wanted is not None and math.prod(counts) != self.size:
+            some = "is 1 process" if self.size == 1 else f"are {self.size} processes"
+            given = list(wanted) if isinstance(wanted, tuple) else wanted
+            allowed = f"as many as there are processes, and there {some}: start as many, or leave it out"
+            raise CaseError([f"run.ranks: {given}; allowed: {allowed}"])
+        self._blocks = wanted if isinstance(wanted, tuple) else None
 
     @property
     def speaks(self) -> bool:
@@ -149,7 +162,7 @@ class Ranks:
         """Ranks on this host, with this one."""
         return 1 if self.size == 1 else self.hosts.count(platform.node())
 
-    def divide(self, lattice: Lattice, halo: Callable[[Lattice], int]) -> None:
+    def divide(self, lattice: Lattice, halo: Callable[[Lattice], int], *, planes: bool) -> None:
         """Choose the blocks of a grid.
 
         Parameters
@@ -158,26 +171,23 @@ class Ranks:
             All nodes.
         halo : callable
             How wide a halo is wanted on a part; the widest that any rank wants is taken.
+        planes : bool
+            Whether each rank must have whole rows, or planes in 3D.
 
         Raises
         ------
         GridError
             If there are too few nodes for the blocks, or x is to be divided.
-        CaseError
-            If the blocks are not as many as the ranks.
         """
         size, rank = self.size, self.communicator.rank
-        counts = self._wanted
-        if counts is not None:
-            dimension = lattice.dimension if lattice.axes[-1].nodes > 1 else 1
-            if len(counts) != dimension or int(np.prod(counts)) != size or min(counts) < 1:
-                some = f"{size} process{'' if size == 1 else 'es'}"
-                wanted = f"blocks along {', '.join('xyz'[:dimension])}, as many in all as the {some}"
-                raise CaseError([f"ranks: {list(counts)}; allowed: {wanted}"])
-            counts = (*counts, *(1,) * (lattice.dimension - dimension))
         if size == 1:
             return
-        first = Division.of(lattice, size, rank) if counts is None else Division(lattice, counts, rank)
+        first = Division.of(lattice, size, rank)
+        if self._blocks is not None:
+            # The second axis of a 1D problem has one node.
+            first = Division(lattice, (*self._blocks, 1)[: lattice.dimension], rank)
+        elif planes and first.divides:
+            first = Division(lattice, (*(1,) * (lattice.dimension - 1), size), rank)
         if not first.divides:
             log.info("the problem is too small to be divided: each of the %d processes solves it", size)
             return

@@ -27,7 +27,7 @@ from poisson.case.settings import WITHOUT_VECTORS
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import BackendUnavailable, CaseError, PoissonError
 from poisson.mesh.differences import ORDERS, Differences
-from poisson.parallel.communicator import Serial
+from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem, node_field, require_problem
 from poisson.run import outcome
@@ -100,8 +100,9 @@ class Solver:
     comm : communicator of mpi4py, optional
         The processes that solve the problem together, each of which has a part of the grid and makes a solver; by
         default this one alone. See docs/parallel.md.
-    ranks : sequence of int, optional
-        Into how many blocks the grid is divided along x, y(, z), with 1 along x; by default as the least is exchanged.
+    ranks : int or sequence of int, optional
+        How many processes there must be, or into how many blocks, one a process, the grid is divided along x, y(, z),
+        with 1 along x; by default it is divided so that the least is exchanged.
     **options
         The further keys of ``[solver]``, such as ``rtol=1e-10``; see `Options`.
 
@@ -128,24 +129,25 @@ class Solver:
         fields: Sequence[str] = (),
         order: int = 2,
         comm: Any = None,
-        ranks: Sequence[int] | None = None,
+        ranks: int | Sequence[int] | None = None,
         **options: Unpack[Options],
     ) -> None:
         from poisson.case.build import check_settings
 
         require_problem(problem)
         run = {"backend": backend, "precision": precision, "threads": threads}
+        if ranks is not None:
+            run["ranks"] = ranks if isinstance(ranks, int) else list(ranks)
         settings, machine = check_settings({"method": method, **options}, run, problem)
-        self.ranks = Ranks(communicator_of(comm), ranks)
-        self._begin(problem, settings, machine, _checked_fields(fields, order, problem), order, count=False)
+        checked = _checked_fields(fields, order, problem)
+        self._begin(problem, settings, machine, checked, order, count=False, comm=comm)
 
     @classmethod
-    def of(cls, case: Case, *, count: bool = False, comm: Any = None, ranks: Sequence[int] | None = None) -> Solver:
+    def of(cls, case: Case, *, count: bool = False, comm: Any = None) -> Solver:
         """The solver of a case; with `count` it counts the operations (`ledger`)."""
         solver = cls.__new__(cls)
         fields = tuple(name for name in case.output.fields if name != "u")
-        solver.ranks = Ranks(communicator_of(comm), ranks)
-        solver._begin(case.problem, case.solver, case.run, fields, case.output.order, count=count)
+        solver._begin(case.problem, case.solver, case.run, fields, case.output.order, count=count, comm=comm)
         return solver
 
     def _begin(
@@ -157,7 +159,9 @@ class Solver:
         order: int,
         *,
         count: bool,
+        comm: Any = None,
     ) -> None:
+        self.ranks = Ranks(communicator_of(comm), run.ranks)
         self.problem = problem
         self.settings = settings
         self.run = run
@@ -174,12 +178,13 @@ class Solver:
         settings, precision, ranks = self.settings, self.run.precision, self.ranks
         local = self._local()
         vectors = any(name in VECTORS for name in self._fields)
-        ranks.divide(
-            Discretisation(self.problem).whole_lattice,
-            lambda part: max(
-                registry.halo_of(settings, local.bind(Operator(part)).depth()), self._order if vectors else 0
-            ),
-        )
+
+        def halo(part: Lattice) -> int:
+            wanted = registry.halo_of(settings, local.bind(Operator(part)).depth())
+            return max(wanted, self._order) if vectors else wanted
+
+        whole = Discretisation(self.problem).whole_lattice
+        ranks.divide(whole, halo, planes=registry.needs_planes(settings))
         backend, discretisation = ranks.over(local), Discretisation(self.problem, share=ranks.share)
         room = partial(_require_room, ranks, local, discretisation, self._fields)
         room(settings, precision)
@@ -468,7 +473,6 @@ def _rebuilt(
 ) -> Solver:
     """What a copied or pickled solver becomes."""
     solver = kind.__new__(kind)
-    solver.ranks = Ranks(Serial())
     solver._begin(problem, settings, run, fields, order, count=count)
     return solver
 

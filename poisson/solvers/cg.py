@@ -314,6 +314,7 @@ METHOD = MethodEntry(
     patience=Patience(reads=100, factor=10.0),
     label=lambda settings: f"cg{registry.preconditioner_of(settings).label(settings)}",
     halo=lambda settings, depth: registry.preconditioner_of(settings).halo(settings, depth),
+    planes=lambda settings: registry.preconditioner_of(settings).planes,
 )
 
 NONE = PreconditionerEntry(

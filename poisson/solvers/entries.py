@@ -155,6 +155,8 @@ class MethodEntry:
     halo : callable
         Where the grid is divided over ranks: how many nodes beside its part a rank has a copy of, so that a pass of the
         method exchanges them once; given the settings and how many sweeps one pass makes.
+    planes : callable
+        Whether each rank must then have whole rows, or planes in 3D.
     """
 
     name: str
@@ -174,6 +176,7 @@ class MethodEntry:
     resuming: Callable[[SolverSettings], SolverSettings] = _same
     label: Callable[[SolverSettings], str] = lambda settings: settings.method
     halo: Callable[[SolverSettings, int], int] = _usual_halo
+    planes: Callable[[SolverSettings], bool] = lambda settings: False
 
 
 @dataclass(frozen=True)
@@ -200,6 +203,8 @@ class PreconditionerEntry:
         What is said after "cg" to people.
     halo : callable
         As of `MethodEntry`.
+    planes : bool
+        Whether each rank must have whole rows, or planes in 3D, where the grid is divided.
     """
 
     name: str
@@ -214,3 +219,4 @@ class PreconditionerEntry:
     refused: Callable[[SolverSettings, Problem], Iterable[Clash]] = _nothing
     label: Callable[[SolverSettings], str] = lambda settings: f" with preconditioner {settings.preconditioner}"
     halo: Callable[[SolverSettings, int], int] = _usual_halo
+    planes: bool = False

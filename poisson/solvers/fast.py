@@ -158,6 +158,8 @@ ARRAYS = 3.0
 def _offer(question: Question) -> Offer | str | None:
     if question.operator.varies or question.to_discretisation:
         return None
+    if any(axis.whole for axis in question.operator.lattice.axes[:-1]):
+        return "transforms need whole planes on every rank"
     if not question.fits(ARRAYS):
         return "transforms would need more memory than there is"
     factor = question.largest_factor
@@ -192,6 +194,7 @@ METHOD = MethodEntry(
     arrays=so_many(ARRAYS),
     refused=_refused,
     offer=_offer,
+    planes=lambda settings: True,
 )
 
 PRECONDITIONER = PreconditionerEntry(
@@ -200,4 +203,5 @@ PRECONDITIONER = PreconditionerEntry(
     use="a direct solution with the means of a and c, for coefficients that vary little",
     make=lambda given: FastPreconditioner(given.operations),
     mixed=True,
+    planes=True,
 )

@@ -124,6 +124,11 @@ def halo_of(settings: SolverSettings, depth: int) -> int:
     return max(entry.halo(replace(settings, method=name), depth) for name, entry in able)
 
 
+def needs_planes(settings: SolverSettings) -> bool:
+    """Whether each rank must have whole rows, or planes in 3D, where the grid is divided; ``auto`` has no wish."""
+    return settings.method != AUTO and method_of(settings).planes(settings)
+
+
 def make_method(given: Given) -> Method:
     """The method that the settings name, with its set-up done.
 
