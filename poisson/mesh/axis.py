@@ -18,7 +18,7 @@ All of this is one-dimensional, and made once for an axis.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
 
@@ -338,12 +338,13 @@ class Axis:
         Raises
         ------
         ValueError
-            If it is tabulated or a part.
+            If it is tabulated.
         """
-        if self.tabulated or self.whole is not None:
-            raise ValueError("only a uniform axis that is not divided is scaled")
+        if self.tabulated:
+            raise ValueError("only a uniform axis is scaled")
         ends = self.ends and (factor * self.ends[0], factor * self.ends[1])
-        return Axis(self.nodes, factor * self.spacing, self.rules, ends)
+        whole = self.whole and self.whole.scaled(factor)
+        return replace(self, spacing=factor * self.spacing, ends=ends, whole=whole)
 
     def absorbing(self, lower: float, upper: float) -> Axis:
         """A uniform axis with Robin terms at its mirrors: α h / a at each end, 0 at a fixed one."""

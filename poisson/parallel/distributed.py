@@ -209,7 +209,7 @@ class DistributedBackend(Backend):
     def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
         wanted = np.dtype(dtype)
         if wanted not in self._companions:
-            other = DistributedBackend(self.local.companion(wanted), self.communicator, self._gathered_nodes)
+            other = type(self)(self.local.companion(wanted), self.communicator, self._gathered_nodes)
             other._companions = self._companions
             self._companions[wanted] = other
         return self._companions[wanted]

@@ -141,7 +141,9 @@ class DistributedOperations(Operations):
 
     def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
         layers = min(self._lattice.need(u, 1), self._lattice.need(f, 0) + 1)
-        self._local.color_sweep(u.values, _values(f), color, omega)
+        # The local colours count from the first node of the part.
+        first = sum(line.first for line in self.operator.lattice.axes)
+        self._local.color_sweep(u.values, _values(f), (color + first) % 2, omega)
         self._lattice.leave(u, layers - 1)
 
     def residual(self, u: Array, f: Array | None, r: Array, result: DividedResult | None = None) -> None:

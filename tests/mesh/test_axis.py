@@ -99,9 +99,9 @@ def test_the_coarser_axis_of_a_uniform_one(rules: tuple[Rule, Rule]) -> None:
 def test_a_scaled_axis() -> None:
     axis = Axis.between(-1.0, 2.0, 7, (F, M))
     assert axis.scaled(2.0) == Axis(7, 1.0, (F, M), (-2.0, 4.0))
-    for other in (EXAMPLES[0].axis, axis.part(0, 3, 1)):
-        with pytest.raises(ValueError, match="only a uniform axis that is not divided"):
-            other.scaled(2.0)
+    assert axis.part(2, 4, 1).scaled(2.0) == axis.scaled(2.0).part(2, 4, 1)
+    with pytest.raises(ValueError, match="only a uniform axis is scaled"):
+        EXAMPLES[0].axis.scaled(2.0)
 
 
 @pytest.mark.parametrize("rules", [(M, M), (F, M), (M, F)], ids=name_of)

@@ -165,6 +165,24 @@ def test_ranks_solve_as_one(name: str, settings: str, kind: str) -> None:
         np.testing.assert_allclose(norms[:count], expected[:count], rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["constant", "varying"])
+def test_cycles_in_float32_correct_in_float64(kind: str) -> None:
+    operator, counts = PROBLEMS["3d pencils"]
+    if kind == "varying":
+        operator = varying(operator, NumpyBackend(np.float64))
+    for method in ("multigrid", "cg"):
+        settings = SolverSettings().having(rtol=1e-8, method=method)
+        whole, parts = compared(operator, counts, settings, precision="mixed")
+        assert all(part.status is whole.status and part.iterations == whole.iterations for part in parts)
+
+
+def test_transforms_are_a_preconditioner_on_slabs() -> None:
+    operator, counts = PROBLEMS["3d fixed"]
+    settings = SolverSettings().having(rtol=1e-8, method="cg", preconditioner="fft")
+    whole, parts = compared(varying(operator, NumpyBackend(np.float64)), counts, settings, tolerance=1e-7)
+    assert all(part.status is whole.status and abs(part.iterations - whole.iterations) <= 1 for part in parts)
+
+
 @pytest.mark.parametrize("name", SLABS)
 def test_ranks_solve_directly_as_one(name: str) -> None:
     operator, counts = PROBLEMS[name]
