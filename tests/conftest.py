@@ -36,12 +36,12 @@ def emulated(dtype: Any, order: Order = Order.FORWARD) -> Backend:
     return GpuBackend(dtype, EmulatedRuntime(order))
 
 
-def real(name: str) -> MakeBackend:
+def real(name: str, threads: int = 2) -> MakeBackend:
     """A backend of this machine; the test is skipped where it does not run, with the reason."""
 
     def make(dtype: Any) -> Backend:
         try:
-            return backends.create(name, dtype, threads=2)
+            return backends.create(name, dtype, threads=threads)
         except BackendUnavailable as error:
             pytest.skip(str(error))
 

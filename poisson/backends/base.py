@@ -136,6 +136,16 @@ class Backend(ABC):
         """The module that `assemble` has slabs computed with: NumPy, or the one whose arrays are on the device."""
         return np
 
+    def view(self, array: Array) -> Any:
+        """The values of an array as an array of `array_module` that shares its memory, as long as that lives.
+
+        Raises
+        ------
+        BackendUnavailable
+            If there is no module for arrays where they are.
+        """
+        return array
+
     def ordered(self) -> AbstractContextManager[Any]:
         """Within, what `array_module` is asked for runs in order with the operations."""
         return nullcontext()

@@ -107,6 +107,7 @@ class Halo:
 
     def fill(self, values: Array) -> None:
         """Give the halo of an array what the ranks that own these nodes have there."""
+        values = self._backend.view(values)
         for axis, sends, receives in self._steps:
             with self._backend.ordered():
                 parcels = [(self._parcel(values, axis, at, count), peer, tag) for peer, at, count, tag in sends]
@@ -167,6 +168,7 @@ class Halo:
     def gather(self, values: Array, whole: Array) -> None:
         """Fill an array on the whole lattice, on every rank, with what each owns."""
         rank = self._communicator.rank
+        values, whole = self._backend.view(values), self._backend.view(whole)
         own = tuple(segment.owned for segment in reversed(self.layout))
         with self._backend.ordered():
             whole[_place(self.layout)] = values[own]
@@ -186,6 +188,7 @@ class Halo:
 
     def take(self, whole: Array, values: Array) -> None:
         """Fill an array on the part, with its halo, from one on the whole lattice."""
+        values, whole = self._backend.view(values), self._backend.view(whole)
         with self._backend.ordered():
             values[...] = _picked(self._backend.array_module, whole, self.lattice)
 

@@ -92,9 +92,8 @@ class DistributedOperations(Operations):
         for array in _coefficients(operator):
             self._lattice.need(array, self._lattice.width)
         self._local = backend.local.bind(_local(operator))
-        # Where a varies the diagonal of the outermost nodes is not known: it has the link beyond them.
-        inside = self._lattice.halo is not None and operator.links is not None
-        self._with_diagonal = self._lattice.width - inside
+        # As at fixed nodes, nothing is solved for at the outermost ones: where a varies, their diagonal is not known.
+        self._with_diagonal = self._lattice.width - (self._lattice.halo is not None)
 
     def tuning(self) -> str:
         return self._local.tuning()
@@ -260,7 +259,8 @@ class DistributedTransfer(TransferOperations):
             Transfer(_local(transfer.fine), _local(_plain(local) if self._gathers else local))
         )
         self._halves = transfer.halves is not None
-        self._part = backend.empty(local.array_shape) if self._gathers else None
+        # One that is read and one that is written: a pass may correct and restrict at once.
+        self._parts = [backend.empty(local.array_shape) for _ in range(2)] if self._gathers else None
 
     @property
     def reach(self) -> int:
@@ -296,29 +296,29 @@ class DistributedTransfer(TransferOperations):
 
     def coarse_given(self, coarse: DividedArray) -> Array:
         """What the local operation reads of a coarse array."""
-        if self._part is None:
+        if self._parts is None:
             return coarse.values
-        halo = self._coarse.halo
+        halo, part = self._coarse.halo, self._parts[0]
         assert halo is not None
-        self.backend.note(coarse, self._part)
+        self.backend.note(coarse, part)
         if self.backend.launching:
-            halo.take(coarse.values, self._part.values)
-        return self._part.values
+            halo.take(coarse.values, part.values)
+        return part.values
 
     def coarse_taken(self, coarse: DividedArray) -> Array:
         """Where the local operation writes to."""
-        return coarse.values if self._part is None else self._part.values
+        return coarse.values if self._parts is None else self._parts[1].values
 
     def put_coarse(self, coarse: DividedArray, layers: int) -> None:
         """A coarse array has been written, from a fine one with so many right layers."""
-        if self._part is None:
+        if self._parts is None:
             self._coarse.leave(coarse, (layers - 1) // 2 if self._halves else 0)
             return
-        halo = self._coarse.halo
+        halo, part = self._coarse.halo, self._parts[1]
         assert halo is not None
-        self.backend.note(coarse, self._part)
+        self.backend.note(coarse, part)
         if self.backend.launching:
-            halo.gather(self._part.values, coarse.values)
+            halo.gather(part.values, coarse.values)
         coarse.valid = EVERYWHERE
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import math
 from ctypes import byref, c_void_p
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 ROW_ALIGNMENT = 16
 """Rows start at multiples of this many values: a cache line or two, so that SIMD loads are aligned alike on each."""
@@ -72,6 +74,18 @@ class DeviceArray(Owned):
         self.rows = math.prod(shape[:-1])
         self.pitch = pitch_of(shape[-1])
         super().__init__(memory, self.rows, self.pitch * dtype.itemsize)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @cached_property
+    def on_host(self) -> NDArray[Any]:
+        """The values, where the library's memory is the host's: a view that this object must outlive."""
+        padded = (*self.shape[:-1], self.pitch)
+        memory = (ctypes.c_char * (self.rows * self.pitch * self.dtype.itemsize)).from_address(self.pointer)
+        values: NDArray[Any] = np.ndarray(padded, self.dtype, memoryview(memory))
+        return values[..., : self.shape[-1]]
 
 
 class DeviceResult(Owned):

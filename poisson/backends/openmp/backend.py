@@ -126,6 +126,14 @@ class OpenmpBackend(Backend):
         )
         return values
 
+    def view(self, array: DeviceArray) -> NDArray[Any]:
+        if self.offloads:
+            raise BackendUnavailable(
+                "the openmp backend on a GPU does not solve on several ranks: use run.backend = 'gpu', or a library "
+                "for the threads of the CPU"
+            )
+        return array.on_host
+
     def synchronize(self) -> None:
         return None
 
