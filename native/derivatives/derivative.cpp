@@ -98,7 +98,7 @@ inline void derive_row(const Local<T>& a, int axis, int64_t j, int64_t k, const 
         }
         return;
     }
-    const int64_t stride = axis == 1 ? a.pitch : a.pitch * a.ny, s = axis == 1 ? j : k;
+    const int64_t s = axis == 1 ? j : k, stride = line.stride(axis == 1 ? a.pitch : a.pitch * a.ny);
     const int64_t ahead = s + HALF < line.n ? stride * HALF : 0;
     for (int64_t i = 0; i < a.nx; i += LANES) {
         const T* nodes = row + i - stride * s;

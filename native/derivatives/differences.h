@@ -14,6 +14,9 @@ struct Line {
     bool wraps;
     T scale;
 
+    // From node to node, where they lie so far apart. The neighbours of a single node are that node, however often an
+    // index is wrapped.
+    int64_t stride(int64_t apart) const { return n > 1 ? apart : 0; }
     bool near_face(int64_t s, int64_t half) const { return !wraps && (s < half || s >= n - half); }
 };
 

@@ -193,7 +193,7 @@ inline void march_along(const Line<T>& line, const Weights<HALF, T>& weights, in
 template <int HALF, class T>
 poisson_status derive_across(const poisson_differences* d, int32_t axis, const T* u, T* out) {
     const int64_t row = d->pitch, plane = row * d->shape[1], packs = pieces(d->shape[0], WIDTH<T>);
-    const int64_t n = d->shape[axis], stride = axis == 1 ? row : plane;
+    const int64_t n = d->shape[axis], stride = n == 1 ? 0 : axis == 1 ? row : plane;
     const int64_t others = d->shape[3 - axis], other_stride = axis == 1 ? plane : row;
     int64_t length = LONG_MARCH;
     while (length > SHORT_MARCH && packs * others * pieces(n, length) < FULL_DEVICE) length /= 2;
@@ -240,7 +240,7 @@ poisson_status derive_plane(const poisson_differences* d, const poisson_operator
             const int32_t sharing = int32_t(stop <= nx ? TEAM_X : pieces(nx - start, WIDTH<T>));
             const bool inner = Row<HALF, T>::is_inner(i, nx), edge = Row<HALF, T>::has_edge(start, stop, nx);
             march_along<TOGETHER_WITH_ANOTHER>(
-                along_y, weights, int32_t(tile.start), int32_t(tile.stop), pitch, u + i,
+                along_y, weights, int32_t(tile.start), int32_t(tile.stop), along_y.stride(pitch), u + i,
                 [&](int32_t j, Pack<T> across) {
                     const int64_t row = pitch * j;
                     if (inner) {

@@ -78,6 +78,7 @@ def derivative(
         (ny, pitch, nz, pitch * ny),
         (nz, pitch * ny, ny, pitch),
     )[axis]
+    stride = _stride(stride, n)
     marches = variant == "march"
     if shape is None:
         shape = _march(differences, axis, width) if marches else _pencil(variant, axis, width)
@@ -122,9 +123,14 @@ def gradient(differences: Differences, pitch: int, dtype: np.dtype[Any], shape: 
         "gradient",
         shape,
         (blocks, 1, 1),
-        (np.int32(nx), np.int32(ny), np.int32(nz), np.int64(pitch), *(*scales, dtype.type(0.0))[:3]),
+        (np.int32(nx), np.int32(ny), np.int32(nz), np.int64(_stride(pitch, ny)), *(*scales, dtype.type(0.0))[:3]),
         (f"-DAXES={differences.dimension}", f"-DWRAPS={wraps}", *_weights(differences, dtype)),
     )
+
+
+def _stride(stride: int, nodes: int) -> int:
+    """From node to node of an axis; a single node has itself for a neighbour, however often an index is wrapped."""
+    return stride if nodes > 1 else 0
 
 
 def _march(differences: Differences, axis: int, width: int) -> Shape:
