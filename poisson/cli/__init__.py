@@ -13,8 +13,10 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from poisson.backends.registry import NAMES, backend_names
+from poisson.cli.launcher import start
 from poisson.cli.measuring import (
     bench_derivative,
     bench_jacobi,
@@ -30,6 +32,7 @@ from poisson.cli.terms import (
     EXIT_INTERRUPTED,
     EXIT_OK,
     Request,
+    SharedRequest,
     UsageError,
     complain,
     messages,
@@ -37,6 +40,8 @@ from poisson.cli.terms import (
     streams,
 )
 from poisson.errors import PoissonError
+from poisson.parallel.communicator import Communicator, Serial
+from poisson.parallel.launched import launch
 
 __all__ = ["COMMANDS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
 
@@ -77,7 +82,7 @@ Exit codes:
 Messages and progress go to standard error, results to standard output."""
 
 
-COMMANDS: dict[str, Callable[..., Request]] = {
+COMMANDS: dict[str, Callable[..., Request | SharedRequest]] = {
     "solve": solve,
     "verify": verify,
     "info": info,
@@ -118,13 +123,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 converged or verified, 1 not, 2 for what a user can mend, 130 interrupted. An exception that
         leaves this function is a defect of the package.
     """
+    words = list(sys.argv[1:] if argv is None else argv)
     with streams():
-        return _main(list(sys.argv[1:] if argv is None else argv))
+        launched = launch()
+        if launched is None:
+            return _main(words)
+        from poisson.cli.ranks import carry_out
+
+        return carry_out(launched, partial(_dispatch, words))
 
 
 def _main(argv: list[str]) -> int:
     try:
-        return _dispatch(argv)
+        return _dispatch(argv, Serial())
     except PoissonError as error:
         for line in str(error).splitlines():
             complain(f"error: {line}")
@@ -133,12 +144,12 @@ def _main(argv: list[str]) -> int:
         detail = f" ({error})" if str(error) else ""
         complain(f"error: not enough memory{detail}; take fewer nodes, or float32 instead of float64")
         return EXIT_ERROR
-    except KeyboardInterrupt:
-        complain("interrupted")
+    except KeyboardInterrupt as interrupt:
+        complain(str(interrupt) or "interrupted")
         return EXIT_INTERRUPTED
 
 
-def _dispatch(argv: list[str]) -> int:
+def _dispatch(argv: list[str], communicator: Communicator) -> int:
     words = 2 if " ".join(argv[:2]) in COMMANDS else 1
     command, rest = " ".join(argv[:words]) or "--help", argv[words:]
     if command in COMMANDS:
@@ -147,7 +158,15 @@ def _dispatch(argv: list[str]) -> int:
             return EXIT_OK
         request = _bind(command, rest)
         with messages(quiet=getattr(request, "quiet", False)):
-            return request.execute()
+            if not isinstance(request, SharedRequest):
+                if communicator.size > 1:
+                    raise UsageError(f"{command} measures one process; start it without mpirun")
+                return request.execute()
+            if request.ranks in (None, communicator.size):
+                return request.execute(communicator)
+            if communicator.size > 1:
+                raise UsageError(f"--ranks {request.ranks}: {communicator.size} processes were started; leave it out")
+            return start(argv, request.ranks)
     if command in ("--help", "-h"):
         say(HELP)
         return EXIT_OK
@@ -162,7 +181,7 @@ def _dispatch(argv: list[str]) -> int:
     raise UsageError(_unknown_command(command, rest))
 
 
-def _bind(command: str, words: Sequence[str]) -> Request:
+def _bind(command: str, words: Sequence[str]) -> Request | SharedRequest:
     """Let Fire call the command's function with the words after the command."""
     import fire
 
@@ -175,7 +194,7 @@ def _bind(command: str, words: Sequence[str]) -> Request:
         elif isinstance(parameter.default, tuple):
             fire.decorators.SetParseFn(json.loads, name)(function)
     line = _unmistakable(command, words)
-    request: Request = fire.Fire(function, command=line, name="poisson", serialize=lambda _: None)
+    request: Request | SharedRequest = fire.Fire(function, command=line, name="poisson", serialize=lambda _: None)
     return request
 
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from poisson.cli.measuring import whole_number
 from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OFF, EXIT_OK, UsageError, complain, naming, say
 from poisson.errors import Choice, OutputError
+from poisson.parallel.communicator import Communicator
 
 OPTIONS = {Choice.PLACE: " with --output", Choice.OVERWRITE: " with --overwrite"}
 """What `solve` has for the choices in what is said of its files."""
@@ -23,17 +25,18 @@ class Solve:
     overrides: tuple[str, ...]
     quiet: bool
     overwrite: bool = False
+    ranks: int | None = None
 
-    def execute(self) -> int:
+    def execute(self, communicator: Communicator) -> int:
         written: list[Path] = []
         try:
             with naming(OPTIONS):
-                return self._execute(written)
+                return self._execute(communicator, written)
         except KeyboardInterrupt:
-            complain(f"interrupted; {f'the result is in {written[0]}' if written else 'nothing was written'}")
-            return EXIT_INTERRUPTED
+            what = f"the result is in {written[0]}" if written else "nothing was written"
+            raise KeyboardInterrupt(f"interrupted; {what}") from None
 
-    def _execute(self, written: list[Path]) -> int:
+    def _execute(self, communicator: Communicator, written: list[Path]) -> int:
         """Solve, write and report; `written` receives the files as soon as they are there."""
         import numpy as np
 
@@ -97,8 +100,9 @@ class Verify:
     overrides: tuple[str, ...]
     refine: int | None
     quiet: bool
+    ranks: int | None = None
 
-    def execute(self) -> int:
+    def execute(self, communicator: Communicator) -> int:
         from poisson.case import load
         from poisson.cli.terminal import table
         from poisson.run import verify as verification
@@ -112,8 +116,9 @@ class Verify:
 @dataclass(frozen=True)
 class Info:
     file: str | None
+    ranks: int | None = None
 
-    def execute(self) -> int:
+    def execute(self, communicator: Communicator) -> int:
         if self.file is not None:
             from poisson.output.description import describe_apart
 
@@ -133,17 +138,20 @@ def solve(
     output: str | None = None,
     overwrite: bool = False,
     backend: str | None = None,
+    ranks: str | None = None,
     quiet: bool = False,
 ) -> Solve:
     """Solve a case file and write the result.
 
-    Usage: python -m poisson solve CASE [--set KEY=VALUE ...] [--output FILE] [--overwrite] [--backend NAME] [--quiet]
+    Usage: python -m poisson solve CASE [--set KEY=VALUE ...] [--output FILE] [--overwrite] [--backend NAME] [--ranks N]
+                                        [--quiet]
 
       CASE             the case file (TOML)
       --set KEY=VALUE  override a key of the case file; may be given several times
       --output FILE    where to write the result; the same as --set output.file=FILE
       --overwrite      replace files of these names that are no results, too; older results always are replaced
       --backend NAME   {backends}; the same as --set run.backend=NAME
+      --ranks N        solve in N processes, started on this machine; under mpirun or srun, leave it out
       --quiet          show nothing but warnings and errors
 
     Beside the result, FILE.h5, stands FILE.xmf, which ParaView opens. Ctrl-C stops the solve after the current sweep or
@@ -155,7 +163,7 @@ def solve(
       python -m poisson solve cases/unit_square.toml --output run1.h5 --backend numpy --quiet
 
     Exit codes: 0 converged, 1 not converged (the result is still written), 2 bad input, 130 interrupted."""
-    return Solve(case, _overrides(set, output=output, backend=backend), quiet, overwrite)
+    return Solve(case, _overrides(set, output=output, backend=backend), quiet, overwrite, _ranks(ranks))
 
 
 def verify(
@@ -164,17 +172,19 @@ def verify(
     refine: str | None = None,
     set: Sequence[str] = (),
     backend: str | None = None,
+    ranks: str | None = None,
     quiet: bool = False,
 ) -> Verify:
     """Compare every backend with a direct solution, or measure the order of accuracy.
 
-    Usage: python -m poisson verify CASE [--refine N [--backend NAME]] [--set KEY=VALUE ...] [--quiet]
+    Usage: python -m poisson verify CASE [--refine N [--backend NAME]] [--set KEY=VALUE ...] [--ranks N] [--quiet]
 
       CASE             the case file (TOML)
       --refine N       instead, solve on N grids, each with half the spacing of the one before and the case's own the
                        last, and show the observed order of accuracy; the case must give the exact solution
       --set KEY=VALUE  override a key of the case file; may be given several times
       --backend NAME   the backend for --refine: {backends}; the same as --set run.backend=NAME
+      --ranks N        solve in N processes, started on this machine; under mpirun or srun, leave it out
       --quiet          show nothing unless something is off
 
     Examples:
@@ -189,22 +199,24 @@ def verify(
     for key in keys:
         if key.partition(".")[0] == "output":
             raise UsageError(f"--set {key}: verify writes no result; leave it out")
-    return Verify(case, _overrides(set, backend=backend), None if refine is None else _grids(refine), quiet)
+    grids = None if refine is None else _grids(refine)
+    return Verify(case, _overrides(set, backend=backend), grids, quiet, _ranks(ranks))
 
 
-def info(file: str | None = None) -> Info:
+def info(file: str | None = None, *, ranks: str | None = None) -> Info:
     """Describe a result file, or what is installed here.
 
-    Usage: python -m poisson info [FILE]
+    Usage: python -m poisson info [FILE] [--ranks N]
 
-      FILE   a result of 'solve'; without it: the backends, their devices, and what to install for a missing one
+      FILE       a result of 'solve'; without it: the backends, their devices, and what to install for a missing one
+      --ranks N  in N processes on this machine: what each of them has, as under mpirun
 
     Examples:
       python -m poisson info
       python -m poisson info unit_square.h5
 
     Exit codes: 0 done, 2 the file cannot be read."""
-    return Info(file)
+    return Info(file, _ranks(ranks))
 
 
 def _overrides(pairs: Sequence[str], *, output: str | None = None, backend: str | None = None) -> tuple[str, ...]:
@@ -220,6 +232,10 @@ def _overrides(pairs: Sequence[str], *, output: str | None = None, backend: str 
     from poisson.case import toml
 
     return (*pairs, *(f"{key}={toml.string(value)}" for key, value in given.items()))
+
+
+def _ranks(text: str | None) -> int | None:
+    return None if text is None else whole_number("ranks", text)
 
 
 def _grids(text: str) -> int:

@@ -8,9 +8,10 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, runtime_checkable
 
 from poisson.errors import Choice, OutputError, PoissonError
+from poisson.parallel.communicator import Communicator
 
 EXIT_OK = 0
 EXIT_OFF = 1
@@ -27,6 +28,18 @@ class Request(Protocol):
 
     def execute(self) -> int:
         """Carry it out and return the exit code."""
+
+
+@runtime_checkable
+class SharedRequest(Protocol):
+    """A command that several processes can carry out together."""
+
+    @property
+    def ranks(self) -> int | None:
+        """How many processes are asked for."""
+
+    def execute(self, communicator: Communicator) -> int:
+        """Carry it out on the ranks of a communicator and return the exit code."""
 
 
 @contextlib.contextmanager
@@ -62,7 +75,7 @@ class _Messages(logging.Handler):
         # A message from a signal handler can meet a write that is under way; the stream then refuses it.
         with contextlib.suppress(RuntimeError):
             if record.levelno < logging.WARNING:
-                _murmur(text)
+                murmur(text)
             else:
                 complain(f"{record.levelname.lower()}: {text}")
 
@@ -89,10 +102,11 @@ def say(text: str) -> None:
 
 def complain(text: str) -> None:
     """Print a message to standard error; where nobody can read it, it is dropped."""
-    _murmur(f"poisson: {text}")
+    murmur(f"poisson: {text}")
 
 
-def _murmur(text: str) -> None:
+def murmur(text: str) -> None:
+    """Print text to standard error as it is; where nobody can read it, it is dropped."""
     try:
         print(printable(text), file=sys.stderr, flush=True)
     except (OSError, ValueError):

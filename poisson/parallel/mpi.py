@@ -12,7 +12,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,6 +212,11 @@ class MpiCommunicator:
             self.fail(error)
             self.settle()
             raise
+
+    def abort(self, code: int) -> NoReturn:
+        """End every process at once, whatever it does."""
+        self._mpi.COMM_WORLD.Abort(code)
+        raise AssertionError("MPI has ended the process")
 
     def _collect(self, seconds: float) -> list[Failure] | None:
         """On rank 0: take note of everyone who comes, and tell all."""

@@ -29,6 +29,7 @@ from poisson.cli import Info, Solve, UsageError, Verify, main
 from poisson.cli.measuring import Measurement
 from poisson.cli.terminal import installation, summary
 from poisson.errors import CaseError, OutputError
+from poisson.parallel.communicator import Communicator
 from poisson.run.solution import Solution
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
@@ -65,25 +66,26 @@ REFUSED = [
     (["solve", "a", "--out=b"], "unknown option --out for solve; did you mean --output?"),
     (
         ["solve", "a", "-q"],
-        "unknown option -q for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+        "unknown option -q for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and --help",
     ),
     (
         ["solve", "a", "--", "--trace"],
-        "unknown option -- for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+        "unknown option -- for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and --help",
     ),
     (
         ["solve", "-"],
-        "unknown option - for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+        "unknown option - for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and --help",
     ),
     (
         ["solve", "a", "--refine=4"],
-        "unknown option --refine for solve; there is --set, --output, --overwrite, --backend, --quiet and --help",
+        "unknown option --refine for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and "
+        "--help",
     ),
     (
         ["verify", "a", "--output=b"],
-        "unknown option --output for verify; there is --refine, --set, --backend, --quiet and --help",
+        "unknown option --output for verify; there is --refine, --set, --backend, --ranks, --quiet and --help",
     ),
-    (["info", "--quiet"], "unknown option --quiet for info; there is only --help"),
+    (["info", "--quiet"], "unknown option --quiet for info; there is --ranks and --help"),
     (["solve", "a", "--quiet=no"], "--quiet takes no value; write --quiet alone or leave it out"),
     (["solve", "a", "--output"], f"--output needs a value: --output=VALUE; {SEE_SOLVE}"),
     (["solve", "a", "--set", "--quiet"], f"--set needs a value: --set=VALUE; {SEE_SOLVE}"),
@@ -349,7 +351,7 @@ ERRORS = [
 def test_errors(
     error: BaseException, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(self: Solve) -> int:
+    def fail(self: Solve, communicator: Communicator) -> int:
         raise error
 
     monkeypatch.setattr(Solve, "execute", fail)
@@ -358,7 +360,7 @@ def test_errors(
 
 
 def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Solve, "execute", lambda self: 1 // 0)
+    monkeypatch.setattr(Solve, "execute", lambda self, communicator: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         main(["solve", "a.toml"])
 

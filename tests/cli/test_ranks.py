@@ -1,0 +1,199 @@
+"""A command on several processes: it speaks once, and a failure anywhere ends all with one message and one code.
+
+Covers poisson.cli.ranks and poisson.cli.launcher.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from support.mpi import command, mpirun
+
+from poisson.cli import main
+from poisson.cli.launcher import LauncherFailed, find_launcher, start
+
+SPOKEN = """
+import sys
+import warnings
+from poisson.cli import ranks
+from poisson.cli.terms import complain, say
+from poisson.errors import BackendUnavailable, CaseError, OutputError
+from poisson.parallel.launched import launch
+
+class End(Exception):
+    pass
+
+def end(communicator, code, *, everyone):
+    communicator.barrier()
+    raise End(code, everyone)
+
+ranks._end = end
+own = launch().rank
+
+def stage(name, failing, error):
+    def work(communicator):
+        for each in ("parse", "set up", "loop", "write", "say"):
+            communicator.allgather([1.0])
+            if each == name and communicator.rank in failing:
+                raise error
+            warnings.warn(each, stacklevel=1)
+        complain("all is well")
+        say("a result")
+        return 1
+    try:
+        code = ranks.carry_out(launch(), work)
+    except End as found:
+        code, everyone = found.args
+        assert everyone
+    if own == 0:
+        print(f"{name} {sorted(failing)}: {code}", file=sys.stderr, flush=True)
+
+warnings.simplefilter("ignore")
+for each in ({0}, {1}, {0, 1}):
+    stage("parse", each, CaseError(["one", "two"]))
+    stage("set up", each, BackendUnavailable("no device"))
+    stage("set up", each, MemoryError("12 GB"))
+    stage("loop", each, KeyboardInterrupt("interrupted; nothing was written"))
+    stage("write", each, OutputError("the disk is full"))
+stage("loop", {1}, ZeroDivisionError("a defect"))
+warnings.simplefilter("always")
+warnings.formatwarning = lambda message, *rest, **named: f"warning: {message}\\n"
+stage("", {}, None)
+"""
+
+
+def expected(place: str) -> list[str]:
+    """What is said where an error is from this place."""
+    return [
+        f"poisson: error: {place}one",
+        f"poisson: error: {place}two",
+        "parse",
+        f"poisson: error: {place}no device",
+        "set up",
+        f"poisson: error: {place}not enough memory (12 GB); take fewer nodes, or float32 instead of float64",
+        "set up",
+        "poisson: interrupted; nothing was written",
+        "loop",
+        f"poisson: error: {place}the disk is full",
+        "write",
+    ]
+
+
+def test_a_failure_at_any_stage_on_any_rank_is_said_once_and_gives_all_one_code() -> None:
+    done = mpirun(2, "-c", SPOKEN)
+    assert (done.returncode, done.stdout) == (0, "a result\n"), done.stderr
+    lines = done.stderr.splitlines()
+    codes = {"parse": 2, "set up": 2, "loop": 130, "write": 2}
+    wanted = []
+    for failing, place in (([0], ""), ([1], "process 1 of 2: "), ([0, 1], "")):
+        wanted += [f"{line} {failing}: {codes[line]}" if line in codes else line for line in expected(place)]
+    assert lines[: len(wanted)] == wanted
+    defect, rest = lines[len(wanted) : -8], lines[-8:]
+    assert defect[0] == "process 1 of 2: Traceback (most recent call last):"
+    assert [line for line in defect if "Traceback" in line] == defect[:1]
+    assert defect[-1] == "ZeroDivisionError: a defect"
+    warnings = [f"warning: {each}" for each in ("parse", "set up", "loop", "write", "say")]
+    assert rest == ["loop [1]: 1", *warnings, "poisson: all is well", " []: 1"]
+
+
+ALONE = """
+import sys, time
+from poisson.cli import ranks
+from poisson.errors import CaseError
+from poisson.parallel import mpi
+from poisson.parallel.launched import launch
+
+mpi.MpiCommunicator.settle.__defaults__ = (0.5,)
+
+def work(communicator):
+    if communicator.rank == 1:
+        raise CaseError(["one"])
+    time.sleep(50.0)
+
+ranks.carry_out(launch(), work)
+"""
+
+
+def test_a_rank_that_never_comes_to_its_end_is_ended_by_the_one_that_failed() -> None:
+    begin = time.perf_counter()
+    done = mpirun(2, "-c", ALONE)
+    assert time.perf_counter() - begin < 20.0
+    assert (done.returncode, done.stdout) == (2, "")
+    assert [line for line in done.stderr.splitlines() if "poisson" in line] == ["poisson: error: process 1 of 2: one"]
+
+
+def test_the_same_mistake_on_all_ranks_is_said_once(tmp_path: Path) -> None:
+    done = mpirun(2, "-m", "poisson", "solve", "no_such_case.toml", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("poisson")]
+    assert lines == ["poisson: error: there is no case file 'no_such_case.toml'"]
+
+
+def test_what_one_process_does_is_refused_on_several(tmp_path: Path) -> None:
+    for words, line in (
+        (["tune"], "tune measures one process; start it without mpirun"),
+        (["info", "--ranks", "3"], "--ranks 3: 2 processes were started; leave it out"),
+    ):
+        done = mpirun(2, "-m", "poisson", *words, cwd=tmp_path)
+        assert done.returncode == 2
+        assert [each for each in done.stderr.splitlines() if "poisson" in each] == [f"poisson: error: {line}"]
+
+
+def test_without_mpi4py_one_line_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["info", "--ranks", "2"]) == 2
+    said = "poisson: error: --ranks needs mpi4py: in the checkout, pip install '.[mpi]'\n"
+    assert capsys.readouterr() == ("", said)
+
+
+def test_without_mpirun_one_line_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    assert main(["info", "--ranks", "2"]) == 2
+    line = "--ranks needs mpirun: in the checkout, pip install '.[mpi]', or load the module of an MPI"
+    assert capsys.readouterr() == ("", f"poisson: error: {line}\n")
+
+
+def test_one_process_needs_no_launcher(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["info", "--ranks", "1"]) == 0
+    assert capsys.readouterr().out.startswith("backend")
+
+
+FAKE = """#!/bin/sh
+case "$1" in --version) echo "some launcher";; *) {};; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        (
+            "kill -9 $$",
+            "one of the 3 processes was ended by SIGKILL; it may have taken too much memory: take fewer nodes",
+        ),
+        ("exit 139", "one of the 3 processes was ended by SIGSEGV"),
+        ("echo ------; echo 'no slots'; echo; echo 'left'; exit 1", "{} could not run 3 processes: no slots left"),
+        ("exit 7", "{} could not run 3 processes: exit code 7"),
+    ],
+)
+def test_a_launcher_that_fails_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, said: str
+) -> None:
+    launcher = tmp_path / "mpirun"
+    launcher.write_text(FAKE.format(does))
+    launcher.chmod(0o755)
+    monkeypatch.setattr("poisson.cli.launcher.find_launcher", lambda: str(launcher))
+    with pytest.raises(LauncherFailed) as failed:
+        start(["info"], 3)
+    assert str(failed.value) == said.format(launcher)
+
+
+def test_the_launcher_is_that_of_the_mpi_that_is_loaded() -> None:
+    assert find_launcher() == command(1)[0]
