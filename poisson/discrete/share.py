@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PoissonError
 from poisson.mesh.lattice import Lattice
+from poisson.problem.fields import joined
 from poisson.problem.sampling import Block
 
 Indices = NDArray[np.int64]
@@ -171,20 +172,9 @@ def on_blocks(
 
     def slab(xp: ModuleType, start: int, stop: int) -> Any:
         runs = [_runs(index[0][start:stop]), *map(_runs, index[1:])]
-        return _joined_blocks(xp, function, runs, ())
+        return joined(xp, partial(function, xp), runs)
 
     return slab
-
-
-def _joined_blocks(
-    xp: ModuleType, function: Callable[[ModuleType, Block], Any], runs: Sequence[Block], block: Block
-) -> Any:
-    """The values on every combination of runs along the axes that follow those of `block`."""
-    axis = len(block)
-    if axis == len(runs):
-        return function(xp, block)
-    pieces = [_joined_blocks(xp, function, runs, (*block, run)) for run in runs[axis]]
-    return pieces[0] if len(pieces) == 1 else xp.concatenate(pieces, axis=axis)
 
 
 def _runs(numbers: Indices) -> Block:

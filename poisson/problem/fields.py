@@ -282,19 +282,55 @@ class CoarserField:
         axes = ([Axis.between(0.0, 1.0, nodes, plain_rules(wraps)) for nodes in pair] for *pair, wraps in sizes)
         ranges = itertools.zip_longest(((start, stop), *others), self.coarse)
         # Of each axis only the nodes of this block, from only those that they need.
-        needed: list[Range] = []
+        needed: list[tuple[Range, ...]] = []
         tables: list[tuple[NDArray[Any], NDArray[Any]]] = []
         for table, (given, count) in zip(itertools.starmap(cubic, axes), ranges, strict=True):
             index, weight = (values[slice(*(given or (0, count)))] for values in table)
-            used = index[weight != 0.0]
-            first, last = int(used.min()), int(used.max()) + 1
-            needed.append((first, last))
-            tables.append((np.where(weight != 0.0, index - first, 0), weight))
-        values = xp.asarray(stored(self.field, xp, needed), dtype=xp.float64)
+            runs = _runs(index[weight != 0.0])
+            places = np.concatenate([np.arange(*run) for run in runs])
+            needed.append(runs)
+            tables.append((np.where(weight != 0.0, np.searchsorted(places, index), 0), weight))
+        values = joined(xp, lambda ranges: xp.asarray(stored(self.field, xp, ranges), dtype=xp.float64), needed)
         least = values
         for axis, (index, weight) in enumerate(tables):
             values, least = _along(xp, axis, index, weight, values, least if self.bounded else None)
         return xp.where(values < 0.5 * least, least, values) if self.bounded else values
+
+
+def _runs(numbers: NDArray[Any]) -> tuple[Range, ...]:
+    """The ranges of nodes that have these among them, two where they are at both ends of an axis that wraps.
+
+    Every second one is a range, too: what is read in between costs less than reading once more.
+    """
+    nodes = np.unique(numbers)
+    pieces = np.split(nodes, np.flatnonzero(np.diff(nodes) > 2) + 1)
+    return tuple((int(piece[0]), int(piece[-1]) + 1) for piece in pieces)
+
+
+def joined(
+    xp: ModuleType,
+    function: Callable[[tuple[Range, ...]], Any],
+    runs: Sequence[Sequence[Range]],
+    block: tuple[Range, ...] = (),
+) -> Any:
+    """The values of a function of blocks of nodes on every combination of ranges.
+
+    Parameters
+    ----------
+    xp : module
+        Of the arrays that it returns.
+    function : callable
+        Given a range for each axis.
+    runs : sequence of sequence of (int, int)
+        The ranges along each axis, the slowest first.
+    block : tuple of (int, int)
+        Those that are chosen already.
+    """
+    axis = len(block)
+    if axis == len(runs):
+        return function(block)
+    pieces = [joined(xp, function, runs, (*block, run)) for run in runs[axis]]
+    return pieces[0] if len(pieces) == 1 else xp.concatenate(pieces, axis=axis)
 
 
 def _along(
