@@ -26,12 +26,13 @@ from poisson import kernels
 from poisson.backends.gpu import backend as gpu
 from poisson.backends.gpu.runtime import Event, Kernel
 from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
-from poisson.backends.operations import OPERATIONS
+from poisson.backends.operations import OPERATIONS, Role
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.perf.workload import Workload
+from poisson.solvers.multigrid.hierarchy import coarser
 
 _KERNEL = re.compile(r"^KERNEL (\w+)\(", re.MULTILINE)
 UNUSED = "static __device__ void"
@@ -212,6 +213,30 @@ def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> 
         backend.bind(fine).smooth(u, f, out, work, [0.8, 0.6, 0.9], pair, pair, norms)
 
 
+def operations_on_a_part(backend: gpu.GpuBackend, like: Operator) -> None:
+    """Launch the kernels that leave out halos, and those between parts of grids."""
+    shape = tuple(n // 2 * 2 + (not axis.wraps) for n, axis in zip(like.shape, like.lattice.axes, strict=True))
+    part = operator(shape, like.rules).lattice
+    for axis in range(1, like.dimension):
+        part = part.part(axis, 8, 20, (6, 7))
+    a, workload = Operator(part), Workload(backend, Operator(part))
+    for name, spec in OPERATIONS.items():
+        if spec.subject is Operator and any(argument.role is Role.RESULT for argument in spec.arguments):
+            for call in workload.calls(name):
+                call()
+    u, f, out, work = (backend.empty(a.array_shape) for _ in range(4))
+    for lattice, fits in ((part, True), (part.replaced(1, part.axes[1].undivided.part(8, 20, 5)), False)):
+        fine = Operator(lattice)
+        coarse = coarser(backend, fine, range(like.dimension))
+        between, error = backend.bind(Transfer(fine, coarse)), backend.empty(coarse.array_shape)
+        assert (between.transfer.window is not None) is fits
+        between.prolong_add(error, backend.empty(fine.array_shape))
+        if fits:
+            pair = between, error
+            backend.bind(fine).smooth(u, f, out, work, [0.8, 0.6], pair, pair, backend.reduction())
+            backend.bind(Interpolation(coarse, fine)).interpolate(error, u)
+
+
 @cache
 def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90") -> frozenset[Launch]:
     """Every launch on a grid that fills a device; with faces of every kind more, where sm_90 is asked for.
@@ -226,6 +251,8 @@ def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90"
         if dtype == "float64":
             run_every_operation(backend, operator(small, rules))
         operations_that_read_coefficients(backend, operator(large, rules))
+        if (dtype, len(rules) // 2) in SAMPLE:
+            operations_on_a_part(backend, operator(large, rules))
     return frozenset(runtime.launches)
 
 

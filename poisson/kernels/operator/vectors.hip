@@ -17,7 +17,18 @@ __device__ __forceinline__ int first_node() { return WIDTH * (blockIdx.x * BLOCK
 // Where some rows do not count a kernel needs to know which they are.
 #if HALOS
 #define ROW_PARAMETERS , int ny
-#define ROW_COUNTS(row) counts((int)((row) % ny), (int)((row) / ny), ny, (int)(rows / ny))
+#define ROW_COUNTS(row) row_counts(row, rows, ny)
+__device__ __forceinline__ bool row_counts(index_t row, index_t rows, int ny) {
+#if DIMENSION == 2
+    return row >= HALO_YL && row < rows - HALO_YU;
+#else
+    if (row < (index_t)HALO_ZL * ny || row >= rows - (index_t)HALO_ZU * ny) return false;
+    // A division of 64 bits takes a hundred instructions: slabs need none.
+    if (HALO_YL + HALO_YU == 0) return true;
+    const int j = (int)(row % ny);
+    return j >= HALO_YL && j < ny - HALO_YU;
+#endif
+}
 #else
 #define ROW_PARAMETERS
 #define ROW_COUNTS(row) true
