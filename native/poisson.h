@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 6
+#define POISSON_ABI_VERSION 7
 
 #ifdef __cplusplus
 extern "C" {
@@ -131,16 +131,24 @@ poisson_status poisson_transform_f64(const poisson_operator* operator_, const po
 /* ---- for the direct solution: from the modes of f to those of u, at the nodes that are not fixed. The eigenvalues of
  * the axes lie at their nodes, those of x with c added: `divide` divides by their sum, and leaves zero where that is;
  * `tridiagonal` solves along the slowest axis, which does not wrap and whose table it does not read, for the modes of
- * the other axes. */
+ * the other axes. Of a divided axis it has the rows of one rank: `below` and `above`, null elsewhere, are the values of
+ * the modes, nx a row and not padded, in the row below them and in the last of them, where the ends of the axis have no
+ * rule. Before these are known, `condense` gives what the rows add to their equations; a null one is not there. */
 
 poisson_status poisson_divide_f32(const poisson_operator* operator_, const double* spectrum_x, const double* spectrum_y,
                                   const double* spectrum_z, const float* f, float* u);
 poisson_status poisson_divide_f64(const poisson_operator* operator_, const double* spectrum_x, const double* spectrum_y,
                                   const double* spectrum_z, const double* f, double* u);
+poisson_status poisson_condense_f32(const poisson_operator* operator_, const double* spectrum_x,
+                                    const double* spectrum_y, const float* f, float* first, float* last);
+poisson_status poisson_condense_f64(const poisson_operator* operator_, const double* spectrum_x,
+                                    const double* spectrum_y, const double* f, double* first, double* last);
 poisson_status poisson_tridiagonal_f32(const poisson_operator* operator_, const double* spectrum_x,
-                                       const double* spectrum_y, const double* spectrum_z, const float* f, float* u);
+                                       const double* spectrum_y, const double* spectrum_z, const float* f, float* u,
+                                       const float* below, const float* above);
 poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const double* spectrum_x,
-                                       const double* spectrum_y, const double* spectrum_z, const double* f, double* u);
+                                       const double* spectrum_y, const double* spectrum_z, const double* f, double* u,
+                                       const double* below, const double* above);
 
 /* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero, but not that
  * of `smooth`. The omegas of `sweeps` and `smooth` lie in the host's memory. Tables of interpolate are those of its

@@ -6,6 +6,13 @@
 // there are many rows (the elimination of W. K. Grassmann, M. I. Taksar and D. P. Heyman, "Regenerative analysis and
 // steady state distributions for Markov chains", Operations Research 33, 1985). It is done in double precision whatever
 // the type of the arrays. Away from the first rows the pivots no longer change, and are not computed again.
+//
+// Where the slowest axis is divided (poisson/parallel/fast.py), the rows are those of one rank: x is given for the row
+// below them, and for the last of them, the separators. Before these are known, `condense` finds what the other rows
+// would add to the equations of the separators. That of a row falls by 1 + d from one row to the next, so that
+// far ones are not looked at.
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "core/formulas.h"
@@ -33,7 +40,10 @@ inline bool any(Pack<int64_t> mask) {
     return joined != 0;
 }
 
-// The systems of the columns of one block.
+// What falls by e as often leaves nothing of a value, and of its square after the second.
+constexpr double DECAY = 40.0, SETTLED = 20.0;
+
+// The systems of the columns of one block. Where there are separators, `rows` are those that are none.
 struct Systems {
     int64_t rows, stride;
     bool mirror_below, mirror_above;
@@ -42,23 +52,16 @@ struct Systems {
     int64_t first, last;     // the columns of the block that are written
     Lanes *steps, *inverse;  // memory for PACKS packs a row each
 
+    // x has the values in the row below; those in the row above are read where there are such.
     template <class T>
-    void solve(const T* f, T* u) const {
-        Lanes d[PACKS] = {}, pivot[PACKS] = {}, x[PACKS] = {};
+    void solve(const T* f, T* u, Lanes (&x)[PACKS], const Lanes* above) const {
+        Lanes d[PACKS] = {}, pivot[PACKS] = {};
         int64_t settled = rows;
         for (int64_t j = 0; j < rows; ++j) {
-            const bool halved = (j == 0 && mirror_below) || (j == rows - 1 && mirror_above);
+            const bool halved = is_halved(j);
             if (j < settled || halved) {
-                bool changes = j % ROWS_PER_LOOK != 0;
-                for (int64_t n = 0; n < PACKS; ++n) {
-                    const Lanes before = d[n];
-                    d[n] = halved ? 0.5 * s[n] : s[n];
-                    d[n] += j > 0 ? before * pivot[n] : spread(halved ? 0.0 : 1.0);
-                    pivot[n] = 1.0 / (j > 0 && halved ? d[n] : 1.0 + d[n]);
-                    inverse[PACKS * j + n] = pivot[n];
-                    const Lanes change = d[n] - before;
-                    changes = changes || any((change < 0.0 ? -change : change) > 4e-16 * d[n]);
-                }
+                const bool changes = eliminate(j, d, pivot);
+                for (int64_t n = 0; n < PACKS; ++n) inverse[PACKS * j + n] = pivot[n];
                 if (!changes && !halved) settled = j;
             }
             for (int64_t n = 0; n < PACKS; ++n) {
@@ -67,12 +70,85 @@ struct Systems {
                 steps[PACKS * j + n] = x[n];
             }
         }
+        if (above) {
+            for (int64_t n = 0; n < PACKS; ++n) put(u + stride * rows, n, x[n] = above[n]);
+        }
         for (int64_t j = rows - 1; j >= 0; --j) {
             for (int64_t n = 0; n < PACKS; ++n) {
-                if (j < rows - 1) x[n] = steps[PACKS * j + n] + inverse[PACKS * (j < settled ? j : settled) + n] * x[n];
+                if (j < rows - 1 || above) {
+                    x[n] = steps[PACKS * j + n] + inverse[PACKS * (j < settled ? j : settled) + n] * x[n];
+                }
                 put(u + stride * j, n, x[n]);
             }
         }
+    }
+
+    // What the rows add to the equation of a separator below them, and to that of one above them together with its own
+    // right-hand side; from zero.
+    template <class T>
+    void condense(const T* f, bool below, bool above, Lanes (&down)[PACKS], Lanes (&up)[PACKS]) const {
+        const double decay = slowest_decay();
+        if (decay * rows > DECAY + SETTLED) {
+            const int64_t reach = int64_t(DECAY / decay) + 1;
+            Lanes factor[PACKS], weight[PACKS];
+            for (int64_t n = 0; n < PACKS; ++n) weight[n] = scale * (factor[n] = far_pivot(s[n]));
+            for (int64_t k = 1; k <= reach; ++k) {
+                const T *lower = f + stride * (reach - k), *upper = f + stride * (rows - reach + k - 1);
+                for (int64_t n = 0; n < PACKS; ++n) {
+                    if (below) down[n] = weight[n] * widened(lower + LANES * n) + factor[n] * down[n];
+                    if (above) up[n] = weight[n] * widened(upper + LANES * n) + factor[n] * up[n];
+                }
+            }
+        } else {
+            Lanes d[PACKS] = {}, pivot[PACKS] = {}, share[PACKS];
+            for (int64_t n = 0; n < PACKS; ++n) share[n] = spread(1.0);
+            for (int64_t j = 0; j < rows; ++j) {
+                eliminate(j, d, pivot);
+                for (int64_t n = 0; n < PACKS; ++n) {
+                    const Lanes g = (is_halved(j) ? 0.5 * scale : scale) * widened(f + stride * j + LANES * n);
+                    up[n] = pivot[n] * (g + up[n]);
+                    down[n] += share[n] * up[n];
+                    share[n] *= pivot[n];
+                }
+            }
+        }
+        if (!above) return;
+        // A separator that is the only row may lie on a mirror itself.
+        const double own = rows == 0 && mirror_below ? 0.5 * scale : scale;
+        for (int64_t n = 0; n < PACKS; ++n) up[n] += own * widened(f + stride * rows + LANES * n);
+    }
+
+   private:
+    bool is_halved(int64_t j) const { return (j == 0 && mirror_below) || (j == rows - 1 && mirror_above); }
+
+    // From the pivot of a row to that of row j; whether it may change further on.
+    bool eliminate(int64_t j, Lanes (&d)[PACKS], Lanes (&pivot)[PACKS]) const {
+        const bool halved = is_halved(j);
+        bool changes = j % ROWS_PER_LOOK != 0;
+        for (int64_t n = 0; n < PACKS; ++n) {
+            const Lanes before = d[n];
+            d[n] = halved ? 0.5 * s[n] : s[n];
+            d[n] += j > 0 ? before * pivot[n] : spread(mirror_below ? 0.0 : 1.0);
+            pivot[n] = 1.0 / (j == rows - 1 && mirror_above ? d[n] : 1.0 + d[n]);
+            const Lanes change = d[n] - before;
+            changes = changes || any((change < 0.0 ? -change : change) > 4e-16 * d[n]);
+        }
+        return changes;
+    }
+
+    // 1 / (1 + d) of pivots that no longer change.
+    static Lanes far_pivot(Lanes s) {
+        Lanes pivot;
+        for (int64_t lane = 0; lane < LANES; ++lane) {
+            pivot[lane] = 1.0 / (1.0 + 0.5 * (s[lane] + std::sqrt(s[lane] * (s[lane] + 4.0))));
+        }
+        return pivot;
+    }
+
+    double slowest_decay() const {
+        double least = s[0][0];
+        for (int64_t n = 0; n < COLUMNS; ++n) least = std::min(least, s[n / LANES][n % LANES]);
+        return std::log1p(0.5 * (least + std::sqrt(least * (least + 4.0))));
     }
 
     template <class T>
@@ -88,52 +164,114 @@ struct Systems {
     }
 };
 
+// The blocks of columns of an operator, and their systems.
+struct Blocks {
+    int64_t nx, mid, start, rows, begin, end, low, high, in_row;
+    const poisson_operator* a;
+    const double *spectrum_x, *spectrum_y;
+    bool separator_below, separator_above;
+
+    Blocks(const poisson_operator* operator_, const double* x, const double* y, bool below, bool above)
+        : a(operator_), spectrum_x(x), spectrum_y(y), separator_below(below), separator_above(above) {
+        const int slowest = a->dimension - 1;
+        nx = a->shape[0];
+        mid = slowest == 2 ? a->shape[1] : 1;
+        start = a->rule[2 * slowest] == FIXED;
+        rows = a->shape[slowest] - start - (a->rule[2 * slowest + 1] == FIXED) - above;
+        begin = a->rule[0] == FIXED, end = nx - (a->rule[1] == FIXED);
+        low = slowest == 2 && a->rule[2] == FIXED, high = mid - (slowest == 2 && a->rule[3] == FIXED);
+        in_row = (nx + COLUMNS - 1) / COLUMNS;
+    }
+
+    // The values of the block `column` of row j, from the first row with unknowns on.
+    int64_t origin(int64_t column, int64_t j) const { return column + a->pitch * (j + mid * start); }
+
+    Systems systems(int64_t column, int64_t j) const {
+        const int slowest = a->dimension - 1;
+        Systems systems = {};
+        systems.rows = rows;
+        systems.stride = a->pitch * mid;
+        systems.mirror_below = a->rule[2 * slowest] == MIRROR && !separator_below;
+        systems.mirror_above = a->rule[2 * slowest + 1] == MIRROR && !separator_above;
+        systems.scale = 1.0 / a->weight[slowest];
+        systems.first = begin > column ? begin - column : 0;
+        systems.last = end - column;
+        for (int64_t n = 0; n < COLUMNS; ++n) {
+            // What is not written needs a regular system too.
+            const int64_t i = column + n;
+            systems.s[n / LANES][n % LANES] =
+                begin <= i && i < end ? (spectrum_x[i] + (slowest == 2 ? spectrum_y[j] : 0.0)) / a->weight[slowest]
+                                          : 1.0;
+        }
+        return systems;
+    }
+
+    // A block of the values of a plane, which are not padded; those that are no modes are zero.
+    template <class T>
+    void read(const T* plane, int64_t column, int64_t j, Lanes (&values)[PACKS]) const {
+        for (int64_t n = 0; n < COLUMNS; ++n) {
+            const int64_t i = column + n;
+            values[n / LANES][n % LANES] = plane && begin <= i && i < end ? double(plane[i + nx * j]) : 0.0;
+        }
+    }
+
+    template <class T>
+    void write(T* plane, int64_t column, int64_t j, const Lanes (&values)[PACKS]) const {
+        for (int64_t i = column; plane && i < std::min(column + COLUMNS, nx); ++i) {
+            const bool live = begin <= i && i < end && low <= j && j < high;
+            plane[i + nx * j] = live ? T(values[(i - column) / LANES][(i - column) % LANES]) : T(0);
+        }
+    }
+};
+
 template <class T>
 poisson_status tridiagonal(const poisson_operator* a, const double* spectrum_x, const double* spectrum_y, const double*,
-                           const T* f, T* u) {
+                           const T* f, T* u, const T* below, const T* above) {
     if (!a || !spectrum_x || !spectrum_y || !f || !u) return POISSON_BAD_ARGUMENT;
-    const int slowest = a->dimension - 1;
-    const int32_t below = a->rule[2 * slowest], above = a->rule[2 * slowest + 1];
-    const int64_t nx = a->shape[0], mid = slowest == 2 ? a->shape[1] : 1;
-    const int64_t start = below == FIXED, rows = a->shape[slowest] - start - (above == FIXED);
-    const int64_t begin = a->rule[0] == FIXED, end = nx - (a->rule[1] == FIXED);
-    const int64_t low = slowest == 2 && a->rule[2] == FIXED, high = mid - (slowest == 2 && a->rule[3] == FIXED);
-    const int64_t blocks = (nx + COLUMNS - 1) / COLUMNS;
-    const double weight = a->weight[slowest];
+    const Blocks blocks(a, spectrum_x, spectrum_y, below, above);
     bool failed = false;
 #pragma omp parallel num_threads(team_size)
     {
-        Lanes* const memory = static_cast<Lanes*>(std::aligned_alloc(sizeof(Lanes), 2 * PACKS * rows * sizeof(Lanes)));
+        const int64_t bytes = 2 * PACKS * std::max<int64_t>(blocks.rows, 1) * sizeof(Lanes);
+        Lanes* const memory = static_cast<Lanes*>(std::aligned_alloc(sizeof(Lanes), bytes));
         if (!memory) {
 #pragma omp atomic write
             failed = true;
         }
 #pragma omp for schedule(static)
-        for (int64_t number = 0; number < blocks * (high - low); ++number) {
+        for (int64_t number = 0; number < blocks.in_row * (blocks.high - blocks.low); ++number) {
             if (!memory) continue;
-            const int64_t j = low + number / blocks, column = number % blocks * COLUMNS;
-            Systems systems = {};
-            systems.rows = rows;
-            systems.stride = a->pitch * mid;
-            systems.mirror_below = below == MIRROR;
-            systems.mirror_above = above == MIRROR;
-            systems.scale = 1.0 / weight;
-            systems.first = begin > column ? begin - column : 0;
-            systems.last = end - column;
+            const int64_t j = blocks.low + number / blocks.in_row, column = number % blocks.in_row * COLUMNS;
+            Systems systems = blocks.systems(column, j);
             systems.steps = memory;
-            systems.inverse = memory + PACKS * rows;
-            for (int64_t n = 0; n < COLUMNS; ++n) {
-                // What is not written needs a regular system too.
-                const int64_t i = column + n;
-                systems.s[n / LANES][n % LANES] =
-                    i < nx ? (spectrum_x[i] + (slowest == 2 ? spectrum_y[j] : 0.0)) / weight : 1.0;
-            }
-            const int64_t origin = column + a->pitch * (j + mid * start);
-            systems.solve(f + origin, u + origin);
+            systems.inverse = memory + PACKS * blocks.rows;
+            Lanes x[PACKS], end[PACKS];
+            blocks.read(below, column, j, x);
+            blocks.read(above, column, j, end);
+            const int64_t origin = blocks.origin(column, j);
+            systems.solve(f + origin, u + origin, x, above ? end : nullptr);
         }
         std::free(memory);
     }
     return failed ? POISSON_OUT_OF_MEMORY : POISSON_SUCCESS;
+}
+
+template <class T>
+poisson_status condense(const poisson_operator* a, const double* spectrum_x, const double* spectrum_y, const T* f,
+                        T* first, T* last) {
+    if (!a || !spectrum_x || !spectrum_y || !f) return POISSON_BAD_ARGUMENT;
+    const Blocks blocks(a, spectrum_x, spectrum_y, first, last);
+#pragma omp parallel for schedule(static) num_threads(team_size)
+    for (int64_t number = 0; number < blocks.in_row * blocks.mid; ++number) {
+        const int64_t j = number / blocks.in_row, column = number % blocks.in_row * COLUMNS;
+        Lanes down[PACKS] = {}, up[PACKS] = {};
+        if (blocks.low <= j && j < blocks.high) {
+            blocks.systems(column, j).condense(f + blocks.origin(column, j), first, last, down, up);
+        }
+        blocks.write(first, column, j, down);
+        blocks.write(last, column, j, up);
+    }
+    return POISSON_SUCCESS;
 }
 
 // u = f / eigenvalue
@@ -169,10 +307,16 @@ poisson_status divide(const poisson_operator* a, const double* spectrum_x, const
         use_threads(a);                                                                                                \
         return divide<real>(a, x, y, z, f, u);                                                                         \
     }                                                                                                                  \
-    extern "C" poisson_status poisson_tridiagonal_##suffix(const poisson_operator* a, const double* x,                 \
-                                                           const double* y, const double* z, const real* f, real* u) { \
+    extern "C" poisson_status poisson_condense_##suffix(const poisson_operator* a, const double* x, const double* y,   \
+                                                        const real* f, real* first, real* last) {                      \
         use_threads(a);                                                                                                \
-        return tridiagonal<real>(a, x, y, z, f, u);                                                                    \
+        return condense<real>(a, x, y, f, first, last);                                                                \
+    }                                                                                                                  \
+    extern "C" poisson_status poisson_tridiagonal_##suffix(                                                            \
+        const poisson_operator* a, const double* x, const double* y, const double* z, const real* f, real* u,          \
+        const real* below, const real* above) {                                                                        \
+        use_threads(a);                                                                                                \
+        return tridiagonal<real>(a, x, y, z, f, u, below, above);                                                      \
     }
 
 POISSON_DEFINE(float, f32)

@@ -105,8 +105,8 @@ def test_other_backends_on_ranks(make: Any, rules: tuple[Rule, Rule], dtype: Any
     """Also where a plane has more columns than are taken together, and rows that no vector divides."""
     for first, c in ((Rule.MIRROR, 0.0), (Rule.FIXED, 0.0), (Rule.WRAP, 0.7)):
         solve(make, dtype, Operator.uniform((37, 13), SPACING[:2], c, (first, first, *rules)), (0, 2, 7))
-    faces = (Rule.MIRROR,) * 2 + (Rule.WRAP,) * 2
-    solve(make, dtype, Operator.uniform((5, 6, 11), SPACING, 0.0, (*faces, *rules)), (0, 3, 6, 9))
+    for faces in ((Rule.MIRROR,) * 2 + (Rule.WRAP,) * 2, (Rule.FIXED, Rule.MIRROR, Rule.FIXED, Rule.FIXED)):
+        solve(make, dtype, Operator.uniform((5, 6, 11), SPACING, 0.0, (*faces, *rules)), (0, 3, 6, 9))
 
 
 @pytest.mark.usefixtures("ways")

@@ -22,7 +22,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 LIBRARY_NAME = "libpoisson.so"
 LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
@@ -138,7 +138,8 @@ OPERATION_FUNCTIONS = {name: signature(spec) for name, spec in ALL.items()}
 TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "transform": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
     "divide": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
-    "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
+    "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 7)),
+    "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "depth": (c_int32, (_OPERATOR,)),
 }
 """Others, with the suffix of their real type."""

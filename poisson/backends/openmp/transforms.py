@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.openmp.arrays import pitch_of
 from poisson.backends.openmp.library import LineStructure, operator_structure
-from poisson.backends.slabs import HostSlab, RowByRow, Run, by_rows
+from poisson.backends.slabs import HostSlab, Plane, Run, by_rows
 from poisson.backends.spectra import Line, free, require_constant
 from poisson.backends.transforms import AxisTransform, HostTransforms, ScipyTransform, by_scipy, transformed_axes
 from poisson.discrete.operator import Operator
@@ -80,7 +80,8 @@ class SlabInPlace:
         structure = ctypes.byref(operator_structure(run.operator, pitch_of(run.operator.shape[0]), backend.threads))
         axes = transformed_axes(run.operator)[:-1]
         transforms = [_transform(backend, structure, Line(run.operator, axis)) for axis in axes]
-        self._slab = HostSlab(run, transforms, RowByRow(run, transforms))
+        modes = _Modes(backend, structure, run.operator, transforms)
+        self._slab = HostSlab(run, transforms, _Chains(run, modes))
         self.eigenvalues = self._slab.eigenvalues
 
     def condense(self, f: Any, u: Any, first: Any | None, last: Any | None, line: Any | None) -> None:
@@ -115,13 +116,54 @@ class _Modes:
         # Where A is singular, the system of the lowest mode of the other axes is.
         lowest = (slice(None),) + (0,) * (self._operator.dimension - 1)
         line = f[lowest].astype(np.float64) if self._operator.singular else None
-        self._functions.tridiagonal(self._structure, *self._tables(), f.ctypes.data, u.ctypes.data)
+        self._functions.tridiagonal(self._structure, *self._tables(), f.ctypes.data, u.ctypes.data, None, None)
         if line is not None:
             slowest = self._operator.lattice.axes[-1]
             u[lowest] = between_mirrors(line, slowest.widths, self._operator.couplings[-1])
 
+    def of_plane(self) -> NDArray[np.float64]:
+        """The sums of the eigenvalues of the axes that are whole where the slowest one is divided."""
+        *others, _ = self._spectra[: self._operator.dimension]
+        total = others[0] if len(others) == 1 else others[0] + others[1][:, np.newaxis]
+        return total.ravel()
+
+    def condense(self, f: NDArray[Any], first: Plane | None, last: Plane | None) -> None:
+        """What flows into the separators beside the rows."""
+        tables = list(self._tables())[:2]
+        self._functions.condense(self._structure, *tables, f.ctypes.data, _address(first), _address(last))
+
+    def tridiagonal_between(self, f: NDArray[Any], u: NDArray[Any], below: Plane | None, above: Plane | None) -> None:
+        """Where the values at the separators are known."""
+        arrays = (f.ctypes.data, u.ctypes.data, _address(below), _address(above))
+        self._functions.tridiagonal(self._structure, *self._tables(), *arrays)
+
     def _tables(self) -> Iterator[int]:
         return (values.ctypes.data for values in self._spectra)
+
+
+class _Chains:
+    """`poisson.backends.slabs.Systems` by the library. A plane has values at fixed nodes too."""
+
+    def __init__(self, run: Run, modes: _Modes) -> None:
+        self._run = run
+        self._modes = modes
+        self.eigenvalues = modes.of_plane()
+
+    def condense(self, f: NDArray[Any], first: Plane | None, last: Plane | None, line: Plane | None) -> None:
+        self._modes.condense(f, first, last)
+        if line is not None:
+            line[...] = self._of_constants(f)
+
+    def expand(
+        self, f: NDArray[Any], u: NDArray[Any], below: Plane | None, above: Plane | None, line: Plane | None
+    ) -> None:
+        self._modes.tridiagonal_between(f, u, below, above)
+        if line is not None:
+            self._of_constants(u)[...] = line[0]
+
+    def _of_constants(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The first mode along the run."""
+        return array[(self._run.unknowns,) + (0,) * (array.ndim - 1)]
 
 
 def between_mirrors(f: NDArray[np.float64], widths: NDArray[np.float64], coupling: float) -> NDArray[np.float64]:
@@ -223,6 +265,10 @@ class SlabOfCopies:
         planes = [None if array is None else self._backend.to_host(array) for array in (below, above, line)]
         self._slab.expand(self._f, result, *planes)
         self._backend.upload(u, result)
+
+
+def _address(plane: Plane | None) -> int | None:
+    return None if plane is None else plane.ctypes.data
 
 
 def view(array: DeviceArray) -> NDArray[Any]:
