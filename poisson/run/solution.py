@@ -25,6 +25,8 @@ class Solution(Record):
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the result in HDF5, and beside it the XDMF file by which ParaView opens it.
 
+        Where several processes have a part each, all of them call this, and each writes its own.
+
         Parameters
         ----------
         path : str or Path

@@ -22,6 +22,7 @@ import pytest
 from support.ranks import ThreadCommunicator, _Shared, on_ranks
 from support.results import WALL, make_solution, part_of
 
+import poisson
 from poisson.errors import CaseError, OutputError
 from poisson.mesh.grid import Grid
 from poisson.output import description, hdf5, parts, result, xdmf
@@ -154,6 +155,31 @@ def test_the_file_of_several_ranks_is_that_of_one(
             assert file[name].chunks is None
             assert file[name].attrs["crc32"] == zlib.crc32(values)
         assert file["x"].fletcher32 and file["convergence/residual"].fletcher32
+
+
+def test_a_solve_on_several_ranks_has_the_file_of_one(tmp_path: Path) -> None:
+    problem = Problem.on_box((17, 12, 9), f="x*y - z", a="1 + z", exact="x + y*z", boundary=0.0, title="A test")
+    asked: dict[str, Any] = {"backend": "numpy", "fields": ["f", "a", "residual", "error", "gradient", "flux"]}
+    one, several = tmp_path / "one.h5", tmp_path / "several.h5"
+    poisson.solve(problem, "multigrid", **asked).save(one)
+    found = each_rank(3, lambda comm: poisson.solve(problem, "multigrid", comm=comm, **asked).save(several))
+    assert found == [several] * 3
+    expected, written = contents(one), contents(several)
+    of_the_run = {name for name in written if name.startswith(("provenance", "convergence"))}
+    assert set(written) == set(expected)
+    # That of the texts, among which are those of the run.
+    assert written["/"].pop("text_checksum") != expected["/"].pop("text_checksum")
+    for name in set(written) - of_the_run:
+        if isinstance(written[name], tuple) and written[name][1].kind == "f":
+            assert written[name][:2] == expected[name][:2]
+            values = [np.frombuffer(each[2], dtype=each[1]) for each in (written[name], expected[name])]
+            np.testing.assert_allclose(*values, rtol=0.0, atol=1e-11)
+        else:
+            assert written[name] == expected[name], name
+    with h5py.File(several) as file, h5py.File(one) as other:
+        assert file["provenance"].attrs["ranks"] == 3
+        assert file["u"].attrs["crc32"] == zlib.crc32(file["u"][...])
+        np.testing.assert_array_equal(file["convergence/iteration"], other["convergence/iteration"])
 
 
 def test_xarray_opens_the_file_of_several_ranks(tmp_path: Path) -> None:
