@@ -61,7 +61,8 @@ def carry_out(launched: Launch, work: Work) -> int:
             if first:
                 console.report(code)
             return code
-        failure = next((each for each in failures if each.code != EXIT_INTERRUPTED), failures[0])
+        # A defect before an error, which may be what it has led to elsewhere, and an interrupt last.
+        failure = min(failures, key=lambda each: each.code)
         if not everyone and not first and failure.rank != communicator.rank:
             time.sleep(PATIENCE)
         elif first or not everyone:

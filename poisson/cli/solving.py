@@ -42,16 +42,19 @@ class Solve:
 
         from poisson.case import load
         from poisson.cli.terminal import Progress, summary
+        from poisson.discrete.share import agreed
         from poisson.output import hdf5, result
         from poisson.perf.traffic import sweep_bytes
         from poisson.perf.usage import appraise
         from poisson.run import memory, run
         from poisson.run.solution import Interrupted, Solution
 
-        case = load(self.case, self.overrides)
-        file, size = case.output.file, memory.result_bytes(case.problem, case.run.dtype, case.output.fields)
-        self._check_output(file)
-        result.check(file, size, overwrite=self.overwrite)
+        with agreed(communicator):
+            case = load(self.case, self.overrides)
+            file, size = case.output.file, memory.result_bytes(case.problem, case.run.dtype, case.output.fields)
+            if communicator.rank == 0:
+                self._check_output(file)
+                result.check(file, size, overwrite=self.overwrite)
         traffic = None
         if case.solver.method == "jacobi":
             traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, case.solver.value("loop"))
@@ -61,13 +64,14 @@ class Solve:
 
         try:
             with Progress(traffic, quiet=self.quiet) as progress:
-                solution = run.solve(case, observer=progress, appraise=None if self.quiet else appraise, keep=keep)
+                appraised = None if self.quiet else appraise
+                solution = run.solve(case, observer=progress, appraise=appraised, keep=keep, comm=communicator)
             code = solution.status.exit_code
         except Interrupted as interrupted:
             if not written:
                 raise
             solution, code = interrupted.solution, EXIT_INTERRUPTED
-        if solution.performance is not None and size <= MOST_WRITTEN_TWICE:
+        if communicator.broadcast(solution.performance is not None and size <= MOST_WRITTEN_TWICE):
             try:
                 hdf5.write(file, solution)
             except OutputError as error:
@@ -107,7 +111,7 @@ class Verify:
         from poisson.cli.terminal import table
         from poisson.run import verify as verification
 
-        report = verification.verify(load(self.case, self.overrides), self.refine)
+        report = verification.verify(load(self.case, self.overrides), self.refine, comm=communicator)
         if not (self.quiet and report.passed):
             say("\n".join([report.title, "", table(report.headers, report.rows), *report.notes]))
         return EXIT_OK if report.passed else EXIT_OFF

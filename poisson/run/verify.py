@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,11 @@ from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError
 from poisson.mesh.axis import MIN_NODES
 from poisson.output.record import Record
+from poisson.parallel.communicator import Communicator
 from poisson.run import run
 from poisson.run.outcome import error_norms
+from poisson.run.ranks import communicator_of
+from poisson.run.solution import Solution
 from poisson.solvers import registry
 
 ORDER = 2.0
@@ -46,7 +50,7 @@ class Report:
     passed: bool
 
 
-def verify(case: Case, refine: int | None = None) -> Report:
+def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Report:
     """Verify a case.
 
     Parameters
@@ -55,16 +59,19 @@ def verify(case: Case, refine: int | None = None) -> Report:
         The case; its backend and loop do not matter, because all of them are compared.
     refine : int, optional
         Instead of the comparison, solve on so many grids, the case's own last, and observe the order of accuracy.
+    comm : communicator of mpi4py, optional
+        The processes that solve together; each has the direct solution of the whole problem, and the report.
 
     Raises
     ------
     PoissonError
         If the grid is too large for the direct solution, or the case gives no exact solution to refine against.
     """
-    return _compare(case) if refine is None else _refine(case, refine)
+    communicator = communicator_of(comm)
+    return _compare(case, communicator) if refine is None else _refine(case, refine, communicator)
 
 
-def _compare(case: Case) -> Report:
+def _compare(case: Case, communicator: Communicator) -> Report:
     """Every available backend and every method or loop that stands for the case's, against scipy.sparse."""
     reference.require_size(Discretisation(case.problem).laplacian)
     discretisation = Discretisation(case.problem).balanced(np)
@@ -85,7 +92,8 @@ def _compare(case: Case) -> Report:
             continue
         for name, settings in _variants(case):
             log.info("backend %s, %s", info.name, name)
-            solution = run.solve(replace(case, run=replace(case.run, backend=info.name), solver=settings))
+            on_backend = replace(case, run=replace(case.run, backend=info.name), solver=settings)
+            solution = _whole(run.solve(on_backend, comm=communicator))
             difference = solution.host_u.reshape(direct.shape) - direct
             allowed = _allowed(operator, lowest, solution, direct)
             agrees = _rms(difference) <= allowed and solution.status.success
@@ -108,6 +116,11 @@ def _compare(case: Case) -> Report:
         *missing,
     )
     return Report(f"{case.problem.title or 'case'}: comparison with scipy.sparse", headers, tuple(rows), notes, passed)
+
+
+def _whole(solution: Solution) -> Solution:
+    """A solution with all of u on every rank."""
+    return solution if solution.share is None else replace(solution, u=solution.gather(all=True), fields={}, share=None)
 
 
 def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:
@@ -148,7 +161,7 @@ def _rms(values: NDArray[np.floating]) -> float:
     return math.sqrt(float(np.mean(values.astype(np.float64) ** 2)))
 
 
-def _refine(case: Case, grids: int) -> Report:
+def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
     """The error against the exact solution on a sequence of grids."""
     if case.problem.exact is None:
         raise CaseError(["verify --refine needs equation.exact: give the exact solution as a text"])
@@ -160,7 +173,7 @@ def _refine(case: Case, grids: int) -> Report:
     before: tuple[float, float] | None = None
     for shape in shapes:
         log.info("grid %s", " x ".join(map(str, shape)))
-        solution = run.solve(regrid(case, shape))
+        solution = _whole(run.solve(regrid(case, shape), comm=communicator))
         assert solution.error is not None
         converged = converged and solution.status.success
         now = max(solution.problem.grid.spacing), solution.error.rms
