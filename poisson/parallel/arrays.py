@@ -24,12 +24,13 @@ class DividedArray:
         Layers of the halo, counted from the owned nodes, whose values are those of the ranks that own them.
     """
 
-    __slots__ = ("halo", "valid", "values")
+    __slots__ = ("halo", "plans", "valid", "values")
 
     def __init__(self, values: Array, valid: int) -> None:
         self.values = values
         self.valid = valid
         self.halo: Any = None
+        self.plans: dict[Any, Any] = {}
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
 from poisson.parallel.communicator import Communicator
-from poisson.parallel.exchange import Halo
+from poisson.parallel.exchange import Halo, Transport
 from poisson.parallel.operations import (
     DistributedDifferences,
     DistributedInterpolation,
@@ -182,6 +182,11 @@ class DistributedBackend(Backend):
         if self._record is not None:
             self._record.note(*touched)
 
+    def do(self, transport: Transport) -> None:
+        """Carry out what is ready, unless operations are only made ready themselves."""
+        if self.launching:
+            transport.run()
+
     # ---- vectors
 
     def fill(self, x: DividedArray, value: float) -> None:
@@ -245,7 +250,7 @@ class _Record:
         """Make right what was so when the recording was made."""
         for touched, state in self._before.values():
             if isinstance(touched, DividedArray) and touched.valid < state:
-                touched.halo.fill(touched.values)
+                touched.halo.fill(touched)
 
     def finish(self) -> None:
         for touched, state in self._after:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend
 from poisson.mesh.lattice import Lattice
+from poisson.parallel.arrays import DividedArray
 from poisson.parallel.communicator import Communicator, Message
 
 
@@ -105,18 +107,28 @@ class Halo:
 
     # ---- the halo
 
-    def fill(self, values: Array) -> None:
+    def fill(self, array: DividedArray) -> None:
         """Give the halo of an array what the ranks that own these nodes have there."""
-        values = self._backend.view(values)
+        self.filling(array).run()
+
+    def filling(self, array: DividedArray) -> Transport:
+        """What `fill` does, made ready at the first time: later, and within recordings, nothing is allocated."""
+        if self not in array.plans:
+            array.plans[self] = self._filling(self._backend.view(array.values))
+        plan: Transport = array.plans[self]
+        return plan
+
+    def _filling(self, values: Array) -> Transport:
+        steps = []
         for axis, sends, receives in self._steps:
-            with self._backend.ordered():
-                parcels = [(self._parcel(values, axis, at, count), peer, tag) for peer, at, count, tag in sends]
-                outgoing = [Message(parcel.wrapped(), peer, tag, sends=True) for parcel, peer, tag in parcels]
-                places = [(self._parcel(values, axis, at, count), peer, tag) for peer, at, count, tag in receives]
-                incoming = [Message(parcel.room(), peer, tag, sends=False) for parcel, peer, tag in places]
-                self._communicator.exchange([*outgoing, *incoming])
-                for (parcel, _, _), message in zip(places, incoming, strict=True):
-                    parcel.put(message.array)
+            place = (slice(None),) * self.lattice.array_axis(axis)
+            boxes = [
+                Parcel(values[(*place, slice(at, at + count))], peer, tag, goes)
+                for goes, each in ((True, sends), (False, receives))
+                for peer, at, count, tag in each
+            ]
+            steps.append(boxes)
+        return Transport(self._backend, self._communicator, steps)
 
     def _step(self, axis: int) -> tuple[int, list[tuple[int, int, int, int]], list[tuple[int, int, int, int]]] | None:
         """What this rank sends and receives along an axis: the peer, the first node here, how many, and the tag."""
@@ -157,85 +169,138 @@ class Halo:
                 return rank
         raise AssertionError("the ranks do not own every node")
 
-    def _parcel(self, values: Array, axis: int, at: int, count: int) -> _Parcel:
-        place = self.lattice.array_axis(axis)
-        return _Parcel(
-            self._backend, self._communicator.on_device, values, (slice(None),) * place + (slice(at, at + count),)
-        )
-
     # ---- the whole
 
-    def gather(self, values: Array, whole: Array) -> None:
-        """Fill an array on the whole lattice, on every rank, with what each owns."""
-        rank = self._communicator.rank
-        values, whole = self._backend.view(values), self._backend.view(whole)
-        own = tuple(segment.owned for segment in reversed(self.layout))
-        with self._backend.ordered():
-            whole[_place(self.layout)] = values[own]
-            mine = _Parcel(self._backend, self._communicator.on_device, whole, _place(self.layout))
-            parcel = mine.wrapped()
-            others = [other for other in range(len(self._layouts)) if other != rank]
-            places = {
-                other: _Parcel(self._backend, self._communicator.on_device, whole, _place(self._layouts[other]))
-                for other in others
-            }
-            incoming = {other: Message(place.room(), other, 0, sends=False) for other, place in places.items()}
-            self._communicator.exchange(
-                [*(Message(parcel, other, 0, sends=True) for other in others), *incoming.values()]
-            )
-            for other, place in places.items():
-                place.put(incoming[other].array)
+    def gathering(self, part: DividedArray, whole: DividedArray) -> Transport:
+        """What fills an array on the whole lattice, on every rank, with what each owns of one on its part."""
+        if ("gather", part) not in whole.plans:
+            values, target = self._backend.view(part.values), self._backend.view(whole.values)
+            own = tuple(segment.owned for segment in reversed(self.layout))
+            place, rank = _place(self.layout), self._communicator.rank
+            parcels = [
+                Parcel(target[place if goes else _place(layout)], other, 0, goes)
+                for goes in (True, False)
+                for other, layout in enumerate(self._layouts)
+                if other != rank
+            ]
+            copies = [(target[place], values[own])]
+            whole.plans["gather", part] = Transport(self._backend, self._communicator, [parcels], copies)
+        plan: Transport = whole.plans["gather", part]
+        return plan
 
-    def take(self, whole: Array, values: Array) -> None:
-        """Fill an array on the part, with its halo, from one on the whole lattice."""
-        values, whole = self._backend.view(values), self._backend.view(whole)
-        with self._backend.ordered():
-            values[...] = _picked(self._backend.array_module, whole, self.lattice)
+    def taking(self, whole: DividedArray, part: DividedArray) -> Transport:
+        """What fills an array on the part, with its halo, from one on the whole lattice."""
+        if ("take", part) not in whole.plans:
+            values, source = self._backend.view(part.values), self._backend.view(whole.values)
+            runs = [_ranges(line.index) for line in reversed(self.lattice.axes)]
+            copies = [
+                (values[tuple(here for here, _ in box)], source[tuple(there for _, there in box)])
+                for box in itertools.product(*runs)
+            ]
+            whole.plans["take", part] = Transport(self._backend, self._communicator, [], copies)
+        plan: Transport = whole.plans["take", part]
+        return plan
 
 
-def _picked(xp: Any, whole: Array, lattice: Lattice) -> Array:
-    """The nodes of a part, one axis after the other: each is a range, or two where it wraps."""
-    for place, line in enumerate(reversed(lattice.axes)):
-        runs = np.split(line.index, np.flatnonzero(np.diff(line.index) != 1) + 1)
-        pieces = [whole[(slice(None),) * place + (slice(int(run[0]), int(run[-1]) + 1),)] for run in runs]
-        whole = pieces[0] if len(pieces) == 1 else xp.concatenate(pieces, axis=place)
-    return whole
+Copy = tuple[Array, Array]
+"""Target and source."""
 
 
 @dataclass(frozen=True)
-class _Parcel:
-    """A box of an array that is sent, or comes."""
+class Parcel:
+    """A box of an array that is sent, or comes.
 
-    backend: Backend
-    on_device: bool
-    values: Array
-    box: tuple[slice, ...]
+    Parameters
+    ----------
+    part : array
+        A view of the box.
+    peer, tag, sends
+        As of `Message`.
+    """
 
-    def wrapped(self) -> Array:
-        """Contiguous, where the communicator wants it."""
-        part = self.values[self.box]
-        flat = _flat(part)
-        if flat is None:
-            flat = self.backend.array_module.ascontiguousarray(part).reshape(-1)
-        return flat if self.on_device else _on_host(flat)
+    part: Array
+    peer: int
+    tag: int
+    sends: bool
 
-    def room(self) -> Array:
-        """Where it comes in: the place itself, if it is contiguous there."""
-        part = self.values[self.box]
-        flat = _flat(part)
-        if self.on_device or self.backend.array_module is np:
-            return self.backend.array_module.empty(part.size, part.dtype) if flat is None else flat
-        return np.empty(part.size if flat is None else flat.size, part.dtype)
 
-    def put(self, came: Array) -> None:
-        """To its place, unless it came there."""
-        part = self.values[self.box]
-        flat = _flat(part)
-        xp = self.backend.array_module
-        if flat is not None and (self.on_device or xp is np):
-            return
-        target = part if flat is None else flat
-        target[...] = (came if self.on_device else xp.asarray(came)).reshape(target.shape)
+class Transport:
+    """Copies within a rank, and then messages between ranks, step by step; all of it made ready before.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    communicator : Communicator
+        The ranks.
+    steps : list of list of Parcel
+        What goes at once.
+    copies : sequence of Copy
+        What is copied first.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        communicator: Communicator,
+        steps: list[list[Parcel]],
+        copies: Sequence[Copy] = (),
+    ) -> None:
+        self._backend = backend
+        self._communicator = communicator
+        self._staged = not communicator.on_device and backend.array_module is not np
+        self._copies = copies
+        self._steps = [self._ready(parcels) for parcels in steps]
+        with backend.ordered():
+            # Whatever compiles at its first use does so now, and not while operations are recorded.
+            for target, source in self._copies:
+                target[...] = source
+            for packed, _, unpacked in self._steps:
+                for target, source in (*packed, *unpacked):
+                    self._copy(target, source)
+
+    def _ready(
+        self, parcels: list[Parcel]
+    ) -> tuple[list[tuple[Array, Array]], list[Message], list[tuple[Array, Array]]]:
+        """Boxes to be packed, the messages, and those to be unpacked."""
+        packed, messages, unpacked = [], [], []
+        xp = np if self._staged else self._backend.array_module
+        for parcel in parcels:
+            flat = None if self._staged else _flat(parcel.part)
+            if flat is None:
+                flat = xp.empty(parcel.part.shape, parcel.part.dtype)
+                if parcel.sends:
+                    packed.append((flat, parcel.part))
+                else:
+                    unpacked.append((parcel.part, flat))
+            messages.append(Message(flat, parcel.peer, parcel.tag, parcel.sends))
+        return packed, messages, unpacked
+
+    def run(self) -> None:
+        """Do all of it. Every rank does."""
+        with self._backend.ordered():
+            for target, source in self._copies:
+                target[...] = source
+            for packed, messages, unpacked in self._steps:
+                for target, source in packed:
+                    self._copy(target, source)
+                self._communicator.exchange(messages)
+                for target, source in unpacked:
+                    self._copy(target, source)
+
+    def _copy(self, target: Array, source: Array) -> None:
+        if not self._staged:
+            target[...] = source
+        elif isinstance(target, np.ndarray) and not isinstance(source, np.ndarray):
+            target[...] = source.get()
+        else:
+            target[...] = self._backend.array_module.asarray(source)
+
+
+def _ranges(index: NDArray[np.int64]) -> list[tuple[slice, slice]]:
+    """Nodes as ranges of neighbours: where they are here, and where on the whole axis."""
+    runs = np.split(np.arange(index.size), np.flatnonzero(np.diff(index) != 1) + 1)
+    return [(slice(int(run[0]), int(run[-1]) + 1), slice(int(index[run[0]]), int(index[run[-1]]) + 1)) for run in runs]
 
 
 def _flat(part: Array) -> Array | None:
@@ -257,10 +322,6 @@ def _as_strided(part: Array, values: int) -> Array:
     if isinstance(part, np.ndarray):
         return np.lib.stride_tricks.as_strided(part, (values,), (part.dtype.itemsize,))
     return type(part)((values,), part.dtype, part.data)
-
-
-def _on_host(flat: Array) -> Any:
-    return flat if isinstance(flat, np.ndarray) else flat.get()
 
 
 def _place(layout: Layout) -> tuple[slice, ...]:

@@ -61,8 +61,7 @@ class _Exchanging:
         if array.valid < layers:
             if layers > self.halo.width:
                 raise ValueError(f"a halo of {self.halo.width} nodes where an operation needs {layers}")
-            if self.backend.launching:
-                self.halo.fill(array.values)
+            self.backend.do(self.halo.filling(array))
             array.valid = EVERYWHERE
         return min(array.valid, self.halo.width)
 
@@ -301,8 +300,7 @@ class DistributedTransfer(TransferOperations):
         halo, part = self._coarse.halo, self._parts[0]
         assert halo is not None
         self.backend.note(coarse, part)
-        if self.backend.launching:
-            halo.take(coarse.values, part.values)
+        self.backend.do(halo.taking(coarse, part))
         return part.values
 
     def coarse_taken(self, coarse: DividedArray) -> Array:
@@ -317,8 +315,7 @@ class DistributedTransfer(TransferOperations):
         halo, part = self._coarse.halo, self._parts[1]
         assert halo is not None
         self.backend.note(coarse, part)
-        if self.backend.launching:
-            halo.gather(part.values, coarse.values)
+        self.backend.do(halo.gathering(part, coarse))
         coarse.valid = EVERYWHERE
 
 
@@ -348,15 +345,14 @@ class DistributedInterpolation(InterpolationOperations):
         if part is not None and self._whole[0]:
             assert self._source.halo is not None
             backend.note(source, part)
-            if backend.launching:
-                self._source.halo.take(source.values, part.values)
+            backend.do(self._source.halo.taking(source, part))
             given = part
         else:
             self._source.need(source, min(CUBIC, self._source.width))
         if part is not None and self._whole[1]:
             assert self._target.halo is not None
-            if not self.interpolation.everywhere and backend.launching:
-                self._target.halo.take(out.values, part.values)  # fixed nodes keep their values
+            if not self.interpolation.everywhere:
+                backend.do(self._target.halo.taking(out, part))  # fixed nodes keep their values
             target = part
         self._local.interpolate(given.values, target.values)
         if target is out:
@@ -364,8 +360,7 @@ class DistributedInterpolation(InterpolationOperations):
             return
         assert self._target.halo is not None
         backend.note(out, target)
-        if backend.launching:
-            self._target.halo.gather(target.values, out.values)
+        backend.do(self._target.halo.gathering(target, out))
         out.valid = EVERYWHERE
 
 
