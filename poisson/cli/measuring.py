@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from poisson.backends.registry import NAMES, backend_names, threaded
 from poisson.cli.terms import EXIT_OK, UsageError, naming, say
-from poisson.errors import Choice
+from poisson.errors import Choice, PackageMissing, PoissonError
 
 if TYPE_CHECKING:
     from poisson.perf.report import Report
@@ -39,14 +39,22 @@ class Measurement:
             with naming(_place("--csv")):
                 report.write_csv(self.csv)
         if self.plot:
-            with naming(_place("--plot")):
-                report.write_plot(self.plot)
+            self._draw(report, self.plot)
         if self.json:
             say(report.json())
         else:
             headings = [column.heading for column in report.columns]
             say("\n".join([report.title, "", table(headings, report.cells()), *report.notes]))
         return EXIT_OK
+
+    def _draw(self, report: Report, path: str) -> None:
+        if report.draw is None:
+            raise PoissonError("there is no figure of this measurement: leave out --plot")
+        try:
+            with naming(_place("--plot")):
+                report.write_plot(path)
+        except PackageMissing:
+            raise PackageMissing("--plot needs matplotlib: pip install matplotlib, or leave out --plot") from None
 
 
 def _place(option: str) -> dict[Choice, str]:

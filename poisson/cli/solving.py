@@ -48,6 +48,7 @@ class Solve:
         from poisson.perf.usage import appraise
         from poisson.run import memory, run
         from poisson.run.solution import Interrupted, Solution
+        from poisson.solvers import registry
 
         with agreed(communicator):
             case = load(self.case, self.overrides)
@@ -55,9 +56,8 @@ class Solve:
             if communicator.rank == 0:
                 self._check_output(file)
                 result.check(file, size, overwrite=self.overwrite)
-        traffic = None
-        if case.solver.method == "jacobi":
-            traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, case.solver.value("loop"))
+        operations = registry.sweep_of(case.solver)
+        traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, operations) if operations else None
 
         def keep(solution: Solution) -> None:
             written.extend(result.save(file, solution, overwrite=self.overwrite))

@@ -100,12 +100,12 @@ class Report:
             If the file cannot be written.
         """
         if self.draw is None:
-            raise PoissonError("there is no figure of this measurement: leave out --plot")
+            raise PoissonError("there is no figure of this measurement")
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
         except ImportError:
-            raise PackageMissing("--plot needs matplotlib: pip install matplotlib, or leave out --plot") from None
+            raise PackageMissing("a figure needs matplotlib: pip install matplotlib") from None
         figure = Figure(figsize=(7.0, 4.5), layout="constrained")
         FigureCanvasAgg(figure)
         self.draw(figure)

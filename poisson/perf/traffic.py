@@ -7,7 +7,7 @@ and multiplications count one each, as the formulas in `poisson/kernels/common/f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -18,12 +18,6 @@ from poisson.problem.problem import Problem
 
 NORM_FLOPS = 2
 """What a norm adds for each node to the operation that leaves it: a square and a sum."""
-
-LOOPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"blocked": ("sweep",), "fused": ("sweep",), "staged": ("laplacian", "update")}
-)
-"""The operations of one sweep of each loop, without the norm, which is read only now and then in the staged loop. Of
-the blocked loop it is what a sweep would move alone: the rate at which it seems to stream passes that of the memory."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +123,6 @@ def operation_bytes(name: str, nodes: int, itemsize: int, *, source: bool = True
     return float(arrays - (not source)) * nodes * itemsize
 
 
-def sweep_bytes(problem: Problem, itemsize: int, loop: str) -> float:
-    """Bytes that one Jacobi sweep must move."""
-    return sum(operation_bytes(name, problem.grid.nodes, itemsize) for name in LOOPS[loop])
+def sweep_bytes(problem: Problem, itemsize: int, operations: Iterable[str]) -> float:
+    """Bytes that a sweep made of some operations must move."""
+    return sum(operation_bytes(name, problem.grid.nodes, itemsize) for name in operations)

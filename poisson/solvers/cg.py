@@ -330,4 +330,5 @@ DIAGONAL = PreconditionerEntry(
     rank=1,
     use="the diagonal of A: little work, and little gain",
     make=lambda given: Diagonal(given.operations),
+    stands_by=1,
 )

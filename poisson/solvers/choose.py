@@ -10,9 +10,6 @@ from poisson.solvers.expected import Offer, Question
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import Patience
 
-STANDING_BY = (("cg", "multigrid"), ("cg", "jacobi"))
-"""Methods and preconditioners that go on, one after the other, where a method that was chosen stalls."""
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -77,8 +74,8 @@ def choose(operations: Operations, settings: SolverSettings, precision: str) -> 
 
 def alternatives(settings: SolverSettings) -> tuple[SolverSettings, ...]:
     """What to go on with, one after the other, where a method that was chosen stalls."""
-    others = [settings.having(method=method, preconditioner=name) for method, name in STANDING_BY]
-    if settings.method != STANDING_BY[0][0]:
+    others = [settings.having(method=method, preconditioner=name) for method, name in registry.standing_by()]
+    if all(settings.method != other.method for other in others):
         return tuple(others)
     return tuple(others[others.index(settings) + 1 :]) if settings in others else ()
 

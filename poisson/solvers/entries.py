@@ -152,6 +152,8 @@ class MethodEntry:
         The settings for a solve that has an initial guess.
     label : callable
         The method with its main settings, for people.
+    sweep : callable
+        The operations of an iteration, where it is a sweep whose bytes say how fast it is; else none.
     halo : callable
         Where the grid is divided over ranks: how many nodes beside its part a rank has a copy of, so that a pass of the
         method exchanges them once; given the settings and how many sweeps one pass makes.
@@ -175,6 +177,7 @@ class MethodEntry:
     variants: Callable[[SolverSettings], Mapping[str, SolverSettings]] = _alone
     resuming: Callable[[SolverSettings], SolverSettings] = _same
     label: Callable[[SolverSettings], str] = lambda settings: settings.method
+    sweep: Callable[[SolverSettings], tuple[str, ...]] = lambda settings: ()
     halo: Callable[[SolverSettings, int], int] = _usual_halo
     planes: Callable[[SolverSettings], bool] = lambda settings: False
 
@@ -199,6 +202,8 @@ class PreconditionerEntry:
         As of `MethodEntry`.
     mixed : bool
         Whether it goes with mixed precision.
+    stands_by : int, optional
+        Its place among those with which ``cg`` goes on where a method that was chosen stalls; None: it is not one.
     label : callable
         What is said after "cg" to people.
     halo : callable
@@ -217,6 +222,7 @@ class PreconditionerEntry:
     mixed: bool = False
     wrong: Callable[[SolverSettings, str], Iterable[Clash]] = _nothing
     refused: Callable[[SolverSettings, Problem], Iterable[Clash]] = _nothing
+    stands_by: int | None = None
     label: Callable[[SolverSettings], str] = lambda settings: f" with preconditioner {settings.preconditioner}"
     halo: Callable[[SolverSettings, int], int] = _usual_halo
     planes: bool = False

@@ -12,7 +12,7 @@ from poisson.discrete.operator import Operator
 from poisson.solvers.entries import USUAL_HALO, Clash, Given, MethodEntry, Sizes, clash
 from poisson.solvers.iteration import Watch, given_source, never
 from poisson.solvers.keys import Settings, word
-from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ, Loop
+from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ, SWEEPS, Loop
 from poisson.solvers.settings import Relaxation, SolverSettings
 from poisson.solvers.spectrum import jacobi_bounds, red_black, uniform
 from poisson.solvers.status import Status
@@ -195,5 +195,6 @@ METHOD = MethodEntry(
     parts=(Relaxation, JacobiSettings),
     wrong=_wrong,
     variants=_variants,
+    sweep=lambda settings: SWEEPS[settings.of(JacobiSettings).loop],
     halo=lambda settings, depth: depth if settings.of(JacobiSettings).loop == "blocked" else USUAL_HALO,
 )

@@ -168,3 +168,9 @@ LOOPS: Mapping[str, Callable[[Operations, Array, Array, Array | None, float], Lo
     {"blocked": _blocked, "fused": Sweeping, "staged": Staged}
 )
 """The loops by the names that a case file has for them."""
+
+SWEEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"blocked": ("sweep",), "fused": ("sweep",), "staged": ("laplacian", "update")}
+)
+"""The operations of one sweep of each loop, without the norm, which is read only now and then in the staged loop. Of
+the blocked loop it is what a sweep would move alone: the rate at which it seems to stream passes that of the memory."""

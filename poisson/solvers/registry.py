@@ -108,6 +108,18 @@ def preconditioner_of(settings: SolverSettings) -> PreconditionerEntry:
     return preconditioners()[settings.preconditioner]
 
 
+def standing_by() -> tuple[tuple[str, str], ...]:
+    """The methods and preconditioners that go on, one after the other, where a method that was chosen stalls."""
+    places = {name: entry.stands_by for name, entry in preconditioners().items() if entry.stands_by is not None}
+    takers = [name for name, entry in methods().items() if "preconditioner" in entry.keys]
+    return tuple((method, name) for method in takers for name in sorted(places, key=places.__getitem__))
+
+
+def sweep_of(settings: SolverSettings) -> tuple[str, ...]:
+    """The operations of an iteration that is a sweep: `MethodEntry.sweep`; ``auto`` chooses no such method."""
+    return () if settings.method == AUTO else method_of(settings).sweep(settings)
+
+
 def halo_of(settings: SolverSettings, depth: int) -> int:
     """How wide the halos of a divided grid are to be: `MethodEntry.halo`; of ``auto`` the widest that it may choose.
 

@@ -1,13 +1,22 @@
-"""Wrong options of the commands that measure: each is refused in one line, before anything is measured."""
+"""Wrong options of the commands that measure: each is refused in one line, before anything is measured.
+
+Covers poisson.perf.report.
+"""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import pytest
 
 from poisson.backends.registry import NAMES, backend_names
 from poisson.cli import main
+from poisson.cli.measuring import Measurement
+from poisson.errors import PoissonError
 from poisson.perf.benchmark.jacobi import ALL_LOOPS
 from poisson.perf.benchmark.solve import METHODS
+from poisson.perf.report import Report
 
 NO_THREADS = "--threads 2: without the openmp backend there are no threads to count"
 NO_BACKEND = f"--backend cpu: it is one of {', '.join(backend_names())}"
@@ -77,3 +86,18 @@ def test_a_wrong_option_is_refused_in_one_line(line: str, message: str, capsys: 
     out, err = capsys.readouterr()
     assert out == ""
     assert [said for said in err.splitlines() if said.startswith("poisson: ")] == [f"poisson: error: {message}"]
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_figure_that_cannot_be_drawn_names_the_option(
+    drawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = Report("A measurement", (), (), draw=(lambda figure: None) if drawn else None)
+    if drawn:
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+        line = "--plot needs matplotlib: pip install matplotlib, or leave out --plot"
+    else:
+        line = "there is no figure of this measurement: leave out --plot"
+    with pytest.raises(PoissonError, match=f"^{line}$"):
+        Measurement(lambda: report, json=False, csv=None, plot=str(tmp_path / "a.png")).execute()
+    assert list(tmp_path.iterdir()) == []

@@ -109,7 +109,8 @@ def test_an_operation_moves_the_arrays_of_a_call(name: str, shape: tuple[int, ..
 
 
 def test_every_loop_has_its_operations() -> None:
-    assert set(traffic.LOOPS) == set(loops.LOOPS)
+    assert set(loops.SWEEPS) == set(loops.LOOPS)
+    assert all(traffic.operation_bytes(name, 1, 8) for names in loops.SWEEPS.values() for name in names)
 
 
 def test_the_costs_between_grids() -> None:

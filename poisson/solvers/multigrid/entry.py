@@ -126,6 +126,7 @@ PRECONDITIONER = PreconditionerEntry(
     keys=KEYS_OF_CYCLE,
     parts=(MultigridSettings,),
     mixed=True,
+    stands_by=0,
     wrong=_wrong_cycle,
     refused=_refused,
     label=lambda settings: f" with preconditioner {_label(settings)}",
