@@ -23,6 +23,9 @@ class CaseError(PoissonError):
         self.mistakes = tuple(mistakes)
         super().__init__("\n".join(self.mistakes))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.mistakes,)
+
 
 class GridError(PoissonError):
     """The grid has too few nodes for what is asked of it, or axes that the backend does not take."""
@@ -71,6 +74,9 @@ class OutputError(PoissonError):
         self.parts = tuple(_flat(parts))
         super().__init__(self.worded({}))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), self.parts
+
     def worded(self, words: Mapping[Choice, str]) -> str:
         """The line with other words for the choices, such as ``" with --output"``."""
         return "".join(part if isinstance(part, str) else words.get(part, part.value) for part in self.parts)
@@ -99,3 +105,6 @@ class RemoteFailure(PoissonError):
         self.text = text
         self.code = code
         super().__init__(f"process {rank} has failed: {text}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.rank, self.text, self.code)

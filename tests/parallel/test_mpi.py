@@ -5,12 +5,13 @@ Covers poisson.parallel.mpi and poisson.parallel.failures.
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import pytest
 from support.mpi import mpirun
 
-from poisson.errors import CaseError, RemoteFailure
+from poisson.errors import CaseError, Choice, OutputError, PoissonError, RemoteFailure
 from poisson.parallel.failures import MOST_TOLD, Failure
 
 TALK = """
@@ -162,6 +163,19 @@ else:
 def test_a_process_that_does_not_come_is_not_waited_for(late: str) -> None:
     done = mpirun(2, "-c", LATE, late)
     assert (done.returncode, done.stdout) == (0, "remembered\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CaseError(["one", "two"]),
+        OutputError("x.h5: full; choose another place", Choice.PLACE, OutputError(" or", Choice.OVERWRITE)),
+        RemoteFailure(3, "no memory", 2),
+    ],
+)
+def test_errors_go_to_other_processes_as_they_are(error: PoissonError) -> None:
+    found = pickle.loads(pickle.dumps(error))
+    assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
 def test_a_failure_is_told_by_what_it_means_to_a_user() -> None:
