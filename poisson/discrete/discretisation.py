@@ -105,10 +105,20 @@ class Discretisation:
     shift: float = 0.0
     share: Share | None = None
 
-    def coarser(self, share: Share | None = None) -> Discretisation | None:
-        """The same problem discretised on a grid of half the intervals, with what `Problem.coarser` leaves out."""
+    def coarser(self, chosen: Callable[[Lattice], Lattice] = lambda lattice: lattice) -> Discretisation | None:
+        """The same problem discretised on a grid of half the intervals, with what `Problem.coarser` leaves out.
+
+        Where the grid is divided `chosen` is asked for the part of that grid, given what follows from the finer one:
+        the same, or all nodes (`poisson.backends.base.Backend.coarse_lattice`).
+        """
         problem = self.problem.coarser()
-        return None if problem is None else Discretisation(problem, share=share)
+        if problem is None:
+            return None
+        if self.share is None:
+            return Discretisation(problem)
+        axes = tuple(axis.coarser or axis for axis in self.share.lattice.axes)
+        lattice = chosen(Lattice(axes))
+        return Discretisation(problem, share=replace(self.share, lattice=lattice) if lattice.divided else None)
 
     @property
     def array_shape(self) -> tuple[int, ...]:

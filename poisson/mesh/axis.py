@@ -378,8 +378,13 @@ class Axis:
         narrow = any(width < 1 and (self.wraps or nodes) for width, nodes in beside)
         if not 0 <= start < stop <= self.nodes or narrow:
             raise ValueError(f"no part [{start}, {stop}) with a halo of {halo} nodes of an axis of {self.nodes}")
+        return self._range(start, stop, widths)
+
+    def _range(self, start: int, stop: int, widths: tuple[int, int]) -> Axis:
+        """`part`, which may own no node: that of a coarser axis, where the finer one has few."""
         if (start, stop) == (0, self.nodes):
             return self
+        beside = (widths[0], start), (widths[1], self.nodes - stop)
         below, above = widths if self.wraps else (min(pair) for pair in beside)
         first, last = start - below, stop + above
         rules = (
@@ -485,7 +490,7 @@ class Axis:
         # The coarse node j lies at j · many / few fine spacings.
         few, many = coarse.intervals, whole.intervals
         first, last = -(-start * few // many), -(-stop * few // many)
-        return coarse.part(first, last, self.halo)
+        return coarse._range(first, last, self.halo)
 
 
 def plain_rules(wraps: bool) -> tuple[Rule, Rule]:

@@ -91,6 +91,9 @@ class DistributedBackend(Backend):
         return DividedArray(self.local.from_host(values), EVERYWHERE)
 
     def to_host(self, array: DividedArray) -> NDArray[Any]:
+        if array.halo is not None and array.valid < array.halo.width:
+            array.halo.fill(array.values)
+            array.valid = EVERYWHERE
         return self.local.to_host(array.values)
 
     def synchronize(self) -> None:

@@ -425,10 +425,10 @@ def _coarse_part(fine: Lattice, coarse: Lattice) -> Lattice:
 def _coarse_axis(fine: Axis, coarse: Axis) -> Axis:
     if fine.whole is None:
         return coarse
-    if fine.whole == coarse:
+    if fine.whole.nodes == coarse.nodes:
         return fine
     assert fine.coarser is not None
-    assert fine.coarser.whole == coarse
+    assert fine.coarser.undivided.nodes == coarse.nodes
     return fine.coarser
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation
-from poisson.mesh.boundary import Rule
+from poisson.mesh.axis import Axis, plain_rules
+from poisson.mesh.lattice import Lattice
 from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, lend, never
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
@@ -268,7 +269,15 @@ def in_float32(operations: Operations) -> Operator:
 
 def _nothing(operator: Operator) -> Operator:
     """The operator that is zero on the same grid: its defect is the source itself, in another type."""
-    return Operator.uniform(operator.shape, (math.inf,) * operator.dimension, 0.0, (Rule.WRAP,) * len(operator.rules))
+    return Operator(Lattice(tuple(map(_uncoupled, operator.lattice.axes))))
+
+
+def _uncoupled(axis: Axis) -> Axis:
+    """The same nodes, none of them fixed, without a coupling."""
+    if axis.whole is None:
+        return Axis(axis.nodes, math.inf, plain_rules(wraps=True))
+    whole = Axis(axis.whole.nodes, math.inf, plain_rules(axis.whole.wraps))
+    return whole.part(axis.first + axis.owned.start, axis.first + axis.owned.stop, axis.halo)
 
 
 class _Start:

@@ -63,7 +63,7 @@ class CoarserProblems:
     def __init__(self, backend: Backend, discretisation: Discretisation) -> None:
         self._backend = backend
         grids = []
-        for coarser in _chain(discretisation):
+        for coarser in _chain(backend, discretisation):
             with _named(coarser):
                 operator = coarser.operator_on(backend)
             shape = operator.array_shape
@@ -84,20 +84,20 @@ class CoarserProblems:
         CaseError
             If the data are not finite on a coarser grid.
         """
-        for coarser, grid in zip(_chain(discretisation), self.grids, strict=True):
+        for coarser, grid in zip(_chain(self._backend, discretisation), self.grids, strict=True):
             shape = grid.operator.array_shape
-            with _named(coarser):
+            with _named(coarser), coarser.agreed():
                 self._backend.assemble(shape, coarser.initial, grid.u)
                 self._backend.assemble(shape, coarser.source, grid.f)
 
 
-def _chain(discretisation: Discretisation) -> Iterator[Discretisation]:
-    coarser = discretisation.coarser()
+def _chain(backend: Backend, discretisation: Discretisation) -> Iterator[Discretisation]:
+    coarser = discretisation.coarser(backend.coarse_lattice)
     for _ in range(MOST):
         if coarser is None:
             return
         yield coarser
-        coarser = coarser.coarser()
+        coarser = coarser.coarser(backend.coarse_lattice)
 
 
 @contextmanager
