@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.errors import CaseError, PoissonError
+from poisson.errors import CaseError, PoissonError, RemoteFailure
 from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import joined
 from poisson.problem.sampling import Block
@@ -39,8 +39,8 @@ class Joining(Protocol):
     def broadcast(self, value: Any, root: int = 0) -> Any: ...
 
 
-class FailedElsewhere(PoissonError):
-    """Another rank has failed, with an error that belongs to no user; it is raised there."""
+CODE_DEFECT = 1
+"""The exit code for an error that is no `PoissonError`."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Share:
         Raises
         ------
         PoissonError
-            The error of the first rank that has one; where that is no `PoissonError`, `FailedElsewhere` on the others.
+            The error of the first rank that has one; where that is no `PoissonError`, `RemoteFailure` on the others.
         """
         with agreed(self.communicator):
             yield
@@ -123,19 +123,19 @@ def agreed(communicator: Joining) -> Iterator[None]:
         return
     first = failed.index(True)
     mine = communicator.rank == first
-    said = communicator.broadcast(_said(error) if mine else None, first)
+    said = communicator.broadcast(_said(error, first) if mine else None, first)
     if error is not None and (mine or not isinstance(error, PoissonError)):
         raise error
     raise said
 
 
-def _said(error: Exception | None) -> PoissonError:
+def _said(error: Exception | None, rank: int) -> PoissonError:
     """What the other ranks raise for an error; a copy that can be sent."""
     if isinstance(error, CaseError):
         return CaseError(error.mistakes)
     if isinstance(error, PoissonError):
         return type(error)(*error.args)
-    return FailedElsewhere(f"another process failed: {type(error).__name__}: {error}")
+    return RemoteFailure(rank, f"{type(error).__name__}: {error}", CODE_DEFECT)
 
 
 class known_to_all(Generic[Value]):  # noqa: N801

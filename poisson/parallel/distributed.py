@@ -92,7 +92,7 @@ class DistributedBackend(Backend):
 
     def to_host(self, array: DividedArray) -> NDArray[Any]:
         if array.halo is not None and array.valid < array.halo.width:
-            array.halo.fill(array.values)
+            array.halo.fill(array)
             array.valid = EVERYWHERE
         return self.local.to_host(array.values)
 

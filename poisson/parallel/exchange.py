@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend
 from poisson.mesh.lattice import Lattice
-from poisson.parallel.arrays import DividedArray
+from poisson.parallel.arrays import EVERYWHERE, DividedArray
 from poisson.parallel.communicator import Communicator, Message
 
 
@@ -41,6 +41,13 @@ class Segment:
     def stop(self) -> int:
         """The node after the last one that the rank owns."""
         return self.first + self.nodes - self.above
+
+    def open_to(self, *, wraps: bool) -> list[int]:
+        """The widths of the halo on the sides on which the axis goes on beyond it."""
+        if self.nodes - self.below - self.above == self.whole:
+            return []
+        more = (self.below, wraps or self.first > 0), (self.above, wraps or self.first + self.nodes < self.whole)
+        return [width for width, beyond in more if beyond]
 
     @property
     def owned(self) -> slice:
@@ -91,8 +98,14 @@ class Halo:
     @cached_property
     def width(self) -> int:
         """Layers of nodes of the halo, where it is narrowest on any rank: all must decide alike."""
-        segments = (segment for layout in self._layouts for segment in layout)
-        return min((width for each in segments for width in (each.below, each.above) if width), default=0)
+        wraps = [line.undivided.wraps for line in self.lattice.axes]
+        widths = (
+            width
+            for layout in self._layouts
+            for segment, around in zip(layout, wraps, strict=True)
+            for width in segment.open_to(wraps=around)
+        )
+        return min(widths, default=EVERYWHERE)
 
     @property
     def layout(self) -> Layout:

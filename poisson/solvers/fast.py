@@ -151,6 +151,9 @@ class FastPreconditioner:
         self._solver.solve(work, z)
 
 
+LEAST_PLANES = 2
+"""Of a rank that has a face: one of them may be fixed."""
+
 ARRAYS = 3.0
 """u, the source and the work of the transforms."""
 
@@ -158,8 +161,10 @@ ARRAYS = 3.0
 def _offer(question: Question) -> Offer | str | None:
     if question.operator.varies or question.to_discretisation:
         return None
-    if any(axis.whole for axis in question.operator.lattice.axes[:-1]):
-        return "transforms need whole planes on every rank"
+    *others, slowest = question.operator.lattice.axes
+    few = slowest.whole and len(range(slowest.nodes)[slowest.owned]) < LEAST_PLANES
+    if few or any(axis.whole for axis in others):
+        return f"transforms need whole planes on every rank, at least {LEAST_PLANES}"
     if not question.fits(ARRAYS):
         return "transforms would need more memory than there is"
     factor = question.largest_factor
