@@ -12,6 +12,7 @@ digits are kept where s is small and there are many nodes (W. K. Grassmann, M. I
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ import numpy as np
 
 from poisson.mesh.axis import Axis, Values
 from poisson.mesh.boundary import Rule
+
+DECAY = 45.0
+"""e to the minus this is nothing beside 1."""
 
 LEAST_ANGLE = 1e-150
 """For modes of no eigenvalue: what follows from it is exact, and nothing under- or overflows."""
@@ -72,17 +76,21 @@ def replacement(axis: Axis, start: int, stop: int, shifts: Values) -> Replacemen
     if axis.tabulated:
         return _eliminated(axis, start, stop, shifts)
     rows = stop - start
-    # 2 cosh θ = 2 + s
-    angle = np.maximum(2.0 * np.arcsinh(np.sqrt(shifts) / 2.0), LEAST_ANGLE)
+    # Of a run without an end: 1 − e^−θ with 2 cosh θ = 2 + s.
+    far = (shifts + np.sqrt(shifts * (shifts + 4.0))) / 2.0
+    link, loss = np.zeros_like(far), far / (1.0 + far)
+    # Where e^(−m θ) is something beside 1.
+    near = shifts < 4.0 * math.sinh(min(DECAY / (2 * rows), 300.0)) ** 2 if rows else np.ones(shifts.shape, bool)
+    angle = np.maximum(2.0 * np.arcsinh(np.sqrt(shifts[near]) / 2.0), LEAST_ANGLE)
     if lower or upper:
-        none, loss = np.zeros_like(angle), np.zeros_like(angle)
-        if rows:
-            # 1 − cosh((m − 1) θ) / cosh(m θ)
-            loss = np.expm1(-(2 * rows - 1) * angle) * np.expm1(-angle) / (1.0 + np.exp(-2 * rows * angle))
-        return Replacement(none, none if lower else loss, none if upper else loss)
+        none = np.zeros_like(loss)
+        # 1 − cosh((m − 1) θ) / cosh(m θ)
+        of_mirror = np.expm1(-(2 * rows - 1) * angle) * np.expm1(-angle) / (1.0 + np.exp(-2 * rows * angle))
+        loss[near] = of_mirror if rows else 0.0
+        return Replacement(link, none if lower else loss, none if upper else loss)
     # sinh θ / sinh((m + 1) θ), and 1 − (sinh(m θ) + sinh θ) / sinh((m + 1) θ)
-    link = np.exp(-rows * angle) * np.expm1(-2.0 * angle) / np.expm1(-2.0 * (rows + 1) * angle)
-    loss = np.expm1(-rows * angle) * np.expm1(-angle) / (1.0 + np.exp(-(rows + 1) * angle))
+    link[near] = np.exp(-rows * angle) * np.expm1(-2.0 * angle) / np.expm1(-2.0 * (rows + 1) * angle)
+    loss[near] = np.expm1(-rows * angle) * np.expm1(-angle) / (1.0 + np.exp(-(rows + 1) * angle))
     return Replacement(link, loss, loss)
 
 

@@ -158,28 +158,30 @@ class DistributedFastSolver:
         if operator.singular:
             # Its chain is solved apart.
             eigenvalues[0] = coupling
-        dtype, modes = local.dtype, eigenvalues.size
-        xp = local.array_module if communicator.on_device else np
-        self._count = count = size if axis.wraps else size - 1
-        self._gathered = _gathers(size, modes * dtype.itemsize, communicator.on_device)
+        modes = eigenvalues.size
+        self._count = size if axis.wraps else size - 1
+        self._gathered = _gathers(size, modes * local.dtype.itemsize, communicator.on_device)
         bounds = [modes * number // size for number in range(size + 1)]
-        shares = [slice(0, modes)] * size if self._gathered else [slice(*ends) for ends in itertools.pairwise(bounds)]
-        self._shares = shares
-        self._separators = Separators(axis, runs, eigenvalues[shares[rank]] / coupling, xp.asarray)
-        share = shares[rank].stop - shares[rank].start
-        self._flows = xp.zeros((2, size, share), dtype)
-        self._values = xp.zeros((count, share), np.float64)
-        self._sent = xp.zeros((count, share), dtype)
+        self._shares = [slice(0, modes) if self._gathered else slice(*ends) for ends in itertools.pairwise(bounds)]
         # Of the planes that flow down and up: which ranks have them, this rank's own, and the values for it.
-        self._have = [[number > 0 or axis.wraps for number in range(size)], [number < count for number in range(size)]]
+        self._have = [
+            [number > 0 or axis.wraps for number in range(size)],
+            [number < self._count for number in range(size)],
+        ]
         self._planes = [local.empty((1, modes)) if have[rank] else None for have in self._have]
         self._results = [local.empty((1, modes)) if have[rank] else None for have in self._have]
-        self._received = [xp.zeros(modes, dtype) for _ in self._have]
         self._runs = [slice(start - free.start, stop - free.start) for start, stop in runs]
-        rows = runs[rank][1] - runs[rank][0]
-        self._constants = OfConstants(axis, coupling, xp.asarray) if operator.singular else None
-        self._line = local.empty((1, rows)) if operator.singular else None
-        self._source = xp.zeros(len(free), dtype)
+        self._line = local.empty((1, runs[rank][1] - runs[rank][0])) if operator.singular else None
+        with local.ordered():
+            xp = local.array_module if communicator.on_device else np
+            shifts = eigenvalues[self._shares[rank]] / coupling
+            self._separators = Separators(axis, runs, shifts, xp.asarray)
+            self._flows = xp.zeros((2, size, shifts.size), local.dtype)
+            self._values = xp.zeros((self._count, shifts.size), np.float64)
+            self._sent = xp.zeros((self._count, shifts.size), local.dtype)
+            self._received = [xp.zeros(modes, local.dtype) for _ in self._have]
+            self._source = xp.zeros(len(free), local.dtype)
+            self._constants = OfConstants(axis, coupling, xp.asarray) if operator.singular else None
 
     def solve(self, f: Array, u: Array) -> None:
         """u = A⁻¹ f at the nodes that the rank owns and that are not fixed; see `poisson.backends.base.FastSolver`."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from support.axes import Example, examples
 from support.operators import AXIS_RULES, SPACING, name_of, random_array, rules_of
 from support.parts import Division
-from support.ranks import on_ranks
+from support.ranks import ThreadCommunicator, on_ranks
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
@@ -59,14 +59,16 @@ def solved(
     def one(communicator: Communicator) -> NDArray[Any]:
         part = division.parts[communicator.rank]
         local = make(dtype)
-        solver = DistributedFastSolver(local, division.operator(part), communicator)
+        with np.errstate(divide="raise", invalid="raise"):
+            solver = DistributedFastSolver(local, division.operator(part), communicator)
         arrays = []
         for values in (f, u):
             own = np.full(part.array_shape, np.nan, dtype=dtype)
             taken = np.ix_(*(axis.index[axis.owned] for axis in reversed(part.axes)))
             own[part.owned] = values[taken]
             arrays.append(local.from_host(own))
-        solver.solve(*arrays)
+        with np.errstate(divide="raise", invalid="raise"):
+            solver.solve(*arrays)
         return local.to_host(arrays[1])
 
     return division.gathered(on_ranks(len(cuts), one))
@@ -98,6 +100,29 @@ def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_two_dimensions_on_ranks(rules: tuple[Rule, ...], dtype: Any) -> None:
     for c, size in itertools.product((0.0, 0.7), (2, 3, 5)):
         solve(NumpyBackend, dtype, Operator.uniform((6, 13), SPACING[:2], c, rules), cuts_of(13, size))
+
+
+@pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
+@pytest.mark.parametrize("beyond", [-1, 1 << 22], ids=["shared", "gathered"])
+def test_planes_that_stay_on_the_device(rules: tuple[Rule, Rule], beyond: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is brought to the host and back."""
+    monkeypatch.setattr(ThreadCommunicator, "on_device", True)
+    monkeypatch.setattr(fast, "GATHERED_BYTES_ON_DEVICE", beyond)
+    whole = Operator.uniform((37, 13), SPACING[:2], 0.0, (Rule.MIRROR, Rule.MIRROR, *rules))
+
+    def without_copies(dtype: Any) -> Backend:
+        backend = BACKENDS["emulated"](dtype)
+        rows = 13 // 3
+        take = backend.to_host
+
+        def to_host(array: Any) -> Any:
+            assert array.shape[0] >= rows, "a plane is brought to the host"
+            return take(array)
+
+        backend.to_host = to_host  # type: ignore[method-assign]
+        return backend
+
+    solve(without_copies, np.float64, whole, (0, 4, 9))
 
 
 @pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
@@ -173,3 +198,21 @@ def test_what_is_no_slab_is_refused() -> None:
     division = Division.of(whole, {2: (0, 7)}, 1)
     with pytest.raises(GridError, match=r"an unknown plane on every rank: use fewer ranks than 2"):
         on_ranks(2, lambda ranks: DistributedFastSolver(BACKEND, division.operator(division.parts[ranks.rank]), ranks))
+
+
+@pytest.mark.parametrize(("size", "planes"), [(2, 2.0), (3, 8 / 3), (4, 3.0)])
+def test_only_planes_travel(size: int, planes: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many in a ring as the module says at most: shared by modes where that is less."""
+    monkeypatch.setattr(fast, "GATHERED_BYTES", 0)
+    whole = Operator.uniform((14, 16), SPACING[:2], 0.0, (Rule.FIXED,) * 2 + (Rule.WRAP,) * 2)
+    division = Division.of(whole, {1: cuts_of(16, size)}, 1)
+
+    def one(communicator: ThreadCommunicator) -> tuple[float, int]:
+        part = division.operator(division.parts[communicator.rank])
+        solver = DistributedFastSolver(BACKEND, part, communicator)
+        solver.solve(np.zeros(part.array_shape), np.zeros(part.array_shape))
+        return communicator.bytes / (8.0 * 12), communicator.exchanges
+
+    for sent, exchanges in on_ranks(size, one):
+        assert sent == pytest.approx(planes)
+        assert exchanges == (1 if size == 2 else 2)
