@@ -112,6 +112,10 @@ class Backend(ABC):
     def synchronize(self) -> None:
         """Wait until everything asked for has been done."""
 
+    def watch(self, look: Callable[[], None]) -> None:
+        """Call this now and then while the host waits for a device, which may wait for that of another process."""
+        return
+
     @abstractmethod
     def memory(self) -> tuple[int, int] | None:
         """Bytes of memory that are free, and bytes in all, where the arrays live; None if the runtime cannot tell."""

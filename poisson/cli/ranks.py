@@ -89,7 +89,7 @@ def _done(communicator: MpiCommunicator, work: Work) -> tuple[int, list[Failure]
     """Do the work: the exit code where it ends well on all ranks, or else what failed, and whether all have come."""
     code = EXIT_ERROR
     try:
-        with _heard(communicator.rank == 0):
+        with _heard(communicator.rank == 0), communicator.in_charge():
             try:
                 code = work(communicator)
             except SystemExit as error:

@@ -7,6 +7,7 @@ at every run is joined in the order of the ranks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -68,6 +69,9 @@ class Communicator(Protocol):
     def agree(self, flag: bool) -> bool:
         """Whether the flag is set on any rank."""
 
+    def together(self) -> AbstractContextManager[None]:
+        """Within, an exception on one rank ends the block on every one. The end of the block is a collective call."""
+
 
 class Serial:
     """The only rank."""
@@ -97,3 +101,6 @@ class Serial:
 
     def agree(self, flag: bool) -> bool:
         return flag
+
+    def together(self) -> AbstractContextManager[None]:
+        return nullcontext()

@@ -12,7 +12,7 @@ import pickle
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,13 @@ _TURN = 4
 """Added to them every other time, as a rank that has settled may fail again before another has settled."""
 
 
+class Attached(Protocol):
+    """What is made for the ranks of a communicator and cannot be used after a failure."""
+
+    def abort(self) -> None:
+        """End what is under way."""
+
+
 class MpiCommunicator:
     """The ranks of an MPI communicator; one object a communicator (`of`).
 
@@ -55,6 +62,13 @@ class MpiCommunicator:
     ----------
     comm : mpi4py.MPI.Intracomm
         The ranks.
+
+    Attributes
+    ----------
+    local_rank, local_size : int
+        The number of this rank among those of its host, and how many those are.
+    attached : Attached, optional
+        What has been made for these ranks, until a failure.
     """
 
     on_device = False
@@ -78,6 +92,8 @@ class MpiCommunicator:
         self._own: Failure | None = None
         self._turn = 0
         self._alone = False
+        self._charged = False
+        self.attached: Attached | None = None
 
     @classmethod
     def of(cls, comm: MPI.Intracomm) -> MpiCommunicator:
@@ -203,15 +219,29 @@ class MpiCommunicator:
     def together(self) -> Iterator[None]:
         """Within, an exception on one rank ends the block on every one: it is raised there, `RemoteFailure` elsewhere.
 
-        Afterwards the communicator can be used again. The end of the block is a collective call.
+        Afterwards the communicator can be used again. The end of the block is a collective call. In such a block, or
+        where `in_charge` says that someone else sees to it, another one does nothing.
         """
+        if self._charged:
+            yield
+            return
+        with self.in_charge():
+            try:
+                yield
+                self.barrier()
+            except BaseException as error:
+                self.fail(error)
+                self.settle()
+                raise
+
+    @contextlib.contextmanager
+    def in_charge(self) -> Iterator[None]:
+        """Within, the caller sees to it that every rank learns of a failure (`fail`, `settle`)."""
+        self._charged = True
         try:
             yield
-            self.barrier()
-        except BaseException as error:
-            self.fail(error)
-            self.settle()
-            raise
+        finally:
+            self._charged = False
 
     def abort(self, code: int) -> NoReturn:
         """End every process at once, whatever it does."""
@@ -293,6 +323,9 @@ class MpiCommunicator:
             self._abandoned += [request for *_, request in self._gathers.values()]
             self._gathers, self._known, self._own = {}, {}, None
             self._data = data
+            if self.attached is not None:
+                self.attached.abort()
+                self.attached = None
         return True
 
     # ---- waiting

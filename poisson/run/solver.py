@@ -33,6 +33,7 @@ from poisson.problem.problem import Problem, node_field, require_problem
 from poisson.run import outcome
 from poisson.run.exclusive import Exclusive
 from poisson.run.memory import VECTORS, require_memory
+from poisson.run.placement import communicator_for, take_place
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution
@@ -170,7 +171,7 @@ class Solver:
         self._order = order
         self._seconds = 0.0
         start = time.perf_counter()
-        with np.errstate(all="ignore"), self.ranks.speaking():
+        with np.errstate(all="ignore"), self.ranks.speaking(), self.ranks.communicator.together():
             self._setup = self._set_up(count)
         self._seconds = time.perf_counter() - start
 
@@ -226,13 +227,15 @@ class Solver:
 
     def _local(self) -> Backend:
         """The backend of this process; all ranks have the same one."""
+        threads = take_place(self.ranks.communicator, self.run.backend, self.run.threads)
         with self.ranks.agreed():
-            local = backends.create(self.run.backend, DTYPES[self.run.dtype], self.run.threads)
+            local = backends.create(self.run.backend, DTYPES[self.run.dtype], threads)
         names = self.ranks.everyone(local.name)
         if len(set(names)) > 1:
             places = dict(zip(names, self.ranks.hosts, strict=True))
             found = ", ".join(f"{name} on {host}" for name, host in places.items())
             raise BackendUnavailable(f"the processes would run on different backends ({found}): set run.backend")
+        self.ranks.communicator = communicator_for(self.ranks.communicator, local)
         return local
 
     def _differences(self, discretisation: Discretisation) -> Differences:
@@ -304,7 +307,8 @@ class Solver:
             If the data are not finite, a singular problem has no solution, or this solver is asked from within one of
             its own solves.
         """
-        with self._exclusive.use(), self._setup.backend.in_use(), self.ranks.speaking():
+        ranks = self.ranks
+        with self._exclusive.use(), self._setup.backend.in_use(), ranks.speaking(), ranks.communicator.together():
             return self._solve(f, initial, observer, interrupted)
 
     def _solve(self, f: Any, initial: Any, observer: Observer | None, interrupted: Callable[[], bool]) -> Solution:

@@ -130,6 +130,40 @@ def test_a_failure_of_one_process_ends_the_wait_of_every_other_and_leaves_the_co
     assert sorted(done.stdout.splitlines()) == [f"rank {rank} is done" for rank in range(3)]
 
 
+PROGRAM = """
+import numpy as np
+from mpi4py import MPI
+import poisson
+from poisson.errors import PoissonError
+
+comm = MPI.COMM_WORLD
+
+def source(x, y):
+    if fails and comm.rank == 1:
+        raise MemoryError("too much")
+    return np.sin(np.pi * x) * np.sin(np.pi * y)
+
+for fails in (False, True, False):
+    problem = poisson.Problem.on_box((65, 65), f=source, boundary={"all": 0.0})
+    try:
+        solution = poisson.solve(problem, "multigrid", "openmp", comm=comm)
+        u = solution.gather()
+        print(comm.rank, None if u is None else u.shape, flush=True)
+    except (MemoryError, PoissonError) as error:
+        print(comm.rank, type(error).__name__, flush=True)
+"""
+
+
+def test_a_program_of_a_user_goes_on_after_a_failure() -> None:
+    done = mpirun(2, "-c", PROGRAM)
+    assert (done.returncode, done.stderr) == (0, "")
+    solved = {0: "0 (65, 65)", 1: "1 None"}
+    for rank in (0, 1):
+        [first, failed, last] = [line for line in done.stdout.splitlines() if line.startswith(str(rank))]
+        assert (first, last) == (solved[rank], solved[rank])
+        assert failed in (f"{rank} MemoryError", f"{rank} RemoteFailure", f"{rank} FailedElsewhere")
+
+
 LATE = """
 import sys, time
 from mpi4py import MPI

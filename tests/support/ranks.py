@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -88,6 +89,10 @@ class ThreadCommunicator:
 
     def agree(self, flag: bool) -> bool:
         return any(self._all(flag))
+
+    def together(self) -> AbstractContextManager[None]:
+        # `on_ranks` ends the other ranks.
+        return nullcontext()
 
     def _all(self, value: Any) -> list[Any]:
         number = self._next()

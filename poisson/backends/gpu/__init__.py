@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from poisson.errors import FORKED, BackendUnavailable
@@ -48,3 +50,47 @@ def create(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
     runtime = CupyRuntime()
     _process = os.getpid()
     return GpuBackend(dtype, runtime, read(Device.of(runtime)))
+
+
+def identities() -> tuple[str, ...]:
+    """What tells the GPUs apart that this process sees, on whatever processes of this host; empty without CuPy."""
+    try:
+        from cupy.cuda import runtime
+
+        count = runtime.getDeviceCount()
+    except Exception:  # whatever is wrong, `create` says it
+        return ()
+    return tuple(_identity(runtime, number) for number in range(count))
+
+
+def _identity(runtime: Any, number: int) -> str:
+    """The place of a GPU on its bus, and its own number, as parts of one GPU share the former."""
+    own = runtime.getDeviceProperties(number).get("uuid", b"")
+    return f"{runtime.deviceGetPCIBusId(number)} {bytes(own).hex()}"
+
+
+def use(number: int) -> None:
+    """Make a GPU the one on which `create` makes backends in this thread."""
+    import cupy
+
+    cupy.cuda.Device(number).use()
+
+
+def nccl() -> tuple[ModuleType, Callable[[], int]] | None:
+    """The module of NCCL, and what gives the stream that launches go to; None where CuPy has none."""
+    try:
+        import cupy
+        from cupy.cuda import nccl as module
+    except ImportError:
+        return None
+    if not getattr(module, "available", True):
+        return None
+    return module, lambda: int(cupy.cuda.get_current_stream().ptr)
+
+
+def peers() -> dict[str, bool]:
+    """Whether the current GPU can read the memory of each other one that this process sees, by `identities`."""
+    from cupy.cuda import runtime
+
+    own, names = runtime.getDevice(), identities()
+    return {name: bool(runtime.deviceCanAccessPeer(own, number)) for number, name in enumerate(names) if number != own}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -14,6 +15,9 @@ from poisson.backends.gpu.runtime import Event, Kernel, Module, Resources
 
 UNASKED_SHARED_BYTES = 48 * 1024
 """A kernel with more shared memory, declared and dynamic together, must say so before its first launch."""
+
+LOOK = 1e-3
+"""Seconds between two looks of a wait that something may end."""
 
 
 class _LoadedModule:
@@ -52,16 +56,35 @@ class _Replay:
         self._graph.launch(self._stream)
 
 
+class _Waiter:
+    """How the host waits for the device: in the driver, or with a look now and then at what may end the wait."""
+
+    def __init__(self) -> None:
+        self.look: Callable[[], None] | None = None
+
+    def wait(self, awaited: Any) -> None:
+        """Wait for a stream or an event."""
+        if self.look is None:
+            awaited.synchronize()
+            return
+        looked = time.monotonic()
+        while not awaited.done:
+            if time.monotonic() - looked > LOOK:
+                self.look()
+                looked = time.monotonic()
+
+
 class _StreamEvent:
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, waiter: _Waiter) -> None:
         self._stream = stream
+        self._waiter = waiter
         self._event = cp.cuda.Event()
 
     def record(self) -> None:
         self._event.record(self._stream)
 
     def wait(self) -> None:
-        self._event.synchronize()
+        self._waiter.wait(self._event)
 
     def since(self, earlier: _StreamEvent) -> float:
         return float(cp.cuda.get_elapsed_time(earlier._event, self._event)) / 1e3
@@ -84,6 +107,7 @@ class CupyRuntime:
         most = "MaxSharedMemoryPerBlock" if cp.cuda.runtime.is_hip else "MaxSharedMemoryPerBlockOptin"
         self.shared_bytes = int(self._device.attributes[most])
         self._stream = cp.cuda.Stream(non_blocking=True)
+        self._waiter = _Waiter()
 
     def in_use(self) -> AbstractContextManager[Any]:
         return self._device  # type: ignore[no-any-return]  # CuPy has no annotations
@@ -105,6 +129,7 @@ class CupyRuntime:
 
     def download(self, array: Any) -> NDArray[Any]:
         values = np.empty(array.shape, dtype=array.dtype)
+        self.synchronize()  # the copy waits in the driver, where nothing can be looked at
         self._copy_rows(values.ctypes.data, values, array.data.ptr, array, values, cp.cuda.runtime.memcpyDeviceToHost)
         return values
 
@@ -113,7 +138,7 @@ class CupyRuntime:
         width, rows = _row_bytes(values), values.size // values.shape[-1]
         pitches = _row_bytes(target), _row_bytes(source)
         cp.cuda.runtime.memcpy2DAsync(to, pitches[0], start, pitches[1], width, rows, direction, self._stream.ptr)
-        self._stream.synchronize()
+        self.synchronize()
 
     def in_order(self) -> AbstractContextManager[Any]:
         current = cp.cuda.get_current_stream()
@@ -139,7 +164,10 @@ class CupyRuntime:
         target.data.copy_from_device_async(source.data, source.nbytes, self._stream)
 
     def synchronize(self) -> None:
-        self._stream.synchronize()
+        self._waiter.wait(self._stream)
+
+    def watch(self, look: Callable[[], None]) -> None:
+        self._waiter.look = look
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         if cp.cuda.runtime.is_hip:
@@ -154,7 +182,7 @@ class CupyRuntime:
         return _Replay(graph, self._stream, function)
 
     def event(self) -> Event:
-        return _StreamEvent(self._stream)
+        return _StreamEvent(self._stream, self._waiter)
 
     def memory(self) -> tuple[int, int]:
         free, total = cp.cuda.runtime.memGetInfo()

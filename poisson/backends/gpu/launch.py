@@ -186,6 +186,9 @@ class Launcher(Backend):
     def synchronize(self) -> None:
         self.runtime.synchronize()
 
+    def watch(self, look: Callable[[], None]) -> None:
+        self.runtime.watch(look)
+
     def memory(self) -> tuple[int, int]:
         return self.runtime.memory()
 

@@ -99,6 +99,9 @@ class Runtime(Protocol):
     def synchronize(self) -> None:
         """Wait for all launches."""
 
+    def watch(self, look: Callable[[], None]) -> None:
+        """Call this now and then in every wait for launches; what it raises ends the wait."""
+
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         """A callable that repeats the launches of `function`."""
 

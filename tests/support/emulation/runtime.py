@@ -79,6 +79,9 @@ class EmulatedRuntime:
         unit = Unit(source, tuple(option for option in options if option.startswith("-D")), self._cache)
         return EmulatedModule(unit, self._memory, lambda: (self.order, self.seed))
 
+    def watch(self, look: Callable[[], None]) -> None:
+        """Nothing waits here."""
+
     def allocate(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """Shape ``(count,)``, aligned to 256 bytes, full of NaN (integers: all bits set), with guards on both sides."""
         return self._memory.allocate(count, dtype)

@@ -1,0 +1,163 @@
+"""Ranks with a GPU each, whose arrays go from device to device by NCCL; everything else goes by MPI.
+
+What is exchanged takes its place among the launches of a stream, and can be part of a recorded graph. The host does not
+wait for it. Where it waits for the device it has to look, now and then, whether another rank has failed (`look`), as
+what that one was to send will never come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from poisson.errors import BackendUnavailable
+from poisson.parallel.communicator import Message
+from poisson.parallel.mpi import MpiCommunicator
+
+MULTICAST_VARIABLE = "NCCL_NVLS_ENABLE"
+"""Multicast over NVLink gains nothing between neighbours, and hangs on some machines; a user may switch it on."""
+
+
+class NcclCommunicator:
+    """The ranks of an MPI communicator, each of which has chosen a GPU of its own. Making one is a collective call.
+
+    Parameters
+    ----------
+    control : MpiCommunicator
+        The ranks, for numbers, objects, arrays on the host and failures.
+    nccl : module
+        ``cupy.cuda.nccl``.
+    stream : callable
+        Gives the address of the stream that launches now go to.
+
+    Raises
+    ------
+    BackendUnavailable
+        On every rank, if NCCL does not start on one.
+    """
+
+    on_device = True
+
+    def __init__(self, control: MpiCommunicator, nccl: ModuleType | Any, stream: Callable[[], int]) -> None:
+        self.rank = control.rank
+        self.size = control.size
+        self.control = control
+        self._nccl = nccl
+        self._stream = stream
+        self._comm: Any = None
+        os.environ.setdefault(MULTICAST_VARIABLE, "0")
+        reason, name = "", None
+        try:
+            name = nccl.get_unique_id() if self.rank == 0 else None
+        except (nccl.NcclError, RuntimeError) as error:
+            reason = str(error)
+        name = control.broadcast(name)
+        try:
+            if name is not None:
+                self._comm = nccl.NcclCommunicator(self.size, name, self.rank)
+        except (nccl.NcclError, RuntimeError) as error:
+            reason = str(error)
+        reasons = control.broadcast(control.gather(reason))
+        for rank, said in enumerate(reasons):
+            if said:
+                self.abort()
+                raise BackendUnavailable(f"NCCL does not start on process {rank} ({said}): update the driver or CuPy")
+
+    # ---- arrays
+
+    def exchange(self, messages: Sequence[Message]) -> None:
+        """Send and receive; arrays on the device in the order of the stream, NumPy arrays before this returns."""
+        on_host = [each for each in messages if isinstance(each.array, np.ndarray)]
+        if on_host:
+            self.control.exchange(on_host)
+        on_device = [each for each in messages if each.array.nbytes and not isinstance(each.array, np.ndarray)]
+        if not on_device:
+            return
+        if self._comm is None:
+            self.control.look()
+            raise BackendUnavailable("NCCL has ended after a failure: make a new solver")
+        stream = self._stream()
+        # There are no tags: between two ranks the first that is sent is the first that is received.
+        self._nccl.groupStart()
+        for each in sorted(on_device, key=lambda message: (message.peer, message.tag)):
+            move = self._comm.send if each.sends else self._comm.recv
+            move(each.array.data.ptr, each.array.nbytes, self._nccl.NCCL_INT8, each.peer, stream)
+        self._nccl.groupEnd()
+
+    # ---- numbers and objects
+
+    def allgather(self, values: Sequence[float]) -> list[tuple[float, ...]]:
+        """A few numbers of every rank, in the order of the ranks."""
+        with self._ended_together():
+            return self.control.allgather(values)
+
+    def broadcast(self, value: Any, root: int = 0) -> Any:
+        """A Python object of one rank, on every one."""
+        with self._ended_together():
+            return self.control.broadcast(value, root)
+
+    def gather(self, value: Any, root: int = 0) -> list[Any] | None:
+        """A Python object of every rank, in the order of the ranks, on one of them; None on the others."""
+        with self._ended_together():
+            return self.control.gather(value, root)
+
+    def barrier(self) -> None:
+        """Wait until every rank is here."""
+        with self._ended_together():
+            self.control.barrier()
+
+    def agree(self, flag: bool) -> bool:
+        """Whether the flag is set on any rank."""
+        with self._ended_together():
+            return self.control.agree(flag)
+
+    # ---- failures
+
+    def look(self) -> None:
+        """Raise the failure of another rank, or of NCCL, if one is known.
+
+        Raises
+        ------
+        RemoteFailure
+            If another rank has failed.
+        BackendUnavailable
+            If NCCL has.
+        """
+        with self._ended_together():
+            self.control.look()
+            if self._comm is not None:
+                try:
+                    self._comm.check_async_error()
+                except self._nccl.NcclError as error:
+                    raise BackendUnavailable(f"NCCL has failed ({error}): see NCCL_DEBUG=INFO") from error
+
+    def fail(self, error: BaseException) -> None:
+        """Tell every other rank that this one has failed."""
+        self.control.fail(error)
+        self.abort()
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Within, an exception on one rank ends the block on every one, and this communicator."""
+        with self.control.together(), self._ended_together():
+            yield
+
+    @contextlib.contextmanager
+    def _ended_together(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """End what is under way on the device and waits for others."""
+        comm, self._comm = self._comm, None
+        if comm is not None:
+            with contextlib.suppress(self._nccl.NcclError):
+                comm.abort()
