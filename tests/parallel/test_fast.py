@@ -143,15 +143,15 @@ def test_three_dimensions_on_ranks(last: tuple[Rule, Rule], dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
-def test_runs_of_one_plane_and_of_separators_alone(rules: tuple[Rule, Rule], dtype: Any) -> None:
+def test_runs_of_one_plane_and_of_separators_alone(make: Any, rules: tuple[Rule, Rule], dtype: Any) -> None:
     """Two planes a rank are one inner node and a separator; one is a separator that is linked to its neighbours."""
     for c in (0.0, 0.7):
         whole = Operator.uniform((6, 8), SPACING[:2], c, (Rule.MIRROR, Rule.MIRROR, *rules))
-        solve(NumpyBackend, dtype, whole, (0, 2, 4, 6))
-        solve(NumpyBackend, dtype, whole, (0, 2, 3, 4, 6))
-        solve(NumpyBackend, dtype, whole, (0, 3))
+        solve(make, dtype, whole, (0, 2, 4, 6))
+        solve(make, dtype, whole, (0, 2, 3, 4, 6))
+        solve(make, dtype, whole, (0, 3))
         if Rule.FIXED not in rules:
-            solve(NumpyBackend, dtype, whole, tuple(range(8)))
+            solve(make, dtype, whole, tuple(range(8)))
 
 
 @pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)

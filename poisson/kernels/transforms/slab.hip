@@ -163,7 +163,6 @@ KERNEL poisson_slab_expand(const real* __restrict__ f, real* __restrict__ u, con
                 elimination.next(mode.s, weight, a.flags & MIRROR_ABOVE && row == inner - 1 ? 0.0 : 1.0);
             } else if (weight == 1.0) {
                 elimination.inverse = factor;
-                elimination.lost = 1.0 - factor;
             } else {
                 elimination.next(mode.s, weight, 0.0);
             }
