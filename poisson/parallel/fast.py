@@ -182,6 +182,9 @@ class DistributedFastSolver:
             self._received = [xp.zeros(modes, local.dtype) for _ in self._have]
             self._source = xp.zeros(len(free), local.dtype)
             self._constants = OfConstants(axis, coupling, xp.asarray) if operator.singular else None
+            if communicator.on_device:
+                # What is made on first use is made now: a recording may come next.
+                self._join()
 
     def solve(self, f: Array, u: Array) -> None:
         """u = A⁻¹ f at the nodes that the rank owns and that are not fixed; see `poisson.backends.base.FastSolver`."""
