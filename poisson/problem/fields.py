@@ -220,6 +220,52 @@ class ArrayField:
         return part
 
 
+class PartField(ArrayField):
+    """A field in an array of which only a part is in this process.
+
+    Parameters
+    ----------
+    values : array
+        The part.
+    firsts : tuple of int
+        Which nodes of the whole array the first ones of the part are, along each axis; below 0 where it wraps around.
+    whole : tuple of int
+        The shape of the whole array.
+    """
+
+    def __init__(self, values: Any, firsts: Sequence[int], whole: tuple[int, ...]) -> None:
+        super().__init__(values)
+        object.__setattr__(self, "firsts", tuple(firsts))
+        object.__setattr__(self, "whole", whole)
+
+    firsts: tuple[int, ...]
+    whole: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole array."""
+        return self.whole
+
+    def read(self, xp: ModuleType, start: int, stop: int, others: Sequence[Range] = ()) -> Any:
+        """`ArrayField.read` of what lies in the part.
+
+        Raises
+        ------
+        CaseError
+            If it is not all there.
+        """
+        wanted = itertools.zip_longest(((start, stop), *others), self.firsts, self.whole, self.values.shape)
+        ranges: list[Range] = []
+        for ends, first, nodes, here in wanted:
+            low, high = ends or (0, nodes)
+            begin = (low - first) % nodes
+            if begin + high - low > here:
+                raise CaseError(["an array of which each process has a part only; this needs the whole array"])
+            ranges.append((begin, begin + high - low))
+        (start, stop), *others = ranges
+        return super().read(xp, start, stop, others)
+
+
 @dataclass(frozen=True)
 class FunctionField:
     """A field by a Python function of the coordinates.

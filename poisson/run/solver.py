@@ -289,7 +289,9 @@ class Solver:
         Parameters
         ----------
         f, initial : number, text, function, array or field, optional
-            The source and the initial guess in the place of the problem's; as `Problem.on_box` takes them.
+            The source and the initial guess in the place of the problem's; as `Problem.on_box` takes them. On several
+            processes an array may also be given on the first alone, or on each one its part, which has the shape of the
+            solution's u there.
         observer : Observer, optional
             Told the target residual at the start and every norm that is read.
         interrupted : callable
@@ -315,6 +317,10 @@ class Solver:
         times: dict[str, float] = {}
         setup = self._setup
         ranks = self.ranks
+        shape = self.problem.grid.array_shape
+        f, initial = (
+            ranks.array(name, given, shape, setup.backend) for name, given in (("f", f), ("initial", initial))
+        )
         with ranks.agreed():
             problem = self._with(f, initial)
         started = datetime.now(UTC)
