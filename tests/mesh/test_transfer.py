@@ -231,6 +231,9 @@ def test_the_tables_of_parts_are_those_of_the_whole(cuts: tuple[int, ...], halo:
                 np.testing.assert_allclose(found[target.owned], of_whole[target.owned], rtol=0, atol=1e-14)
                 known = np.any(table[1] != 0.0, axis=1)
                 np.testing.assert_allclose(found[known], of_whole[known], rtol=0, atol=1e-14)
+                for index, weight in zip(table[0][known], table[1][known], strict=True):
+                    # Elsewhere there may be NaN.
+                    assert set(index[weight == 0.0]) <= set(index[weight != 0.0])
 
 
 def test_a_halo_that_is_too_narrow_is_refused() -> None:
