@@ -63,12 +63,6 @@ poisson_status prolong_add(const poisson_operator* fine, const poisson_operator*
 
 #else
 
-// The node of an axis that an index up to two nodes beyond a face is the image of.
-inline int64_t image(int64_t index, int64_t n, int32_t rule) {
-    if (rule == WRAP) return index < 0 ? index + n : index < n ? index : index - n;
-    return index < 0 ? -index : index < n ? index : 2 * (n - 1) - index;
-}
-
 // Whether some of these nodes are beyond the edge of a halo.
 inline bool elsewhere(Span nodes, int64_t n, int32_t lower, int32_t upper) {
     return (lower == HALO && nodes.start < 0) || (upper == HALO && nodes.stop > n);
@@ -94,9 +88,11 @@ poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_
         Mix<T> mix;
         for (int64_t p = planes.start; p < planes.stop; ++p) {
             const double by_plane = fine.dimension == 3 ? grids.z.weight(p, k) : 1;
-            const int64_t plane = fine.dimension == 3 ? image(p, fine.nz, fine.rule(4)) : 0;
-            for (int64_t r = rows.start; r < rows.stop; ++r)
-                mix.add(values + fine.row(image(r, fine.ny, fine.rule(2)), plane), by_plane * grids.y.weight(r, j));
+            const int64_t plane = fine.dimension == 3 ? image(p, fine.nz, fine.rule(4), fine.rule(5)) : 0;
+            for (int64_t r = rows.start; r < rows.stop; ++r) {
+                const int64_t line = image(r, fine.ny, fine.rule(2), fine.rule(3));
+                mix.add(values + fine.row(line, plane), by_plane * grids.y.weight(r, j));
+            }
         }
         add_up(mix, 0, round_up(fine.nx, WIDE<T>), sums);
         grids.end_fine_row(sums);

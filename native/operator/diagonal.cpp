@@ -50,15 +50,18 @@ poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double
         const Coefficients<T> arrays = POISSON_VARYING(T, a);
         PackTotals<T> totals;
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
-            for_each_pack(local, tile, [&](int64_t i, int64_t j, int64_t k) {
-                const int64_t at = local.row(j, k) + i;
-                Pack<T> scale = spread(factor);
-                if (VARIES) scale /= diagonal_at(local, arrays, i, j, k);
-                const Pack<T> source = load_constant(r + at);
-                const Pack<T> value = only_free(local, fixed_row(local, j, k), i, scale * source);
-                store_pack(stream, z + at, value);
-                if (DOT && local.counts(j, k))
-                    totals.add_product(local, i, trapezoidal_of_row(local, j, k), value, source);
+            for_each_row(local, tile, [&](int64_t j, int64_t k) {
+                const bool fixed = fixed_row(local, j, k), counts = DOT && local.counts(j, k);
+                const double weight = DOT ? trapezoidal_of_row(local, j, k) : 0.0;
+                for (int64_t i = tile.first; i < tile.last; i += PACK<T>) {
+                    const int64_t at = local.row(j, k) + i;
+                    Pack<T> scale = spread(factor);
+                    if (VARIES) scale /= diagonal_at(local, arrays, i, j, k);
+                    const Pack<T> source = load_constant(r + at);
+                    const Pack<T> value = only_free(local, fixed, i, scale * source);
+                    store_pack(stream, z + at, value);
+                    if (counts) totals.add_product(local, i, weight, value, source);
+                }
             });
         });
         end_of_streaming(stream);

@@ -29,7 +29,8 @@ poisson_status advance(const poisson_operator* operator_, double alpha, const T*
                 const Pack<T> residual = load(r + at) - step * load_constant(q + at);
                 store(u + at, load(u + at) + step * load_constant(p + at));
                 store(r + at, residual);
-                if (local.counts(j, k)) totals.add_norms(only_inside(local, i, residual));
+                // None of a row that does not count, rather than a branch around the sums.
+                totals.add_norms(only_before<T>(local.counts(j, k) ? local.nx : 0, i, residual));
             });
         });
         double sum = 0, maximum = 0;

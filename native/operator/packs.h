@@ -47,13 +47,19 @@ inline Pack<T> only_free(const Local<T>& a, bool fixed, int64_t i, Pack<T> pack)
     return pack;
 }
 
+// The pack with zeros from a column on.
+template <class T, class P>
+inline P only_before(int64_t stop, int64_t i, P pack) {
+    if (i + PACK<T> > stop) {
+        for (int64_t lane = 0; lane < PACK<T>; ++lane) pack[lane] = i + lane < stop ? pack[lane] : T(0);
+    }
+    return pack;
+}
+
 // The pack with zeros past the row.
 template <class T>
 inline Pack<T> only_inside(const Local<T>& a, int64_t i, Pack<T> pack) {
-    if (i + PACK<T> > a.nx) {
-        for (int64_t lane = 0; lane < PACK<T>; ++lane) pack[lane] = i + lane < a.nx ? pack[lane] : T(0);
-    }
-    return pack;
+    return only_before<T>(a.nx, i, pack);
 }
 
 template <class T>
@@ -139,23 +145,19 @@ inline LinkPacks<T> links_along_x(const Local<T>& a, const T* links, int64_t i) 
 // The diagonal of A at a pack of nodes, where a or c varies.
 template <class T>
 inline Pack<T> diagonal_at(const Local<T>& a, const Coefficients<T>& arrays, int64_t i, int64_t j, int64_t k) {
+    const bool solid = a.dimension == 3;
     const int64_t row = a.row(j, k);
-    Pack<T> diagonal = arrays.c ? load_constant(arrays.c + row + i) : spread(a.c);
-    if (!arrays.x) {
-        const T sum = T(2) * (a.weight_x + a.weight_y + (a.dimension == 3 ? a.weight_z : T(0)));
-        return diagonal + spread(sum);
-    }
+    const Pack<T> weight[3] = {spread(a.weight_x), spread(a.weight_y), spread(a.weight_z)};
+    const Pack<T> c = arrays.c ? load_constant(arrays.c + row + i) : spread(a.c);
+    if (!arrays.x) return solid ? diagonal<3>(weight, c) : diagonal<2>(weight, c);
     const LinkPacks<T> x = links_along_x(a, arrays.x + row, i);
-    const T* y = arrays.y + i;
-    diagonal += a.weight_x * (x.lower + x.upper);
-    diagonal += a.weight_y * (load_constant(y + a.row(link_below(j, a.ny, a.rule(2)), k)) +
-                              load_constant(y + a.row(link_above(j, a.ny, a.rule(3)), k)));
-    if (a.dimension == 3) {
-        const T* z = arrays.z + i;
-        diagonal += a.weight_z * (load_constant(z + a.row(j, link_below(k, a.nz, a.rule(4)))) +
-                                  load_constant(z + a.row(j, link_above(k, a.nz, a.rule(5)))));
-    }
-    return diagonal;
+    const T *y = arrays.y + i, *z = arrays.z + i;
+    Pack<T> link[6] = {x.lower, x.upper, load_constant(y + a.row(link_below(j, a.ny, a.rule(2)), k)),
+                       load_constant(y + a.row(link_above(j, a.ny, a.rule(3)), k))};
+    if (!solid) return diagonal<2>(link, weight, c);
+    link[4] = load_constant(z + a.row(j, link_below(k, a.nz, a.rule(4))));
+    link[5] = load_constant(z + a.row(j, link_above(k, a.nz, a.rule(5))));
+    return diagonal<3>(link, weight, c);
 }
 
 #endif

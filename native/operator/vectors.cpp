@@ -62,8 +62,8 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* resul
         double sum = 0, maximum = 0;
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
             for_each_row(local, tile, [&](int64_t j, int64_t k) {
-                if (!local.counts(j, k)) return;
-                norms_of_row(r + local.row(j, k), tile.first, tile.last, sum, maximum);
+                const int64_t stop = local.counts(j, k) ? tile.last : tile.first;
+                norms_of_row(r + local.row(j, k), tile.first, stop, sum, maximum);
             });
         });
         keep_pair(partial, number, threads, sum, maximum, result);
