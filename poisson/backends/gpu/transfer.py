@@ -96,7 +96,8 @@ class GpuInterpolation(InterpolationOperations):
         arguments = self._gathering.arguments(source, out)
         defines: tuple[str, ...] = (f"-DEVERYWHERE={interpolation.everywhere:d}",)
         finer = any(few > many for few, many in zip(coarse.shape, target.shape, strict=True))
-        if finer or target.lattice.divided:
+        # The march takes any entries along the slowest axis, but along the others those that lie side by side.
+        if finer or any(axis.whole is not None for axis in target.lattice.axes[:-1]):
             _over_nodes(self.backend, "interpolate_gather", target, arguments, defines, GATHER_SHAPE)
             return
         defines += tuple(f"-DHALVE_{name}={_halves(interpolation, axis):d}" for axis, name in enumerate("XY"))
