@@ -5,24 +5,31 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from support.mpi import mpirun
 from support.places import ROOT
 
 import poisson
+from poisson import cli
 from poisson.case import from_mapping, load
 from poisson.case.schema import CaseFile, FaceTable, FileTable
 from poisson.cli import COMMANDS
+from poisson.cli.terms import SharedRequest
 from poisson.output import hdf5, result
+from poisson.parallel.distributed import FEWEST_OWNED, GATHERED_NODES
+from poisson.parallel.division import FEWEST_NODES
 from poisson.perf.usage import appraise
 from poisson.solvers.status import Status
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = (ROOT / "README.md").read_text("utf-8")
+PARALLEL = (ROOT / "docs" / "parallel.md").read_text("utf-8")
 CASE_FILE = (ROOT / "docs" / "case-file.md").read_text("utf-8")
 
 
@@ -112,9 +119,51 @@ def test_the_examples_in_python_run(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     small = ["domain.shape=[9, 9]", 'run.backend="numpy"', every]
     hdf5.write("unit_square.h5", poisson.solve(load("cases/unit_square.toml", small)))
     examples = [(path, text) for path in DOCUMENTS for text in blocks(path.read_text("utf-8"), "python")]
-    assert [path.name for path, _ in examples] == ["README.md"] * 2 + ["output.md"] * 2 + ["python.md"] * 5
+    assert [path.name for path, _ in examples] == [
+        *["README.md"] * 2 + ["output.md"] * 2 + ["parallel.md"] + ["python.md"] * 5
+    ]
     for path, text in examples:
-        exec(compile(text, str(path), "exec"), {})
+        if path.name != "parallel.md":
+            exec(compile(text, str(path), "exec"), {})
+
+
+def test_the_example_of_several_processes_runs_on_two(tmp_path: Path) -> None:
+    [text] = blocks(PARALLEL, "python")
+    (tmp_path / "program.py").write_text(text.replace("(129, 129, 129)", "(9, 10, 33)"), "utf-8")
+    done = mpirun(2, "program.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    shapes = {line for line in done.stdout.splitlines() if line}
+    assert shapes == {"(16, 10, 9) ((0, 16), (0, 10), (0, 9))", "(17, 10, 9) ((16, 33), (0, 10), (0, 9))"}
+    assert (tmp_path / "cube.h5").is_file()
+
+
+def test_the_commands_for_several_processes_are_understood() -> None:
+    commands = re.findall(r"^(?:    |srun )(?:mpirun -n \d+ )?python -m poisson (.+)$", PARALLEL, re.MULTILINE)
+    assert len(commands) == 4
+    for words in (command.split() for command in commands):
+        name = " ".join(words[:2]) if words[0] == "bench" else words[0]
+        request = cli._bind(name, words[len(name.split()) :])
+        assert isinstance(request, SharedRequest)
+        case = getattr(request, "case", None)
+        assert case is None or (ROOT / case).is_file()
+
+
+def test_the_job_script_is_right() -> None:
+    [script] = blocks(PARALLEL, "bash")
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    assert re.findall(r"^#SBATCH --([\w-]+)=(\S+)$", script, re.MULTILINE) == [
+        ("job-name", "poisson"),
+        ("nodes", "2"),
+        ("ntasks-per-node", "4"),
+        ("gpus-per-node", "4"),
+        ("cpus-per-task", "8"),
+        ("time", "00:30:00"),
+    ]
+
+
+def test_the_limits_of_a_division_are_those_of_the_program() -> None:
+    for number in (GATHERED_NODES, FEWEST_OWNED, FEWEST_NODES):
+        assert re.search(rf"fewer than {number}\b", PARALLEL), number
 
 
 def test_every_object_and_attribute_of_a_result_is_documented(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from poisson.cli.measuring import (
     roofline,
     tune,
 )
+from poisson.cli.scaling import bench_scaling
 from poisson.cli.solving import Info, Solve, Verify, info, solve, verify
 from poisson.cli.terms import (
     EXIT_ERROR,
@@ -61,6 +62,7 @@ Commands:
   bench jacobi     time the Jacobi loops on a published problem, kernel by kernel
   bench operations  time every operation of a backend, beside a copy
   bench solve      time whole solves by every method
+  bench scaling    time solves on several numbers of processes
 
   tune [CASE]    find the fastest shapes of the kernels for this GPU, and keep them for later solves
   roofline       measure every operation beside what memory and arithmetic allow
@@ -93,6 +95,7 @@ COMMANDS: dict[str, Callable[..., Request | SharedRequest]] = {
     "bench jacobi": bench_jacobi,
     "bench operations": bench_operations,
     "bench solve": bench_solve,
+    "bench scaling": bench_scaling,
 }
 """By the one or two words that call them."""
 

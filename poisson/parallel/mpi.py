@@ -33,8 +33,8 @@ LOOK = 1e-3
 AWAKE = 0.1
 """Seconds of a wait after which the rank begins to sleep between its looks."""
 
-NAP = 1e-4
-"""Seconds of such a sleep."""
+NAP, LONGEST_NAP = 1e-4, 1e-2
+"""Seconds of such a sleep: of a long wait a thousandth part, between these."""
 
 SETTLING = 5.0
 """Seconds in which every rank should learn that one has failed."""
@@ -104,6 +104,14 @@ class MpiCommunicator:
             found = cls(comm)
             comm.Set_attr(key, found)
         return found
+
+    def first(self, ranks: int) -> MpiCommunicator | None:
+        """That of the first so many ranks; None on the others. All call it."""
+        part: Any = self._ready().Split(int(self.rank >= ranks), self.rank)
+        if self.rank < ranks:
+            return MpiCommunicator(part)
+        part.Free()
+        return None
 
     # ---- what every communicator has
 
@@ -362,7 +370,7 @@ class MpiCommunicator:
             if now - begin < AWAKE:
                 os.sched_yield()
             else:
-                time.sleep(NAP)
+                time.sleep(min(LONGEST_NAP, max(NAP, 1e-3 * (now - begin))))
 
     def _gather_of(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
         """Buffers for so many numbers of each rank, with a request that can be started again where MPI has such."""

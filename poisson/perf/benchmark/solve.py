@@ -229,7 +229,7 @@ class _Place:
     def coarser(self) -> CoarserProblems:
         """The problem on coarser grids, with the samples of the source there."""
         jump = self.problem.jump
-        a: Any = 1.0 if jump == 1.0 else lambda *places: _in_block(places, jump)
+        a: Any = 1.0 if jump == 1.0 else lambda *places: in_block(places, jump)
         given = GivenProblem.on_box(self.grid.shape, f=self.backend.to_host(self.f), a=a)
         discretisation = Discretisation(given)
         problems = CoarserProblems(self.backend, discretisation)
@@ -354,10 +354,10 @@ def _coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]
 
 
 def _block(grid: Grid, jump: float, xp: ModuleType, start: int, stop: int) -> Any:
-    return _in_block(_coordinates(grid, xp, start, stop), jump)
+    return in_block(_coordinates(grid, xp, start, stop), jump)
 
 
-def _in_block(places: Sequence[Any], jump: float) -> Any:
+def in_block(places: Sequence[Any], jump: float) -> Any:
     """a where these parts of each axis meet."""
     inside: Any = True
     for along in places:

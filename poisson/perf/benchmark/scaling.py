@@ -1,0 +1,478 @@
+"""How the time of a work changes with the ranks that share it: strong scaling of one grid, weak of one that grows."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from poisson import backends
+from poisson.backends.base import Backend
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.errors import GridError, PoissonError
+from poisson.parallel.communicator import Communicator, Message, Serial
+from poisson.perf.benchmark.tally import Sent
+from poisson.perf.benchmark.works import KINDS, Share, Work, largest_cube
+from poisson.perf.network import NDR, NVLINK, PER_NODE, Alone, Cluster, Expected, Link, expected
+from poisson.perf.report import Column, Report
+from poisson.perf.timing import Timing
+from poisson.run.placement import communicator_for, take_place
+from poisson.solvers.memory import arrays_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+REPEATS = 5
+LONG = 20.0
+"""A work that has taken so many seconds in all is not repeated further, once it was three times."""
+OF_MEMORY = 0.9
+"""The part of the free memory that the arrays of the largest cube may take."""
+BELOW_REPEATS = 7
+FURTHER = (8, 64, 1024, 10000)
+"""Numbers of ranks that the model is asked for beyond those that are measured."""
+LINK_VALUES = (1, 1 << 20)
+"""Values of float64 in messages whose times give a latency and a bandwidth."""
+LINK_REPEATS = 21
+
+COLUMNS = (
+    Column("work", "work"),
+    Column("size", "size"),
+    Column("ranks", "ranks"),
+    Column("threads", "threads"),
+    Column("blocks", "blocks"),
+    Column("iterations", "iterations"),
+    Column("seconds", "ms", ".4g", 1e3),
+    Column("lowest", "lowest", ".4g", 1e3),
+    Column("highest", "highest", ".4g", 1e3),
+    Column("speedup", "times faster", ".2f"),
+    Column("efficiency", "efficiency", ".3f"),
+    Column("exchanges", "exchanges"),
+    Column("bytes", "MB sent", ".4g", 1e-6),
+    Column("below", "% gathered", ".1f", 100.0),
+    Column("unknowns_per_second", "Munknowns/s", ".4g", 1e-6),
+    Column("expected", "expected", ".4g", 1e3),
+    Column("expected_exchanged", "% exchanged", ".1f", 100.0),
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The grids of the works, where they are not to be the usual ones.
+
+    Parameters
+    ----------
+    boxes : tuple of shapes
+        Nodes along x, y(, z) of multigrid, fft and cg.
+    weak : tuple of shapes
+        Those of one rank.
+    jacobi : int, optional
+        Of the published problems, as their authors count.
+    iterations : int, optional
+        Of these.
+    largest : int, optional
+        Nodes along each side of the largest cube; by default as many as fit.
+    """
+
+    boxes: tuple[tuple[int, ...], ...] = ()
+    weak: tuple[tuple[int, ...], ...] = ()
+    jacobi: int | None = None
+    iterations: int | None = None
+    largest: int | None = None
+
+    def works(self, name: str, usual: Usual) -> list[Work]:
+        """The works of a name; none of ``largest`` without a size."""
+        kind = KINDS[name]
+        if kind.published:
+            n = self.jacobi or (usual.laplace if kind.published == "laplace" else usual.square)
+            return [Work(name, (n, n), self.iterations or usual.iterations)]
+        if kind.largest:
+            return [] if self.largest is None else [Work(name, _cube(self.largest))]
+        boxes = self.boxes or (usual.cg if kind.settings.method == "cg" else usual.boxes)
+        return [Work(name, shape) for shape in ((self.weak or usual.weak) if kind.weak else boxes)]
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The usual grids: see `Wanted`."""
+
+    laplace: int
+    square: int
+    iterations: int
+    boxes: tuple[tuple[int, ...], ...]
+    cg: tuple[tuple[int, ...], ...]
+    weak: tuple[tuple[int, ...], ...]
+
+
+def _cube(nodes: int) -> tuple[int, ...]:
+    return (nodes,) * 3
+
+
+ON_GPU = Usual(20480, 16384, 1000, (_cube(1025),), (_cube(513),), (_cube(513),))
+ON_CPU = Usual(4096, 4096, 100, ((4097, 4097), _cube(257)), (_cube(129),), (_cube(129),))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A work on so many ranks.
+
+    Parameters
+    ----------
+    work : Work
+        What was done.
+    ranks, threads : int
+        By how many, and the threads of each.
+    shape : tuple of int
+        Nodes along x, y(, z).
+    blocks : tuple of int
+        Into how many the nodes are divided along each.
+    unknowns : int
+        Nodes that are not fixed.
+    iterations : int
+        Of the method.
+    timing : Timing
+        Of a solve: of the slowest rank each time.
+    sent : Sent
+        What the rank that sends most has sent in one.
+    below : float, optional
+        The part of it that the grids take that every rank has all of.
+    """
+
+    work: Work
+    ranks: int
+    threads: int
+    shape: tuple[int, ...]
+    blocks: tuple[int, ...]
+    unknowns: int
+    iterations: int
+    timing: Timing
+    sent: Sent
+    below: float | None
+
+    def row(self, base: Measured, on_host: bool, of_model: Expected | None) -> Mapping[str, Any]:
+        """The row of the report; `base` is the same work on the fewest ranks."""
+        rate = self.unknowns / self.timing.median
+        speedup = rate / (base.unknowns / base.timing.median)
+        if self.work.kind.published:
+            rate *= self.iterations
+        # On the host more threads are more processors, too.
+        workers, of_base = (each.ranks * (each.threads if on_host else 1) for each in (self, base))
+        alone = base is self and self.ranks > 1
+        return {
+            **BLANK,
+            "work": self.work.name,
+            "size": "x".join(map(str, self.shape)),
+            "ranks": self.ranks,
+            "threads": self.threads if on_host else None,
+            "blocks": "x".join(map(str, self.blocks)),
+            "iterations": self.iterations,
+            "seconds": self.timing.median,
+            "lowest": self.timing.low,
+            "highest": self.timing.high,
+            "speedup": None if alone else speedup,
+            "efficiency": None if alone else speedup * of_base / workers,
+            "exchanges": self.sent.exchanges,
+            "bytes": self.sent.bytes,
+            "below": self.below,
+            "unknowns_per_second": rate,
+            **_of_model(of_model, self.iterations),
+        }
+
+
+BLANK: Mapping[str, Any] = dict.fromkeys(column.key for column in COLUMNS)
+
+
+def _of_model(found: Expected | None, iterations: int) -> dict[str, float]:
+    if found is None:
+        return {}
+    return {"expected": iterations * found.seconds, "expected_exchanged": found.exchanged}
+
+
+@dataclass
+class Series:
+    """What is measured, and with what.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        All ranks; of fewer the first ones work, and the others wait.
+    wanted : Wanted
+        The grids; by default those of `ON_GPU` or `ON_CPU`.
+    works : sequence of str
+        Some of `KINDS`; by default all, ``largest`` only on a GPU or where its size is given.
+    ranks : sequence of int
+        Numbers of ranks, ascending.
+    threads : sequence of int
+        Those of a rank, for each number of ranks.
+    name : str
+        The backend, or ``auto``.
+    repeats : int
+        Solves, of which the median counts; fewer where they take long.
+    model : bool
+        Whether to add what `poisson.perf.network` expects.
+    """
+
+    communicator: Communicator
+    wanted: Wanted = Wanted()
+    works: Sequence[str] = ()
+    ranks: Sequence[int] = (1,)
+    threads: Sequence[int] = (1,)
+    name: str = "auto"
+    repeats: int = REPEATS
+    model: bool = False
+    _devices: dict[str, None] = field(default_factory=dict, init=False)
+    _backends: dict[tuple[np.dtype[Any], int], Backend] = field(default_factory=dict, init=False)
+    _alone: dict[Work, Alone] = field(default_factory=dict, init=False)
+    _on_host: bool = field(default=True, init=False)
+
+    def report(self) -> Report:
+        """Measure, on all processes; the report is that of the first, and without rows on others.
+
+        Raises
+        ------
+        PoissonError
+            If a work cannot be done, or the model is to be compared and nothing is measured on one rank.
+        """
+        if self.model and self.ranks[0] != 1:
+            raise PoissonError("the model needs a measurement on one process: --ranks=1,...")
+        # A GPU for each of all ranks, also where some of them work.
+        take_place(self.communicator, self.name, self.threads[0])
+        measured: list[Measured] = []
+        for ranks, threads in zip(self.ranks, self.threads, strict=True):
+            communicator = _first(self.communicator, ranks)
+            if communicator is not None:
+                # Others know of an error by the communicator of all.
+                with communicator.together():
+                    measured += self._measured(communicator, threads)
+            self.communicator.barrier()
+            self._backends.clear()
+        rows: Sequence[Mapping[str, Any]] = self._rows(measured)
+        notes: tuple[str, ...] = NOTES
+        if self.model:
+            cluster = self._cluster()
+            rows = self._with_model(measured, cluster)
+            notes = (*NOTES, *_assumed(cluster))
+        return Report(
+            f"scaling: {', '.join(self._devices)}", COLUMNS, tuple(rows), notes, lambda figure: _draw(figure, measured)
+        )
+
+    def _measured(self, communicator: Communicator, threads: int) -> Iterator[Measured]:
+        for work in self._chosen(communicator, threads):
+            backend = self._backend(work.kind.dtype, threads)
+            self._devices[f"{backend.name}: {backend.device}"] = None
+            self._on_host = backend.on_host
+            found = measure(work, backend, communicator_for(communicator, backend), threads, self.repeats)
+            yield found
+            if self.model and communicator.size == 1:
+                half = replace(work, shape=tuple((nodes - 1) // 2 + 1 for nodes in work.shape))
+                small = measure(half, backend, communicator, threads, self.repeats)
+                pairs = ((each.unknowns, each.timing.median / each.iterations) for each in (small, found))
+                self._alone[work] = Alone.through(*pairs)
+            gc.collect()
+
+    def _backend(self, dtype: np.dtype[Any], threads: int) -> Backend:
+        key = dtype, threads
+        if key not in self._backends:
+            self._backends[key] = backends.create(self.name, *key)
+        return self._backends[key]
+
+    def _rows(self, measured: Sequence[Measured]) -> list[Mapping[str, Any]]:
+        ordered = sorted(measured, key=lambda each: list(KINDS).index(each.work.name))
+        return [each.row(_base(each, measured), self._on_host, None) for each in ordered]
+
+    # ---- the model
+
+    def _cluster(self) -> Cluster:
+        """The links as they are measured here, and published ones between nodes."""
+        communicator = self.communicator
+        if communicator.size == 1:
+            return Cluster(NVLINK, NDR, PER_NODE)
+        backend = self._backend(np.dtype(np.float64), self.threads[-1])
+        return Cluster(link_of(communicator_for(communicator, backend), backend), NDR, max(PER_NODE, communicator.size))
+
+    def _with_model(self, measured: Sequence[Measured], cluster: Cluster) -> list[Mapping[str, Any]]:
+        rows = []
+        for work in sorted({each.work: None for each in measured}, key=lambda work: list(KINDS).index(work.name)):
+            if work not in self._alone:
+                continue
+            found = [each for each in measured if each.work == work]
+            rows += [each.row(found[0], self._on_host, self._expected(work, each.ranks, cluster)) for each in found]
+            for ranks in FURTHER:
+                of_model = self._expected(work, ranks, cluster)
+                if of_model is not None and ranks > found[-1].ranks:
+                    rows.append(
+                        {
+                            **BLANK,
+                            "work": work.name,
+                            "size": "x".join(map(str, work.on(ranks).shape)),
+                            "ranks": ranks,
+                            "blocks": "x".join(map(str, of_model.blocks)),
+                            "iterations": found[-1].iterations,
+                            **_of_model(of_model, found[-1].iterations),
+                        }
+                    )
+        return rows
+
+    def _expected(self, work: Work, ranks: int, cluster: Cluster) -> Expected | None:
+        kind = work.kind
+        itemsize = 4 if kind.precision == "mixed" else kind.dtype.itemsize
+        operator = work.on(ranks)
+        depth = self._backend(work.kind.dtype, self.threads[0]).bind(operator).depth()
+        try:
+            return expected(kind.settings, operator.shape, itemsize, ranks, self._alone[work], cluster, depth=depth)
+        except GridError:
+            # There are not so many planes.
+            return None
+
+    def _chosen(self, communicator: Communicator, threads: int) -> Iterator[Work]:
+        probe = self._backend(np.dtype(np.float64), threads)
+        on_gpu = isinstance(probe, GpuBackend)
+        for name in self.works or KINDS:
+            yield from self.wanted.works(name, ON_GPU if on_gpu else ON_CPU)
+            most = communicator.size == max(self.ranks)
+            if KINDS[name].largest and self.wanted.largest is None and (self.works or on_gpu) and most:
+                yield Work(name, _cube(_fitting(name, probe, communicator)))
+
+
+def _first(communicator: Communicator, ranks: int) -> Communicator | None:
+    """The communicator of the first so many ranks; None on the others."""
+    if ranks == communicator.size:
+        return communicator
+    if ranks == 1:
+        return Serial() if communicator.rank == 0 else None
+    found: Communicator | None = communicator.first(ranks)  # type: ignore[attr-defined]  # that of MPI alone
+    return found
+
+
+def link_of(communicator: Communicator, backend: Backend) -> Link:
+    """What the ranks of a communicator measure of the links between neighbours; all call it."""
+    ends = ((communicator.rank + 1) % communicator.size, (communicator.rank - 1) % communicator.size)
+    peers = list(dict.fromkeys(ends))
+    seconds = []
+    for values in LINK_VALUES:
+        xp = backend.array_module if communicator.on_device else np
+        with backend.ordered():
+            arrays = [xp.ones(values) for _ in range(2 * len(peers))]
+        messages = [Message(array, peers[at // 2], 0, sends=at % 2 == 0) for at, array in enumerate(arrays)]
+
+        def exchange(messages: Sequence[Message] = messages) -> None:
+            communicator.exchange(messages)
+
+        exchange()
+        communicator.barrier()
+        own = [backend.seconds(exchange) for _ in range(LINK_REPEATS)]
+        seconds.append(max(each for (each,) in communicator.allgather([Timing.of(own).median])))
+    sent = 8.0 * (LINK_VALUES[1] - LINK_VALUES[0]) * len(peers)
+    return Link(seconds[0], sent / max(1e-9, seconds[1] - seconds[0]))
+
+
+def _assumed(cluster: Cluster) -> tuple[str, ...]:
+    near, far = cluster.near, cluster.far
+    return (
+        "expected: by the model of docs/performance.md, also for more processes than are measured; exchanged: the part "
+        "of that time which is no computing",
+        f"links within a node: {near.latency * 1e6:.3g} us, {near.bandwidth / 1e9:.3g} GB/s out of a process; between "
+        f"nodes of {cluster.per_node}: {far.latency * 1e6:.3g} us, {far.bandwidth / 1e9:.3g} GB/s",
+    )
+
+
+def _fitting(name: str, backend: Backend, communicator: Communicator) -> int:
+    """Nodes along each side of the largest cube that fits the memory of all ranks."""
+    kind = KINDS[name]
+    memory = backend.memory()
+    # On one host, ranks on the CPU share its memory.
+    shared = communicator.size if backend.on_host else 1
+    free = math.inf if memory is None else memory[0] / shared
+    least = min(each for (each,) in communicator.allgather([free]))
+    return largest_cube(OF_MEMORY * least * communicator.size, arrays_of(kind.settings, kind.precision, 3))
+
+
+def measure(work: Work, backend: Backend, communicator: Communicator, threads: int, repeats: int) -> Measured:
+    """Time a work on the ranks of a communicator, which all call this; every one gets the same numbers.
+
+    Parameters
+    ----------
+    work : Work
+        What to do.
+    backend : Backend
+        Of this rank, of the type of u.
+    communicator : Communicator
+        The ranks.
+    threads : int
+        Those of this rank.
+    repeats : int
+        Solves; the median counts.
+    """
+    share = Share(work, backend, communicator)
+    # The first solve compiles, records and allocates.
+    share.begin()
+    share.solve()
+    seconds: list[float] = []
+    sent = Sent()
+    while len(seconds) < repeats and (len(seconds) < min(3, repeats) or sum(seconds) < LONG):
+        share.begin()
+        communicator.barrier()
+        before, start = share.tally.sent, perf_counter()
+        result = share.solve()
+        elapsed = perf_counter() - start
+        sent = share.tally.sent - before
+        seconds.append(max(each for (each,) in communicator.allgather([elapsed])))
+    every = communicator.allgather([sent.exchanges, sent.bytes, sent.sums])
+    timing = Timing.of(seconds)
+    below = None
+    if cycle := share.below():
+        communicator.barrier()
+        cycles = [backend.seconds(cycle) for _ in range(BELOW_REPEATS)]
+        longest = max(each for (each,) in communicator.allgather([Timing.of(cycles).median]))
+        below = longest * result.iterations / timing.median
+    return Measured(
+        work,
+        communicator.size,
+        threads,
+        share.operator.lattice.whole.shape,
+        share.blocks,
+        share.operator.unknowns,
+        result.iterations,
+        timing,
+        Sent(*(int(max(column)) for column in zip(*every, strict=True))),
+        below,
+    )
+
+
+def _base(measured: Measured, all_measured: Sequence[Measured]) -> Measured:
+    """The same work on the fewest ranks."""
+    return min((each for each in all_measured if each.work == measured.work), key=lambda each: each.ranks)
+
+
+NOTES = (
+    "ms: the median of the solves, each of the slowest rank; without set-up, from arrays in the backend's memory to u "
+    "there",
+    "times faster: unknowns a second beside those of the same work on the fewest ranks; efficiency: that over what the "
+    "processors (threads on a CPU, GPUs) are times more",
+    "exchanges, MB sent: in one solve, by the rank with the most; gathered: the part of the time that multigrid takes "
+    "on the grids that every rank has all of",
+)
+
+
+def _draw(figure: Figure, measured: Sequence[Measured]) -> None:
+    """Unknowns a second over the ranks, and where they would lie with an efficiency of one."""
+    axes = figure.add_subplot()
+    for work in dict.fromkeys(each.work for each in measured):
+        found = sorted((each for each in measured if each.work == work), key=lambda each: each.ranks)
+        ranks = [each.ranks for each in found]
+        rates = [each.unknowns * (each.iterations if work.kind.published else 1) / each.timing.median for each in found]
+        label = f"{work.name} {'x'.join(map(str, work.shape))}"
+        (line,) = axes.plot(ranks, rates, "o-", label=label)
+        axes.plot(ranks, [rates[0] * many / ranks[0] for many in ranks], ":", color=line.get_color(), linewidth=0.8)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    every = sorted({each.ranks for each in measured})
+    axes.set_xticks(every, [str(each) for each in every])
+    axes.set_xlabel("ranks")
+    axes.set_ylabel("unknowns a second (Jacobi: times iterations)")
+    axes.legend(fontsize="x-small")
+    axes.set_title("dotted: efficiency 1", fontsize="small")

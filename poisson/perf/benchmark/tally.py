@@ -1,0 +1,106 @@
+"""What ranks exchange, counted without slowing them: messages that are recorded in a graph count with its replays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from poisson.parallel.communicator import Communicator, Message
+from poisson.parallel.distributed import DistributedBackend
+
+
+@dataclass
+class Sent:
+    """What a rank has sent.
+
+    Parameters
+    ----------
+    exchanges : int
+        Steps in which there was a message to or from another rank.
+    bytes : int
+        Sent to other ranks in them.
+    sums : int
+        Small numbers of all ranks that were joined, such as those of a norm.
+    """
+
+    exchanges: int = 0
+    bytes: int = 0
+    sums: int = 0
+
+    def __add__(self, other: Sent) -> Sent:
+        return Sent(self.exchanges + other.exchanges, self.bytes + other.bytes, self.sums + other.sums)
+
+    def __sub__(self, other: Sent) -> Sent:
+        return Sent(self.exchanges - other.exchanges, self.bytes - other.bytes, self.sums - other.sums)
+
+
+class Tally:
+    """A communicator that counts what goes through it.
+
+    Parameters
+    ----------
+    communicator : Communicator
+        Another one.
+
+    Attributes
+    ----------
+    sent : Sent
+        So far.
+    """
+
+    def __init__(self, communicator: Communicator) -> None:
+        self.rank, self.size = communicator.rank, communicator.size
+        self.on_device = communicator.on_device
+        self.sent = Sent()
+        self._communicator = communicator
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._communicator, name)
+
+    def exchange(self, messages: Sequence[Message]) -> None:
+        away = [message for message in messages if message.peer != self.rank]
+        self.sent += Sent(bool(away), sum(message.array.nbytes for message in away if message.sends))
+        self._communicator.exchange(messages)
+
+    def allgather(self, values: Sequence[float]) -> list[tuple[float, ...]]:
+        self.sent += Sent(sums=1)
+        return self._communicator.allgather(values)
+
+    def broadcast(self, value: Any, root: int = 0) -> Any:
+        return self._communicator.broadcast(value, root)
+
+    def gather(self, value: Any, root: int = 0) -> list[Any] | None:
+        return self._communicator.gather(value, root)
+
+    def barrier(self) -> None:
+        self._communicator.barrier()
+
+    def agree(self, flag: bool) -> bool:
+        return self._communicator.agree(flag)
+
+    def together(self) -> AbstractContextManager[None]:
+        return self._communicator.together()
+
+
+class TalliedBackend(DistributedBackend):
+    """A distributed backend whose recordings are counted as often as they are replayed.
+
+    Its communicator is a `Tally`.
+    """
+
+    communicator: Tally
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        tally = self.communicator
+        before = tally.sent
+        replay = super().capture(function)
+        recorded = tally.sent - before
+        tally.sent = before
+
+        def counted() -> None:
+            tally.sent += recorded
+            replay()
+
+        return counted

@@ -1,0 +1,345 @@
+"""The works whose time is measured on several ranks, and what a rank has of each: its part of the arrays, and a method.
+
+The nodes are divided as they are for a solve. What stands on a node depends on its place in the whole grid alone, so
+that every number of ranks has the same work to do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array, Backend
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.errors import PoissonError
+from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
+from poisson.parallel.communicator import Communicator
+from poisson.parallel.distributed import GATHERED_NODES
+from poisson.perf.benchmark.problems import PROBLEMS
+from poisson.perf.benchmark.solve import ROUGHNESS, RTOL, in_block
+from poisson.perf.benchmark.tally import TalliedBackend, Tally
+from poisson.perf.workload import require_room
+from poisson.run.ranks import Ranks
+from poisson.solvers import registry
+from poisson.solvers.entries import Given
+from poisson.solvers.memory import arrays_of
+from poisson.solvers.mixed import in_float32
+from poisson.solvers.multigrid.cycle import CoarseGrids
+from poisson.solvers.multigrid.hierarchy import coarsened_axes, coarser, levels_of
+from poisson.solvers.multigrid.settings import MultigridSettings
+from poisson.solvers.settings import SolverSettings
+from poisson.solvers.stopping import SolveResult
+
+JUMP = 1e3
+PHASES = (12.9898, 78.233, 37.719)
+"""Steps of the phase of a sine from node to node along x, y, z; its trailing digits are as good as random."""
+
+JACOBI = SolverSettings(method="jacobi")
+MULTIGRID = SolverSettings(method="multigrid")
+FFT = SolverSettings(method="fft")
+CG = SolverSettings(method="cg")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is done, on a grid of any size.
+
+    Parameters
+    ----------
+    settings : SolverSettings
+        The method.
+    precision : str
+        ``float64``, ``float32`` or ``mixed``.
+    published : str
+        One of `PROBLEMS`, for so many iterations; empty for a smooth source with a random part, to `RTOL`.
+    jump : float
+        By how much a is larger in a block in the middle.
+    weak : bool
+        Whether the grid grows with the ranks.
+    largest : bool
+        Whether it is the largest that fits.
+    """
+
+    settings: SolverSettings
+    precision: str = "float64"
+    published: str = ""
+    jump: float = 1.0
+    weak: bool = False
+    largest: bool = False
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of u."""
+        return np.dtype(np.float32 if self.precision == "float32" else np.float64)
+
+    @property
+    def cycles(self) -> bool:
+        """Whether cycles of multigrid are part of it."""
+        return self.settings.method in ("multigrid", "cg")
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "laplace-fused": Kind(JACOBI.having(loop="fused"), "float32", "laplace"),
+        "laplace-blocked": Kind(JACOBI.having(loop="blocked"), "float32", "laplace"),
+        "square-fused": Kind(JACOBI.having(loop="fused"), "float64", "heated_square"),
+        "multigrid": Kind(MULTIGRID, "mixed"),
+        "fft": Kind(FFT),
+        "weak-multigrid": Kind(MULTIGRID, "mixed", weak=True),
+        "weak-fft": Kind(FFT, weak=True),
+        "cg": Kind(CG, "mixed", jump=JUMP),
+        "largest": Kind(MULTIGRID, "mixed", largest=True),
+    }
+)
+"""By the name that ``--work`` takes."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A work on a grid.
+
+    Parameters
+    ----------
+    name : str
+        One of `KINDS`.
+    shape : tuple of int
+        Nodes along x, y(, z), as the authors of a published problem count them; of one rank where the grid grows with
+        the ranks.
+    iterations : int
+        Of a published problem.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    iterations: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.name]
+
+    def on(self, ranks: int) -> Operator:
+        """The operator on the whole grid, which has equal spacings and, but for a published problem, fixed faces."""
+        kind = self.kind
+        if kind.published:
+            return PROBLEMS[kind.published].operator(self.shape[0])
+        shape = grown(self.shape, ranks) if kind.weak else self.shape
+        spacing = 1.0 / (min(self.shape) - 1)
+        dimension = len(shape)
+        return Operator.uniform(shape, (spacing,) * dimension, 0.0, (Rule.FIXED,) * (2 * dimension))
+
+
+def grown(shape: tuple[int, ...], ranks: int) -> tuple[int, ...]:
+    """A grid with as many intervals for each of so many ranks as this one: its shortest axes grow, the slowest first.
+
+    So 513³ nodes on four ranks become 513 x 1025 x 1025.
+    """
+    factors, factor = [], 2
+    while ranks > 1:
+        if ranks % factor:
+            factor += 1
+        else:
+            ranks //= factor
+            factors.append(factor)
+    intervals = [nodes - 1 for nodes in shape]
+    for factor in reversed(factors):
+        shortest = max(range(len(shape)), key=lambda axis: (-intervals[axis], axis))
+        intervals[shortest] *= factor
+    return tuple(count + 1 for count in intervals)
+
+
+def largest_cube(memory: float, arrays: float, itemsize: int = 8) -> int:
+    """Nodes along each side of the largest cube whose arrays fit, with intervals that halve often.
+
+    Parameters
+    ----------
+    memory : float
+        Bytes, of all ranks together.
+    arrays : float
+        Arrays of the grid's size that the method takes.
+    itemsize : int
+        Bytes of a value.
+    """
+    side = (memory / (arrays * itemsize)) ** (1.0 / 3.0)
+    if side < 9.0:
+        raise PoissonError(f"no cube fits {memory / 1e6:.3g} MB")
+    power = max(1, int(math.log2(side)) - 3)
+    unit = 1 << power
+    return int((side - 1.0) / unit) * unit + 1
+
+
+class Share:
+    """What one rank has of a work. All ranks make it, and call it, together.
+
+    Parameters
+    ----------
+    work : Work
+        What is done.
+    local : Backend
+        That of this process, of the type of u.
+    communicator : Communicator
+        The ranks.
+    gathered_nodes : int
+        Grids of fewer nodes are not divided.
+
+    Raises
+    ------
+    ResourceError
+        If the arrays do not fit.
+    PoissonError
+        If a solve does not converge.
+    """
+
+    def __init__(
+        self, work: Work, local: Backend, communicator: Communicator, gathered_nodes: int = GATHERED_NODES
+    ) -> None:
+        self.work, self.kind = work, work.kind
+        self.local = local
+        self.tally = Tally(communicator)
+        whole = work.on(communicator.size)
+        settings = self.kind.settings
+        ranks = Ranks(self.tally)
+        ranks.divide(
+            whole.lattice,
+            lambda part: registry.halo_of(settings, local.bind(replace(whole, lattice=part)).depth()),
+            planes=registry.needs_planes(settings),
+        )
+        lattice = ranks.division.lattice if ranks.division else whole.lattice
+        self.blocks = ranks.division.counts if ranks.division else (1,) * whole.dimension
+        what = f"the arrays of {' x '.join(map(str, whole.shape))} nodes on {communicator.size} ranks"
+        require_room(local, self._arrays * math.prod(lattice.shape), what, "fewer nodes")
+        self.backend: Backend = TalliedBackend(local, self.tally, gathered_nodes) if ranks.division else local
+        plain = replace(whole, lattice=lattice)
+        self.operations = self.backend.bind(_with_jump(self.backend, plain, self.kind.jump))
+        self.operator = self.operations.operator
+        self.u = self._start()
+        self.f = self.backend.empty(lattice.array_shape)
+        if self.kind.published:
+            self.backend.fill(self.f, 0.0)
+        else:
+            self.backend.assemble(lattice.array_shape, lambda xp, *slab: source(lattice, xp, *slab), self.f)
+        self.inner = None
+        if self.kind.precision == "mixed":
+            self.inner = self.backend.companion(np.float32).bind(in_float32(self.operations))
+        self._method = registry.make_method(Given(self.operations, settings, self.inner))
+        self.stopping = replace(settings.stopping, rtol=RTOL)
+        if self.kind.published:
+            depth = self.operations.depth() if settings.value("loop") == "blocked" else 1
+            # All ranks have backends of one kind, but the depth may depend on the part.
+            every = int(min(each for (each,) in communicator.allgather([depth])))
+            self.stopping = replace(self.stopping, rtol=0.0, max_iterations=work.iterations, check_every=every)
+
+    @property
+    def _arrays(self) -> float:
+        kind = self.kind
+        precision = "mixed" if kind.precision == "mixed" else "float64"
+        return arrays_of(kind.settings, precision, len(self.work.shape), varies=kind.jump != 1.0)
+
+    def begin(self) -> None:
+        """Make u what a solve starts from."""
+        if self.kind.published:
+            self._start(self.u)
+        else:
+            self.backend.fill(self.u, 0.0)
+        self.backend.synchronize()
+
+    def iterate(self, count: int) -> SolveResult:
+        """Make so many iterations, without a look at the residual."""
+        return self._method.solve(self.u, self.f, stopping=replace(self.stopping, rtol=0.0, max_iterations=count))
+
+    def solve(self) -> SolveResult:
+        """Solve, and wait for the end of it on this rank."""
+        result = self._method.solve(self.u, self.f, stopping=self.stopping)
+        self.backend.synchronize()
+        if not self.kind.published and not result.status.success:
+            raise PoissonError(f"{self.work.name}: a solve ended as {result.status.value}: {result.status.advice}")
+        return result
+
+    def _start(self, out: Array | None = None) -> Array:
+        shape, lattice = self.operator.array_shape, self.operator.lattice
+        if not self.kind.published:
+            return self.backend.empty(shape) if out is None else out
+        problem = PROBLEMS[self.kind.published]
+        whole = replace(self.operator, lattice=lattice.whole)
+
+        def slab(xp: ModuleType, start: int, stop: int) -> Any:
+            pieces = [problem.values(xp, whole, *ends) for ends in _runs(lattice.axes[-1].index[start:stop])]
+            return pieces[0] if len(pieces) == 1 else xp.concatenate(pieces)
+
+        return self.backend.assemble(shape, slab, out)
+
+    def below(self) -> Callable[[], None] | None:
+        """A cycle on the grids that are not divided, for this rank alone; None where there are none, or no cycles."""
+        if not (self.operator.lattice.divided and self.kind.cycles):
+            return None
+        operations = self.operations if self.inner is None else self.inner
+        backend, operator = operations.backend, operations.operator
+        plain = replace(operator, coefficients=None)
+        while plain.lattice.divided and (axes := coarsened_axes(plain)):
+            plain = coarser(backend, plain, axes)
+        if plain.lattice.divided:
+            return None
+        local = self.local.companion(backend.dtype)
+        levels = levels_of(local.bind(plain), over_correction=False)
+        cycle = self.kind.settings.of(MultigridSettings)
+        if self.kind.settings.method == "cg":
+            cycle = cycle.self_adjoint()
+        # The first of them is here one of those below.
+        grids = CoarseGrids((levels[0], *levels), cycle)
+        local.fill(grids.grids[0].f, 1.0)
+
+        def run() -> None:
+            grids.solve(0)
+
+        return self.local.capture(run)
+
+
+def _with_jump(backend: Backend, plain: Operator, jump: float) -> Operator:
+    """The operator where a is larger in a block in the middle."""
+    if jump == 1.0:
+        return plain
+    lattice = plain.lattice
+
+    def values(xp: ModuleType, start: int, stop: int) -> Any:
+        return in_block([along for along, _ in _places(lattice, xp, start, stop)], jump)
+
+    nodes = backend.assemble(lattice.array_shape, values)
+    links = tuple(backend.empty(lattice.array_shape) for _ in lattice.axes)
+    operations = backend.bind(plain)
+    for axis, out in enumerate(links):
+        operations.links(axis, nodes, True, out)
+    return replace(plain, coefficients=Coefficients(links, None, (min(1.0, jump), max(1.0, jump)), (0.0, 0.0)))
+
+
+def _places(lattice: Lattice, xp: ModuleType, start: int, stop: int) -> Iterator[tuple[Any, Any]]:
+    """Of the nodes along each axis of a part: where between 0 and 1 they lie on the whole, and their numbers there."""
+    for axis, line in enumerate(lattice.axes):
+        index = line.index[start:stop] if axis == lattice.dimension - 1 else line.index
+        numbers = xp.asarray(index).reshape(-1, *(1,) * axis)
+        yield numbers / (line.undivided.nodes - 1), numbers
+
+
+def _runs(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """The ranges of numbers that follow one upon another; a halo may wrap around the end of an axis."""
+    pieces = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+    return [(int(piece[0]), int(piece[-1]) + 1) for piece in pieces]
+
+
+def source(lattice: Lattice, xp: ModuleType, start: int, stop: int) -> Any:
+    """A smooth source with a rough part, zero on the faces, at the rows [start, stop) of a part."""
+    values: Any = 1.0
+    inner: Any = True
+    phase: Any = 0.0
+    for (along, numbers), step in zip(_places(lattice, xp, start, stop), PHASES, strict=False):
+        values = values * xp.sin(2.0 * math.pi * along) * xp.exp(along)
+        inner = inner & (along > 0.0) & (along < 1.0)
+        phase = phase + step * numbers
+    rough = xp.sin(phase) * 43758.5453
+    rough -= xp.floor(rough)
+    return xp.where(inner, values + ROUGHNESS * (2.0 * rough - 1.0), 0.0)
