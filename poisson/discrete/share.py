@@ -101,10 +101,12 @@ class Share:
     def agreed(self) -> Iterator[None]:
         """Within, a rank talks to no other; an error there on any of them is raised on all, as that of the first.
 
-        Raises
-        ------
-        PoissonError
-            The error of the first rank that has one; where that is no `PoissonError`, `RemoteFailure` on the others.
+            Raises
+            ------
+            PoissonError
+                The error of the first rank that has one; where that is a defect, `RemoteFailure` on the others.
+        MemoryError
+            If that is the first error.
         """
         with agreed(self.communicator):
             yield
@@ -124,16 +126,16 @@ def agreed(communicator: Joining) -> Iterator[None]:
     first = failed.index(True)
     mine = communicator.rank == first
     said = communicator.broadcast(_said(error, first) if mine else None, first)
-    if error is not None and (mine or not isinstance(error, PoissonError)):
+    if error is not None and (mine or not isinstance(error, (PoissonError, MemoryError))):
         raise error
     raise said
 
 
-def _said(error: Exception | None, rank: int) -> PoissonError:
+def _said(error: Exception | None, rank: int) -> Exception:
     """What the other ranks raise for an error; a copy that can be sent."""
     if isinstance(error, CaseError):
         return CaseError(error.mistakes)
-    if isinstance(error, PoissonError):
+    if isinstance(error, (PoissonError, MemoryError)):
         return type(error)(*error.args)
     return RemoteFailure(rank, f"{type(error).__name__}: {error}", CODE_DEFECT)
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.probe import Probe
 from poisson.discrete.operator import Operator
+from poisson.discrete.share import agreed
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
@@ -82,9 +83,11 @@ class DistributedBackend(Backend):
     # ---- memory
 
     def empty(self, array_shape: tuple[int, ...]) -> DividedArray:
-        values = self.local.empty(array_shape)
-        # What has never been exchanged must not be anything that arithmetic stumbles over.
-        self.local.fill(values, 0.0)
+        # A method may do without an array for which there is no room: then on every rank.
+        with agreed(self.communicator):
+            values = self.local.empty(array_shape)
+            # What has never been exchanged must not be anything that arithmetic stumbles over.
+            self.local.fill(values, 0.0)
         return DividedArray(values, 0)
 
     def from_host(self, values: NDArray[Any]) -> DividedArray:

@@ -91,6 +91,11 @@ class DistributedOperations(Operations):
         for array in _coefficients(operator):
             self._lattice.need(array, self._lattice.width)
         self._local = backend.local.bind(_local(operator))
+        # A pass is as deep on one rank as on any other, whatever is best for its part.
+        depth = min(self._local.depth(), self._lattice.width)
+        if self._lattice.halo is not None:
+            depth = int(min(each for (each,) in backend.communicator.allgather([depth])))
+        self._depth = depth
         # As at fixed nodes, nothing is solved for at the outermost ones: where a varies, their diagonal is not known.
         self._with_diagonal = self._lattice.width - (self._lattice.halo is not None)
 
@@ -124,7 +129,7 @@ class DistributedOperations(Operations):
         self._local.sweep(u.values, _values(f), self._stencil(out, u, f), omega, self._lattice.result(result))
 
     def depth(self) -> int:
-        return min(self._local.depth(), self._lattice.width)
+        return self._depth
 
     def sweeps(
         self,

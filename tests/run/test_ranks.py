@@ -21,6 +21,7 @@ from support.ranks import ThreadCommunicator, on_ranks
 
 import poisson
 from poisson import Solver, Status
+from poisson.backends.numpy import NumpyBackend, NumpyOperations
 from poisson.errors import CaseError, GridError, IncompatibleSource, PoissonError, RemoteFailure, ResourceError
 from poisson.parallel.communicator import Serial
 from poisson.parallel.distributed import DistributedBackend
@@ -198,6 +199,17 @@ def test_a_solver_of_ranks_solves_for_many_sources() -> None:
         np.testing.assert_allclose(values, solution.u, rtol=0.0, atol=1e-12)
 
 
+def test_a_pass_is_as_deep_on_every_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is best for the part of one."""
+    monkeypatch.setattr(NumpyOperations, "depth", lambda self: 2 + (self.operator.lattice.axes[-1].first > 0))
+    problem, size = PROBLEMS["2D, varying"]
+    given: dict[str, Any] = {"backend": "numpy", "method": "jacobi", "max_iterations": 25}
+    alone = poisson.solve(problem, **given)
+    together, u = solved(problem, size, **given)
+    assert together.iterations == alone.iterations
+    np.testing.assert_allclose(u, alone.u, rtol=0.0, atol=1e-12)
+
+
 # ---- few nodes
 
 
@@ -300,6 +312,24 @@ def test_memory_is_that_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(error, ResourceError)
         for words in ("for a part of", "in float64", "for each of the 3 processes on this host: reduce domain.shape"):
             assert words in str(error)
+
+
+def test_an_array_that_one_rank_has_no_room_for_none_has() -> None:
+    """A method that can do without it does so on every rank."""
+
+    def made(comm: ThreadCommunicator) -> None:
+        local = NumpyBackend(np.float64)
+        if comm.rank == 1:
+
+            def full(array_shape: tuple[int, ...]) -> Any:
+                raise MemoryError("none left")
+
+            local.empty = full  # type: ignore[method-assign]
+        DistributedBackend(local, comm).empty((9, 9))
+
+    for error in raised(3, made):
+        assert isinstance(error, MemoryError)
+        assert str(error) == "none left"
 
 
 def test_ranks_are_as_many_as_the_case_says() -> None:
