@@ -62,14 +62,14 @@ def create(name: str, dtype: np.dtype[Any] | type[np.floating[Any]], threads: in
     return _first_available(dtype, threads) if name == AUTO else entry_of(name).create(dtype, threads)
 
 
-def describe() -> list[BackendInfo]:
-    """Every backend with its device, or with what is missing."""
+def describe(threads: int = 0) -> list[BackendInfo]:
+    """Every backend with its device, or with what is missing; with so many threads, as `create` takes them."""
     import numpy as np
 
     rows = []
     for name in registry.BACKENDS:
         try:
-            rows.append(BackendInfo(name, True, create(name, np.float64).device, ""))
+            rows.append(BackendInfo(name, True, create(name, np.float64, threads).device, ""))
         except BackendUnavailable as error:
             rows.append(BackendInfo(name, False, "", str(error)))
     return rows

@@ -126,7 +126,14 @@ class Info:
         if self.file is not None:
             from poisson.output.description import describe_apart
 
-            say(describe_apart(self.file))
+            if communicator.rank == 0:
+                say(describe_apart(self.file))
+            return EXIT_OK
+        if communicator.size > 1:
+            from poisson.cli.terminal import processes
+            from poisson.run.neighbours import neighbourhood
+
+            say(processes(neighbourhood(communicator)))
             return EXIT_OK
         from poisson import backends
         from poisson.cli.terminal import installation
@@ -213,7 +220,7 @@ def info(file: str | None = None, *, ranks: str | None = None) -> Info:
     Usage: python -m poisson info [FILE] [--ranks N]
 
       FILE       a result of 'solve'; without it: the backends, their devices, and what to install for a missing one
-      --ranks N  in N processes on this machine: what each of them has, as under mpirun
+      --ranks N  instead: where N processes on this machine run, and how they are linked; the same under mpirun
 
     Examples:
       python -m poisson info

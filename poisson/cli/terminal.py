@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from poisson.backends import BackendInfo
     from poisson.output.record import Performance, Record
+    from poisson.run.neighbours import Neighbourhood
 
 _SAMPLE_SECONDS = 0.125
 _LIVE_AFTER = 0.5
@@ -292,6 +293,25 @@ def installation(backends: Iterable[BackendInfo]) -> str:
     versions.append(("system", f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs"))
     backends_shown = table(("backend", "available", "device, or what is missing"), rows)
     return f"{backends_shown}\n\n{_aligned(['left', 'left'], versions)}"
+
+
+def processes(found: Neighbourhood) -> str:
+    """Where several processes run, and how they are linked.
+
+    Parameters
+    ----------
+    found : Neighbourhood
+        As `poisson.run.neighbours.neighbourhood` gives it.
+
+    Returns
+    -------
+    str
+        A table with a line for each rank, and what MPI they use.
+    """
+    rows = [(each.rank, each.host, each.backend, each.device, each.links(found.ranks)) for each in found.ranks]
+    pointers = {True: "takes device pointers", False: "takes no device pointers", None: "may take device pointers"}
+    listed = table(("rank", "host", "backend", "device", "links to other ranks"), rows)
+    return f"{listed}\n\n{found.mpi}: {pointers[found.device_pointers]}"
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -77,7 +77,7 @@ def world(launched: Launch) -> MpiCommunicator:
         If MPI cannot be loaded, or finds other processes than those that were started.
     """
     try:
-        from poisson.parallel.mpi import MpiCommunicator, load
+        from poisson.parallel.mpi import MpiCommunicator, load, version
 
         mpi = load()
     except ModuleNotFoundError as error:
@@ -87,10 +87,9 @@ def world(launched: Launch) -> MpiCommunicator:
         raise LaunchError(f"mpi4py finds no MPI ({reason}): install one beside it, or load its module") from error
     comm = mpi.COMM_WORLD
     if comm.Get_size() != launched.size:
-        library = mpi.Get_library_version().splitlines()[0].partition(",")[0].strip(" \0")
         raise LaunchError(
-            f"{launched.size} processes were started, and MPI sees {comm.Get_size()}: mpi4py uses {library}; take its "
-            "mpirun, or install mpi4py for the MPI that started them"
+            f"{launched.size} processes were started, and MPI sees {comm.Get_size()}: mpi4py uses {version()}; take "
+            "its mpirun, or install mpi4py for the MPI that started them"
         )
     return MpiCommunicator.of(comm)
 

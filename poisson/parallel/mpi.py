@@ -7,11 +7,14 @@ look at a channel of its own shows whether a rank has said there that it fails.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pickle
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
@@ -23,6 +26,9 @@ from poisson.parallel.failures import Failure
 
 if TYPE_CHECKING:
     from mpi4py import MPI
+
+_QUERIES = ("MPIX_Query_cuda_support", "MPIX_Query_rocm_support")
+"""Functions of some MPIs, beyond the standard, that tell whether they take addresses on a GPU."""
 
 SPINS = 200
 """Looks at a message before anything else is thought of: some 50 µs, in which most have come."""
@@ -414,3 +420,22 @@ def _duplicate(mpi: Any, comm: MPI.Intracomm) -> MPI.Intracomm:
     copy = comm.Dup()
     copy.Set_errhandler(mpi.ERRORS_RETURN)
     return copy
+
+
+def version() -> str:
+    """The name and the version of the MPI that is loaded."""
+    text: str = load().Get_library_version()
+    return text.splitlines()[0].partition(",")[0].strip(" \0")
+
+
+def takes_device_pointers() -> bool | None:
+    """Whether the MPI that is loaded takes addresses on a GPU; None if it does not say."""
+    load()
+    try:
+        text = Path("/proc/self/maps").read_text()
+        found = re.search(r"\s(/\S*/libmpi[^/\s]*\.so[^/\s]*)$", text, re.MULTILINE)
+        library = ctypes.CDLL(found[1]) if found else None
+    except OSError:
+        library = None
+    answers = [getattr(library, name)() for name in _QUERIES if hasattr(library, name)]
+    return any(answers) if answers else None

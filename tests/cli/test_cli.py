@@ -254,8 +254,9 @@ class FakeRun:
         self.asked = (path, overrides)
         return self.case
 
-    def solve(self, case: object, observer: Any, appraise: Any, keep: Any) -> Solution:
+    def solve(self, case: object, observer: Any, appraise: Any, keep: Any, comm: Communicator) -> Solution:
         assert case is self.case
+        assert comm.size == 1
         self.appraised = appraise is not None
         logging.getLogger("poisson.run.run").info("backend numpy")
         logging.getLogger("poisson.run.run").warning("f is not balanced")
@@ -406,7 +407,7 @@ def test_verify(
     quiet: bool,
     code: int,
 ) -> None:
-    def verify(case: object, refine: int | None) -> SimpleNamespace:
+    def verify(case: object, refine: int | None, *, comm: Communicator) -> SimpleNamespace:
         assert (case, refine) == (fake.case, 3)
         return SimpleNamespace(
             passed=passed, title="Comparison", headers=("backend", "u"), rows=[("numpy", "1e-15")], notes=("note",)

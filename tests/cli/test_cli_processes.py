@@ -96,7 +96,7 @@ def test_ctrl_c_outside_the_solver_is_one_line() -> None:
     script = (
         "import signal, sys, time\nfrom poisson import cli\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "def wait(self):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
+        "def wait(self, communicator):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
         "cli.Solve.execute = wait\nsys.exit(cli.main(['solve', 'a.toml']))\n"
     )
     command = [sys.executable, "-c", script]

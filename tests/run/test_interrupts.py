@@ -76,7 +76,7 @@ AFTER = [
     ('at(poisson.run.solver.Solver, "_load")', "interrupted"),
     ('at(poisson.cli.terminal.Progress, "start")', "interrupted"),
     ('at(poisson.run.solver.Solver, "_finish")', "converged"),
-    ('at(poisson.output.hdf5, "_write_field")', "converged"),
+    ('at(poisson.output.hdf5, "_dataset")', "converged"),
     ('at(poisson.output.xdmf, "content")', "converged"),
     ('at(poisson.perf.usage, "bandwidth_of")', "converged"),
     ('at(poisson.perf.usage, "_seconds")', "converged"),
@@ -117,7 +117,7 @@ def test_ctrl_c_after_the_result_is_written_leaves_it(tmp_path: Path, stage: str
 
 
 def test_a_second_ctrl_c_aborts_the_write_and_leaves_no_part_of_it(tmp_path: Path) -> None:
-    done = interrupted('at(poisson.output.hdf5, "_write_field", 2)', tmp_path / "a.h5")
+    done = interrupted('at(poisson.output.hdf5, "_dataset", 2)', tmp_path / "a.h5")
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr.splitlines()[-1] == "poisson: interrupted; nothing was written"
     assert os.listdir(tmp_path) == []

@@ -5,6 +5,7 @@ Covers poisson.cli.ranks and poisson.cli.launcher.
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -129,6 +130,17 @@ def test_the_same_mistake_on_all_ranks_is_said_once(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     lines = [line for line in done.stderr.splitlines() if line.startswith("poisson")]
     assert lines == ["poisson: error: there is no case file 'no_such_case.toml'"]
+
+
+def test_info_shows_where_every_process_runs(tmp_path: Path) -> None:
+    done = mpirun(2, "-m", "poisson", "info", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].split(maxsplit=4) == ["rank", "host", "backend", "device", "links to other ranks"]
+    assert [line.split()[0] for line in lines[2:4]] == ["0", "1"]
+    assert re.fullmatch(
+        r".+: takes no device pointers|.+: may take device pointers|.+: takes device pointers", lines[-1]
+    )
 
 
 def test_what_one_process_does_is_refused_on_several(tmp_path: Path) -> None:

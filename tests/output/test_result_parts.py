@@ -1,6 +1,6 @@
 """One file from the parts of several ranks: equal to that of one, and on a failure of any rank as it was before.
 
-Covers poisson.output.checksum.
+Covers poisson.output.checksum and poisson.output.parts.
 """
 
 from __future__ import annotations

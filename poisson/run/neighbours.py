@@ -1,0 +1,103 @@
+"""What each of several processes runs on, and by what way its arrays reach the others: for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from poisson import backends
+from poisson.backends import gpu
+from poisson.backends.registry import AUTO
+from poisson.parallel.communicator import Communicator
+from poisson.parallel.mpi import takes_device_pointers, version
+from poisson.run.placement import device_of, everyone, look_around, take_place
+
+PEER, NO_PEER, SAME_HOST, NETWORK = "peer access", "no peer access", "same host", "network"
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """What a rank has.
+
+    Parameters
+    ----------
+    rank : int
+        Which one.
+    host, backend, device : str
+        Its machine, the backend that ``auto`` takes there, and what that runs on.
+    gpu : str
+        What tells its GPU from others, if it has one.
+    peers : mapping of str to bool
+        Whether that reads the memory of others which the process sees, by what tells them apart.
+    """
+
+    rank: int
+    host: str
+    backend: str
+    device: str
+    gpu: str = ""
+    peers: dict[str, bool] = field(default_factory=dict)
+
+    def way_to(self, other: Neighbour) -> str:
+        """By what arrays go to another rank."""
+        if other.host != self.host:
+            return NETWORK
+        if not (self.gpu and other.gpu) or other.gpu not in self.peers:
+            return SAME_HOST
+        return PEER if self.peers[other.gpu] else NO_PEER
+
+    def links(self, all_ranks: Sequence[Neighbour]) -> str:
+        """The ways to all other ranks, with their numbers."""
+        ways: dict[str, list[int]] = {}
+        for other in all_ranks:
+            if other.rank != self.rank:
+                ways.setdefault(self.way_to(other), []).append(other.rank)
+        return "; ".join(f"{way}: {_ranges(numbers)}" for way, numbers in ways.items())
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """All ranks, and their MPI.
+
+    Parameters
+    ----------
+    ranks : sequence of Neighbour
+        In their order.
+    mpi : str
+        Its name and version.
+    device_pointers : bool, optional
+        Whether it takes addresses on a GPU; None if it does not say.
+    """
+
+    ranks: Sequence[Neighbour]
+    mpi: str
+    device_pointers: bool | None
+
+
+def neighbourhood(communicator: Communicator) -> Neighbourhood:
+    """What every rank has; all of them call this.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there are fewer GPUs than ranks on a host.
+    """
+    seen = look_around()
+    number = device_of(communicator.rank, everyone(communicator, seen))
+    threads = take_place(communicator, AUTO, 0)
+    found = next(info for info in backends.describe(threads) if info.available)
+    own = "" if number is None else seen.devices[number]
+    peers = gpu.peers() if own else {}
+    neighbour = Neighbour(communicator.rank, seen.host, found.name, found.device, own, peers)
+    return Neighbourhood(everyone(communicator, neighbour), version(), takes_device_pointers())
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in rising order, with runs of them written as such: ``0, 2-5``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
