@@ -123,7 +123,8 @@ def test_stencils_on_parts(backend: Backend) -> None:
     def defect(bound: Operations, u: Array, f: Array, result: Reduction) -> Sequence[Array]:
         single = bound.backend.companion(np.float32).empty(bound.operator.array_shape)
         bound.defect(u, f, 8.0, single, result)
-        return (bound.backend.from_host(bound.backend.companion(np.float32).to_host(single)),)
+        # Rounded from float64 the values may differ in their last bit.
+        return (single,) if bound.backend.dtype == np.float32 else ()
 
     def direction(bound: Operations, z: Array, p: Array, result: Reduction) -> Sequence[Array]:
         out, q = empty(bound, 2)
@@ -131,10 +132,8 @@ def test_stencils_on_parts(backend: Backend) -> None:
         return out, q
 
     for whole, cuts in divisions(backend):
-        for run in (stages, residual, sweep, direction):
+        for run in (stages, residual, sweep, defect, direction):
             compare(backend, whole, cuts, 1, run, 2)
-        if backend.dtype == np.float32:
-            compare(backend, whole, cuts, 1, defect, 2)
 
 
 def test_vectors_and_links_on_parts(backend: Backend) -> None:
