@@ -19,7 +19,7 @@ FEWEST_NODES = 1000
 """A lattice of fewer nodes is not divided."""
 
 LEAST_HALO = 2
-"""Cubics gather from so many nodes beside the part, and a direction of conjugate gradients needs one beyond another."""
+"""Cubics gather from so many nodes beside the part."""
 
 UNEVEN = 16
 """Parts begin at multiples of a power of two, as far as they differ by at most one in so many nodes by that."""

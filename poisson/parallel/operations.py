@@ -1,8 +1,8 @@
 """The operations of a distributed backend: those of the local one, each after the exchange that it needs.
 
 What an operation needs of a halo, and what it leaves right of it, is counted in layers of nodes from the owned ones.
-The outermost layer of a part behaves as fixed nodes do (`Rule.HALO`), so an operation that looks at neighbours leaves
-one layer fewer than it was given.
+What an operation that looks at neighbours leaves in the outermost layer of a part has no meaning (`Rule.HALO`), so it
+leaves one layer fewer than it was given.
 """
 
 from __future__ import annotations
@@ -166,8 +166,7 @@ class DistributedOperations(Operations):
 
     def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: DividedResult) -> None:
         before = self._lattice.need(p, 1) if beta else EVERYWHERE
-        # On the outermost layer the new direction is zero, as at fixed nodes.
-        layers = min(self._lattice.need(z, 1), before, self._lattice.width - (self._lattice.halo is not None))
+        layers = min(self._lattice.need(z, 1), before)
         self._local.direction(z.values, beta, p.values, out.values, q.values, self._lattice.result(result))
         self._lattice.leave(out, layers)
         self._lattice.leave(q, layers - 1)
