@@ -142,6 +142,6 @@ def test_every_entry_agrees_with_the_specification(backend: Backend, name: str, 
     for kind in KINDS if spec.coefficients else KINDS[:1]:
         faces = rules_for(backend, dimension, kind)
         for rules in faces[:1] if emulated else faces[:: max(1, len(faces) // 5)]:
-            shapes = SHAPES[dimension][1:2] if emulated else SHAPES[dimension]
+            shapes = (SHAPES[dimension][1], SHAPES[dimension][-1]) if emulated else SHAPES[dimension]
             calls += sum(compare(backend, spec, shape, rules, kind) for shape in shapes)
     assert calls or spec.subject is Differences
