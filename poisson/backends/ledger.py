@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, FastSolver
+from poisson.backends.base import Array, Backend, FastSolver, SlabSolver
 from poisson.backends.operations import ALL, Role
 from poisson.backends.subjects import Subject
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -27,7 +27,7 @@ class Call:
     Parameters
     ----------
     name : str
-        One of `operations.ALL`, or ``fast_solve``.
+        One of `operations.ALL`, or ``fast_solve``; on one of several ranks ``slab_condense`` and ``slab_expand``.
     subject : Operator, Transfer, Interpolation, Differences or None
         What it is bound to, if anything.
     nodes : int
@@ -201,9 +201,15 @@ class _CountedOperations:
         return getattr(self.uncounted, name)
 
     def fast_solver(self) -> FastSolver:
+        return _CountedSolver(self._ledger, self._call("fast_solve"), self.uncounted.fast_solver())
+
+    def slab_solver(self) -> SlabSolver:
+        calls = (self._call("slab_condense"), self._call("slab_expand"))
+        return _CountedSlab(self._ledger, calls, self.uncounted.slab_solver())
+
+    def _call(self, name: str) -> Call:
         operator = self.uncounted.operator
-        call = Call("fast_solve", operator, math.prod(operator.shape), self.backend.dtype.itemsize)
-        return _CountedSolver(self._ledger, call, self.uncounted.fast_solver())
+        return Call(name, operator, math.prod(operator.shape), self.backend.dtype.itemsize)
 
 
 def _operate(
@@ -257,3 +263,19 @@ class _CountedSolver:
 
     def solve(self, f: Array, u: Array) -> None:
         self._ledger.note(self._call, partial(self._solver.solve, f, u))
+
+
+class _CountedSlab:
+    """Counts what a rank does of direct solutions."""
+
+    def __init__(self, ledger: Ledger, calls: tuple[Call, Call], solver: SlabSolver) -> None:
+        self._ledger = ledger
+        self._calls = calls
+        self._solver = solver
+        self.eigenvalues = solver.eigenvalues
+
+    def condense(self, f: Array, u: Array, first: Array | None, last: Array | None, line: Array | None) -> None:
+        self._ledger.note(self._calls[0], partial(self._solver.condense, f, u, first, last, line))
+
+    def expand(self, f: Array, u: Array, below: Array | None, above: Array | None, line: Array | None) -> None:
+        self._ledger.note(self._calls[1], partial(self._solver.expand, f, u, below, above, line))

@@ -81,7 +81,7 @@ def _dense(call: Call) -> tuple[int, int]:
 
 
 def _fast_solve(call: Call) -> tuple[int, int]:
-    """What any direct solution would move; the arithmetic of transforms has no one count."""
+    """What any direct solution would move, or each half of one; the arithmetic of transforms has no one count."""
     return 2 * call.nodes, 0
 
 
@@ -112,7 +112,10 @@ def _faces(call: Call) -> tuple[int, int]:
 
 
 SPECIAL: Mapping[str, Callable[[Call], tuple[int, int]]] = MappingProxyType(
-    {"boundary_conditions": _faces, "dense": _dense, "smooth": _smooth, "fast_solve": _fast_solve}
+    {
+        **{"boundary_conditions": _faces, "dense": _dense, "smooth": _smooth},
+        **dict.fromkeys(("fast_solve", "slab_condense", "slab_expand"), _fast_solve),
+    }
 )
 """What does not treat all nodes alike, or is put together from others: values that are moved, and flops."""
 

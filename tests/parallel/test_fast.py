@@ -19,6 +19,7 @@ from support.parts import Division
 from support.ranks import ThreadCommunicator, on_ranks
 
 from poisson.backends.base import Backend
+from poisson.backends.ledger import counted
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
 from poisson.errors import GridError
@@ -216,3 +217,19 @@ def test_only_planes_travel(size: int, planes: float, monkeypatch: pytest.Monkey
     for sent, exchanges in on_ranks(size, one):
         assert sent == pytest.approx(planes)
         assert exchanges == (1 if size == 2 else 2)
+
+
+def test_both_halves_of_a_direct_solution_are_counted() -> None:
+    whole = Operator.uniform((6, 9), SPACING[:2], 0.0, (Rule.FIXED,) * 4)
+    division = Division.of(whole, {1: (0, 4)}, 1)
+
+    def one(communicator: Communicator) -> dict[str, tuple[int, int]]:
+        part = division.operator(division.parts[communicator.rank])
+        local, ledger = counted(NumpyBackend(np.float64))
+        solver = DistributedFastSolver(local, part, communicator)
+        for _ in range(2):
+            solver.solve(np.zeros(part.array_shape), np.zeros(part.array_shape))
+        return {call.name: (count, call.nodes) for call, count in ledger.counts.items()}
+
+    nodes = [math.prod(part.shape) for part in division.parts]
+    assert on_ranks(2, one) == [{"slab_condense": (2, each), "slab_expand": (2, each)} for each in nodes]
