@@ -21,12 +21,8 @@ from poisson.mesh.lattice import Lattice
 from poisson.parallel.communicator import Communicator, Message, Serial
 from poisson.parallel.distributed import DistributedBackend
 from poisson.parallel.division import Division
-from poisson.problem.arrays import host, is_array, shape_of
-from poisson.problem.fields import PartField
 
 Value = TypeVar("Value")
-
-_NOTHING, _WHOLE, _PART, _OTHER = range(4)
 
 log = logging.getLogger(__name__)
 
@@ -249,73 +245,6 @@ class Ranks:
         counts = self.division.counts if self.division else (1,)
         blocks = " x ".join(map(str, counts))
         return {"ranks": self.size, "blocks": blocks, "hosts": ", ".join(dict.fromkeys(self.hosts))}
-
-    # ---- arrays that are not everywhere
-
-    def array(self, name: str, given: Any, shape: tuple[int, ...], backend: Backend) -> Any:
-        """What all ranks are given together: what it is, but for an array of which a rank has a part or nothing.
-
-        Parameters
-        ----------
-        name : str
-            What it is, for the message.
-        given : object
-            On the first rank an array with the shape of the grid, and None on the others: each gets its part. Or on
-            every one an array of its own part. All else is on every rank what it is in a single process.
-        shape : tuple of int
-            Of an array on the grid.
-        backend : Backend
-            That of the ranks.
-
-        Raises
-        ------
-        CaseError
-            If it is given on some ranks only.
-        """
-        if self.size == 1:
-            return given
-        held = self.held(shape)
-        assert held is not None
-        own = tuple(stop - start for start, stop in held.ranges)
-        kind = _NOTHING if given is None else _OTHER
-        if is_array(given):
-            kind = {shape: _WHOLE, own: _PART}.get(shape_of(given), _OTHER)
-        kinds = [int(each) for (each,) in self.communicator.allgather([kind])]
-        if self.share and all(each == _PART for each in kinds):
-            return self._with_halo(host(given), shape, backend)
-        if kinds[0] == _WHOLE and set(kinds[1:]) == {_NOTHING}:
-            return self._from_first(given, shape)
-        if _NOTHING in kinds and set(kinds) != {_NOTHING}:
-            allowed = "on all, or an array of the whole grid on the first alone"
-            raise CaseError([f"{name}: given on some processes only; allowed: {allowed}"])
-        return given
-
-    def _with_halo(self, values: NDArray[Any], shape: tuple[int, ...], backend: Backend) -> PartField:
-        """The part of an array with its halo, from parts without."""
-        assert self.share is not None
-        lattice, double = self.share.lattice, backend.companion(np.float64)
-        assert isinstance(double, DistributedBackend)
-        here = np.zeros(lattice.array_shape)
-        here[lattice.owned] = values
-        array, halo = double.from_host(here), double.halo_of(lattice)
-        assert halo is not None
-        halo.fill(array)
-        return PartField(double.to_host(array), self._firsts(lattice), shape)
-
-    def _from_first(self, given: Any, shape: tuple[int, ...]) -> Any:
-        """The part of an array that the first rank has."""
-        whole = host(given) if self.speaks else None
-        if self.share is None:
-            return self.of_first(whole)
-        lattice, found = self.share.lattice, None
-        for rank, index in enumerate(self.everyone(self.share.index)):
-            part = self.of_first(None if whole is None else whole[np.ix_(*index)])
-            found = part if rank == self.communicator.rank else found
-        return PartField(found, self._firsts(lattice), shape)
-
-    @staticmethod
-    def _firsts(lattice: Lattice) -> tuple[int, ...]:
-        return tuple(axis.first for axis in reversed(lattice.axes))
 
     @contextlib.contextmanager
     def speaking(self) -> Iterator[None]:

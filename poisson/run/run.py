@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def solve(
-    case: Case | Problem,
+    case: Case | Problem | None,
     method: str | None = None,
     backend: str | None = None,
     precision: str | None = None,
@@ -88,7 +88,7 @@ def solve(
     """
     named = {"method": method, "backend": backend, "precision": precision}
     options |= {name: value for name, value in named.items() if value is not None}
-    if isinstance(case, Problem):
+    if isinstance(case, Problem) or (case is None and comm is not None):
         for name, given in {"appraise": appraise, "keep": keep}.items():
             if given is not None:
                 raise CaseError([f"{name}: given beside a problem; allowed: only beside a case"])

@@ -30,7 +30,7 @@ from poisson.mesh.differences import ORDERS, Differences
 from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem, node_field, require_problem
-from poisson.run import outcome
+from poisson.run import outcome, spread
 from poisson.run.exclusive import Exclusive
 from poisson.run.memory import VECTORS, require_memory
 from poisson.run.placement import communicator_for, take_place
@@ -85,7 +85,8 @@ class Solver:
     Parameters
     ----------
     problem : Problem
-        Such as `Problem.on_box` makes, or that of a case.
+        Such as `Problem.on_box` makes, or that of a case. On several processes it may be given on the first alone, and
+        None on the others: then each gets its part of the arrays.
     method : str
         ``auto``, or the name of a method, such as ``multigrid``: docs/methods.md has them all.
     backend : str
@@ -119,9 +120,12 @@ class Solver:
     >>> first, second = solver.solve(), solver.solve(f=lambda x, y: x * y)     # doctest: +SKIP
     """
 
+    _arrays: tuple[Problem | None, tuple[str, ...]] = (None, ())
+    """The problem with its arrays, where only the first rank has it, and the names of these, until they are sent."""
+
     def __init__(
         self,
-        problem: Problem,
+        problem: Problem | None,
         method: str = "auto",
         backend: str = "auto",
         precision: str = "float64",
@@ -135,13 +139,17 @@ class Solver:
     ) -> None:
         from poisson.case.build import check_settings
 
+        communicator, given = communicator_of(comm), problem
+        problem, arrays = spread.without_arrays(communicator, given)
         require_problem(problem)
+        assert problem is not None
         run = {"backend": backend, "precision": precision, "threads": threads}
         if ranks is not None:
             run["ranks"] = ranks if isinstance(ranks, int) else list(ranks)
         settings, machine = check_settings({"method": method, **options}, run, problem)
         checked = _checked_fields(fields, order, problem)
-        self._begin(problem, settings, machine, checked, order, count=False, comm=comm)
+        self._arrays = (given, arrays)
+        self._begin(problem, settings, machine, checked, order, count=False, comm=communicator)
 
     @classmethod
     def of(cls, case: Case, *, count: bool = False, comm: Any = None) -> Solver:
@@ -186,6 +194,9 @@ class Solver:
 
         whole = Discretisation(self.problem).whole_lattice
         ranks.divide(whole, halo, planes=registry.needs_planes(settings))
+        if self._arrays[1]:
+            self.problem = spread.with_arrays(ranks, self.problem, *self._arrays)
+        self._arrays = (None, ())
         backend, discretisation = ranks.over(local), Discretisation(self.problem, share=ranks.share)
         room = partial(_require_room, ranks, local, discretisation, self._fields)
         room(settings, precision)
@@ -319,7 +330,7 @@ class Solver:
         ranks = self.ranks
         shape = self.problem.grid.array_shape
         f, initial = (
-            ranks.array(name, given, shape, setup.backend) for name, given in (("f", f), ("initial", initial))
+            spread.array(ranks, name, given, shape, setup.backend) for name, given in (("f", f), ("initial", initial))
         )
         with ranks.agreed():
             problem = self._with(f, initial)

@@ -2,7 +2,7 @@
 
 The ranks are threads that wait a random time before they communicate (support/ranks.py).
 
-Covers poisson.run.ranks and poisson.discrete.share.
+Covers poisson.run.ranks, poisson.run.spread and poisson.discrete.share.
 """
 
 from __future__ import annotations
@@ -460,6 +460,42 @@ def test_arrays_of_a_part_and_of_the_first_rank(name: str) -> None:
     by_parts, by_first = on_ranks(size, solve)[0]
     np.testing.assert_allclose(by_parts, rounded.u, rtol=0.0, atol=1e-12 * np.abs(alone.u).max())
     np.testing.assert_allclose(by_first, alone.u, rtol=0.0, atol=1e-12 * np.abs(alone.u).max())
+
+
+@pytest.mark.parametrize("size", [3, 1])
+def test_a_problem_of_the_first_rank_is_sent_to_the_others(size: int) -> None:
+    """With the parts of its arrays; where it is not divided, with all of them."""
+    for shape in ((33, 65), (9, 9)):
+        random = np.random.default_rng(3)
+        nodes = shape[::-1]
+        boundary: Any = {"x_lower": random.random(nodes[0]), "all": "x"}
+        problem = on_box(shape, f=random.random(nodes), a=1.0 + random.random(nodes), c="y", boundary=boundary)
+        alone = poisson.solve(problem, "multigrid", "numpy", fields=["a"])
+
+        def solve(comm: ThreadCommunicator, given: Problem = problem) -> list[Any]:
+            mine = given if comm.rank == 0 else None
+            solution = poisson.solve(mine, "multigrid", "numpy", fields=["a"], comm=comm)
+            assert solution.problem.grid == given.grid
+            return [solution.gather(), solution.gather("a")]
+
+        u, a = on_ranks(size, solve)[0]
+        np.testing.assert_allclose(u, alone.u, rtol=0.0, atol=1e-12)
+        np.testing.assert_array_equal(a, alone.fields["a"])
+
+
+def test_a_problem_that_cannot_be_sent_is_refused() -> None:
+    problem = on_box((33, 65), f=lambda x, y: x)
+
+    def solve(comm: ThreadCommunicator, have: tuple[int, ...]) -> None:
+        Solver(problem if comm.rank in have else None, backend="numpy", comm=comm)
+
+    for error in raised(2, lambda comm: solve(comm, (0,))):
+        assert str(error).startswith("problem: its functions cannot be sent to the other processes (")
+        assert str(error).endswith("); make it on each of them")
+    for error in raised(3, lambda comm: solve(comm, (0, 2))):
+        assert str(error).startswith("problem: given on some processes only; allowed: on all, or on the first alone")
+    for error in raised(2, lambda comm: solve(comm, ())):
+        assert str(error).startswith("problem: a NoneType; allowed: a poisson.Problem")
 
 
 def test_arrays_that_do_not_go_together_are_refused() -> None:
