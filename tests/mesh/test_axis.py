@@ -37,6 +37,19 @@ def test_the_place_of_an_axis_in_an_array() -> None:
 # ---- uniform axes
 
 
+def test_the_coordinates_of_the_ends_are_those_given() -> None:
+    """Not −0.3 + (0.1 + 0.3), which is another number."""
+    assert Axis(9, 0.05, (F, F), (-0.3, 0.1)).coordinates[[0, -1]].tolist() == [-0.3, 0.1]
+
+
+@each_example
+def test_a_fixed_node_is_linked_beyond_its_face_as_within(given: Example) -> None:
+    axis = given.axis
+    lower, upper, _ = axis.couplings
+    for end, (one, other) in zip((0, -1), ((lower, upper), (upper, lower)), strict=True):
+        assert axis.rules[end] is not F or one[end] == other[end] > 0
+
+
 @each_pair
 def test_a_uniform_axis_has_the_second_difference(rules: tuple[Rule, Rule]) -> None:
     for nodes in (3, 4, 9, 12):

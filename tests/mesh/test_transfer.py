@@ -254,3 +254,16 @@ def test_an_axis_that_collapses_does_not_halve() -> None:
         grids = (Operator(Lattice((axis, line))) for axis, line in zip((fine, Axis.single()), beside, strict=True))
         found.append(Transfer(*grids).halves)
     assert found == [None, (True, True)]
+
+
+@pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
+def test_cubics_go_through_the_four_nearest_nodes(rules: Pair) -> None:
+    """Two on each side; near a face that does not wrap as many as there are."""
+    wraps = rules[0] is Rule.WRAP
+    source, target = 9, 18 if wraps else 17
+    index, weight = cubic(Axis(source, 0.2, rules), Axis(target, 0.1, rules))
+    for node in range(target):
+        below = min(node // 2, source - 1 if wraps else source - 2)
+        first = below - 1 if wraps else min(max(below - 1, 0), source - 4)
+        assert index[node].tolist() == [(first + n) % source for n in range(4)]
+    np.testing.assert_allclose(weight.sum(axis=1), 1.0, rtol=1e-14)
