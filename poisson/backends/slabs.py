@@ -282,6 +282,24 @@ class RowByRow:
             yield row, pivot, upper[row] / pivot
 
 
+def eigenvalues_by_node(run: Run, spectra: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """`SlabSolver.eigenvalues` where planes have values at fixed nodes too.
+
+    Parameters
+    ----------
+    run : Run
+        The planes.
+    spectra : sequence of arrays
+        The eigenvalues along x(, y) at the nodes, those of x with c added.
+    """
+    axes = run.operator.lattice.axes[:-1]
+    total: Any = sum(run.operator.lattice.along(axis, values) for axis, values in enumerate(spectra[: len(axes)]))
+    modes = np.zeros(total.shape, bool)
+    modes[tuple(axis.free for axis in reversed(axes))] = True
+    total[~modes] = run.coupling
+    return np.asarray(total.ravel())
+
+
 def by_rows(part: Operator, workers: int) -> HostSlab:
     """A slab in NumPy, with the transforms of scipy."""
     run = Run(part)

@@ -106,10 +106,11 @@ class Separators:
                 self._add(last, around, flows[number])
         last *= self._inverse[-1]
         for number in reversed(range(self.count - 1)):
-            flows[number] *= self._inverse[number]
-            self._add(flows[number], self._ahead[number], flows[number + 1])
+            flow = flows[number]
+            flow *= self._inverse[number]
+            self._add(flow, self._ahead[number], flows[number + 1])
             if (around := self._around[number]) is not None:
-                self._add(flows[number], around, last)
+                self._add(flow, around, last)
 
     def _add(self, target: Any, factor: Any, source: Any) -> None:
         np.multiply(factor, source, out=self._product)
@@ -204,8 +205,7 @@ class DistributedFastSolver:
         rank, size = self._communicator.rank, self._communicator.size
         down, up = self._flows
         for number in range(self._count):
-            self._values[number] = up[number]
-            self._values[number] += down[(number + 1) % size]
+            np.add(up[number], down[(number + 1) % size], out=self._values[number])
         self._separators.solve(self._values)
         self._exchange_values()
         if self._constants is not None:

@@ -17,7 +17,7 @@ from poisson.backends.base import Array
 from poisson.backends.gpu.launch import Launcher, blocks_for, or_null
 from poisson.backends.gpu.shapes import Shape
 from poisson.backends.gpu.transforms import TransformLauncher, axis_transform
-from poisson.backends.slabs import Run
+from poisson.backends.slabs import Run, eigenvalues_by_node
 from poisson.backends.spectra import Line, free
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
@@ -57,7 +57,7 @@ class GpuSlab:
         tables = (*(launcher.table_of(values) for values in spectra), launcher.scalar(1.0))
         self._transforms = [axis_transform(launcher, line, tables) for line in lines]
         along_y = spectra[1] if operator.dimension == 3 else np.zeros(1)
-        self.eigenvalues = (spectra[0] + along_y[:, np.newaxis]).ravel()
+        self.eigenvalues = eigenvalues_by_node(run, spectra)
         self._arguments = self._constants(spectra[0], along_y, 1.0 / math.prod(line.gain for line in lines))
         nx, *others, _ = operator.shape
         self._grid = (blocks_for(nx, SLAB_SHAPE.block_x) * math.prod(others), 1, 1)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.openmp.arrays import pitch_of
 from poisson.backends.openmp.library import LineStructure, operator_structure
-from poisson.backends.slabs import HostSlab, Plane, Run, by_rows
+from poisson.backends.slabs import HostSlab, Plane, Run, by_rows, eigenvalues_by_node
 from poisson.backends.spectra import Line, free, require_constant
 from poisson.backends.transforms import AxisTransform, HostTransforms, ScipyTransform, by_scipy, transformed_axes
 from poisson.discrete.operator import Operator
@@ -102,10 +102,10 @@ class _Modes:
         self._functions = backend.functions
         self._structure = structure
         self._operator = operator
-        self._spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
+        self.spectra = [np.zeros(nodes) for nodes in (*operator.shape, 1)[:3]]
         for transform in transforms:
-            self._spectra[transform.axis][free(operator, transform.axis)] = transform.spectrum
-        self._spectra[0] += operator.c
+            self.spectra[transform.axis][free(operator, transform.axis)] = transform.spectrum
+        self.spectra[0] += operator.c
 
     def divide(self, f: NDArray[Any], u: NDArray[Any]) -> None:
         """Where all axes are transformed."""
@@ -121,12 +121,6 @@ class _Modes:
             slowest = self._operator.lattice.axes[-1]
             u[lowest] = between_mirrors(line, slowest.widths, self._operator.couplings[-1])
 
-    def of_plane(self) -> NDArray[np.float64]:
-        """The sums of the eigenvalues of the axes that are whole where the slowest one is divided."""
-        *others, _ = self._spectra[: self._operator.dimension]
-        total = others[0] if len(others) == 1 else others[0] + others[1][:, np.newaxis]
-        return total.ravel()
-
     def condense(self, f: NDArray[Any], first: Plane | None, last: Plane | None) -> None:
         """What flows into the separators beside the rows."""
         tables = list(self._tables())[:2]
@@ -138,7 +132,7 @@ class _Modes:
         self._functions.tridiagonal(self._structure, *self._tables(), *arrays)
 
     def _tables(self) -> Iterator[int]:
-        return (values.ctypes.data for values in self._spectra)
+        return (values.ctypes.data for values in self.spectra)
 
 
 class _Chains:
@@ -147,7 +141,7 @@ class _Chains:
     def __init__(self, run: Run, modes: _Modes) -> None:
         self._run = run
         self._modes = modes
-        self.eigenvalues = modes.of_plane()
+        self.eigenvalues = eigenvalues_by_node(run, modes.spectra)
 
     def condense(self, f: NDArray[Any], first: Plane | None, last: Plane | None, line: Plane | None) -> None:
         self._modes.condense(f, first, last)
