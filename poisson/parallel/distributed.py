@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Slab
+from poisson.backends.base import Backend, Slab
 from poisson.backends.probe import Probe
 from poisson.discrete.operator import Operator
 from poisson.discrete.share import agreed
@@ -33,6 +33,7 @@ from poisson.parallel.operations import (
     DistributedOperations,
     DistributedTransfer,
 )
+from poisson.parallel.recording import Recording, Touched
 
 GATHERED_NODES = 1 << 17
 """Grids of fewer nodes are gathered: every rank computes on all of them, which takes less than to exchange halos."""
@@ -75,7 +76,7 @@ class DistributedBackend(Backend):
         self._gathered_nodes = gathered_nodes
         self._halos: dict[Lattice, Halo] = {}
         self._companions: dict[np.dtype[Any], DistributedBackend] = {self.dtype: self}
-        self._record: _Record | None = None
+        self._touched: Touched | None = None
 
     def in_use(self) -> AbstractContextManager[Any]:
         return self.local.in_use()
@@ -170,23 +171,17 @@ class DistributedBackend(Backend):
         if not self.communicator.on_device:
             # What goes over the host cannot be part of a graph.
             return function
-        record = _Record()
+        return Recording(self.local, function, self._listen)
 
-        def recorded() -> None:
-            record.begin()
-            self._record = record
-            try:
-                function()
-            finally:
-                self._record = None
-                record.end()
-
-        return _Replay(self.local.capture(recorded), record)
+    def _listen(self, touched: Touched | None) -> None:
+        # Operations of the other precision may be recorded with those of this one.
+        for backend in self._companions.values():
+            backend._touched = touched
 
     def note(self, *touched: DividedArray | DividedResult) -> None:
         """What an operation reads or writes, before it does so."""
-        if self._record is not None:
-            self._record.note(*touched)
+        if self._touched is not None:
+            self._touched.note(*touched)
 
     def do(self, transport: Transport) -> None:
         """Carry out what is ready, unless operations are only made ready themselves."""
@@ -224,64 +219,3 @@ class DistributedBackend(Backend):
             other._companions = self._companions
             self._companions[wanted] = other
         return self._companions[wanted]
-
-
-class _Record:
-    """What a recording assumes of halos, and how it leaves them.
-
-    It begins as if nothing were right but what is so everywhere, such as a source; a replay sees to that. So it can be
-    repeated wherever the arrays are right by then.
-    """
-
-    def __init__(self) -> None:
-        self._before: dict[int, tuple[Array, Any]] = {}
-        self._after: list[tuple[Array, Any]] = []
-
-    def begin(self) -> None:
-        for touched, state in self._before.values():
-            _set_state(touched, state)
-
-    def note(self, *all_touched: Array) -> None:
-        for touched in all_touched:
-            if id(touched) in self._before:
-                continue
-            if isinstance(touched, DividedArray) and touched.valid < EVERYWHERE:
-                touched.valid = 0
-            self._before[id(touched)] = touched, _state(touched)
-
-    def end(self) -> None:
-        self._after = [(touched, _state(touched)) for touched, _ in self._before.values()]
-
-    def prepare(self) -> None:
-        """Make right what was so when the recording was made."""
-        for touched, state in self._before.values():
-            if isinstance(touched, DividedArray) and touched.valid < state:
-                touched.halo.fill(touched)
-
-    def finish(self) -> None:
-        for touched, state in self._after:
-            _set_state(touched, state)
-
-
-def _state(touched: Array) -> Any:
-    return touched.valid if isinstance(touched, DividedArray) else touched.divided
-
-
-def _set_state(touched: Array, state: Any) -> None:
-    if isinstance(touched, DividedArray):
-        touched.valid = state
-    else:
-        touched.divided = state
-
-
-class _Replay:
-    """A recording, repeated."""
-
-    def __init__(self, replay: Callable[[], None], record: _Record) -> None:
-        self._replay = replay
-        self._record = record
-
-    def __call__(self) -> None:
-        self._record.prepare()
-        self._replay()
-        self._record.finish()

@@ -1,7 +1,7 @@
 """A problem divided over ranks is solved as the whole one is.
 
-Covers poisson.parallel.distributed, poisson.parallel.operations, poisson.parallel.exchange, poisson.parallel.arrays
-and poisson.parallel.division.
+Covers poisson.parallel.distributed, poisson.parallel.operations, poisson.parallel.exchange, poisson.parallel.arrays,
+poisson.parallel.recording and poisson.parallel.division.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,10 @@ from poisson.mesh.lattice import Lattice
 from poisson.parallel.arrays import EVERYWHERE, DividedArray
 from poisson.parallel.distributed import DistributedBackend
 from poisson.parallel.division import Division, best_counts
+from poisson.parallel.recording import SHORT
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
+from poisson.solvers.loops import sweep_through
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.settings import SolverSettings
 
@@ -301,3 +304,51 @@ def test_ranks_with_a_single_row_each() -> None:
     given = SolverSettings().having(method="cg", preconditioner="none", rtol=1e-10)
     whole, parts = compared(operator, (1, 8), given, tolerance=1e-8)
     assert [part.status for part in parts] == [whole.status] * 8
+
+
+def recorded_sweeps(comm: ThreadCommunicator, operator: Operator, halo: int, blocks: list[int]) -> tuple[Any, int]:
+    """Blocks of sweeps on an emulated device that sends its arrays itself; the array of the part, and the exchanges."""
+    comm.on_device = True
+    backend = DistributedBackend(emulated(np.float64), comm)
+    part = Division(operator.lattice, (1, 3), comm.rank, halo).lattice
+    operations = backend.bind(replace(operator, lattice=part))
+    u, f = (backend.from_host(taken(random_array(operator.array_shape, np.float64, n), part)) for n in range(2))
+    out = backend.empty(part.array_shape)
+
+    def block(count: int) -> None:
+        sweep_through(operations, u, f, out, [0.8] * count, 1)
+
+    made: dict[int, Callable[[], None]] = {}
+    for count in blocks:
+        if count not in made:
+            made[count] = backend.capture(partial(block, count))
+        made[count]()
+    exchanges = comm.exchanges
+    return backend.to_host(u), exchanges
+
+
+def test_recordings_exchange_when_they_must() -> None:
+    operator = Operator.uniform((17, 33), (0.1, 0.1), 0.0, (F, M, F, F))
+    whole = NumpyBackend(np.float64)
+    u, f, out = (whole.from_host(random_array(operator.array_shape, np.float64, n)) for n in range(3))
+    sweep_through(whole.bind(operator), u, f, out, [0.8] * 12, 1)
+    for blocks in ([2] * 6, [12], [4, 8]):
+
+        def sweeps(comm: ThreadCommunicator, blocks: list[int] = blocks) -> tuple[Any, ...]:
+            return comm.rank, *recorded_sweeps(comm, operator, 4, blocks)
+
+        found = on_ranks(3, sweeps, delay=0.0)
+        gathered = np.empty(operator.array_shape)
+        for rank, values, count in found:
+            put(gathered, Division(operator.lattice, (1, 3), rank, 4).lattice, values)
+            assert count == 2
+        np.testing.assert_allclose(gathered, u, rtol=1e-13)
+
+
+def test_a_long_recording_is_made_once() -> None:
+    assert SHORT < 3 * 40
+    operator = Operator.uniform((17, 33), (0.1, 0.1), 0.0, (F, M, F, F))
+    # Of forty sweeps with a halo of four nine in succession exchange, and the first ones have what they need; so it has
+    # to be there again when they are repeated.
+    found = on_ranks(3, lambda comm: recorded_sweeps(comm, operator, 4, [40, 40])[1], delay=0.0)
+    assert found == [9 + 1 + 9] * 3

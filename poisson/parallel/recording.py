@@ -1,0 +1,142 @@
+"""Recordings of operations on divided arrays: which exchanges they have depends on what is right when they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from poisson.backends.base import Backend
+from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
+
+SHORT = 32
+"""Arrays and results that operations of a short recording name in all. One is made for every state of the halos that it
+meets, so that none is exchanged before it must be …"""
+
+MOST_VARIANTS = 16
+"""… as long as they are not more than these. A longer one is made once, as if no halo were right but those that are so
+everywhere: it costs more to make than an exchange."""
+
+State = tuple[int | bool, ...]
+"""Of each array that a recording touches how much of its halo is right, and of each result whether it is divided."""
+
+
+class Touched:
+    """What a recording touches, in the order of the first time.
+
+    Parameters
+    ----------
+    as_found : bool
+        Whether it begins in the state that its arrays are in; otherwise as if nothing were right that is not so
+        everywhere.
+
+    Attributes
+    ----------
+    things : list
+        Arrays and results.
+    found, begins : list
+        Their states before the recording, and those in which it begins.
+    count : int
+        How many of them operations name, one after the other.
+    """
+
+    def __init__(self, as_found: bool) -> None:
+        self._as_found = as_found
+        self._known: set[int] = set()
+        self.things: list[DividedArray | DividedResult] = []
+        self.found: list[int | bool] = []
+        self.begins: list[int | bool] = []
+        self.count = 0
+
+    def note(self, *things: DividedArray | DividedResult) -> None:
+        """An operation is about to use them."""
+        self.count += len(things)
+        for thing in things:
+            if id(thing) in self._known:
+                continue
+            self._known.add(id(thing))
+            self.things.append(thing)
+            self.found.append(_state(thing))
+            if isinstance(thing, DividedArray) and thing.valid < EVERYWHERE and not self._as_found:
+                thing.valid = 0
+            self.begins.append(_state(thing))
+
+    @property
+    def state(self) -> State:
+        """That of everything, now."""
+        return tuple(_state(thing) for thing in self.things)
+
+    def set(self, state: Sequence[int | bool]) -> None:
+        """Put everything into a state."""
+        for thing, each in zip(self.things, state, strict=True):
+            if isinstance(thing, DividedArray):
+                thing.valid = int(each)
+            else:
+                thing.divided = bool(each)
+
+    def key(self, state: Sequence[int | bool]) -> State:
+        """What of a state counts when a recording begins: results are written before they are read."""
+        pairs = zip(self.things, state, strict=True)
+        return tuple(each for thing, each in pairs if isinstance(thing, DividedArray))
+
+
+class Recording:
+    """A function of operations, recorded as the local backend can, in one variant or several.
+
+    Parameters
+    ----------
+    local : Backend
+        Of this process.
+    function : callable
+        Asks for the operations.
+    listen : callable
+        Has a `Touched` noted what operations use, or None nothing.
+    """
+
+    def __init__(self, local: Backend, function: Callable[[], None], listen: Callable[[Touched | None], None]) -> None:
+        self._local = local
+        self._function = function
+        self._listen = listen
+        self._variants: dict[State, tuple[Callable[[], None], Touched, State]] = {}
+        self._touched = self._record(as_found=False)
+
+    def __call__(self) -> None:
+        """Repeat the operations."""
+        key = self._touched.key(self._touched.state)
+        if key not in self._variants and self._touched.count <= SHORT and len(self._variants) < MOST_VARIANTS:
+            self._record(as_found=True)
+        if key not in self._variants:
+            key = next(iter(self._variants))
+            self._make_right(self._variants[key][1])
+        replay, touched, after = self._variants[key]
+        replay()
+        touched.set(after)
+
+    def _record(self, as_found: bool) -> Touched:
+        """Make a variant; nothing has run then, and all is in the state that it was in."""
+        touched = Touched(as_found)
+        after: list[State] = []
+
+        def recorded() -> None:
+            # This runs more than once: the first time only to make ready what the recording needs.
+            touched.set(touched.begins)
+            self._listen(touched)
+            try:
+                self._function()
+            finally:
+                self._listen(None)
+            after[:] = [touched.state]
+
+        replay = self._local.capture(recorded)
+        touched.set(touched.found)
+        self._variants[touched.key(touched.begins)] = replay, touched, after[0]
+        return touched
+
+    @staticmethod
+    def _make_right(touched: Touched) -> None:
+        """Exchange the halos that a variant needs and that are not right."""
+        for thing, begins in zip(touched.things, touched.begins, strict=True):
+            if isinstance(thing, DividedArray) and thing.valid < begins:
+                thing.halo.fill(thing)
+
+
+def _state(thing: DividedArray | DividedResult) -> int | bool:
+    return thing.valid if isinstance(thing, DividedArray) else thing.divided
