@@ -167,8 +167,7 @@ class _Watch:
             for way in self._ways:
                 # What has come since the last look.
                 way.setblocking(False)
-                with contextlib.suppress(OSError):
-                    self._listen(way)
+                self._listen(way)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -186,7 +185,11 @@ class _Watch:
 
     def _listen(self, way: socket.socket) -> bool:
         """Take note of an exit code; false at the end of the rank."""
-        told = way.recv(64)
+        try:
+            told = way.recv(64)
+        except OSError:
+            # It has ended before it took all that it was sent.
+            return False
         if told:
             self._code = int(told.split()[0])
         return bool(told)

@@ -11,6 +11,7 @@ import ctypes
 import os
 import pickle
 import re
+import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poisson.errors import RemoteFailure
 from poisson.parallel.communicator import Message
@@ -91,7 +91,7 @@ class MpiCommunicator:
         neighbours.Free()
         # With more ranks than cores, who spins keeps the one that is waited for from running.
         self._spins = SPINS if self.local_size <= _processors() else 1
-        self._gathers: dict[int, tuple[NDArray[np.float64], NDArray[np.float64], Any]] = {}
+        self._gathers: dict[int, _Gather] = {}
         self._abandoned: list[Any] = []
         self._known: dict[int, Failure] = {}
         self._told: list[MPI.Request] = []
@@ -131,14 +131,22 @@ class MpiCommunicator:
     def allgather(self, values: Sequence[float]) -> list[tuple[float, ...]]:
         """A few numbers of every rank, in the order of the ranks."""
         self._ready()
-        sent, received, request = self._gather_of(len(values))
-        sent[:] = values
-        if isinstance(request, self._mpi.Prequest):
-            request.Start()
+        count = len(values)
+        buffers = self._gathers.get(count) or self._gather_of(count)
+        buffers.put(values)
+        request = buffers.request
+        if request is None:
+            request = self._data.Iallgather(buffers.sent, buffers.received)
         else:
-            request = self._data.Iallgather(sent, received)
-        self._complete([request])
-        return [tuple(row) for row in received.tolist()]
+            request.Start()
+        # Most sums of a solve come so: what can be left out of the way is.
+        done = request.Test
+        for _ in range(self._spins):
+            if done():
+                break
+        else:
+            self._complete([request])
+        return buffers.rows()
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
         """A Python object of one rank, on every one."""
@@ -334,7 +342,7 @@ class MpiCommunicator:
         self._turn = _TURN - self._turn
         self._told = []
         if failures:
-            self._abandoned += [request for *_, request in self._gathers.values()]
+            self._abandoned += self._gathers.values()
             self._gathers, self._known, self._own = {}, {}, None
             self._data = data
             if self.attached is not None:
@@ -378,16 +386,33 @@ class MpiCommunicator:
             else:
                 time.sleep(min(LONGEST_NAP, max(NAP, 1e-3 * (now - begin))))
 
-    def _gather_of(self, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
+    def _gather_of(self, count: int) -> _Gather:
         """Buffers for so many numbers of each rank, with a request that can be started again where MPI has such."""
-        if count not in self._gathers:
-            sent, received = np.empty(count), np.empty((self.size, count))
-            try:
-                request = self._data.Allgather_init(sent, received)
-            except NotImplementedError:
-                request = None
-            self._gathers[count] = sent, received, request
-        return self._gathers[count]
+        buffers = _Gather(count, self.size)
+        with contextlib.suppress(NotImplementedError):
+            buffers.request = self._data.Allgather_init(buffers.sent, buffers.received)
+        self._gathers[count] = buffers
+        return buffers
+
+
+class _Gather:
+    """Buffers for a few numbers of every rank."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self.sent = np.empty(count)
+        self.received = np.empty(count * size)
+        self.request: Any = None
+        self._rows = [slice(count * rank, count * (rank + 1)) for rank in range(size)]
+        # A tenth of what NumPy takes for so few.
+        self._put = struct.Struct(f"{count}d").pack_into
+        self._get = struct.Struct(f"{count * size}d").unpack_from
+
+    def put(self, values: Sequence[float]) -> None:
+        self._put(self.sent.data, 0, *values)
+
+    def rows(self) -> list[tuple[float, ...]]:
+        numbers: tuple[float, ...] = self._get(self.received.data)
+        return [numbers[row] for row in self._rows]
 
 
 def load() -> Any:
