@@ -205,7 +205,8 @@ class DistributedFastSolver:
         rank, size = self._communicator.rank, self._communicator.size
         down, up = self._flows
         for number in range(self._count):
-            np.add(up[number], down[(number + 1) % size], out=self._values[number])
+            below, above = up[number], down[(number + 1) % size]
+            np.add(below, above, out=self._values[number], dtype=np.float64)
         self._separators.solve(self._values)
         self._exchange_values()
         if self._constants is not None:
