@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import emulated
 from support.mpi import mpirun
 from support.ranks import ThreadCommunicator, on_ranks
 
@@ -22,8 +23,8 @@ from poisson.cli import main
 from poisson.errors import PoissonError
 from poisson.parallel.communicator import Message, Serial
 from poisson.perf.benchmark.scaling import COLUMNS, Series, Wanted, link_of
-from poisson.perf.benchmark.tally import Sent, TalliedBackend, Tally
-from poisson.perf.benchmark.works import Share, Work, grown, largest_cube
+from poisson.perf.benchmark.tally import Recorder, Sent, Tally
+from poisson.perf.benchmark.works import KINDS, Share, Work, grown, largest_cube
 from poisson.perf.report import Report
 
 SMALL = Wanted(((33, 33), (17, 17, 17)), ((17, 17, 17),), 64, 12, 17)
@@ -122,6 +123,9 @@ def test_what_a_recording_sends_counts_with_its_replays() -> None:
         on_device = True
 
     class Recording(NumpyBackend):
+        def companion(self, dtype: Any) -> Any:
+            return self
+
         def capture(self, function: Any) -> Any:
             function()
             return lambda: None
@@ -135,7 +139,7 @@ def test_what_a_recording_sends_counts_with_its_replays() -> None:
             outgoing, incoming = np.ones(5), np.ones(5)
             tally.exchange([Message(outgoing, peer, 0, True), Message(incoming, peer, 0, False)])
 
-        replay = TalliedBackend(Recording(np.float64), tally).capture(exchange)
+        replay = Recorder(Recording(np.float64), tally).companion(np.float32).capture(exchange)
         assert tally.sent == Sent()
         for _ in range(3):
             replay()
@@ -208,3 +212,21 @@ def test_an_error_on_some_processes_ends_all(monkeypatch: pytest.MonkeyPatch) ->
     assert done.returncode == 2
     [line] = [line for line in done.stderr.splitlines() if line.startswith("poisson: ")]
     assert "GB are free: choose " in line
+
+
+@pytest.mark.parametrize("name", ["laplace-blocked", "multigrid", "fft"])
+def test_what_is_counted_on_a_device_is_what_goes_from_rank_to_rank(name: str) -> None:
+    kind = KINDS[name]
+    work = Work(name, (64, 64) if kind.published else (33, 33), 24)
+
+    def run(communicator: ThreadCommunicator) -> tuple[int, int, int, int]:
+        communicator.on_device = True
+        share = Share(work, emulated(kind.dtype), communicator, gathered_nodes=300)
+        for _ in range(2):
+            share.begin()
+            share.solve()
+        return share.tally.sent.exchanges, communicator.exchanges, share.tally.sent.bytes, communicator.bytes
+
+    for counted, made, sent, away in on_ranks(2, run, delay=0.0):
+        assert counted == made > 0
+        assert sent == away > 0

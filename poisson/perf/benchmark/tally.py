@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from poisson.backends.base import Backend
 from poisson.parallel.communicator import Communicator, Message
-from poisson.parallel.distributed import DistributedBackend
 
 
 @dataclass
@@ -84,18 +86,28 @@ class Tally:
         return self._communicator.together()
 
 
-class TalliedBackend(DistributedBackend):
-    """A distributed backend whose recordings are counted as often as they are replayed.
+class Recorder:
+    """A stand-in for the backend of a rank: what is exchanged in its recordings counts as often as they are replayed.
 
-    Its communicator is a `Tally`.
+    Parameters
+    ----------
+    backend : Backend
+        Another one.
+    tally : Tally
+        Where exchanges are counted.
     """
 
-    communicator: Tally
+    def __init__(self, backend: Backend, tally: Tally) -> None:
+        self._backend = backend
+        self._tally = tally
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
-        tally = self.communicator
+        tally = self._tally
         before = tally.sent
-        replay = super().capture(function)
+        replay = self._backend.capture(function)
         recorded = tally.sent - before
         tally.sent = before
 
@@ -104,3 +116,6 @@ class TalliedBackend(DistributedBackend):
             replay()
 
         return counted
+
+    def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Recorder:
+        return Recorder(self._backend.companion(dtype), self._tally)

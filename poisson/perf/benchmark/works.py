@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,10 @@ from poisson.errors import PoissonError
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.communicator import Communicator
-from poisson.parallel.distributed import GATHERED_NODES
+from poisson.parallel.distributed import GATHERED_NODES, DistributedBackend
 from poisson.perf.benchmark.problems import PROBLEMS
 from poisson.perf.benchmark.solve import ROUGHNESS, RTOL, in_block
-from poisson.perf.benchmark.tally import TalliedBackend, Tally
+from poisson.perf.benchmark.tally import Recorder, Tally
 from poisson.perf.workload import require_room
 from poisson.run.ranks import Ranks
 from poisson.solvers import registry
@@ -214,7 +214,7 @@ class Share:
         self.blocks = ranks.division.counts if ranks.division else (1,) * whole.dimension
         what = f"the arrays of {' x '.join(map(str, whole.shape))} nodes on {communicator.size} ranks"
         require_room(local, self._arrays * math.prod(lattice.shape), what, "fewer nodes")
-        self.backend: Backend = TalliedBackend(local, self.tally, gathered_nodes) if ranks.division else local
+        self.backend: Backend = self._divided(gathered_nodes) if ranks.division else local
         plain = replace(whole, lattice=lattice)
         self.operations = self.backend.bind(_with_jump(self.backend, plain, self.kind.jump))
         self.operator = self.operations.operator
@@ -234,6 +234,10 @@ class Share:
             # All ranks have backends of one kind, but the depth may depend on the part.
             every = int(min(each for (each,) in communicator.allgather([depth])))
             self.stopping = replace(self.stopping, rtol=0.0, max_iterations=work.iterations, check_every=every)
+
+    def _divided(self, gathered_nodes: int) -> Backend:
+        stand_in = cast(Backend, Recorder(self.local, self.tally))
+        return DistributedBackend(stand_in, self.tally, gathered_nodes)
 
     @property
     def _arrays(self) -> float:
