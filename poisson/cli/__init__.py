@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from poisson.backends.registry import NAMES, backend_names
-from poisson.cli.launcher import start
 from poisson.cli.measuring import (
     bench_derivative,
     bench_jacobi,
@@ -169,6 +168,8 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
                 return request.execute(communicator)
             if communicator.size > 1:
                 raise UsageError(f"--ranks {request.ranks}: {communicator.size} processes were started; leave it out")
+            from poisson.cli.launcher import start
+
             return start(argv, request.ranks)
     if command in ("--help", "-h"):
         say(HELP)

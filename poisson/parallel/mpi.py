@@ -88,9 +88,10 @@ class MpiCommunicator:
         neighbours = comm.Split_type(self._mpi.COMM_TYPE_SHARED, self.rank)
         self.local_rank = neighbours.Get_rank()
         self.local_size = neighbours.Get_size()
+        processors = set().union(*neighbours.allgather(_processors()))
         neighbours.Free()
         # With more ranks than cores, who spins keeps the one that is waited for from running.
-        self._spins = SPINS if self.local_size <= _processors() else 1
+        self._spins = SPINS if self.local_size <= len(processors) else 1
         self._gathers: dict[int, _Gather] = {}
         self._abandoned: list[Any] = []
         self._known: dict[int, Failure] = {}
@@ -437,8 +438,9 @@ def _key(mpi: Any) -> int:
     return _keys[0]
 
 
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _processors() -> set[int]:
+    """Those that this process may run on."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def _duplicate(mpi: Any, comm: MPI.Intracomm) -> MPI.Intracomm:

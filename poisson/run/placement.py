@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import platform
@@ -20,6 +21,8 @@ from poisson.parallel.mpi import MpiCommunicator
 from poisson.parallel.nccl import NcclCommunicator
 
 Value = TypeVar("Value")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,8 @@ def communicator_for(communicator: Communicator, backend: Backend) -> Communicat
         return communicator
     modules = gpu.nccl() if backend.name == "gpu" else None
     if communicator.agree(modules is None) or modules is None:
+        if backend.name == "gpu":
+            log.warning("arrays go from GPU to GPU by way of the host, which is slow: CuPy finds no NCCL; install it")
         return communicator
     found = communicator.attached
     if not isinstance(found, NcclCommunicator):

@@ -46,9 +46,13 @@ for count in (1, 1000, 10**6):
 MPI.COMM_WORLD.Recv(stray, below, 1)
 comm.exchange([])
 
-for values in ((), (1.0,), (0.1, 0.2), (5.0, 6.0, 7.0), (0.3, 0.4)):
-    expected = [tuple(value + other for value in values) for other in range(size)]
-    assert comm.allgather([value + rank for value in values]) == expected
+for repeated in (True, False):
+    for values in ((), (1.0,), (0.1, 0.2), (5.0, 6.0, 7.0), (0.3, 0.4)):
+        expected = [tuple(value + other for value in values) for other in range(size)]
+        assert comm.allgather([value + rank for value in values]) == expected
+    # as with an MPI whose requests cannot be started again
+    for buffers in comm._gathers.values():
+        buffers.request = None
 assert comm.agree(rank == 1) and not comm.agree(False)
 comm.barrier()
 for root in range(size):

@@ -65,8 +65,7 @@ def identities() -> tuple[str, ...]:
 
 def _identity(runtime: Any, number: int) -> str:
     """The place of a GPU on its bus, and its own number, as parts of one GPU share the former."""
-    own = runtime.getDeviceProperties(number).get("uuid", b"")
-    return f"{runtime.deviceGetPCIBusId(number)} {bytes(own).hex()}"
+    return f"{runtime.deviceGetPCIBusId(number)} {runtime.getDeviceProperties(number).get('uuid')!r}"
 
 
 def use(number: int) -> None:
@@ -77,13 +76,13 @@ def use(number: int) -> None:
 
 
 def nccl() -> tuple[ModuleType, Callable[[], int]] | None:
-    """The module of NCCL, and what gives the stream that launches go to; None where CuPy has none."""
+    """The module of NCCL, and what gives the stream that launches go to; None where CuPy finds no library of it."""
     try:
         import cupy
         from cupy.cuda import nccl as module
-    except ImportError:
-        return None
-    if not getattr(module, "available", True):
+
+        module.get_version()
+    except Exception:  # of what kind it is depends on the version of CuPy
         return None
     return module, lambda: int(cupy.cuda.get_current_stream().ptr)
 
