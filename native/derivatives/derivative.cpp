@@ -60,11 +60,9 @@ inline void put(T* to, Pack<T> pack) {
 }
 
 // The derivatives along a row at the nodes of a pack, some of which are near its ends, with zeros in the lanes past it.
-// Not inlined: the loop over the packs between the ends needs the registers. Nodes that have all their neighbours in the
-// row are told apart, because those of the others are looked for one by one.
+// Nodes that have all their neighbours in the row are told apart, because those of the others are looked for one by one.
 template <int HALF, class T>
-__attribute__((noinline)) Pack<T> derive_end(const Line<T>& line, int64_t i, const T* central, const double* closure,
-                                             const T* row) {
+inline Pack<T> derive_end(const Line<T>& line, int64_t i, const T* central, const double* closure, const T* row) {
     Pack<T> pack = {};
     for (int64_t s = i; s < line.n && s < i + LANES; ++s) {
         if (s >= HALF && s < line.n - HALF)
@@ -73,6 +71,13 @@ __attribute__((noinline)) Pack<T> derive_end(const Line<T>& line, int64_t i, con
             pack[s - i] = derivative_at<HALF>(line, s, central, closure, [&](int64_t n) { return row[n]; });
     }
     return pack;
+}
+
+// Apart from the loop over the packs between the ends, which needs the registers.
+template <int HALF, class T>
+__attribute__((noinline)) Pack<T> derive_end_apart(const Line<T>& line, int64_t i, const T* central,
+                                                   const double* closure, const T* row) {
+    return derive_end<HALF>(line, i, central, closure, row);
 }
 
 // The derivatives along an axis at the nodes of a whole row, with zeros in the lanes past it.
@@ -92,7 +97,9 @@ inline void derive_row(const Local<T>& a, int axis, int64_t j, int64_t k, const 
                 prefetch(row + i, FAR_AHEAD);
                 pack = line.scale * central_difference<HALF>(central, [&](int m) { return load(row + i + m); });
             } else {
-                pack = derive_end<HALF>(line, i, central, closure, row);
+                // Of the shortest difference there is so little to do that a call shows.
+                pack = HALF == 1 ? derive_end<HALF>(line, i, central, closure, row)
+                                 : derive_end_apart<HALF>(line, i, central, closure, row);
             }
             put<STREAM>(to + i, pack);
         }
