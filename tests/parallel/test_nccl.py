@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from queue import Queue
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -15,10 +18,12 @@ import pytest
 from support.mpi import mpirun
 from support.ranks import ThreadCommunicator, on_ranks
 
+from poisson.backends import gpu
 from poisson.errors import BackendUnavailable, RemoteFailure
 from poisson.parallel.communicator import Message
 from poisson.parallel.mpi import MpiCommunicator
 from poisson.parallel.nccl import MULTICAST_VARIABLE, NcclCommunicator
+from poisson.run import placement
 
 STREAM = 77
 
@@ -187,6 +192,69 @@ def test_an_error_of_nccl_itself_ends_the_wait() -> None:
             ranks.look()
 
     on_ranks(2, work)
+
+
+class GpuOfTest:
+    """As much of a backend as is asked for its communicator."""
+
+    name = "gpu"
+
+    def watch(self, look: Callable[[], None]) -> None:
+        self.look = look
+
+
+def test_gpus_talk_by_nccl_if_all_have_it(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(placement, "MpiCommunicator", ThreadCommunicator)
+    nccl, without = FakeNccl(), threading.local()
+
+    def work(comm: ThreadCommunicator, *, missing: int | None) -> bool:
+        without.nccl = comm.rank == missing
+        comm.__class__ = Control
+        comm.attached = None  # type: ignore[attr-defined]
+        backends = cast(Any, [GpuOfTest(), GpuOfTest()])
+        first, second = (placement.communicator_for(comm, backend) for backend in backends)
+        assert first is second
+        if first is not comm:
+            assert comm.attached is first  # type: ignore[attr-defined]
+            assert all(backend.look == cast(NcclCommunicator, first).look for backend in backends)
+        return first.on_device
+
+    monkeypatch.setattr("poisson.backends.gpu.nccl", lambda: None if without.nccl else (nccl, lambda: STREAM))
+    assert on_ranks(2, partial(work, missing=None)) == [True, True]
+    assert caplog.messages == []
+    assert on_ranks(2, partial(work, missing=1)) == [False, False]
+    assert all("CuPy finds no NCCL" in line for line in caplog.messages) and caplog.messages
+
+
+def test_what_cupy_tells_of_gpus_and_of_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    cupy, cuda = ModuleType("cupy"), ModuleType("cupy.cuda")
+    cuda.runtime = SimpleNamespace(  # type: ignore[attr-defined]
+        getDeviceCount=lambda: 2,
+        getDevice=lambda: 1,
+        getDeviceProperties=lambda number: {"uuid": bytes([number])},
+        deviceGetPCIBusId=lambda number: f"0000:{number}",
+        deviceCanAccessPeer=lambda own, other: (own, other) == (1, 0),
+    )
+    cuda.nccl = SimpleNamespace(get_version=lambda: 22803)  # type: ignore[attr-defined]
+    cuda.Device = lambda number: SimpleNamespace(use=lambda: used.append(number))  # type: ignore[attr-defined]
+    cuda.get_current_stream = lambda: SimpleNamespace(ptr=STREAM)  # type: ignore[attr-defined]
+    cupy.cuda = cuda  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    names = gpu.identities()
+    assert len(set(names)) == 2
+    assert gpu.peers() == {names[0]: True}
+    gpu.use(1)
+    assert used == [1]
+    found = gpu.nccl()
+    assert found is not None
+    assert (found[0], found[1]()) == (cuda.nccl, STREAM)
+    cuda.nccl = SimpleNamespace()  # type: ignore[attr-defined]
+    assert gpu.nccl() is None
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", None)
+    assert (gpu.identities(), gpu.nccl()) == ((), None)
 
 
 def test_multicast_is_off_unless_a_user_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
