@@ -88,21 +88,22 @@ class Held:
         flat = [number for ends in self.ranges for number in ends]
         every = [tuple(zip(*[iter(map(int, row))] * 2, strict=True)) for row in communicator.allgather(flat)]
         whole = np.empty((*self.whole, *values.shape[len(self.whole) :]), dtype=values.dtype) if wanted else None
-        peers = [rank for rank in range(communicator.size) if rank != communicator.rank]
         sent = np.ascontiguousarray(values).reshape(-1)
-        messages = [Message(sent, peer, 0, sends=True) for peer in peers if everywhere or peer == 0]
-        came: dict[int, NDArray[Any]] = {}
-        if whole is not None:
-            for peer in peers:
-                place = whole[_index(every[peer])]
-                came[peer] = np.empty(place.size, dtype=values.dtype)
-                messages.append(Message(came[peer], peer, 0, sends=False))
-        communicator.exchange(messages)
-        if whole is not None:
-            whole[_index(self.ranges)] = values
-            for peer, part in came.items():
-                place = whole[_index(every[peer])]
-                place[...] = part.reshape(place.shape)
+        # One part after the other, so that no more than one is there twice.
+        for source, ranges in enumerate(every):
+            if source == communicator.rank:
+                targets = range(communicator.size) if everywhere else range(1)
+                communicator.exchange([Message(sent, peer, 0, sends=True) for peer in targets if peer != source])
+                came = sent
+            elif whole is None:
+                communicator.exchange([])
+                continue
+            else:
+                came = np.empty(whole[_index(ranges)].size, dtype=values.dtype)
+                communicator.exchange([Message(came, source, 0, sends=False)])
+            if whole is not None:
+                place = whole[_index(ranges)]
+                place[...] = came.reshape(place.shape)
         return whole
 
 
