@@ -131,10 +131,22 @@ def test_ranks_find_what_one_process_does(name: str, method: str, options: dict[
     assert together.provenance["blocks"] == " x ".join(map(str, blocks))
 
 
-@pytest.mark.parametrize(("name", "method"), [("2D, varying", "multigrid"), ("3D, mirrors", "cg"), ("3D", "jacobi")])
-def test_compiled_ranks_find_what_one_process_does(name: str, method: str, backends_by_name: None) -> None:
+@pytest.mark.parametrize(
+    ("name", "method", "backend"),
+    [
+        ("2D, varying", "multigrid", "openmp"),
+        ("3D, mirrors", "cg", "openmp"),
+        ("3D", "jacobi", "openmp"),
+        pytest.param("2D, varying", "multigrid", "gpu", id="emulated"),
+    ],
+)
+def test_compiled_ranks_find_what_one_process_does(
+    name: str, method: str, backend: str, backends_by_name: None
+) -> None:
     problem, size = PROBLEMS[name]
-    given: dict[str, Any] = {"method": method, "backend": "openmp", "threads": 1, "max_iterations": 60}
+    given: dict[str, Any] = {"method": method, "backend": backend, "max_iterations": 60}
+    if backend == "openmp":
+        given["threads"] = 1
     alone = poisson.solve(problem, **given)
     together, u = solved(problem, size, **given)
     assert (together.status, together.iterations) == (alone.status, alone.iterations)
