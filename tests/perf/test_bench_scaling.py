@@ -22,10 +22,11 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.errors import PoissonError
 from poisson.parallel.communicator import Message, Serial
-from poisson.perf.benchmark.scaling import COLUMNS, Series, Wanted, link_of
+from poisson.perf.benchmark.scaling import COLUMNS, Measured, Series, Wanted, link_of, measure
 from poisson.perf.benchmark.tally import Recorder, Sent, Tally
 from poisson.perf.benchmark.works import KINDS, Share, Work, grown, largest_cube
 from poisson.perf.report import Report
+from poisson.perf.timing import Timing
 
 SMALL = Wanted(((33, 33), (17, 17, 17)), ((17, 17, 17),), 64, 12, 17)
 
@@ -77,6 +78,41 @@ def test_efficiency_is_that_beside_the_same_work_on_the_fewest_ranks() -> None:
         assert (three["speedup"], three["efficiency"]) == (pytest.approx(speedup), pytest.approx(speedup / 3.0))
     assert rows["square-fused", 1]["size"] == rows["square-fused", 3]["size"]
     assert rows["weak-fft", 3]["size"] == "17x17x49"
+
+
+def test_more_threads_are_more_processors_on_a_host() -> None:
+    work = Work("fft", (33, 33))
+
+    def of(ranks: int, threads: int, seconds: float) -> Measured:
+        return Measured(work, ranks, threads, (33, 33), (1, ranks), 961, 1, Timing.of([seconds]), Sent(), None)
+
+    base = of(1, 2, 3.0)
+    for on_host, expected in ((True, 1.5), (False, 0.75)):
+        row = of(2, 1, 2.0).row(base, on_host, None)
+        assert (row["speedup"], row["efficiency"]) == (pytest.approx(1.5), pytest.approx(expected))
+    # Beside nothing there is no efficiency.
+    alone = of(2, 1, 2.0)
+    row = alone.row(alone, True, None)
+    assert (row["speedup"], row["efficiency"], row["unknowns_per_second"]) == (None, None, 480.5)
+
+
+def test_every_rank_has_the_times_of_the_slowest() -> None:
+    work = Work("fft", (33, 33))
+    found = on_ranks(3, lambda communicator: measure(work, NumpyBackend(np.float64), communicator, 1, 3), delay=1e-3)
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_blocked_loop_reads_the_norm_after_each_block() -> None:
+    def sums(name: str) -> int:
+        def run(communicator: ThreadCommunicator) -> int:
+            share = Share(Work(name, (64, 64), 32), NumpyBackend(np.float32), communicator)
+            before = share.tally.sent
+            share.solve()
+            return (share.tally.sent - before).sums
+
+        return on_ranks(2, run, delay=0.0)[0]
+
+    assert sums("laplace-blocked") < 32 <= sums("laplace-fused")
 
 
 def test_a_solve_on_ranks_does_what_one_does() -> None:
