@@ -2,7 +2,7 @@
 
 The ranks are threads that wait a random time before they communicate (support/ranks.py).
 
-Covers poisson.run.ranks, poisson.run.spread and poisson.discrete.share.
+Covers poisson.run.ranks and poisson.discrete.share.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from support.divided import FLUX, PROBLEMS, on_box, raised, solved
 from support.ranks import ThreadCommunicator, on_ranks
 
 import poisson
@@ -29,28 +28,6 @@ from poisson.problem.problem import Problem
 from poisson.run import solver as solver_module
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.solution import Solution
-
-FLUX = {"neumann": "0.3 + 0 * x"}
-ROBIN = {"robin": "x - 0.2", "alpha": "1 + x"}
-INSULATED = {"all": {"neumann": 0.0}}
-
-
-def on_box(shape: tuple[int, ...], **given: Any) -> Problem:
-    return Problem.on_box(shape, **{"f": "sin(3*x) + x", "boundary": 1.0, **given})
-
-
-PROBLEMS: dict[str, tuple[Problem, int]] = {
-    "2D": (on_box((33, 65)), 3),
-    "2D, mirrors": (on_box((33, 50), f="x - y", a=2.0, c=0.1, boundary={"all": FLUX, "x_lower": 1.0}), 2),
-    "2D, periodic": (on_box((32, 64), f="sin(2*pi*y)", boundary={"y": "periodic", "all": 0.0}), 4),
-    "2D, singular": (on_box((33, 65), f="cos(pi*x)*y", boundary={"all": {"neumann": 0.0}}), 3),
-    "2D, varying": (on_box((33, 65), a="1 + x*y", c="y", boundary={"all": ROBIN, "y_lower": "x"}), 3),
-    "2D, varying, periodic": (on_box((32, 64), a="2 + sin(2*pi*y)", boundary={"y": "periodic", "all": 0.5}), 2),
-    "3D": (on_box((9, 17, 33), f="x*y - z"), 3),
-    "3D, mirrors": (on_box((17, 9, 32), a="1 + z", c=1.0, boundary={"all": FLUX, "z": "periodic"}), 4),
-    "3D, singular": (on_box((9, 16, 20), f="cos(pi*z)", boundary={"all": {"neumann": 0.0}, "y": "periodic"}), 2),
-}
-"""Problems, each with a number of ranks."""
 
 JACOBI = {"max_iterations": 60}
 SOLVES: list[tuple[str, str, dict[str, Any]]] = [
@@ -88,23 +65,6 @@ SOLVES: list[tuple[str, str, dict[str, Any]]] = [
 def levels_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Levels are gathered where they are small, and all of those here would be."""
     monkeypatch.setattr(DistributedBackend.__init__, "__defaults__", (400,))
-
-
-def solved(problem: Problem, size: int, **options: Any) -> tuple[Solution, NDArray[Any]]:
-    """The part of the first rank, after a look at those of the others, and the whole of u."""
-
-    def solve(comm: ThreadCommunicator) -> tuple[Solution, Any]:
-        solution = poisson.solve(problem, comm=comm, **options)
-        return solution, solution.gather()
-
-    found = on_ranks(size, solve)
-    first, whole = found[0]
-    assert [each for _, each in found[1:]] == [None] * (size - 1)
-    for part, _ in found[1:]:
-        assert (part.status, part.iterations, part.history) == (first.status, first.iterations, first.history)
-        assert (part.residual, part.error, part.error_bar) == (first.residual, first.error, first.error_bar)
-        assert (part.times, part.target) == (first.times, first.target)
-    return first, whole
 
 
 @pytest.mark.parametrize(
@@ -267,19 +227,6 @@ def test_fewer_planes_than_ranks_are_refused() -> None:
 # ---- what cannot be
 
 
-def raised(size: int, call: Callable[[ThreadCommunicator], object]) -> list[Exception]:
-    """The error that each rank raises."""
-
-    def caught(comm: ThreadCommunicator) -> Exception:
-        try:
-            call(comm)
-        except Exception as error:
-            return error
-        raise AssertionError("nothing was raised")
-
-    return on_ranks(size, caught)
-
-
 def test_a_value_that_is_not_finite_on_one_rank_is_told_by_all() -> None:
     for equation, line in (
         ({"f": "1 / (y - 0.75)"}, "equation.f: inf at x = 0, y = 0.75; every value must be finite"),
@@ -425,113 +372,6 @@ def test_a_single_process_has_no_share() -> None:
     assert "ranks" not in solution.provenance
     with pytest.raises(CaseError, match="there is no field 'a' in this solution; there is u, f"):
         solution.gather("a")
-
-
-# ---- arrays
-
-
-def test_arrays_of_the_whole_grid_and_files_are_read_by_parts(tmp_path: Path) -> None:
-    random = np.random.default_rng(1)
-    shape = (32, 17, 9)
-    np.save(tmp_path / "f.npy", random.random(shape))
-    f = np.load(tmp_path / "f.npy", mmap_mode="r")
-    boundary: Any = {"z": "periodic", "all": FLUX, "x_lower": {"dirichlet": random.random((32, 17))}}
-    boundary["y_upper"] = {"robin": random.random((32, 9)), "alpha": 1.0 + random.random((32, 9))}
-    problem = Problem.on_box(shape[::-1], f=f, a=1.0 + random.random(shape), boundary=boundary)
-    given: dict[str, Any] = {"method": "multigrid", "backend": "numpy"}
-    alone = poisson.solve(problem, **given)
-    for ranks in ([1, 1, 4], [1, 2, 2]):
-        together, u = solved(problem, 4, ranks=ranks, **given)
-        assert together.iterations == alone.iterations
-        np.testing.assert_allclose(u, alone.u, rtol=0.0, atol=1e-12)
-    estimated = poisson.solve(problem, stop="discretisation", **given)
-    together, u = solved(problem, 4, stop="discretisation", **given)
-    assert together.error_bar == pytest.approx(estimated.error_bar, rel=1e-9)
-    np.testing.assert_allclose(u, estimated.u, rtol=0.0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["2D", "3D, mirrors"])
-def test_arrays_of_a_part_and_of_the_first_rank(name: str) -> None:
-    problem, size = PROBLEMS[name]
-    f, initial = np.random.default_rng(2).random((2, *problem.grid.array_shape))
-    given: dict[str, Any] = {"method": "multigrid", "backend": "numpy"}
-    alone = Solver(problem, **given).solve(f=f, initial=initial)
-
-    def solve(comm: ThreadCommunicator) -> list[Any]:
-        solver = Solver(problem, comm=comm, **given)
-        share = solver.solve(f=f, initial=initial).share
-        assert share is not None
-        own = tuple(slice(*ends) for ends in share.ranges)
-        first = comm.rank == 0
-        return [
-            solver.solve(f=f[own].copy(), initial=initial[own].astype(np.float32)).gather(),
-            solver.solve(f=f if first else None, initial=initial).gather(),
-        ]
-
-    rounded = Solver(problem, **given).solve(f=f, initial=initial.astype(np.float32))
-    by_parts, by_first = on_ranks(size, solve)[0]
-    np.testing.assert_allclose(by_parts, rounded.u, rtol=0.0, atol=1e-12 * np.abs(alone.u).max())
-    np.testing.assert_allclose(by_first, alone.u, rtol=0.0, atol=1e-12 * np.abs(alone.u).max())
-
-
-@pytest.mark.parametrize("size", [3, 1])
-def test_a_problem_of_the_first_rank_is_sent_to_the_others(size: int) -> None:
-    """With the parts of its arrays; where it is not divided, with all of them."""
-    for shape in ((33, 65), (9, 9)):
-        random = np.random.default_rng(3)
-        nodes = shape[::-1]
-        boundary: Any = {"x_lower": random.random(nodes[0]), "all": "x"}
-        problem = on_box(shape, f=random.random(nodes), a=1.0 + random.random(nodes), c="y", boundary=boundary)
-        alone = poisson.solve(problem, "multigrid", "numpy", fields=["a"])
-
-        def solve(comm: ThreadCommunicator, given: Problem = problem) -> list[Any]:
-            mine = given if comm.rank == 0 else None
-            solution = poisson.solve(mine, "multigrid", "numpy", fields=["a"], comm=comm)
-            assert solution.problem.grid == given.grid
-            return [solution.gather(), solution.gather("a")]
-
-        u, a = on_ranks(size, solve)[0]
-        np.testing.assert_allclose(u, alone.u, rtol=0.0, atol=1e-12)
-        np.testing.assert_array_equal(a, alone.fields["a"])
-
-
-def test_a_problem_that_cannot_be_sent_is_refused() -> None:
-    problem = on_box((33, 65), f=lambda x, y: x)
-
-    def solve(comm: ThreadCommunicator, have: tuple[int, ...]) -> None:
-        Solver(problem if comm.rank in have else None, backend="numpy", comm=comm)
-
-    for error in raised(2, lambda comm: solve(comm, (0,))):
-        assert str(error).startswith("problem: its functions cannot be sent to the other processes (")
-        assert str(error).endswith("); make it on each of them")
-    for error in raised(3, lambda comm: solve(comm, (0, 2))):
-        assert str(error).startswith("problem: given on some processes only; allowed: on all, or on the first alone")
-    for error in raised(2, lambda comm: solve(comm, ())):
-        assert str(error).startswith("problem: a NoneType; allowed: a poisson.Problem")
-
-
-def test_arrays_that_do_not_go_together_are_refused() -> None:
-    problem = on_box((33, 65))
-
-    def solve(comm: ThreadCommunicator, f: Any) -> None:
-        Solver(problem, "multigrid", "numpy", comm=comm).solve(f=f)
-
-    for error in raised(3, lambda comm: solve(comm, "x" if comm.rank == 1 else None)):
-        assert str(error).startswith("f: given on some processes only; allowed: on all, or an array of the whole grid")
-    for error in raised(2, lambda comm: solve(comm, np.ones((65, 33)) if comm.rank else np.ones((7, 33)))):
-        assert str(error) == "f: an array of the shape (7, 33); the grid needs (65, 33), as x is the last axis"
-
-
-def test_an_estimate_of_the_error_needs_the_whole_of_an_array() -> None:
-    problem = on_box((33, 65))
-
-    def solve(comm: ThreadCommunicator) -> None:
-        solver = Solver(problem, "multigrid", "numpy", comm=comm, stop="discretisation")
-        f = np.ones((65, 33)) if comm.rank == 0 else None
-        solver.solve(f=f)
-
-    for error in raised(3, solve):
-        assert "an array of which each process has a part only; this needs the whole array" in str(error)
 
 
 def test_blocks_are_chosen_for_the_method() -> None:
