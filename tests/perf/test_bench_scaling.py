@@ -22,7 +22,7 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.errors import PoissonError
 from poisson.parallel.communicator import Message, Serial
-from poisson.perf.benchmark.scaling import COLUMNS, Measured, Series, Wanted, link_of, measure
+from poisson.perf.benchmark.scaling import COLUMNS, OF_MODEL, Measured, Series, Wanted, link_of, measure
 from poisson.perf.benchmark.tally import Recorder, Sent, Tally
 from poisson.perf.benchmark.works import KINDS, Share, Work, grown, largest_cube
 from poisson.perf.report import Report
@@ -43,7 +43,7 @@ def series(size: int, works: tuple[str, ...], **options: Any) -> Report:
 
 def test_every_work_is_measured_on_one_rank_and_on_two() -> None:
     report = series(2, ())
-    assert all(list(row) == [column.key for column in COLUMNS] for row in report.rows)
+    assert report.columns == COLUMNS
     found = [(row["work"], row["size"], row["ranks"], row["blocks"]) for row in report.rows]
     boxes = ("33x33", ("1x1", "1x2")), ("17x17x17", ("1x1x1", "1x1x2"))
     expected: list[tuple[str, str, int, str]] = []
@@ -187,6 +187,7 @@ def test_what_a_recording_sends_counts_with_its_replays() -> None:
 
 def test_the_model_stands_beside_what_is_measured() -> None:
     report = series(2, ("multigrid", "weak-fft"), model=True)
+    assert report.columns == (*COLUMNS, *OF_MODEL)
     rows = {(row["work"], row["size"], row["ranks"]): row for row in report.rows}
     assert {ranks for work, _, ranks in rows if work == "multigrid"} == {1, 2, 8, 64, 1024, 10000}
     # There are more ranks than planes.

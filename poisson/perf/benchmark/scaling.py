@@ -55,6 +55,8 @@ COLUMNS = (
     Column("bytes", "MB sent", ".4g", 1e-6),
     Column("below", "% gathered", ".1f", 100.0),
     Column("unknowns_per_second", "Munknowns/s", ".4g", 1e-6),
+)
+OF_MODEL = (
     Column("expected", "expected", ".4g", 1e3),
     Column("expected_exchanged", "% exchanged", ".1f", 100.0),
 )
@@ -183,7 +185,7 @@ class Measured:
         }
 
 
-BLANK: Mapping[str, Any] = dict.fromkeys(column.key for column in COLUMNS)
+BLANK: Mapping[str, Any] = dict.fromkeys(column.key for column in (*COLUMNS, *OF_MODEL))
 
 
 def _of_model(found: Expected | None, iterations: int) -> dict[str, float]:
@@ -251,13 +253,14 @@ class Series:
             self.communicator.barrier()
             self._backends.clear()
         rows: Sequence[Mapping[str, Any]] = self._rows(measured)
+        columns: tuple[Column, ...] = COLUMNS
         notes: tuple[str, ...] = NOTES
         if self.model:
             cluster = self._cluster()
             rows = self._with_model(measured, cluster)
-            notes = (*NOTES, *_assumed(cluster))
+            columns, notes = (*COLUMNS, *OF_MODEL), (*NOTES, *_assumed(cluster))
         return Report(
-            f"scaling: {', '.join(self._devices)}", COLUMNS, tuple(rows), notes, lambda figure: _draw(figure, measured)
+            f"scaling: {', '.join(self._devices)}", columns, tuple(rows), notes, lambda figure: _draw(figure, measured)
         )
 
     def _measured(self, communicator: Communicator, threads: int) -> Iterator[Measured]:
@@ -463,19 +466,22 @@ NOTES = (
 
 def _draw(figure: Figure, measured: Sequence[Measured]) -> None:
     """Unknowns a second over the ranks, and where they would lie with an efficiency of one."""
+    from matplotlib import colormaps
+
     axes = figure.add_subplot()
-    for work in dict.fromkeys(each.work for each in measured):
+    for number, work in enumerate(dict.fromkeys(each.work for each in measured)):
         found = sorted((each for each in measured if each.work == work), key=lambda each: each.ranks)
         ranks = [each.ranks for each in found]
         rates = [each.unknowns * (each.iterations if work.kind.published else 1) / each.timing.median for each in found]
         label = f"{work.name} {'x'.join(map(str, work.shape))}"
-        (line,) = axes.plot(ranks, rates, "o-", label=label)
-        axes.plot(ranks, [rates[0] * many / ranks[0] for many in ranks], ":", color=line.get_color(), linewidth=0.8)
+        color = colormaps["tab20"](number % 20)
+        axes.plot(ranks, rates, "o-", label=label, color=color)
+        axes.plot(ranks, [rates[0] * many / ranks[0] for many in ranks], ":", color=color, linewidth=0.8)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     every = sorted({each.ranks for each in measured})
     axes.set_xticks(every, [str(each) for each in every])
     axes.set_xlabel("ranks")
     axes.set_ylabel("unknowns a second (Jacobi: times iterations)")
-    axes.legend(fontsize="x-small")
+    axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.set_title("dotted: efficiency 1", fontsize="small")
