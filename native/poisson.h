@@ -31,10 +31,10 @@ typedef enum {
 } poisson_status;
 
 /* A u = -div(a grad u) + c u on nodes. shape, weight (a/h²) and rule run in the order x, y, z; in 2D shape[2] is 1.
- * rule holds lower and upper face of each axis: 0 fixed, 1 mirror, 2 wrap, 3 the edge of a halo. Where a varies, `a` holds an array for each
- * axis (the coefficients of the links, as poisson/discrete/discretisation.py has them) and weight is 1/h²; where c
- * varies, c_values holds it at the nodes and c is zero. Both are of the operation's type and layout, and null where
- * they are constant; `diagonal` has no meaning unless both are.
+ * rule holds lower and upper face of each axis: 0 fixed, 1 mirror, 2 wrap, 3 the edge of a halo. Where a varies, `a`
+ * holds an array for each axis (the coefficients of the links, as poisson/discrete/discretisation.py has them) and
+ * weight is 1/h²; where c varies, c_values holds it at the nodes and c is zero. Both are of the operation's type and
+ * layout, and null where they are constant; `diagonal` has no meaning unless both are.
  *
  * The nodes may be a part of a grid, divided along y and z: `halo` holds how many below and above along y, and along z,
  * belong to others and do not count in sums and norms; what comes out in the outermost layer of a halo has no meaning.

@@ -60,7 +60,8 @@ inline void put(T* to, Pack<T> pack) {
 }
 
 // The derivatives along a row at the nodes of a pack, some of which are near its ends, with zeros in the lanes past it.
-// Nodes that have all their neighbours in the row are told apart, because those of the others are looked for one by one.
+// Nodes that have all their neighbours in the row are told apart, because those of the others are looked for one by
+// one.
 template <int HALF, class T>
 inline Pack<T> derive_end(const Line<T>& line, int64_t i, const T* central, const double* closure, const T* row) {
     Pack<T> pack = {};

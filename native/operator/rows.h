@@ -232,8 +232,8 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>&
     }
 }
 
-// visit(stream), where the coefficients are constant with a type for each value: there is so little to do at a node that
-// what a choice or a call adds to a row shows.
+// visit(stream), where the coefficients are constant with a type for each value: there is so little to do at a node
+// that what a choice or a call adds to a row shows.
 template <bool TYPES, class Visit>
 inline auto with_stream(bool stream, Visit visit) {
     if constexpr (TYPES)

@@ -118,7 +118,7 @@ struct Systems {
         for (int64_t n = 0; n < PACKS; ++n) up[n] += own * widened(f + stride * rows + LANES * n);
     }
 
-   private:
+private:
     bool is_halved(int64_t j) const { return (j == 0 && mirror_below) || (j == rows - 1 && mirror_above); }
 
     // From the pivot of a row to that of row j; whether it may change further on.
@@ -201,7 +201,7 @@ struct Blocks {
             const int64_t i = column + n;
             systems.s[n / LANES][n % LANES] =
                 begin <= i && i < end ? (spectrum_x[i] + (slowest == 2 ? spectrum_y[j] : 0.0)) / a->weight[slowest]
-                                          : 1.0;
+                                      : 1.0;
         }
         return systems;
     }
@@ -301,22 +301,22 @@ poisson_status divide(const poisson_operator* a, const double* spectrum_x, const
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                                   \
-    extern "C" poisson_status poisson_divide_##suffix(const poisson_operator* a, const double* x, const double* y,     \
-                                                      const double* z, const real* f, real* u) {                       \
-        use_threads(a);                                                                                                \
-        return divide<real>(a, x, y, z, f, u);                                                                         \
-    }                                                                                                                  \
-    extern "C" poisson_status poisson_condense_##suffix(const poisson_operator* a, const double* x, const double* y,   \
-                                                        const real* f, real* first, real* last) {                      \
-        use_threads(a);                                                                                                \
-        return condense<real>(a, x, y, f, first, last);                                                                \
-    }                                                                                                                  \
-    extern "C" poisson_status poisson_tridiagonal_##suffix(                                                            \
-        const poisson_operator* a, const double* x, const double* y, const double* z, const real* f, real* u,          \
-        const real* below, const real* above) {                                                                        \
-        use_threads(a);                                                                                                \
-        return tridiagonal<real>(a, x, y, z, f, u, below, above);                                                      \
+#define POISSON_DEFINE(real, suffix)                                                                                 \
+    extern "C" poisson_status poisson_divide_##suffix(const poisson_operator* a, const double* x, const double* y,   \
+                                                      const double* z, const real* f, real* u) {                     \
+        use_threads(a);                                                                                              \
+        return divide<real>(a, x, y, z, f, u);                                                                       \
+    }                                                                                                                \
+    extern "C" poisson_status poisson_condense_##suffix(const poisson_operator* a, const double* x, const double* y, \
+                                                        const real* f, real* first, real* last) {                    \
+        use_threads(a);                                                                                              \
+        return condense<real>(a, x, y, f, first, last);                                                              \
+    }                                                                                                                \
+    extern "C" poisson_status poisson_tridiagonal_##suffix(const poisson_operator* a, const double* x,               \
+                                                           const double* y, const double* z, const real* f, real* u, \
+                                                           const real* below, const real* above) {                   \
+        use_threads(a);                                                                                              \
+        return tridiagonal<real>(a, x, y, z, f, u, below, above);                                                    \
     }
 
 POISSON_DEFINE(float, f32)

@@ -1,6 +1,7 @@
 // Direct solution by fast transforms where the slowest axis is divided (poisson/backends/gpu/slabs.py): for each mode
-// of the other axes the chain of equations along the planes of a rank (poisson/mesh/chain.py). A thread has one mode and
-// marches from plane to plane; neighbours in x lie in neighbouring threads. All numbers but those in memory are doubles.
+// of the other axes the chain of equations along the planes of a rank (poisson/mesh/chain.py). A thread has one mode
+// and marches from plane to plane; neighbours in x lie in neighbouring threads. All numbers but those in memory are
+// doubles.
 //
 // With the eigenvalue s of the other axes, 2 cosh(angle) = 2 + s: away from the ends of a run, what a row does to its
 // neighbours falls by e^-angle from one to the next.
@@ -80,12 +81,11 @@ __device__ __forceinline__ void march(int count, Value value, Step step) {
     for (; row < count; ++row) step(row, (double)value(row));
 }
 
-#define SLAB_ARGUMENTS                                                                                                 \
-    int nx, int ny, index_t pitch, index_t stride, int start_x, int stop_x, int start_y, int stop_y, int rows,         \
+#define SLAB_ARGUMENTS                                                                                         \
+    int nx, int ny, index_t pitch, index_t stride, int start_x, int stop_x, int start_y, int stop_y, int rows, \
         int flags, const double *spectrum_x, const double *spectrum_y, double coupling, double gain
-#define SLAB                                                                                                           \
-    {nx,    ny,         pitch,      stride,   start_x, stop_x, start_y, stop_y, rows,                                  \
-     flags, spectrum_x, spectrum_y, coupling, gain}
+#define SLAB \
+    {nx, ny, pitch, stride, start_x, stop_x, start_y, stop_y, rows, flags, spectrum_x, spectrum_y, coupling, gain}
 
 // What flows from the run into the separators beside it while these are zero: `first` into the one below, `last` into
 // its own, whose equation adds its source. `line` gets the first mode along the run, if it is given; that mode has no
