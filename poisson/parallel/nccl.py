@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,10 @@ from poisson.parallel.mpi import MpiCommunicator
 
 MULTICAST_VARIABLE = "NCCL_NVLS_ENABLE"
 """Multicast over NVLink gains nothing between neighbours, and hangs on some machines; a user may switch it on."""
+
+
+PATIENCE = 1.0
+"""Seconds in which NCCL ends what is under way, and more than it takes."""
 
 
 class NcclCommunicator:
@@ -156,8 +161,17 @@ class NcclCommunicator:
             raise
 
     def abort(self) -> None:
-        """End what is under way on the device and waits for others."""
+        """End what is under way on the device and waits for others.
+
+        NCCL then waits until every recording with one of its exchanges is gone, and whoever handles the failure may
+        still hold some: so a thread waits for that.
+        """
         comm, self._comm = self._comm, None
         if comm is not None:
-            with contextlib.suppress(self._nccl.NcclError):
-                comm.abort()
+            waiting = threading.Thread(target=self._end, args=(comm,), daemon=True)
+            waiting.start()
+            waiting.join(PATIENCE)
+
+    def _end(self, comm: Any) -> None:
+        with contextlib.suppress(self._nccl.NcclError):
+            comm.abort()
