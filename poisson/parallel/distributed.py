@@ -171,7 +171,9 @@ class DistributedBackend(Backend):
         if not self.communicator.on_device:
             # What goes over the host cannot be part of a graph.
             return function
-        return Recording(self.local, function, self._listen)
+        # Of a communicator whose messages are recorded, which may have to end what was.
+        held: dict[int, dict[Any, Any]] = getattr(self.communicator, "recordings", {})
+        return Recording(self.local, function, self._listen, held)
 
     def _listen(self, touched: Touched | None) -> None:
         # Operations of the other precision may be recorded with those of this one.

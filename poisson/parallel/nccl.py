@@ -40,6 +40,11 @@ class NcclCommunicator:
     stream : callable
         Gives the address of the stream that launches now go to.
 
+    Attributes
+    ----------
+    recordings : dict
+        By any number, what holds recordings with exchanges (`poisson.parallel.recording`).
+
     Raises
     ------
     BackendUnavailable
@@ -55,6 +60,7 @@ class NcclCommunicator:
         self._nccl = nccl
         self._stream = stream
         self._comm: Any = None
+        self.recordings: dict[int, dict[Any, Any]] = {}
         os.environ.setdefault(MULTICAST_VARIABLE, "0")
         reason, name = "", None
         try:
@@ -161,15 +167,17 @@ class NcclCommunicator:
             raise
 
     def abort(self) -> None:
-        """End what is under way on the device and waits for others.
+        """End what is under way on the device and waits for others; what was recorded with exchanges is gone then.
 
-        NCCL then waits until every recording with one of its exchanges is gone, and whoever handles the failure may
-        still hold some: so a thread waits for that.
+        NCCL does not come back before the last such recording has ended, and whoever handles the failure may hold one
+        that is not in `recordings`: so a thread waits for that.
         """
         comm, self._comm = self._comm, None
         if comm is not None:
             waiting = threading.Thread(target=self._end, args=(comm,), daemon=True)
             waiting.start()
+            for recorded in self.recordings.values():
+                recorded.clear()
             waiting.join(PATIENCE)
 
     def _end(self, comm: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from poisson.backends.base import Backend
 from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
@@ -89,19 +90,33 @@ class Recording:
         Asks for the operations.
     listen : callable
         Has a `Touched` noted what operations use, or None nothing.
+    held : dict
+        Where the variants are noted for as long as this lives: who clears them there ends what was recorded.
     """
 
-    def __init__(self, local: Backend, function: Callable[[], None], listen: Callable[[Touched | None], None]) -> None:
+    def __init__(
+        self,
+        local: Backend,
+        function: Callable[[], None],
+        listen: Callable[[Touched | None], None],
+        held: dict[int, dict[Any, Any]],
+    ) -> None:
+        self._held = held
         self._local = local
         self._function = function
         self._listen = listen
         self._variants: dict[State, tuple[Callable[[], None], Touched, State]] = {}
+        held[id(self)] = self._variants
         self._touched = self._record(as_found=False)
+
+    def __del__(self) -> None:
+        self._held.pop(id(self), None)
 
     def __call__(self) -> None:
         """Repeat the operations."""
         key = self._touched.key(self._touched.state)
-        if key not in self._variants and self._touched.count <= SHORT and len(self._variants) < MOST_VARIANTS:
+        more = self._touched.count <= SHORT and len(self._variants) < MOST_VARIANTS
+        if key not in self._variants and (more or not self._variants):
             self._record(as_found=True)
         if key not in self._variants:
             key = next(iter(self._variants))

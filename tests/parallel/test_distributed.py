@@ -352,3 +352,23 @@ def test_a_long_recording_is_made_once() -> None:
     # to be there again when they are repeated.
     found = on_ranks(3, lambda comm: recorded_sweeps(comm, operator, 4, [40, 40])[1], delay=0.0)
     assert found == [9 + 1 + 9] * 3
+
+
+def test_recordings_end_with_the_communicator_that_they_exchange_by() -> None:
+    def kept(comm: ThreadCommunicator) -> list[int]:
+        held: dict[int, dict[Any, Any]] = {}
+        comm.on_device = True
+        comm.recordings = held  # type: ignore[attr-defined]
+        backend = DistributedBackend(emulated(np.float64), comm)
+        x = backend.empty((3, 3))
+        first, second = (backend.capture(partial(backend.fill, x, value)) for value in (2.0, 3.0))
+        first()
+        counts = [len(each) for each in held.values()]
+        del second
+        for each in held.values():
+            each.clear()
+        first()
+        return [*counts, len(held)]
+
+    # A second state was met before the end, and another recording was made after it.
+    assert on_ranks(1, kept) == [[2, 1, 1]]

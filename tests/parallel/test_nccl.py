@@ -298,9 +298,9 @@ def step():
         cupy.add(found, 1.0, out=own)
 step()
 backend.synchronize()
-replay = backend.runtime.capture(step)
+held = comm.recordings[0] = {"step": backend.runtime.capture(step)}
 for _ in range(10):
-    replay()
+    held["step"]()
 backend.synchronize()
 # Each turn hands over what the other had, and adds one.
 assert float(own[0]) == peer + 11.0, own[0]
@@ -315,6 +315,7 @@ try:
 except (MemoryError, RemoteFailure) as error:
     print(type(error).__name__, flush=True)
 assert time.perf_counter() - begin < 5.0
+assert not held
 """
 
 
