@@ -33,7 +33,7 @@ from poisson.parallel.operations import (
     DistributedOperations,
     DistributedTransfer,
 )
-from poisson.parallel.recording import Recording, Touched
+from poisson.parallel.recording import Noting, Recording
 
 GATHERED_NODES = 1 << 17
 """Grids of fewer nodes are gathered: every rank computes on all of them, which takes less than to exchange halos."""
@@ -74,9 +74,9 @@ class DistributedBackend(Backend):
         self.threads = local.threads
         self.on_host = local.on_host
         self._gathered_nodes = gathered_nodes
-        self._halos: dict[Lattice, Halo] = {}
-        self._companions: dict[np.dtype[Any], DistributedBackend] = {self.dtype: self}
-        self._touched: Touched | None = None
+        # These two are shared with companions, which do not know each other: what does is not freed by itself.
+        self._halos: dict[tuple[np.dtype[Any], Lattice], Halo] = {}
+        self._noting = Noting()
 
     def in_use(self) -> AbstractContextManager[Any]:
         return self.local.in_use()
@@ -153,9 +153,10 @@ class DistributedBackend(Backend):
         """The halo of a lattice; None if it is not divided. The ranks ask for it together."""
         if not lattice.divided:
             return None
-        if lattice not in self._halos:
-            self._halos[lattice] = Halo(self.local, self.communicator, lattice)
-        return self._halos[lattice]
+        key = self.dtype, lattice
+        if key not in self._halos:
+            self._halos[key] = Halo(self.local, self.communicator, lattice)
+        return self._halos[key]
 
     def coarse_lattice(self, lattice: Lattice) -> Lattice:
         if not lattice.divided:
@@ -173,17 +174,11 @@ class DistributedBackend(Backend):
             return function
         # Of a communicator whose messages are recorded, which may have to end what was.
         held: dict[int, dict[Any, Any]] = getattr(self.communicator, "recordings", {})
-        return Recording(self.local, function, self._listen, held)
-
-    def _listen(self, touched: Touched | None) -> None:
-        # Operations of the other precision may be recorded with those of this one.
-        for backend in self._companions.values():
-            backend._touched = touched
+        return Recording(self.local, function, self._noting, held)
 
     def note(self, *touched: DividedArray | DividedResult) -> None:
         """What an operation reads or writes, before it does so."""
-        if self._touched is not None:
-            self._touched.note(*touched)
+        self._noting.note(*touched)
 
     def do(self, transport: Transport) -> None:
         """Carry out what is ready, unless operations are only made ready themselves."""
@@ -215,9 +210,8 @@ class DistributedBackend(Backend):
     # ---- another precision
 
     def companion(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
-        wanted = np.dtype(dtype)
-        if wanted not in self._companions:
-            other = type(self)(self.local.companion(wanted), self.communicator, self._gathered_nodes)
-            other._companions = self._companions
-            self._companions[wanted] = other
-        return self._companions[wanted]
+        if np.dtype(dtype) == self.dtype:
+            return self
+        other = type(self)(self.local.companion(dtype), self.communicator, self._gathered_nodes)
+        other._halos, other._noting = self._halos, self._noting
+        return other

@@ -176,7 +176,7 @@ class NcclCommunicator:
         if comm is not None:
             waiting = threading.Thread(target=self._end, args=(comm,), daemon=True)
             waiting.start()
-            for recorded in self.recordings.values():
+            for recorded in list(self.recordings.values()):
                 recorded.clear()
             waiting.join(PATIENCE)
 

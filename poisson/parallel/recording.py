@@ -79,6 +79,18 @@ class Touched:
         return tuple(each for thing, each in pairs if isinstance(thing, DividedArray))
 
 
+class Noting:
+    """Where operations say what they are about to use: to a recording, if one is being made."""
+
+    def __init__(self) -> None:
+        self.touched: Touched | None = None
+
+    def note(self, *things: DividedArray | DividedResult) -> None:
+        """An operation is about to use them."""
+        if self.touched is not None:
+            self.touched.note(*things)
+
+
 class Recording:
     """A function of operations, recorded as the local backend can, in one variant or several.
 
@@ -88,8 +100,8 @@ class Recording:
         Of this process.
     function : callable
         Asks for the operations.
-    listen : callable
-        Has a `Touched` noted what operations use, or None nothing.
+    noting : Noting
+        Where the operations say what they use.
     held : dict
         Where the variants are noted for as long as this lives: who clears them there ends what was recorded.
     """
@@ -98,13 +110,13 @@ class Recording:
         self,
         local: Backend,
         function: Callable[[], None],
-        listen: Callable[[Touched | None], None],
+        noting: Noting,
         held: dict[int, dict[Any, Any]],
     ) -> None:
         self._held = held
         self._local = local
         self._function = function
-        self._listen = listen
+        self._noting = noting
         self._variants: dict[State, tuple[Callable[[], None], Touched, State]] = {}
         held[id(self)] = self._variants
         self._touched = self._record(as_found=False)
@@ -129,15 +141,16 @@ class Recording:
         """Make a variant; nothing has run then, and all is in the state that it was in."""
         touched = Touched(as_found)
         after: list[State] = []
+        function, noting = self._function, self._noting  # and not this object, which keeps what is made of it
 
         def recorded() -> None:
             # This runs more than once: the first time only to make ready what the recording needs.
             touched.set(touched.begins)
-            self._listen(touched)
+            noting.touched = touched
             try:
-                self._function()
+                function()
             finally:
-                self._listen(None)
+                noting.touched = None
             after[:] = [touched.state]
 
         replay = self._local.capture(recorded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from conftest import emulated
 from support.multigrid import source, with_coefficients, zeros
 from support.operators import operator
+from support.ranks import ThreadCommunicator, on_ranks
 
 from poisson import backends
 from poisson.backends.base import Backend
@@ -19,6 +21,8 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp.arrays import Memory
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
+from poisson.parallel.distributed import DistributedBackend
+from poisson.parallel.division import Division
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
 from poisson.solvers.mixed import in_float32
@@ -155,3 +159,26 @@ def test_a_recording_gives_the_array_of_its_function() -> None:
     for _ in range(2):
         found = recorded()
         assert found is made[-1] and found.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("make", ["openmp", "emulated"])
+def test_solvers_on_ranks_that_are_dropped_do_too(make: str, in_library: set[int]) -> None:
+    whole = Operator.uniform((17, 33), (0.1, 0.1), 0.0, (Rule.FIXED,) * 4)
+
+    def rank(comm: ThreadCommunicator) -> None:
+        local = emulated(np.float64) if make == "emulated" else backends.create(make, np.float64, 1)
+        comm.on_device = make == "emulated"
+        backend = DistributedBackend(local, comm, gathered_nodes=400)
+        a = replace(whole, lattice=Division(whole.lattice, (1, 2), comm.rank).lattice)
+        operations, settings = backend.bind(a), SolverSettings().having(method="multigrid", rtol=1e-2)
+        single = backend.companion(np.float32).bind(in_float32(operations))
+        method = registry.make_method(Given(operations, settings, inner=single))
+        u, f = (backend.from_host(np.ones(a.array_shape)) for _ in range(2))
+        method.solve(u, f, stopping=settings.stopping)
+
+    def use() -> None:
+        on_ranks(2, rank, delay=0.0)
+
+    _, arrays, blocks = left_by(use, 3, in_library)
+    assert (arrays, blocks) == (0, 0)
