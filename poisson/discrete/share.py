@@ -101,10 +101,10 @@ class Share:
     def agreed(self) -> Iterator[None]:
         """Within, a rank talks to no other; an error there on any of them is raised on all, as that of the first.
 
-            Raises
-            ------
-            PoissonError
-                The error of the first rank that has one; where that is a defect, `RemoteFailure` on the others.
+        Raises
+        ------
+        PoissonError
+            The error of the first rank that has one; where that is a defect, `RemoteFailure` on the others.
         MemoryError
             If that is the first error.
         """

@@ -269,12 +269,11 @@ class Transport:
             for target, source in self._copies:
                 target[...] = source
             for packed, _, unpacked in self._steps:
-                for target, source in (*packed, *unpacked):
+                # What is to be unpacked comes from its place first: the halo may be right by now, and stays so.
+                for target, source in (*packed, *((room, place) for place, room in unpacked), *unpacked):
                     self._copy(target, source)
 
-    def _ready(
-        self, parcels: list[Parcel]
-    ) -> tuple[list[tuple[Array, Array]], list[Message], list[tuple[Array, Array]]]:
+    def _ready(self, parcels: list[Parcel]) -> tuple[list[Copy], list[Message], list[Copy]]:
         """Boxes to be packed, the messages, and those to be unpacked."""
         packed, messages, unpacked = [], [], []
         xp = np if self._staged else self._backend.array_module

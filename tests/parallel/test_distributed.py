@@ -372,3 +372,20 @@ def test_recordings_end_with_the_communicator_that_they_exchange_by() -> None:
 
     # Two were made, of which one was dropped, and the other is made anew.
     assert on_ranks(1, kept) == [[1, 1, 1]]
+
+
+def test_to_make_an_exchange_ready_leaves_halos_as_they_are() -> None:
+    """Also where boxes are packed: a recording makes ready what does not run by then."""
+    operator, counts = PROBLEMS["3d pencils"]
+
+    def left(comm: ThreadCommunicator) -> bool:
+        backend = DistributedBackend(NumpyBackend(np.float64), comm)
+        part = Division(operator.lattice, counts, comm.rank).lattice
+        halo = backend.halo_of(part)
+        assert halo is not None
+        x = backend.from_host(taken(random_array(operator.array_shape, np.float64, 1), part))
+        before = x.values.copy()
+        halo.filling(x)
+        return bool(np.array_equal(x.values, before))
+
+    assert on_ranks(4, left) == [True] * 4
