@@ -219,10 +219,22 @@ class Ranks:
         return agreed(self.communicator) if self.size > 1 else contextlib.nullcontext()
 
     def interrupted(self, asked: Callable[[], bool]) -> Callable[[], bool]:
-        """Whether any rank is to end, which all ask at the same iteration."""
-        if self.division is None:
-            return asked
-        return lambda: self.communicator.agree(asked())
+        """Whether any rank is to end, which all that have a part ask at the same iteration.
+
+        The first rank says so then, though it may be another one that was asked to end.
+        """
+        said = False
+
+        def agreed() -> bool:
+            nonlocal said
+            # Ranks that solve each the whole by themselves share no iterations.
+            found = self.communicator.agree(asked()) if self.division else asked()
+            if found and not said:
+                said = True
+                log.warning("interrupted: the last complete iterate is kept")
+            return found
+
+        return agreed
 
     def slowest(self, times: Mapping[str, float]) -> dict[str, float]:
         """The longest time of any rank for each part of a run."""

@@ -149,12 +149,7 @@ def _interrupts() -> Iterator[tuple[Callable[[], bool], threading.Event]]:
     """Within, the first interrupt only sets the event, which the callable reads; a second one interrupts as usual."""
     pressed = threading.Event()
 
-    def interrupted() -> bool:
-        # Said here and not in the handler, which may have interrupted a write of the log itself.
-        if pressed.is_set():
-            log.warning("interrupted: the last complete iterate is kept")
-        return pressed.is_set()
-
+    # Nothing is said here, where a write of the log itself may have been interrupted.
     def note(number: int, frame: FrameType | None) -> None:
         if pressed.is_set():
             raise KeyboardInterrupt
@@ -163,11 +158,11 @@ def _interrupts() -> Iterator[tuple[Callable[[], bool], threading.Event]]:
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
         # Someone else decides what an interrupt does; a shell has it ignored for a command in the background.
-        yield interrupted, pressed
+        yield pressed.is_set, pressed
         return
     signal.signal(signal.SIGINT, note)
     try:
-        yield interrupted, pressed
+        yield pressed.is_set, pressed
     finally:
         signal.signal(signal.SIGINT, before)
 
