@@ -43,31 +43,66 @@ from poisson.errors import PoissonError
 from poisson.parallel.communicator import Communicator, Serial
 from poisson.parallel.launched import launch
 
-__all__ = ["COMMANDS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
+__all__ = ["COMMANDS", "GROUPS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
 
-HELP = """poisson: finite-difference solution of Poisson problems on a box, in 1D, 2D and 3D
+GROUPS: dict[str, dict[str, Callable[..., Request | SharedRequest]]] = {
+    "Solve": {
+        "solve CASE": solve,
+        "verify CASE": verify,
+    },
+    "Look": {
+        "info [FILE]": info,
+    },
+    "Measure": {
+        "tune [CASE]": tune,
+        "roofline": roofline,
+        "bench laplacian": bench_laplacian,
+        "bench derivative": bench_derivative,
+        "bench jacobi": bench_jacobi,
+        "bench operations": bench_operations,
+        "bench solve": bench_solve,
+        "bench scaling": bench_scaling,
+    },
+}
+"""The commands as the help lists them: one or two words in small letters, then what they take, and their functions.
+
+The first line of a function's docstring is what the help says of the command."""
+
+COMMANDS = {
+    " ".join(word for word in usage.split() if word.islower()): function
+    for group in GROUPS.values()
+    for usage, function in group.items()
+}
+"""By the one or two words that call them."""
+
+HELP_WORD = "help"
+
+SHORT = {"-q": "--quiet", "-o": "--output"}
+"""Short forms of options, for the commands that have these."""
+
+
+def _listed() -> str:
+    """The commands, each with the first line of its own help."""
+    width = max(len(usage) for group in GROUPS.values() for usage in group)
+    lines = []
+    for title, group in GROUPS.items():
+        lines += ["", f"{title}:"]
+        for usage, function in group.items():
+            first = (inspect.getdoc(function) or "").splitlines()[0].rstrip(".")
+            lines.append(f"  {usage:<{width}}  {first[0].lower()}{first[1:]}")
+    return "\n".join(lines)
+
+
+HELP = f"""poisson: finite-difference solution of Poisson problems on a box, in 1D, 2D and 3D
 
     -div(a grad u) + c u = f,  a > 0,  c >= 0
 
 Usage: python -m poisson COMMAND ...
+{_listed()}
 
-Commands:
-  solve CASE     solve a case file and write the result (HDF5, with an XDMF file for ParaView)
-  verify CASE    compare every backend with a direct solution, or measure the order of accuracy
-  info [FILE]    describe a result file, or what is installed here
-
-  bench laplacian  time every way to compute a Laplacian, beside a copy
-  bench derivative  time every form of a first derivative, and show its error
-  bench jacobi     time the Jacobi loops on a published problem, kernel by kernel
-  bench operations  time every operation of a backend, beside a copy
-  bench solve      time whole solves by every method
-  bench scaling    time solves on several numbers of processes
-
-  tune [CASE]    find the fastest shapes of the kernels for this GPU, and keep them for later solves
-  roofline       measure every operation beside what memory and arithmetic allow
-
-  COMMAND --help   more on a command
-  --version        the version
+Help:
+  COMMAND --help    more on a command; the same as {HELP_WORD} COMMAND
+  --version, -V     the version
 
 Examples:
   python -m poisson solve cases/unit_square.toml
@@ -81,22 +116,6 @@ Exit codes:
   130  interrupted by Ctrl-C (solve still writes the last complete iterate; a second one aborts)
 
 Messages and progress go to standard error, results to standard output."""
-
-
-COMMANDS: dict[str, Callable[..., Request | SharedRequest]] = {
-    "solve": solve,
-    "verify": verify,
-    "info": info,
-    "tune": tune,
-    "roofline": roofline,
-    "bench laplacian": bench_laplacian,
-    "bench derivative": bench_derivative,
-    "bench jacobi": bench_jacobi,
-    "bench operations": bench_operations,
-    "bench solve": bench_solve,
-    "bench scaling": bench_scaling,
-}
-"""By the one or two words that call them."""
 
 
 def _name_backends() -> None:
@@ -152,6 +171,8 @@ def _main(argv: list[str]) -> int:
 
 
 def _dispatch(argv: list[str], communicator: Communicator) -> int:
+    if argv[:1] == [HELP_WORD]:
+        argv = [*(word for word in argv if word != HELP_WORD), "--help"]
     words = 2 if " ".join(argv[:2]) in COMMANDS else 1
     command, rest = " ".join(argv[:words]) or "--help", argv[words:]
     if command in COMMANDS:
@@ -177,7 +198,7 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
     if _second_words(command) and _asks_for_help(rest[:1]):
         say("\n".join(f"python -m poisson {command} {word} --help" for word in _second_words(command)))
         return EXIT_OK
-    if command == "--version":
+    if command in ("--version", "-V"):
         from poisson import __version__
 
         say(f"poisson {__version__}")
@@ -206,10 +227,11 @@ def _unmistakable(command: str, words: Sequence[str]) -> list[str]:
     """The words after a command as Fire can only take them for what they are; what nobody can mean is refused.
 
     What Fire does with them as they were typed: a word after a switch is its value (``--quiet CASE``), and an option
-    without one gets the text "True"; of several ``--set`` only the last counts, which is passed on here as one list; an
-    option may be shortened or negated (``-q``, ``--noquiet``), and a switch takes any value (``--quiet=no``); a value
-    that begins with a dash is an option; a word too much is looked up in what the function has returned (``solve a
-    case`` prints the case). Mistakes it answers with a screen of usage, where one line names the cause and the fix.
+    without one gets the text "True"; of several ``--set`` only the last counts, which is passed on here as one list;
+    any option may be shortened or negated (``-b``, ``--noquiet``), where only those of `SHORT` are meant to be, and a
+    switch takes any value (``--quiet=no``); a value that begins with a dash is an option; a word too much is looked up
+    in what the function has returned (``solve a case`` prints the case). Mistakes it answers with a screen of usage,
+    where one line names the cause and the fix.
     """
     options = _options(command)
     places = [p for p in inspect.signature(COMMANDS[command]).parameters.values() if p.kind is not p.KEYWORD_ONLY]
@@ -222,6 +244,7 @@ def _unmistakable(command: str, words: Sequence[str]) -> list[str]:
             positional.append(word)
             continue
         name, equals, value = word.partition("=")
+        name = SHORT.get(name, name) if SHORT.get(name) in options else name
         if name not in options:
             raise UsageError(_unknown_option(command, name, list(options)))
         if isinstance(options[name], bool):
@@ -231,7 +254,7 @@ def _unmistakable(command: str, words: Sequence[str]) -> list[str]:
             continue
         if not equals:
             value = next(rest, "--")
-            if value.startswith("--"):
+            if value.startswith("--") or value in SHORT:
                 raise UsageError(f"{name} needs a value: {name}=VALUE; see 'python -m poisson {command} --help'")
         if isinstance(options[name], tuple):
             several.setdefault(name, []).append(value)
@@ -271,14 +294,14 @@ def _unknown_command(word: str, rest: Sequence[str]) -> str:
         return f"{word} needs what to measure, for example python -m poisson {word} {second[0]}; {_one_of(second)}"
     if word.startswith("-"):
         name = word.partition("=")[0]
-        if any(name in _options(command) for command in COMMANDS):
+        if any(SHORT.get(name, name) in _options(command) for command in COMMANDS):
             return f"{name} stands before the command; write the command first: python -m poisson COMMAND ... {name}"
         return _unknown_option("", name, ["--version"])
     if word.endswith(".toml"):
         return f"unknown command {word!r}; to solve that case: python -m poisson solve {word}"
     if word.endswith(".h5"):
         return f"unknown command {word!r}; to describe that result: python -m poisson info {word}"
-    return f"unknown command {word!r}; {_nearest(word, list(COMMANDS))}"
+    return f"unknown command {word!r}; {_nearest(word, [*COMMANDS, HELP_WORD])}"
 
 
 def _unknown_option(command: str, name: str, options: Sequence[str]) -> str:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from poisson.backends.registry import NAMES, backend_names, threaded
-from poisson.cli.terms import EXIT_OK, UsageError, naming, say
+from poisson.backends.registry import NAMES, backend_names
+from poisson.cli.terms import (
+    EXIT_OK,
+    UsageError,
+    box,
+    grid_shape,
+    naming,
+    one_of,
+    positive,
+    say,
+    some_of,
+    thread_count,
+    whole_number,
+)
 from poisson.errors import Choice, PackageMissing, PoissonError
 
 if TYPE_CHECKING:
@@ -61,63 +73,6 @@ def _place(option: str) -> dict[Choice, str]:
     return {Choice.PLACE: f" with {option}"}
 
 
-def whole_number(name: str, text: str, least: int = 1) -> int:
-    """The value of an option that takes a whole number."""
-    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
-        raise UsageError(f"--{name} {text}: a whole number is needed, at least {least}")
-    return int(text)
-
-
-def one_of(name: str, text: str, words: Sequence[str]) -> str:
-    """The value of an option that takes one of a few words."""
-    if text not in words:
-        raise UsageError(f"--{name} {text}: it is one of {', '.join(words)}")
-    return text
-
-
-def some_of(name: str, text: str, words: Sequence[str]) -> tuple[str, ...]:
-    """The value of an option that takes some of a few words, separated by commas, each once."""
-    given = tuple(one_of(name, part.strip(), words) for part in text.split(","))
-    return tuple(dict.fromkeys(given))
-
-
-def _threads(text: str, backends: Sequence[str]) -> int:
-    """The value of ``--threads``, for backends of which one has threads to count, or may have."""
-    count = whole_number("threads", text, 0)
-    if count and backends and not any(threaded(name) for name in backends):
-        countable = " or ".join(name for name in NAMES if threaded(name))
-        raise UsageError(f"--threads {count}: without the {countable} backend there are no threads to count")
-    return count
-
-
-def _positive(name: str, text: str) -> float:
-    """The value of an option that takes a positive number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < float("inf"):
-        raise UsageError(f"--{name} {text}: a number above 0 is needed")
-    return value
-
-
-def shape(name: str, text: str, least: int) -> tuple[int, ...]:
-    """Nodes along x, y(, z), joined by x."""
-    numbers = tuple(whole_number(name, part, least) for part in text.split("x"))
-    if len(numbers) not in (2, 3):
-        raise UsageError(f"--{name} {text}: a size is NXxNY or NXxNYxNZ")
-    return numbers
-
-
-def box(name: str, text: str, least: int) -> tuple[int, int, int]:
-    """Nodes along x, y and z: one number for all, or three joined by x."""
-    numbers = [whole_number(name, part.strip(), least) for part in text.split("x")]
-    if len(numbers) not in (1, 3):
-        raise UsageError(f"--{name} {text}: a size is one number for a cube, or NXxNYxNZ")
-    nx, ny, nz = numbers * (3 // len(numbers))
-    return nx, ny, nz
-
-
 def bench_laplacian(
     *,
     n: str | None = None,
@@ -132,7 +87,7 @@ def bench_laplacian(
     csv: str | None = None,
     plot: str | None = None,
 ) -> Measurement:
-    """Time every way to compute a Laplacian in three dimensions, beside a copy in the same run.
+    """Time every way to compute a Laplacian in three dimensions, beside a copy.
 
     Usage: python -m poisson bench laplacian [--n N] [--variant NAME,...] [--backend NAME] [--precision TYPE] ...
 
@@ -142,7 +97,7 @@ def bench_laplacian(
       --variant NAMES   only these variants, separated by commas; a name stands for all that begin with it and a hyphen
       --backend NAME    {backends}; only gpu has more than the solver's own operation, called ours
       --precision TYPE  float64 or float32
-      --profile         count what moves to and from memory, with ncu (NVIDIA) or rocprofv3 (AMD)
+      --profile         on a GPU: count what moves to and from memory, with ncu (NVIDIA) or rocprofv3 (AMD)
       --once            launch each variant once and time nothing, for a profiler
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
@@ -216,7 +171,7 @@ def bench_derivative(
       python -m poisson bench derivative --n=92x100x31 --order=4 --backend=openmp
 
     Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
-    nodes = shape("n", n, 3) if "x" in n else (whole_number("n", n, 3),) * 3
+    nodes = grid_shape("n", n, 3) if "x" in n else (whole_number("n", n, 3),) * 3
     accuracy = int(one_of("order", order, ("2", "4", "6", "8")))
     one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
@@ -246,7 +201,7 @@ def bench_jacobi(
     csv: str | None = None,
     plot: str | None = None,
 ) -> Measurement:
-    """Time the loops of the Jacobi method on a published problem, kernel by kernel and as a whole, on every backend.
+    """Time the Jacobi loops on a published problem, kernel by kernel and as a whole.
 
     Usage: python -m poisson bench jacobi [--n N] [--iterations N] [--loop NAME,...] [--backend NAME,...] ...
 
@@ -288,7 +243,7 @@ def bench_jacobi(
         "check_every": whole_number("check-every", check_every) if check_every else None,
         "names": names,
         "precision": precision,
-        "threads": _threads(threads, names),
+        "threads": thread_count(threads, names),
     }
     return Measurement(lambda: jacobi.bench(problem, **options), json, csv, plot)
 
@@ -302,7 +257,7 @@ def bench_operations(
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
-    """Time every operation of a backend beside the yardstick of its memory.
+    """Time every operation of a backend beside a copy or a triad of arrays.
 
     Usage: python -m poisson bench operations [--sizes SIZE,...] [--backend NAME] [--precision TYPE] ...
 
@@ -322,10 +277,10 @@ def bench_operations(
       python -m poisson bench operations --precision=float32 --csv=operations.csv
 
     Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
-    shapes = [shape("sizes", text.strip(), 9) for text in sizes.split(",")]
+    shapes = [grid_shape("sizes", text.strip(), 9) for text in sizes.split(",")]
     one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
-    count = _threads(threads, [backend])
+    count = thread_count(threads, [backend])
 
     def work() -> Report:
         from poisson.perf.benchmark import operations
@@ -347,7 +302,7 @@ def bench_solve(
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
-    """Time whole solves by every method, from arrays in the backend's memory to the solution there.
+    """Time whole solves by every method.
 
     Usage: python -m poisson bench solve [--n SIZE,...] [--jump J] [--method NAME,...] [--backend NAME] ...
 
@@ -381,14 +336,14 @@ def bench_solve(
         raise UsageError("--jump goes with --n, which says on which grids")
     from poisson.perf.benchmark import solve
 
-    ratio = 1.0 if jump is None else _positive("jump", jump)
-    sizes = [] if n is None else [shape("n", text.strip(), 33) for text in n.split(",")]
+    ratio = 1.0 if jump is None else positive("jump", jump)
+    sizes = [] if n is None else [grid_shape("n", text.strip(), 33) for text in n.split(",")]
     methods = some_of("method", method, solve.METHODS) if method else ()
     one_of("backend", backend, backend_names())
     options: dict[str, Any] = {
         "name": backend,
         # On the host the transforms of the plain solver have threads, whatever the backend has.
-        "threads": _threads(threads, [] if backend == "numpy" else [backend]),
+        "threads": thread_count(threads, [] if backend == "numpy" else [backend]),
         "repeats": whole_number("repeats", repeats),
     }
     tasks = solve.STUDY if study else tuple(solve.Problem(nodes, ratio) for nodes in sizes)
@@ -404,7 +359,7 @@ def tune(
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
-    """Find the fastest shapes of the kernels for this device, and keep them for later solves.
+    """Find the fastest shapes of the kernels for this GPU, and keep them.
 
     Usage: python -m poisson tune [CASE] [--shape SIZE] [--backend NAME] [--precision TYPE] [--json] [--csv FILE]
 
@@ -427,7 +382,7 @@ def tune(
     Exit codes: 0 done, 2 bad input, 130 interrupted."""
     if case is not None and shape is not None:
         raise UsageError("--shape goes without a case file, which has its own")
-    nodes = None if shape is None else _nodes(shape)
+    nodes = None if shape is None else grid_shape("shape", shape, 9)
     if backend is not None:
         one_of("backend", backend, backend_names())
     if precision is not None:
@@ -460,7 +415,7 @@ def roofline(
     csv: str | None = None,
     plot: str | None = None,
 ) -> Measurement:
-    """Measure every operation of a backend, and what memory and arithmetic allow: the roofline.
+    """Measure every operation beside what memory and arithmetic allow.
 
     Usage: python -m poisson roofline [--shape SIZE] [--backend NAME] [--precision TYPE] ...
 
@@ -476,7 +431,7 @@ def roofline(
       python -m poisson roofline --backend=openmp --shape=400x400x400
 
     Exit codes: 0 done, 2 bad input, 130 interrupted."""
-    nodes = None if shape is None else _nodes(shape)
+    nodes = None if shape is None else grid_shape("shape", shape, 9)
     one_of("backend", backend, backend_names())
     one_of("precision", precision, PRECISIONS)
 
@@ -486,7 +441,3 @@ def roofline(
         return measure(backend, precision, nodes)
 
     return Measurement(work, json, csv, plot)
-
-
-def _nodes(text: str) -> tuple[int, ...]:
-    return shape("shape", text, 9)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from poisson.backends.registry import backend_names
-from poisson.cli.measuring import Measurement, one_of, shape, some_of, whole_number
-from poisson.cli.terms import EXIT_OK, UsageError
+from poisson.cli.measuring import Measurement
+from poisson.cli.terms import EXIT_OK, UsageError, grid_shape, one_of, some_of, whole_number
 from poisson.parallel.communicator import Communicator
 
 if TYPE_CHECKING:
@@ -143,4 +143,4 @@ def _ascending(name: str, text: str | None) -> tuple[int, ...]:
 
 
 def _shapes(name: str, text: str | None) -> tuple[tuple[int, ...], ...]:
-    return tuple(shape(name, part.strip(), 17) for part in text.split(",")) if text else ()
+    return tuple(grid_shape(name, part.strip(), 17) for part in text.split(",")) if text else ()

@@ -7,8 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from poisson.cli.measuring import whole_number
-from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OFF, EXIT_OK, UsageError, complain, naming, say
+from poisson.cli.terms import (
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_OFF,
+    EXIT_OK,
+    UsageError,
+    complain,
+    naming,
+    overrides,
+    rank_count,
+    say,
+)
 from poisson.errors import Choice, OutputError
 from poisson.parallel.communicator import Communicator
 
@@ -159,11 +169,11 @@ def solve(
 
       CASE             the case file (TOML)
       --set KEY=VALUE  override a key of the case file; may be given several times
-      --output FILE    where to write the result; the same as --set output.file=FILE
+      --output FILE    (or -o) where to write the result; the same as --set output.file=FILE
       --overwrite      replace files of these names that are no results, too; older results always are replaced
       --backend NAME   {backends}; the same as --set run.backend=NAME
       --ranks N        solve in N processes, started on this machine; under mpirun or srun, leave it out
-      --quiet          show nothing but warnings and errors
+      --quiet          (or -q) show nothing but warnings and errors
 
     Beside the result, FILE.h5, stands FILE.xmf, which ParaView opens. Ctrl-C stops the solve after the current sweep or
     cycle and writes the result so far; a second one aborts.
@@ -174,7 +184,7 @@ def solve(
       python -m poisson solve cases/unit_square.toml --output run1.h5 --backend numpy --quiet
 
     Exit codes: 0 converged, 1 not converged (the result is still written), 2 bad input, 130 interrupted."""
-    return Solve(case, _overrides(set, output=output, backend=backend), quiet, overwrite, _ranks(ranks))
+    return Solve(case, overrides(set, output=output, backend=backend), quiet, overwrite, rank_count(ranks))
 
 
 def verify(
@@ -196,7 +206,7 @@ def verify(
       --set KEY=VALUE  override a key of the case file; may be given several times
       --backend NAME   the backend for --refine: {backends}; the same as --set run.backend=NAME
       --ranks N        solve in N processes, started on this machine; under mpirun or srun, leave it out
-      --quiet          show nothing unless something is off
+      --quiet          (or -q) show nothing unless something is off
 
     Examples:
       python -m poisson verify cases/unit_square.toml
@@ -211,7 +221,7 @@ def verify(
         if key.partition(".")[0] == "output":
             raise UsageError(f"--set {key}: verify writes no result; leave it out")
     grids = None if refine is None else _grids(refine)
-    return Verify(case, _overrides(set, backend=backend), grids, quiet, _ranks(ranks))
+    return Verify(case, overrides(set, backend=backend), grids, quiet, rank_count(ranks))
 
 
 def info(file: str | None = None, *, ranks: str | None = None) -> Info:
@@ -227,26 +237,7 @@ def info(file: str | None = None, *, ranks: str | None = None) -> Info:
       python -m poisson info unit_square.h5
 
     Exit codes: 0 done, 2 the file cannot be read."""
-    return Info(file, _ranks(ranks))
-
-
-def _overrides(pairs: Sequence[str], *, output: str | None = None, backend: str | None = None) -> tuple[str, ...]:
-    """The overrides for the case file; the options come last, so that they win."""
-    for pair in pairs:
-        key, equals, _ = pair.partition("=")
-        if not (key.strip() and equals):
-            raise UsageError(f"--set {pair}: KEY=VALUE is needed, for example --set solver.rtol=1e-6")
-    named = {"output.file": output, "run.backend": backend}
-    given = {key: value for key, value in named.items() if value is not None}
-    if not given:
-        return tuple(pairs)
-    from poisson.case import toml
-
-    return (*pairs, *(f"{key}={toml.string(value)}" for key, value in given.items()))
-
-
-def _ranks(text: str | None) -> int | None:
-    return None if text is None else whole_number("ranks", text)
+    return Info(file, rank_count(ranks))
 
 
 def _grids(text: str) -> int:

@@ -1,15 +1,18 @@
-"""What every command shares: exit codes, what a command is, and how it speaks."""
+"""What every command shares: exit codes, what a command is, how it speaks, and the values of its options."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
+import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Protocol, TextIO, runtime_checkable
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, TextIO, runtime_checkable
 
+from poisson.backends.registry import NAMES, threaded
 from poisson.errors import Choice, OutputError, PoissonError
 from poisson.parallel.communicator import Communicator
 
@@ -100,6 +103,23 @@ def say(text: str) -> None:
         raise OutputError(f"standard output cannot be written: {reason}") from error
 
 
+def as_json(found: object) -> str:
+    """One JSON text for programs: what is not finite is null, NumPy's numbers are numbers, and paths are texts."""
+    return json.dumps(_plain(found), allow_nan=False)
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, Mapping):
+        return {str(key): _plain(value) for key, value in found.items()}
+    if isinstance(found, (list, tuple)):
+        return [_plain(value) for value in found]
+    if hasattr(found, "item"):
+        found = found.item()
+    if isinstance(found, float):
+        return found if math.isfinite(found) else None
+    return found if isinstance(found, (bool, int, str, type(None))) else str(found)
+
+
 def complain(text: str) -> None:
     """Print a message to standard error; where nobody can read it, it is dropped."""
     murmur(f"poisson: {text}")
@@ -156,3 +176,83 @@ def streams() -> Iterator[None]:
                     stream.flush()
             except (OSError, ValueError):
                 discard(stream)
+
+
+# ---- the values of options
+
+
+def whole_number(name: str, text: str, least: int = 1) -> int:
+    """The value of an option that takes a whole number."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
+        raise UsageError(f"--{name} {text}: a whole number is needed, at least {least}")
+    return int(text)
+
+
+def one_of(name: str, text: str, words: Sequence[str]) -> str:
+    """The value of an option that takes one of a few words."""
+    if text not in words:
+        raise UsageError(f"--{name} {text}: it is one of {', '.join(words)}")
+    return text
+
+
+def some_of(name: str, text: str, words: Sequence[str]) -> tuple[str, ...]:
+    """The value of an option that takes some of a few words, separated by commas, each once."""
+    given = tuple(one_of(name, part.strip(), words) for part in text.split(","))
+    return tuple(dict.fromkeys(given))
+
+
+def thread_count(text: str, backends: Sequence[str]) -> int:
+    """The value of ``--threads``, for backends of which one has threads to count, or may have."""
+    count = whole_number("threads", text, 0)
+    if count and backends and not any(threaded(name) for name in backends):
+        countable = " or ".join(name for name in NAMES if threaded(name))
+        raise UsageError(f"--threads {count}: without the {countable} backend there are no threads to count")
+    return count
+
+
+def positive(name: str, text: str) -> float:
+    """The value of an option that takes a positive number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise UsageError(f"--{name} {text}: a number above 0 is needed")
+    return value
+
+
+def grid_shape(name: str, text: str, least: int) -> tuple[int, ...]:
+    """Nodes along x, y(, z), joined by x."""
+    numbers = tuple(whole_number(name, part, least) for part in text.split("x"))
+    if len(numbers) not in (2, 3):
+        raise UsageError(f"--{name} {text}: a size is NXxNY or NXxNYxNZ")
+    return numbers
+
+
+def box(name: str, text: str, least: int) -> tuple[int, int, int]:
+    """Nodes along x, y and z: one number for all, or three joined by x."""
+    numbers = [whole_number(name, part.strip(), least) for part in text.split("x")]
+    if len(numbers) not in (1, 3):
+        raise UsageError(f"--{name} {text}: a size is one number for a cube, or NXxNYxNZ")
+    nx, ny, nz = numbers * (3 // len(numbers))
+    return nx, ny, nz
+
+
+def overrides(pairs: Sequence[str], *, output: str | None = None, backend: str | None = None) -> tuple[str, ...]:
+    """The overrides for the case file; the options come last, so that they win."""
+    for pair in pairs:
+        key, equals, _ = pair.partition("=")
+        if not (key.strip() and equals):
+            raise UsageError(f"--set {pair}: KEY=VALUE is needed, for example --set solver.rtol=1e-6")
+    named = {"output.file": output, "run.backend": backend}
+    given = {key: value for key, value in named.items() if value is not None}
+    if not given:
+        return tuple(pairs)
+    from poisson.case import toml
+
+    return (*pairs, *(f"{key}={toml.string(value)}" for key, value in given.items()))
+
+
+def rank_count(text: str | None) -> int | None:
+    """The value of ``--ranks``: how many processes, if it is given."""
+    return None if text is None else whole_number("ranks", text)

@@ -5,6 +5,7 @@ Covers poisson.cli.solving and poisson.cli.terms.
 
 import inspect
 import logging
+import math
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 import fire
 import h5py
+import numpy as np
 import pytest
 from support.results import make_solution
 
@@ -28,6 +30,7 @@ from poisson.backends import NAMES
 from poisson.cli import Info, Solve, UsageError, Verify, main
 from poisson.cli.measuring import Measurement
 from poisson.cli.terminal import installation, summary
+from poisson.cli.terms import as_json
 from poisson.errors import CaseError, OutputError
 from poisson.parallel.communicator import Communicator
 from poisson.run.solution import Solution
@@ -35,7 +38,7 @@ from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 
 PYTHON = [sys.executable, "-m", "poisson"]
-THERE_IS = f"there is {', '.join(list(cli.COMMANDS)[:-1])} and {list(cli.COMMANDS)[-1]}"
+THERE_IS = f"there is {', '.join(cli.COMMANDS)} and help"
 BENCHES = [name.removeprefix("bench ") for name in cli.COMMANDS if name.startswith("bench ")]
 SEE_SOLVE = "see 'python -m poisson solve --help'"
 REFUSED = [
@@ -65,8 +68,8 @@ REFUSED = [
     (["solve", "a", "--noquiet"], "unknown option --noquiet for solve; did you mean --quiet?"),
     (["solve", "a", "--out=b"], "unknown option --out for solve; did you mean --output?"),
     (
-        ["solve", "a", "-q"],
-        "unknown option -q for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and --help",
+        ["solve", "a", "-b"],
+        "unknown option -b for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and --help",
     ),
     (
         ["solve", "a", "--", "--trace"],
@@ -86,6 +89,13 @@ REFUSED = [
         "unknown option --output for verify; there is --refine, --set, --backend, --ranks, --quiet and --help",
     ),
     (["info", "--quiet"], "unknown option --quiet for info; there is --ranks and --help"),
+    (["info", "-q"], "unknown option -q for info; there is --ranks and --help"),
+    (["solve", "a", "-q=no"], "--quiet takes no value; write --quiet alone or leave it out"),
+    (["solve", "a", "-o", "-q"], f"--output needs a value: --output=VALUE; {SEE_SOLVE}"),
+    (["solve", "a", "-o", "b", "--output=c"], "--output is given twice; give it once"),
+    (["-q", "solve"], "-q stands before the command; write the command first: python -m poisson COMMAND ... -q"),
+    (["help", "slove"], "unknown command 'slove'; did you mean solve?"),
+    (["hepl"], "unknown command 'hepl'; did you mean help?"),
     (["solve", "a", "--quiet=no"], "--quiet takes no value; write --quiet alone or leave it out"),
     (["solve", "a", "--output"], f"--output needs a value: --output=VALUE; {SEE_SOLVE}"),
     (["solve", "a", "--set", "--quiet"], f"--set needs a value: --set=VALUE; {SEE_SOLVE}"),
@@ -134,6 +144,8 @@ UNDERSTOOD = [
         Verify("a", ("b=1", 'run.backend="numpy"'), 4, quiet=True),
     ),
     (["solve", "a", "--overwrite"], Solve("a", (), quiet=False, overwrite=True)),
+    (["solve", "a", "-q", "-o", "b.h5"], Solve("a", ('output.file="b.h5"',), quiet=True)),
+    (["solve", "a", "-o=b.h5"], Solve("a", ('output.file="b.h5"',), quiet=False)),
     (["info"], Info(None)),
     (["info", "True"], Info("True")),
 ]
@@ -149,7 +161,7 @@ def test_a_line_becomes_a_request_with_the_text_typed(
 
 MISREAD = [
     ["--quiet", "a"],
-    ["a", "-q"],
+    ["a", "-s", "b=1"],
     ["a", "--noquiet"],
     ["a", "--quiet=no"],
     ["a", "--output"],
@@ -204,6 +216,21 @@ def test_help_on_a_word_that_begins_commands(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr() == ("".join(f"python -m poisson bench {name} --help\n" for name in BENCHES), "")
 
 
+def test_help_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, asked in ((["help"], []), (["help", "help"], []), (["help", "info"], ["info", "--help"])):
+        assert main(words) == main(asked) == 0
+        out = capsys.readouterr().out
+        assert out == 2 * out[: len(out) // 2] and out
+
+
+def test_the_columns_of_every_help_are_straight() -> None:
+    for text in (cli.HELP, *(inspect.getdoc(function) or "" for function in cli.COMMANDS.values())):
+        # After the lines of usage, which are not in columns, and before the exit codes.
+        body = text.partition("\n\n")[2].partition("Usage:")[2].partition("\n\n")[2].partition("Examples:")[0]
+        found = re.findall(r"^(  \S.*?  +|   +)(?=\S)", body, re.MULTILINE)
+        assert len({len(column) for column in found}) == 1, text
+
+
 def test_help_is_complete_and_fits_a_terminal() -> None:
     for name, function in cli.COMMANDS.items():
         text = inspect.getdoc(function) or ""
@@ -216,7 +243,8 @@ def test_help_is_complete_and_fits_a_terminal() -> None:
             assert [name for name in (*several.split(", "), last) if name != "auto"] == list(NAMES)
         assert bool(names) == ("--backend" in text) and "{" not in text
         assert "Examples:\n" in text and "\nExit codes: 0 " in text
-        assert re.search(rf"^  {name} ", cli.HELP, re.MULTILINE)
+        first = text.splitlines()[0].rstrip(".")
+        assert re.search(rf"^  {name} .*\b{re.escape(first[0].lower() + first[1:])}$", cli.HELP, re.MULTILINE)
         assert max(map(len, text.splitlines())) <= 120
     assert max(map(len, cli.HELP.splitlines())) <= 100
 
@@ -231,8 +259,13 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr() == (f"poisson {poisson.__version__}\n", "")
+    assert main(["--version"]) == main(["-V"]) == 0
+    assert capsys.readouterr() == (2 * f"poisson {poisson.__version__}\n", "")
+
+
+def test_json_has_numbers_and_null_for_what_is_not_finite() -> None:
+    given = {"a": np.float64(0.5), "b": float("nan"), "c": (np.int64(3), -math.inf, True), "d": Path("x"), "e": None}
+    assert as_json(given) == '{"a": 0.5, "b": null, "c": [3, null, true], "d": "x", "e": null}'
 
 
 class FakeRun:

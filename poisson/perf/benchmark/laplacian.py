@@ -163,7 +163,8 @@ def bench(backend: Backend, sizes: Sequence[Nodes], wanted: Sequence[str] = (), 
     notes = [_limits(backend, copy, peak), *_lowest(rows, probe.stream_kind)]
     if counters:
         notes += _count(backend, rows)
-    columns = (*IDENTITY, *TIMES, *(COUNTERS if counters else ()))
+    counted = any(row.get("fetch_gigabytes") is not None for row in rows)
+    columns = (*IDENTITY, *TIMES, *(COUNTERS if counted else ()))
     title = f"Laplacian, {backend.dtype}, on {backend.name}: {backend.device}"
     return Report(title, columns, tuple(rows), tuple(notes), partial(_draw, rows, probe.stream_kind, copy / 1e9))
 
@@ -242,7 +243,7 @@ def _count(backend: Backend, rows: Sequence[dict[str, Any]]) -> list[str]:
     for row in rows:
         row |= dict.fromkeys(column.key for column in COUNTERS)
     if not isinstance(backend, GpuBackend):
-        return [f"no counters: the {backend.name} backend has no profiler; choose --backend=gpu"]
+        return [f"no counters: --profile counts on the gpu backend alone, and this is {backend.name}"]
     for row in rows:
         nodes = (row["nx"], row["ny"], row["nz"])
         command = [
