@@ -10,7 +10,7 @@ from poisson.backends.ledger import Ledger
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.mesh.differences import Differences
 from poisson.solvers import registry
-from poisson.solvers.choose import Choice
+from poisson.solvers.choose import Choice, describe
 from poisson.solvers.entries import Given
 from poisson.solvers.fallback import ChosenMethod
 from poisson.solvers.iteration import Method
@@ -88,6 +88,11 @@ class Setup:
     def operator(self) -> Operator:
         """A."""
         return self.operations.operator
+
+    @property
+    def described(self) -> str:
+        """The method that runs, with its main settings."""
+        return describe(self.settings, self.precision)
 
     def method_for(self, *, guess: bool) -> Method:
         """The method for a solve with or without an initial guess, which a start on the coarsest grid would not use."""

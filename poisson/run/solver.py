@@ -3,57 +3,38 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import math
-import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
-import poisson
-from poisson import backends
 from poisson.backends.base import Backend
-from poisson.backends.ledger import Ledger, counted
-from poisson.backends.registry import AUTO
+from poisson.backends.ledger import Ledger
 from poisson.case import Case
 from poisson.case.combinations import clashes
 from poisson.case.settings import WITHOUT_VECTORS
 from poisson.discrete.discretisation import Discretisation, Operator
-from poisson.errors import BackendUnavailable, CaseError, PoissonError
-from poisson.mesh.differences import ORDERS, Differences
-from poisson.mesh.lattice import Lattice
-from poisson.problem.fields import ArrayField
+from poisson.errors import CaseError, PoissonError
+from poisson.mesh.differences import ORDERS
 from poisson.problem.problem import Problem, node_field, require_problem
-from poisson.run import outcome, spread
+from poisson.run import spread
 from poisson.run.exclusive import Exclusive
-from poisson.run.memory import VECTORS, require_memory
-from poisson.run.placement import communicator_for, take_place
+from poisson.run.finishing import finish, provenance
+from poisson.run.memory import VECTORS
 from poisson.run.ranks import Ranks, communicator_of
+from poisson.run.setting_up import set_up
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution
-from poisson.solvers import registry
-from poisson.solvers.choose import choose, describe
-from poisson.solvers.entries import Given
 from poisson.solvers.iteration import never
-from poisson.solvers.mixed import in_float32
-from poisson.solvers.multigrid import CoarserProblems
-from poisson.solvers.rounding import at_rounding_in_norm
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-DTYPES: Mapping[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
-
-log = logging.getLogger(__name__)
 
 
 class Options(TypedDict, total=False):
@@ -184,76 +165,17 @@ class Solver:
         self._seconds = time.perf_counter() - start
 
     def _set_up(self, count: bool) -> Setup:
-        settings, precision, ranks = self.settings, self.run.precision, self.ranks
-        local = self._local()
-        vectors = any(name in VECTORS for name in self._fields)
+        def divided() -> Problem:
+            if self._arrays[1]:
+                self.problem = spread.with_arrays(self.ranks, self.problem, *self._arrays)
+            self._arrays = (None, ())
+            return self.problem
 
-        def halo(part: Lattice) -> int:
-            wanted = registry.halo_of(settings, local.bind(Operator(part)).depth())
-            return max(wanted, self._order) if vectors else wanted
-
-        whole = Discretisation(self.problem).whole_lattice
-        ranks.divide(whole, halo, planes=registry.needs_planes(settings))
-        if self._arrays[1]:
-            self.problem = spread.with_arrays(ranks, self.problem, *self._arrays)
-        self._arrays = (None, ())
-        backend, discretisation = ranks.over(local), Discretisation(self.problem, share=ranks.share)
-        room = partial(_require_room, ranks, local, discretisation, self._fields)
-        room(settings, precision)
-        operations = backend.bind(discretisation.operator_on(backend))
-        choice = None
-        if settings.method == AUTO:
-            choice = ranks.of_first(choose(operations, settings, precision))
-            log.info("%s", choice.line)
-            settings, precision = choice.settings, choice.precision
-            room(settings, precision, coefficients=False)
-        local_counting, ledger = counted(local) if count else (local, None)
-        counting = ranks.over(local_counting) if count else backend
-        stand_in = counting.bind(operations.operator) if count else operations
-        inner = None
-        if precision == "mixed":
-            inner = counting.companion(np.float32).bind(in_float32(operations))
-        coarser = CoarserProblems(backend, discretisation) if settings.stopping.stop == "discretisation" else None
-        method = registry.make_method(Given(stand_in, settings, inner=inner, coarser=coarser))
-        shape = discretisation.array_shape
-        setup = Setup(
-            operations=operations,
-            stand_in=stand_in,
-            ledger=ledger,
-            choice=choice,
-            settings=settings,
-            precision=precision,
-            method=method,
-            u=backend.empty(shape),
-            f=backend.empty(shape),
-            norms=backend.reduction(),
-            local=local,
-            differences=self._differences(discretisation) if vectors else None,
-            inner=inner,
-            coarser=coarser,
+        return set_up(
+            *(self.problem, self.settings, self.run, self.ranks, self._fields, self._order),
+            count=count,
+            divided=divided,
         )
-        setup.take_boundary(discretisation)
-        setup.method = setup.with_others(method)
-        return setup
-
-    def _local(self) -> Backend:
-        """The backend of this process; all ranks have the same one."""
-        threads = take_place(self.ranks.communicator, self.run.backend, self.run.threads)
-        with self.ranks.agreed():
-            local = backends.create(self.run.backend, DTYPES[self.run.dtype], threads)
-        names = self.ranks.everyone(local.name)
-        if len(set(names)) > 1:
-            places = dict(zip(names, self.ranks.hosts, strict=True))
-            found = ", ".join(f"{name} on {host}" for name, host in places.items())
-            raise BackendUnavailable(f"the processes would run on different backends ({found}): set run.backend")
-        self.ranks.communicator = communicator_for(self.ranks.communicator, local)
-        return local
-
-    def _differences(self, discretisation: Discretisation) -> Differences:
-        share = discretisation.share
-        if share is None:
-            return Differences.on(self.problem.grid, self._order)
-        return Differences(share.lattice, self._order)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Arrays, plans and kernels belong to one solver in one process: a copy sets up its own.
@@ -285,7 +207,7 @@ class Solver:
     @property
     def method(self) -> str:
         """The method that runs, with its main settings."""
-        return describe(self._setup.settings, self._setup.precision)
+        return self._setup.described
 
     def solve(
         self,
@@ -350,7 +272,9 @@ class Solver:
             setup.backend.synchronize()
         with _timed(times, "finish"), np.errstate(all="ignore"):
             solution = self._finish(problem, discretisation, setup.left_over(result), stopping)
-        return replace(solution, times=ranks.slowest(times), provenance=self._provenance(started, result))
+        return replace(
+            solution, times=ranks.slowest(times), provenance=provenance(setup, started, result) | ranks.provenance()
+        )
 
     def _with(self, f: Any, initial: Any) -> Problem:
         given = {"f": f, "initial": initial}
@@ -381,106 +305,7 @@ class Solver:
     def _finish(
         self, problem: Problem, discretisation: Discretisation, result: SolveResult, stopping: Stopping
     ) -> Solution:
-        setup = self._setup
-        wanted = tuple(name for name in self._fields if name != "error" or problem.exact is not None)
-        backend, operator = setup.backend, setup.operator
-        if operator.singular:
-            remove_mean(setup.operations, result.u, result.work, setup.norms)
-        u = self._u(problem, result)
-        double = setup.local.companion(np.float64)
-        residual, norms = outcome.true_residual(
-            *(setup.operations, double, discretisation, result, setup.f, setup.norms), keep="residual" in wanted
-        )
-        norm = stopping.measure(operator, norms)
-
-        def rounded() -> bool:
-            correction = outcome.true_correction(setup.operations, double, discretisation, result, setup.f, setup.norms)
-            setup.operations.norm(result.u, setup.norms)
-            return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
-
-        status = outcome.verdict(result, norm, rounded)
-        fields: dict[str, NDArray[Any]] = {}
-        if setup.differences is not None:
-            named = tuple(name for name in wanted if name in VECTORS)
-            fields |= outcome.vectors(backend, setup.differences, discretisation, operator, result, named)
-        shape = u.shape
-        if residual is not None:
-            fields["residual"] = residual.reshape(shape)
-        on_host = isinstance(u, np.ndarray)
-        for name in wanted:
-            if name not in fields:
-                host = u if on_host else backend.to_host(result.u)[operator.lattice.owned]
-                fields[name] = outcome.scalar_field(name, discretisation, host).reshape(shape)
-        error = None
-        if problem.exact is not None:
-            error = outcome.error_norms(discretisation, u, np if on_host else backend.array_module)
-        return Solution(
-            problem=problem,
-            u=u,
-            status=status,
-            iterations=result.iterations,
-            norm=stopping.norm,
-            residual=norm,
-            target=result.target,
-            history=result.history,
-            fields={name: fields[name] for name in wanted},
-            error=error,
-            error_bar=result.error,
-            share=self.ranks.held(problem.grid.array_shape),
-        )
-
-    def _u(self, problem: Problem, result: SolveResult) -> Any:
-        """The solution of the grid's shape, or of that of this rank's part: on the device where the data were there."""
-        backend, own = self._setup.backend, self._setup.operator.lattice.owned
-        given = (problem.f, problem.initial)
-        on_device = any(isinstance(field, ArrayField) and field.on_device for field in given)
-        if self.ranks.division or not (on_device and hasattr(result.u, "__cuda_array_interface__")):
-            values = backend.to_host(result.u)[own]
-            return np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :])
-        copy = backend.empty(result.u.shape)
-        backend.axpby(1.0, result.u, 0.0, copy)
-        backend.synchronize()
-        return copy.reshape(problem.grid.array_shape)
-
-    def _provenance(self, started: datetime, result: SolveResult) -> dict[str, str | int | float]:
-        setup = self._setup
-        return {
-            "version": poisson.__version__,
-            "host": platform.node(),
-            "platform": platform.platform(),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "backend": setup.backend.name,
-            "device": setup.backend.device,
-            "precision": setup.precision,
-            "method": self.method + (f", then {result.instead}" if result.instead else ""),
-            "reason": setup.choice.reason if setup.choice else "asked for",
-            "loop": setup.settings.value("loop") if "loop" in registry.method_of(setup.settings).keys else "",
-            "tuning": setup.operations.tuning(),
-            "started": started.isoformat(timespec="seconds"),
-        } | self.ranks.provenance()
-
-
-def _require_room(
-    ranks: Ranks,
-    local: Backend,
-    discretisation: Discretisation,
-    fields: tuple[str, ...],
-    settings: SolverSettings,
-    precision: str,
-    *,
-    coefficients: bool = True,
-) -> None:
-    """`require_memory` on every rank."""
-    nodes = None if discretisation.share is None else math.prod(discretisation.array_shape)
-    beside = ranks.beside
-    with ranks.agreed():
-        require_memory(
-            *(local, discretisation.problem, settings, precision, fields),
-            coefficients=coefficients,
-            nodes=nodes,
-            beside=beside,
-        )
+        return finish(self._setup, self.ranks, self._fields, problem, discretisation, result, stopping)
 
 
 def _rebuilt(

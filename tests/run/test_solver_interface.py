@@ -1,6 +1,7 @@
 """`Problem.on_box`, `Solver` and `Solution`: what goes in, what is kept between solves, what comes out.
 
-Covers poisson.output.plot, poisson.problem.problem, poisson.run.setup, poisson.run.solution and poisson.run.solver.
+Covers poisson.output.plot, poisson.problem.problem, poisson.run.finishing, poisson.run.setting_up, poisson.run.setup,
+poisson.run.solution and poisson.run.solver.
 """
 
 from __future__ import annotations

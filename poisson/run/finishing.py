@@ -1,0 +1,131 @@
+"""From what a solve leaves on the backend to its solution."""
+
+from __future__ import annotations
+
+import platform
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import poisson
+from poisson.discrete.discretisation import Discretisation
+from poisson.problem.fields import ArrayField
+from poisson.problem.problem import Problem
+from poisson.run import outcome
+from poisson.run.memory import VECTORS
+from poisson.run.ranks import Ranks
+from poisson.run.setup import Setup
+from poisson.run.solution import Solution
+from poisson.solvers import registry
+from poisson.solvers.rounding import at_rounding_in_norm
+from poisson.solvers.spectrum import remove_mean
+from poisson.solvers.stopping import SolveResult, Stopping
+
+
+def finish(
+    setup: Setup,
+    ranks: Ranks,
+    names: tuple[str, ...],
+    problem: Problem,
+    discretisation: Discretisation,
+    result: SolveResult,
+    stopping: Stopping,
+) -> Solution:
+    """The solution, its residual recomputed in float64, with those of the named fields that there are.
+
+    Parameters
+    ----------
+    setup : Setup
+        What the solve worked with.
+    ranks : Ranks
+        Which had a part in it.
+    names : tuple of str
+        The fields that are asked for.
+    problem, discretisation : Problem, Discretisation
+        What was solved.
+    result : SolveResult
+        What the method left, with an array that may be overwritten.
+    stopping : Stopping
+        The tolerances of this solve.
+    """
+    wanted = tuple(name for name in names if name != "error" or problem.exact is not None)
+    backend, operator = setup.backend, setup.operator
+    if operator.singular:
+        remove_mean(setup.operations, result.u, result.work, setup.norms)
+    u = _u(setup, ranks, problem, result)
+    double = setup.local.companion(np.float64)
+    residual, norms = outcome.true_residual(
+        *(setup.operations, double, discretisation, result, setup.f, setup.norms), keep="residual" in wanted
+    )
+    norm = stopping.measure(operator, norms)
+
+    def rounded() -> bool:
+        correction = outcome.true_correction(setup.operations, double, discretisation, result, setup.f, setup.norms)
+        setup.operations.norm(result.u, setup.norms)
+        return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
+
+    status = outcome.verdict(result, norm, rounded)
+    fields: dict[str, NDArray[Any]] = {}
+    if setup.differences is not None:
+        named = tuple(name for name in wanted if name in VECTORS)
+        fields |= outcome.vectors(backend, setup.differences, discretisation, operator, result, named)
+    shape = u.shape
+    if residual is not None:
+        fields["residual"] = residual.reshape(shape)
+    on_host = isinstance(u, np.ndarray)
+    for name in wanted:
+        if name not in fields:
+            host = u if on_host else backend.to_host(result.u)[operator.lattice.owned]
+            fields[name] = outcome.scalar_field(name, discretisation, host).reshape(shape)
+    error = None
+    if problem.exact is not None:
+        error = outcome.error_norms(discretisation, u, np if on_host else backend.array_module)
+    return Solution(
+        problem=problem,
+        u=u,
+        status=status,
+        iterations=result.iterations,
+        norm=stopping.norm,
+        residual=norm,
+        target=result.target,
+        history=result.history,
+        fields={name: fields[name] for name in wanted},
+        error=error,
+        error_bar=result.error,
+        share=ranks.held(problem.grid.array_shape),
+    )
+
+
+def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult) -> Any:
+    """The solution of the grid's shape, or of that of this rank's part: on the device where the data were there."""
+    backend, own = setup.backend, setup.operator.lattice.owned
+    given = (problem.f, problem.initial)
+    on_device = any(isinstance(field, ArrayField) and field.on_device for field in given)
+    if ranks.division or not (on_device and hasattr(result.u, "__cuda_array_interface__")):
+        values = backend.to_host(result.u)[own]
+        return np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :])
+    copy = backend.empty(result.u.shape)
+    backend.axpby(1.0, result.u, 0.0, copy)
+    backend.synchronize()
+    return copy.reshape(problem.grid.array_shape)
+
+
+def provenance(setup: Setup, started: datetime, result: SolveResult) -> dict[str, str | int | float]:
+    """How a result came about, but for what `Ranks.provenance` has."""
+    return {
+        "version": poisson.__version__,
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "backend": setup.backend.name,
+        "device": setup.backend.device,
+        "precision": setup.precision,
+        "method": setup.described + (f", then {result.instead}" if result.instead else ""),
+        "reason": setup.choice.reason if setup.choice else "asked for",
+        "loop": setup.settings.value("loop") if "loop" in registry.method_of(setup.settings).keys else "",
+        "tuning": setup.operations.tuning(),
+        "started": started.isoformat(timespec="seconds"),
+    }

@@ -1,0 +1,158 @@
+"""To set a solver up: the backend, how the grid is divided, the operator, the method, and room for all of it."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from poisson import backends
+from poisson.backends.base import Backend
+from poisson.backends.ledger import counted
+from poisson.backends.registry import AUTO
+from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.errors import BackendUnavailable
+from poisson.mesh.differences import Differences
+from poisson.mesh.lattice import Lattice
+from poisson.problem.problem import Problem
+from poisson.run.memory import VECTORS, require_memory
+from poisson.run.placement import communicator_for, take_place
+from poisson.run.ranks import Ranks
+from poisson.run.setup import Setup
+from poisson.solvers import registry
+from poisson.solvers.choose import choose
+from poisson.solvers.entries import Given
+from poisson.solvers.mixed import in_float32
+from poisson.solvers.multigrid import CoarserProblems
+from poisson.solvers.settings import RunSettings, SolverSettings
+
+DTYPES: Mapping[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
+
+log = logging.getLogger(__name__)
+
+
+def set_up(
+    problem: Problem,
+    settings: SolverSettings,
+    run: RunSettings,
+    ranks: Ranks,
+    fields: tuple[str, ...],
+    order: int,
+    *,
+    count: bool,
+    divided: Callable[[], Problem],
+) -> Setup:
+    """Everything that does not depend on the source.
+
+    Parameters
+    ----------
+    problem : Problem
+        What to solve; the values of its arrays are not read yet.
+    settings, run : SolverSettings, RunSettings
+        How, and where.
+    ranks : Ranks
+        Which get their parts of the grid here.
+    fields : tuple of str
+        What a solution is to hold beside u.
+    order : int
+        Of the differences of vectors.
+    count : bool
+        Whether operations are counted.
+    divided : callable
+        Called when every rank knows its part: the problem with the values of its arrays there.
+    """
+    precision = run.precision
+    local = _local(ranks, run)
+    vectors = any(name in VECTORS for name in fields)
+
+    def halo(part: Lattice) -> int:
+        wanted = registry.halo_of(settings, local.bind(Operator(part)).depth())
+        return max(wanted, order) if vectors else wanted
+
+    whole = Discretisation(problem).whole_lattice
+    ranks.divide(whole, halo, planes=registry.needs_planes(settings))
+    problem = divided()
+    backend, discretisation = ranks.over(local), Discretisation(problem, share=ranks.share)
+    room = partial(_require_room, ranks, local, discretisation, fields)
+    room(settings, precision)
+    operations = backend.bind(discretisation.operator_on(backend))
+    choice = None
+    if settings.method == AUTO:
+        choice = ranks.of_first(choose(operations, settings, precision))
+        log.info("%s", choice.line)
+        settings, precision = choice.settings, choice.precision
+        room(settings, precision, coefficients=False)
+    local_counting, ledger = counted(local) if count else (local, None)
+    counting = ranks.over(local_counting) if count else backend
+    stand_in = counting.bind(operations.operator) if count else operations
+    inner = None
+    if precision == "mixed":
+        inner = counting.companion(np.float32).bind(in_float32(operations))
+    coarser = CoarserProblems(backend, discretisation) if settings.stopping.stop == "discretisation" else None
+    method = registry.make_method(Given(stand_in, settings, inner=inner, coarser=coarser))
+    shape = discretisation.array_shape
+    setup = Setup(
+        operations=operations,
+        stand_in=stand_in,
+        ledger=ledger,
+        choice=choice,
+        settings=settings,
+        precision=precision,
+        method=method,
+        u=backend.empty(shape),
+        f=backend.empty(shape),
+        norms=backend.reduction(),
+        local=local,
+        differences=_differences(discretisation, order) if vectors else None,
+        inner=inner,
+        coarser=coarser,
+    )
+    setup.take_boundary(discretisation)
+    setup.method = setup.with_others(method)
+    return setup
+
+
+def _local(ranks: Ranks, run: RunSettings) -> Backend:
+    """The backend of this process; all ranks have the same one."""
+    threads = take_place(ranks.communicator, run.backend, run.threads)
+    with ranks.agreed():
+        local = backends.create(run.backend, DTYPES[run.dtype], threads)
+    names = ranks.everyone(local.name)
+    if len(set(names)) > 1:
+        places = dict(zip(names, ranks.hosts, strict=True))
+        found = ", ".join(f"{name} on {host}" for name, host in places.items())
+        raise BackendUnavailable(f"the processes would run on different backends ({found}): set run.backend")
+    ranks.communicator = communicator_for(ranks.communicator, local)
+    return local
+
+
+def _differences(discretisation: Discretisation, order: int) -> Differences:
+    if discretisation.share is None:
+        return Differences.on(discretisation.problem.grid, order)
+    return Differences(discretisation.share.lattice, order)
+
+
+def _require_room(
+    ranks: Ranks,
+    local: Backend,
+    discretisation: Discretisation,
+    fields: tuple[str, ...],
+    settings: SolverSettings,
+    precision: str,
+    *,
+    coefficients: bool = True,
+) -> None:
+    """`require_memory` on every rank."""
+    nodes = None if discretisation.share is None else math.prod(discretisation.array_shape)
+    beside = ranks.beside
+    with ranks.agreed():
+        require_memory(
+            *(local, discretisation.problem, settings, precision, fields),
+            coefficients=coefficients,
+            nodes=nodes,
+            beside=beside,
+        )
