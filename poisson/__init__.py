@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from poisson.case import load as load_case
     from poisson.errors import PoissonError as PoissonError
     from poisson.problem.problem import Problem as Problem
+    from poisson.run.load import load as load
     from poisson.run.run import solve as solve
     from poisson.run.scipy_operator import LinearOperator as LinearOperator
     from poisson.run.solution import Interrupted as Interrupted
@@ -34,6 +35,7 @@ _PLACES = {
     "Interrupted": ("poisson.run.solution", "Interrupted"),
     "LinearOperator": ("poisson.run.scipy_operator", "LinearOperator"),
     "Problem": ("poisson.problem.problem", "Problem"),
+    "load": ("poisson.run.load", "load"),
     "solve": ("poisson.run.run", "solve"),
     "Solution": ("poisson.run.solution", "Solution"),
     "Solver": ("poisson.run.solver", "Solver"),
@@ -49,6 +51,7 @@ __all__ = [
     "Solution",
     "Solver",
     "Status",
+    "load",
     "load_case",
     "solve",
 ]

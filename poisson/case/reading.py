@@ -142,14 +142,34 @@ def _read(path: Path) -> dict[str, Any]:
         raise CaseError([f"{str(path)!r} is longer than {MAX_FILE} bytes; a case file is a short text"])
     try:
         # Some editors begin a file with a byte order mark.
-        text = content.decode("utf-8-sig")
-        if _too_deep(text):
-            raise CaseError([f"{str(path)!r}: {TOO_DEEP}"])
-        return tomllib.loads(text)
+        return parsed(content.decode("utf-8-sig"), repr(str(path)))
     except UnicodeDecodeError as error:
         raise CaseError([f"{str(path)!r} is not UTF-8 text: byte {error.start} is wrong"]) from error
+
+
+def parsed(text: str, what: str) -> dict[str, Any]:
+    """The tables of a text in TOML, which may be anyone's.
+
+    Parameters
+    ----------
+    text : str
+        Of at most `MAX_FILE` characters.
+    what : str
+        What it is, for the message.
+
+    Raises
+    ------
+    CaseError
+        If it is no TOML, or too long or too deep to be parsed.
+    """
+    if len(text) > MAX_FILE:
+        raise CaseError([f"{what} is longer than {MAX_FILE} characters"])
+    if _too_deep(text):
+        raise CaseError([f"{what}: {TOO_DEEP}"])
+    try:
+        return tomllib.loads(text)
     except ValueError as error:
-        raise CaseError([f"{str(path)!r} is not TOML: {' '.join(str(error).split())}"]) from error
+        raise CaseError([f"{what} is not TOML: {' '.join(str(error).split())}"]) from error
 
 
 def _too_deep(text: str) -> bool:

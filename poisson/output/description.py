@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
@@ -22,18 +21,9 @@ import poisson
 from poisson.errors import OutputError
 from poisson.mesh.grid import AXES
 from poisson.output.convergence import log_slope
-from poisson.output.hdf5 import (
-    CHECKSUM,
-    COMPONENT,
-    DATA_CHECKSUM,
-    FORMAT,
-    FORMAT_VERSION,
-    Damaged,
-    require_heaps,
-    text_checksum,
-)
+from poisson.output.hdf5 import COMPONENT, DATA_CHECKSUM, Damaged
+from poisson.output.reading import EDITED, WRONG_VALUES, damaged, edited, group, one_line, opened, values
 from poisson.output.record import FIELD_NOTES
-from poisson.plain import NotPlain, find, require_file
 
 if TYPE_CHECKING:
     import h5py
@@ -44,12 +34,7 @@ LONGEST_SILENCE = 30.0
 MEMORY = 4 << 30
 """Bytes of addresses that reading may take beside those of the modules it loads."""
 
-WRONG_VALUES = "values do not fit their checksum"
-
 _SLAB_VALUES = 1 << 22
-_MOST_TEXT = 1000
-_MOST_PACKED = 10**6
-"""No filter makes values smaller by more than this factor."""
 
 # This package may have been found in a folder that is no longer in the path, or stand in the path twice.
 _CHILD = """
@@ -94,7 +79,7 @@ def describe_apart(path: str | Path, silence: float = LONGEST_SILENCE) -> str:
                     break
                 answer += part
             else:
-                raise OutputError(f"{path}: {_damaged('reading it comes to no end')}")
+                raise OutputError(f"{path}: {damaged('reading it comes to no end')}")
         finally:
             process.kill()
     # The start and each slab that was read are dots before the answer.
@@ -102,7 +87,7 @@ def describe_apart(path: str | Path, silence: float = LONGEST_SILENCE) -> str:
         kind, text = json.loads(answer.lstrip(b"."))
     except ValueError:
         name = signal.Signals(-process.returncode).name if process.returncode < 0 else "no answer"
-        raise OutputError(f"{path}: {_damaged(f'the HDF5 library cannot read it: {name}')}") from None
+        raise OutputError(f"{path}: {damaged(f'the HDF5 library cannot read it: {name}')}") from None
     if kind != "text":
         raise OutputError(text)
     return str(text)
@@ -128,10 +113,6 @@ def child() -> None:
         json.dump(answer, stream)
 
 
-def _damaged(reason: str) -> str:
-    return f"the file is damaged ({reason}); solve the case again"
-
-
 def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> str:
     """A description of a result file for people.
 
@@ -153,54 +134,12 @@ def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> st
     OutputError
         If the file is missing, locked, not an HDF5 file, not one of ours, or damaged.
     """
-    import h5py
-
     path = Path(path)
-    try:
-        _require_file(path)
-        if not h5py.is_hdf5(path):
-            raise OutputError(f"{path}: not an HDF5 file; give a result of 'poisson solve'")
-        require_heaps(path)
-        # Where the disk knows no locks, there are none to wait for.
-        with h5py.File(path, "r", locking="best-effort") as file:
-            _check_format(path, file)
-            notes = list(_description(file, alive))
-            width = max(len(name) for name, _ in notes)
-            lines = (f"{name:<{width}}  {text}".rstrip() for name, text in notes)
-            return "\n".join([f"{path}: {_one_line(file.attrs['title']) or 'untitled'}", *lines])
-    except OutputError:
-        raise
-    except FileNotFoundError as error:
-        raise OutputError(f"{path}: no such file; check the name") from error
-    except PermissionError as error:
-        raise OutputError(f"{path}: no permission to read it; change the permissions of the file") from error
-    except Exception as error:  # the readers of a damaged file let through whatever their parsers raise
-        if isinstance(error, OSError) and error.errno in (errno.EAGAIN, errno.EACCES):
-            raise OutputError(f"{path}: locked by another program that has it open; close it there") from error
-        reason = _one_line(error.args[0] if isinstance(error, KeyError) and error.args else error)
-        if "filter returned failure" in reason:
-            reason = WRONG_VALUES
-        raise OutputError(f"{path}: {_damaged(reason or type(error).__name__)}") from error
-
-
-def _require_file(path: Path) -> None:
-    try:
-        require_file(path)
-    except NotPlain as error:
-        advice = "; give the name of a file in it" if path.is_dir() else ""
-        raise OutputError(f"{path}: it {error}{advice}") from error
-    with path.open("rb"):
-        pass
-
-
-def _one_line(text: object) -> str:
-    """A text out of a file in one line, of no more than it may have, without what could steer a terminal."""
-    whole = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    shown = "".join(
-        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
-        for character in " ".join(whole[: 2 * _MOST_TEXT].split())
-    )
-    return shown if len(shown) <= _MOST_TEXT else f"{shown[:_MOST_TEXT]} …"
+    with opened(path) as file:
+        notes = list(_description(file, alive))
+        width = max(len(name) for name, _ in notes)
+        lines = (f"{name:<{width}}  {text}".rstrip() for name, text in notes)
+        return "\n".join([f"{path}: {one_line(file.attrs['title']) or 'untitled'}", *lines])
 
 
 _RESULT_ATTRIBUTES = frozenset(
@@ -209,29 +148,19 @@ _RESULT_ATTRIBUTES = frozenset(
 """Attributes of the provenance that describe the result and not the machine."""
 
 
-def _check_format(path: Path, file: h5py.File) -> None:
-    name, _, version = str(file.attrs.get("format", "")).rpartition(" ")
-    if name != FORMAT or not version.isdecimal():
-        raise OutputError(f"{path}: an HDF5 file, but not a result of 'poisson solve'")
-    if int(version) > FORMAT_VERSION:
-        raise OutputError(
-            f"{path}: written by a newer poisson (format {version}, this one reads {FORMAT_VERSION}); upgrade poisson"
-        )
-
-
 def _description(file: h5py.File, alive: Callable[[], object]) -> Iterator[tuple[str, str]]:
     """The name and the text of each line of a description after the title, each fit to be shown."""
     for name, text in _notes(file, alive):
-        yield _one_line(name) if name == name.lstrip() else f"  {_one_line(name)}", _one_line(text)
+        yield one_line(name) if name == name.lstrip() else f"  {one_line(name)}", one_line(text)
 
 
 def _notes(file: h5py.File, alive: Callable[[], object]) -> Iterator[tuple[str, str]]:
-    root, provenance = file.attrs, _group(file, "provenance").attrs
-    _group(file, "convergence")
-    axes = [_values(file, name) for name in AXES if name in file]
+    root, provenance = file.attrs, group(file, "provenance").attrs
+    group(file, "convergence")
+    axes = [values(file, name) for name in AXES if name in file]
     shape = tuple(axis.size for axis in reversed(axes))
-    if CHECKSUM in root and int(root[CHECKSUM]) != text_checksum(file):
-        yield "warning", "the texts are not those that were written: the file was edited, or is damaged"
+    if edited(file):
+        yield "warning", EDITED
     yield "equation", root["equation"]
     yield "status", f"{root['status']}: {root['advice']}"
     yield "grid", " x ".join(str(axis.size) for axis in axes) + " nodes"
@@ -241,7 +170,7 @@ def _notes(file: h5py.File, alive: Callable[[], object]) -> Iterator[tuple[str, 
         yield f"  {name}", f"[{ends['lower']:g}, {ends['upper']:g}], spacing {ends['spacing']:.6g}{wraps}"
     yield "iterations", str(provenance["iterations"])
     yield "residual", f"{provenance['residual']:.3e} ({provenance['norm']}), target {provenance['target']:.3e}"
-    yield "convergence", _rate(*(_values(file, f"convergence/{name}")[:] for name in ("iteration", "residual")))
+    yield "convergence", _rate(*(values(file, f"convergence/{name}")[:] for name in ("iteration", "residual")))
     if "error_rms" in provenance:
         yield "error", f"rms {provenance['error_rms']:.3e}, max {provenance['error_max']:.3e}"
     for name, value in provenance.items():
@@ -252,41 +181,17 @@ def _notes(file: h5py.File, alive: Callable[[], object]) -> Iterator[tuple[str, 
         parts = (f"{name.removeprefix('seconds_')} {value:.3g} s" for name, value in seconds.items())
         yield "time", ", ".join(parts)
     if "performance" in file:
-        yield from _reached(_group(file, "performance").attrs)
+        yield from _reached(group(file, "performance").attrs)
     yield "fields", ""
     for name in file:
         if name not in (*AXES, COMPONENT, "convergence", "provenance", "performance"):
-            dataset = _values(file, name)
+            dataset = values(file, name)
             if dataset.shape[: len(shape)] != shape or dataset.dtype.kind != "f":
                 if name in FIELD_NOTES:
                     raise Damaged(f"{name} has the shape {dataset.shape} and the type {dataset.dtype}")
                 # Someone else has added it.
                 continue
             yield f"  {name}", f"{dataset.attrs.get('long_name', name)}: {_span(dataset, alive)} ({dataset.dtype})"
-
-
-def _group(file: h5py.File, name: str) -> h5py.Group:
-    import h5py
-
-    found = find(file, name)
-    if not isinstance(found, h5py.Group):
-        raise Damaged(f"{name} is not there")
-    return found
-
-
-def _values(file: h5py.File, name: str) -> h5py.Dataset:
-    """A data set that holds its values."""
-    import h5py
-
-    try:
-        found = find(file, name)
-    except NotPlain as error:
-        raise Damaged(f"{name} {error}") from error
-    if not isinstance(found, h5py.Dataset):
-        raise Damaged(f"{name} is not there")
-    if found.size * found.dtype.itemsize > _MOST_PACKED * (found.id.get_storage_size() + 1):
-        raise Damaged(f"the values of {name} are missing")
-    return found
 
 
 def _reached(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

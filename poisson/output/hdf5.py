@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.case.stored import text_of
 from poisson.errors import OutputError
 from poisson.mesh.grid import AXES
 from poisson.output.files import NOT_OURS, drafted
@@ -331,7 +332,7 @@ def _write_provenance(group: h5py.Group, solution: Record) -> None:
         attributes[name] = _text(value) if isinstance(value, str) else value
     for part, seconds in solution.times.items():
         attributes[f"seconds_{part}"] = seconds
-    attributes["case"] = _text(solution.case_text)
+    attributes["case"] = _text(solution.case_text or text_of(solution.problem))
     attributes["equation"] = solution.problem.equation
     attributes["status"] = solution.status.value
     attributes["advice"] = solution.advice

@@ -190,8 +190,10 @@ def test_what_is_no_file_is_said_at_once(tmp_path: Path) -> None:
 def test_the_process_that_reads_may_crash_hang_or_ask_for_too_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, reason: str
 ) -> None:
-    patched = f"import time\ndescription.require_heaps = lambda path: {what}\ndescription.child()"
-    monkeypatch.setattr(description, "_CHILD", description._CHILD.replace("description.child()", patched))
+    instead = f"import time\nfrom poisson.output import reading\nreading.require_heaps = lambda path: {what}"
+    monkeypatch.setattr(
+        description, "_CHILD", description._CHILD.replace("description.child()", f"{instead}\ndescription.child()")
+    )
     path = tmp_path / "a.h5"
     hdf5.write(path, make_solution(2))
     start = time.monotonic()

@@ -1,0 +1,124 @@
+"""A problem as the text that stands in a result, and back.
+
+What has no text, an array or a Python function, stands there as a table that names the file `NOWHERE`. A problem that
+is read back looks for it there when the values are needed, and says that there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from poisson.case.reading import from_mapping, parsed
+from poisson.errors import ExpressionError
+from poisson.mesh.boundary import FACE_NAMES
+from poisson.problem.expressions import Expression
+from poisson.problem.fields import FieldFile
+from poisson.problem.problem import Problem
+
+NOWHERE = "given-in-python.h5"
+
+_VARIES = "2 + sin(x)"
+"""Stands for a file while the rest of a case is checked: a positive function that is no number."""
+
+_TABLES = ("title", "equation", "parameters", "domain", "boundary")
+
+
+def text_of(problem: Problem) -> str:
+    """The tables of a case file that say what a problem is, as TOML."""
+    grid = problem.grid
+    equation = {name: _written(name, getattr(problem, name)) for name in ("f", "a", "c")} | {"mean": problem.mean}
+    if problem.exact is not None:
+        exact = _written("exact", problem.exact)
+        equation |= {} if isinstance(exact, dict) else {"exact": exact}
+    boundary: dict[str, Any] = {}
+    for name, face in zip(FACE_NAMES, problem.faces, strict=False):
+        if face.kind.wraps:
+            boundary[name[0]] = face.kind.value
+        else:
+            given = {face.kind.value: face.value} | ({} if face.alpha is None else {"alpha": face.alpha})
+            boundary[name] = {key: _written(f"{name}.{key}", data) for key, data in given.items()}
+    tables: dict[str, Any] = {
+        "equation": equation,
+        "domain": {"lower": list(grid.lower), "upper": list(grid.upper), "shape": list(grid.shape)},
+        "boundary": boundary,
+    }
+    if problem.guess:
+        tables["run"] = {"initial": _written("initial", problem.initial)}
+    return tomli_w.dumps(tables)
+
+
+def _written(name: str, given: Any) -> float | str | dict[str, str]:
+    if isinstance(given, FieldFile):
+        path = str(given.path.absolute())
+        return {"file": path} | ({} if given.dataset is None else {"dataset": given.dataset})
+    if not isinstance(given, Expression):
+        return float(given) if isinstance(given, (int, float)) else {"file": NOWHERE, "dataset": name}
+    try:
+        return given.value if given.is_constant else given.text
+    except ExpressionError:
+        return {"file": NOWHERE, "dataset": name}
+
+
+def problem_of(text: str, title: str, folder: Path, instead: Mapping[str, FieldFile]) -> Problem:
+    """The problem of a case that stands in a result.
+
+    Field files are not looked at before their values are needed: they may be gone.
+
+    Parameters
+    ----------
+    text : str
+        The case as TOML.
+    title : str
+        Its title.
+    folder : Path
+        Field files are relative to it.
+    instead : mapping
+        What is taken in the place of the files of ``f``, ``a`` and ``c``.
+
+    Raises
+    ------
+    CaseError
+        If the text is no case.
+    """
+    whole = parsed(text, "the case")
+    tables = {name: whole[name] for name in _TABLES if name in whole}
+    run = whole.get("run")
+    if isinstance(run, dict) and "initial" in run:
+        tables["run"] = {"initial": run["initial"]}
+    files: dict[tuple[str, ...], FieldFile] = {}
+    problem = from_mapping(_without_files(tables, folder, (), files), name="result", folder=folder).problem
+    equation = {
+        name: instead.get(name, files[path]) for name in ("f", "a", "c") if (path := ("equation", name)) in files
+    }
+    if ("run", "initial") in files:
+        equation["initial"] = files["run", "initial"]
+    boundary = tables.get("boundary", {})
+    faces = []
+    for name, face in zip(FACE_NAMES, problem.faces, strict=False):
+        key = name if name in boundary else "all"
+        data = {"value": ("boundary", key, face.kind.value), "alpha": ("boundary", key, "alpha")}
+        changes: dict[str, Any] = {part: files[path] for part, path in data.items() if path in files}
+        faces.append(replace(face, **changes))
+    given: dict[str, Any] = equation
+    return replace(problem, **given, faces=tuple(faces), title=title)
+
+
+def _without_files(
+    item: Any, folder: Path, path: tuple[str, ...], files: dict[tuple[str, ...], FieldFile]
+) -> dict[str, Any]:
+    """A copy of tables with `_VARIES` in the place of those that name files, which are collected."""
+    found: dict[str, Any] = {}
+    for key, entry in item.items():
+        below = (*path, key)
+        if isinstance(entry, dict) and isinstance(entry.get("file"), str) and set(entry) <= {"file", "dataset"}:
+            dataset = entry.get("dataset")
+            files[below] = FieldFile(folder / entry["file"], None if dataset is None else str(dataset))
+            found[key] = _VARIES
+        else:
+            found[key] = _without_files(entry, folder, below, files) if isinstance(entry, dict) else entry
+    return found

@@ -1,0 +1,104 @@
+"""A solution from the file that holds it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from pathlib import Path
+
+from poisson.case.stored import problem_of
+from poisson.errors import CaseError
+from poisson.mesh.boundary import FACE_NAMES, Kind
+from poisson.mesh.grid import Grid
+from poisson.output.reading import EDITED, Stored, one_line, read
+from poisson.problem.faces import Face
+from poisson.problem.fields import FieldFile
+from poisson.problem.problem import Problem
+from poisson.run.solution import Solution
+
+log = logging.getLogger(__name__)
+
+
+def load(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool = False) -> Solution:
+    """The solution in a result file.
+
+    The file may come from anyone: it is refused in one line where it is damaged, leads into other files or needs more
+    memory than there is. (The HDF5 library may crash on a file that was made to do that; ``python -m poisson info``
+    reads in a process of its own.)
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by `Solution.save` or the command ``solve``.
+    fields : collection of str, optional
+        The fields wanted beside u; by default all that the file has.
+    lazy : bool
+        Whether u and the fields stay in the file, which is open only while a part of them is read: ``u[40]`` reads one
+        plane, ``solution.host_u`` all.
+
+    Returns
+    -------
+    Solution
+        As it was saved. Its problem is that of the case in the file; where data of that are in another file, in an
+        array or in a function, and not in the result, they are looked for when they are needed, relative to the folder
+        of the result.
+
+    Raises
+    ------
+    OutputError
+        If the file is missing, locked, no result, damaged, or larger than the memory.
+    CaseError
+        If it has not all of the fields that are asked for.
+    """
+    path = Path(path)
+    if isinstance(fields, str):
+        raise CaseError([f"fields: {fields!r}; allowed: a list of names, as [{fields!r}]"])
+    stored = read(path, fields, lazy=lazy)
+    if stored.edited:
+        log.warning("%s: %s", path, EDITED)
+    return Solution(
+        problem=_problem(path, stored),
+        u=stored.u,
+        status=stored.status,
+        iterations=stored.iterations,
+        norm=stored.norm,
+        residual=stored.residual,
+        target=stored.target,
+        history=stored.history,
+        fields=stored.fields,
+        error=stored.error,
+        times=stored.times,
+        provenance=stored.provenance,
+        case_text=stored.case_text,
+        performance=stored.performance,
+        error_bar=stored.error_bar,
+    )
+
+
+def _problem(path: Path, stored: Stored) -> Problem:
+    """The problem of the case in the file; where there is none, what the file says of it."""
+    instead: dict[str, FieldFile] = {name: FieldFile(path, name) for name in ("f", "a", "c") if name in stored.datasets}
+    try:
+        grid = Grid(stored.lower, stored.upper, stored.shape, stored.periodic)
+    except ValueError as error:
+        raise CaseError([f"{path}: {one_line(error)}"]) from None
+    if not stored.case_text:
+        reason = "no case is stored"
+    else:
+        try:
+            problem = problem_of(stored.case_text, stored.title, path.parent, instead)
+            if problem.grid == grid:
+                return problem
+            reason = "its case is that of another grid"
+        except CaseError as error:
+            reason = f"its case is not understood: {one_line(error.mistakes[0])}"
+    log.warning("%s: %s, so that of the problem only the grid is known", path, reason)
+
+    def given(name: str) -> FieldFile:
+        return FieldFile(path, name)
+
+    faces = tuple(
+        Face(Kind.PERIODIC) if grid.periodic[face // 2] else Face(Kind.DIRICHLET, given(name))
+        for face, name in enumerate(FACE_NAMES[: 2 * grid.dimension])
+    )
+    return Problem(grid, faces, given("f"), title=stored.title, a=given("a"), c=given("c"))
