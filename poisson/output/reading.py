@@ -10,7 +10,7 @@ import errno
 import math
 import os
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from poisson.backends.host import host_memory
 from poisson.errors import CaseError, OutputError
 from poisson.mesh.grid import AXES
 from poisson.output.hdf5 import (
@@ -69,17 +68,22 @@ class StoredArray:
         As of an array.
     dtype : dtype
         As of an array.
+    free : callable
+        How many bytes of memory there are for all of it.
 
     Examples
     --------
     ``u[40]`` reads one plane of a 3D solution, ``u[:, :, ::4]`` every fourth plane across x.
     """
 
-    def __init__(self, path: Path, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> None:
+    def __init__(
+        self, path: Path, name: str, shape: tuple[int, ...], dtype: DTypeLike, free: Callable[[], int]
+    ) -> None:
         self.path = path.absolute()
         self.name = name
         self.shape = shape
         self.dtype = np.dtype(dtype)
+        self._free = free
         self._stamp = _stamp(path)
 
     @property
@@ -126,7 +130,7 @@ class StoredArray:
             As for an index, or if it does not fit into memory.
         """
         with self._open() as dataset:
-            return _whole(self.path, dataset)
+            return _whole(self.path, dataset, self._free())
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
@@ -187,7 +191,9 @@ class Stored:
     """The fields that the file has, those that were not asked for among them."""
 
 
-def read(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool = False) -> Stored:
+def read(
+    path: str | Path, fields: Collection[str] | None = None, *, free: Callable[[], int], lazy: bool = False
+) -> Stored:
     """What a result file holds.
 
     Parameters
@@ -196,6 +202,8 @@ def read(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool 
         A file written by `poisson.output.hdf5.write`.
     fields : collection of str, optional
         Those wanted beside u; by default all.
+    free : callable
+        How many bytes of memory there are.
     lazy : bool
         Whether u and the fields stay in the file (`StoredArray`).
 
@@ -220,11 +228,11 @@ def read(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool 
         def taken(name: str) -> Any:
             dataset = there[name]
             if lazy:
-                return StoredArray(path, name, dataset.shape, dataset.dtype.newbyteorder("="))
-            return _whole(path, dataset)
+                return StoredArray(path, name, dataset.shape, dataset.dtype.newbyteorder("="), free)
+            return _whole(path, dataset, free())
 
         provenance = dict(group(file, "provenance").attrs)
-        convergence = [_whole(path, values(file, f"convergence/{name}")) for name in ("iteration", "residual")]
+        convergence = [_whole(path, values(file, f"convergence/{name}"), free()) for name in ("iteration", "residual")]
         if convergence[0].shape != convergence[1].shape or convergence[0].ndim != 1:
             raise Damaged("the history is incomplete")
         errors = [float(provenance[name]) for name in ("error_rms", "error_max") if name in provenance]
@@ -412,13 +420,13 @@ def _is_dataset(file: h5py.File, name: str) -> bool:
         return False
 
 
-def _whole(path: Path, dataset: h5py.Dataset) -> NDArray[Any]:
-    """All values of a data set, in this machine's order of bytes."""
-    free = host_memory()[0]
+def _whole(path: Path, dataset: h5py.Dataset, free: int) -> NDArray[Any]:
+    """All values of a data set, in this machine's order of bytes, if so many bytes of memory are enough for them."""
     if dataset.nbytes > free:
         name, size = dataset.name.lstrip("/"), dataset.nbytes / 2**30
         raise OutputError(
-            f"{path}: {name} takes {size:.3g} GiB, and {free / 2**30:.3g} GiB are free; lazy=True leaves it in the file"
+            f"{path}: {name} takes {size:.3g} GiB, and {free / 2**30:.3g} GiB are free; lazy=True leaves it in the "
+            "file, to be read in parts"
         )
     found: Any = np.empty(dataset.shape, dataset.dtype)
     if found.size:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection
 from pathlib import Path
 
+from poisson.backends.host import host_memory
 from poisson.case.stored import problem_of
 from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES, Kind
@@ -53,7 +54,7 @@ def load(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool 
     path = Path(path)
     if isinstance(fields, str):
         raise CaseError([f"fields: {fields!r}; allowed: a list of names, as [{fields!r}]"])
-    stored = read(path, fields, lazy=lazy)
+    stored = read(path, fields, free=_free, lazy=lazy)
     if stored.edited:
         log.warning("%s: %s", path, EDITED)
     return Solution(
@@ -73,6 +74,10 @@ def load(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool 
         performance=stored.performance,
         error_bar=stored.error_bar,
     )
+
+
+def _free() -> int:
+    return host_memory()[0]
 
 
 def _problem(path: Path, stored: Stored) -> Problem:
