@@ -21,7 +21,7 @@ from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, validate
 from poisson.case.mistakes import Path as Keys
 from poisson.case.schema import CaseFile, FaceTable, FileTable, Output
-from poisson.case.settings import WITHOUT_VECTORS, Case, OutputSettings
+from poisson.case.settings import WITHOUT_VECTORS, Case, OutputSettings, Units
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.boundary import FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.differences import ORDERS
@@ -318,7 +318,8 @@ class _Checker:
             mistakes.wrong(("output", "fields"), output.fields, "each field once")
         if "error" in output.fields:
             self._need_exact(("output", "fields"), "error")
-        settings = OutputSettings(file, tuple(dict.fromkeys(["u", *output.fields])), output.order)
+        units = Units(output.units.length, output.units.value)
+        settings = OutputSettings(file, tuple(dict.fromkeys(["u", *output.fields])), output.order, units)
         if not settings.vectors and output.order != Output.model_fields["order"].default:
             mistakes.wrong(("output", "order"), output.order, WITHOUT_VECTORS.format("output.fields"))
         if grid is not None and settings.vectors and min(grid.shape) <= output.order:
@@ -450,7 +451,12 @@ def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], outp
     tables |= {
         "title": title,
         "boundary": boundary,
-        "output": {"file": str(output.file), "fields": output.fields, "order": output.order},
+        "output": {
+            "file": str(output.file),
+            "fields": output.fields,
+            "order": output.order,
+            "units": {"length": output.units.length, "value": output.units.value},
+        },
     }
     order = [name for name in CaseFile.model_fields if name != "parameters" or form.parameters]
     return {name: tables[name] for name in order}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
 from poisson.backends.registry import AUTO, backend_names
+from poisson.case.settings import LENGTH, VALUE
 from poisson.mesh.axis import MIN_NODES
 from poisson.mesh.boundary import CONDITIONS, TABLES
 from poisson.problem.fields import HDF5_SUFFIXES
@@ -30,6 +31,7 @@ else:
 MAX_TITLE = 256
 MAX_PATH = 4096
 MAX_RANKS = 10**6
+MAX_UNIT = 32
 
 
 class Table(BaseModel):
@@ -46,6 +48,19 @@ def _title(text: str) -> str:
 
 def _path(text: str) -> str:
     if not (text.isprintable() and 0 < len(text) <= MAX_PATH):
+        raise ValueError
+    return text
+
+
+def unit(text: str) -> str:
+    """The name of a unit as it was given, if it is one.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if not (text.isprintable() and 0 < len(text.strip()) == len(text) <= MAX_UNIT):
         raise ValueError
     return text
 
@@ -76,6 +91,7 @@ Corner = Annotated[list[Real], Field(min_length=1, max_length=3)]
 PathText = Annotated[str, AfterValidator(_path)]
 Formula = Annotated[Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text>")], Discriminator(_kind)]
 
+UNIT = f'the name of a unit, such as "m", of at most {MAX_UNIT} printable characters'
 _FORMULA = "a number or a text"
 _FACE = 'a number, a text or a table such as { file = "g.npy" }'
 _CONDITION = f"{TABLES}, with numbers, texts or files"
@@ -208,6 +224,11 @@ class Run(Table):
     initial: Data = Field(default=0.0, description='a number, a text or a table such as { file = "u.npy" }')
 
 
+class UnitNames(Table):
+    length: Annotated[str, AfterValidator(unit)] = Field(default=LENGTH, description=UNIT)
+    value: Annotated[str, AfterValidator(unit)] = Field(default=VALUE, description=UNIT)
+
+
 class Output(Table):
     file: Annotated[str, AfterValidator(_hdf5)] | None = Field(
         default=None, description="a path that ends in .h5 or .hdf5"
@@ -216,6 +237,7 @@ class Output(Table):
         default=["u"], description='a list of "u", "f", "a", "c", "residual", "error", "gradient" and "flux"'
     )
     order: Literal[2, 4, 6, 8] = Field(default=2, description="2, 4, 6 or 8")
+    units: UnitNames = Field(default_factory=UnitNames, description='a table such as { length = "m", value = "V" }')
 
 
 class CaseFile(Table):

@@ -11,6 +11,51 @@ from poisson.solvers.settings import RunSettings, SolverSettings
 WITHOUT_VECTORS = "only its default without gradient or flux in {}, which it is the order of"
 
 
+LENGTH, VALUE = "L", "U"
+"""What stands for the unit of length and for that of u where nobody has named them."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """The table ``[output] units``: names, by which nothing is converted.
+
+    Parameters
+    ----------
+    length : str
+        Of the coordinates.
+    value : str
+        Of u.
+    """
+
+    length: str = LENGTH
+    value: str = VALUE
+
+    def power(self, value: int, length: int) -> str:
+        """The unit U^value L^length, as UDUNITS and pint read it, such as ``V/m^2``.
+
+        Parameters
+        ----------
+        value : int
+            0 or 1.
+        length : int
+            0 or negative; 1 where `value` is 0.
+        """
+        above = self.value if value else "1"
+        if length >= 0:
+            return above if value or not length else self.length
+        below = self.length if _is_simple(self.length) else f"({self.length})"
+        return f"{above}/{below}" + (f"^{-length}" if length < -1 else "")
+
+    def named(self, value: int, length: int) -> bool:
+        """Whether all that stands in `power` has a name that somebody has given."""
+        return (not value or self.value != VALUE) and (not length or self.length != LENGTH)
+
+
+def _is_simple(name: str) -> bool:
+    """Whether a unit stays whole below a stroke or with a power."""
+    return not any(character in " */^·⋅-0123456789" for character in name)
+
+
 @dataclass(frozen=True)
 class OutputSettings:
     """The table ``[output]``.
@@ -23,11 +68,14 @@ class OutputSettings:
         What is written, with ``u`` among it.
     order : int
         Order of accuracy of the differences that ``gradient`` and ``flux`` are computed with.
+    units : Units
+        Names of the units, for files and pictures.
     """
 
     file: Path
     fields: tuple[str, ...]
     order: int
+    units: Units = Units()
 
     @property
     def vectors(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from poisson.errors import OutputError
 from poisson.mesh.grid import AXES
 from poisson.output.files import NOT_OURS, drafted
 from poisson.output.parts import Parts, together
-from poisson.output.record import FIELD_NOTES, Performance, Record
+from poisson.output.record import Performance, Record, field_note
 from poisson.output.sink import Sink, keeping
 from poisson.plain import find
 
@@ -264,7 +264,7 @@ def _write_coordinates(file: h5py.File, solution: Record) -> None:
         scale = _dataset(file, name, grid.coordinates(axis))
         scale.make_scale(name)
         scale.attrs["long_name"] = f"{name} of the nodes"
-        scale.attrs["units"] = "L"
+        scale.attrs["units"] = _text(solution.units.length)
         scale.attrs["lower"] = grid.lower[axis]
         scale.attrs["upper"] = grid.upper[axis]
         scale.attrs["spacing"] = grid.spacing[axis]
@@ -297,7 +297,8 @@ def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, si
 def _note(file: h5py.File, name: str, dataset: h5py.Dataset, solution: Record) -> None:
     """Say what a field is, and where its nodes are."""
     dimension = solution.problem.grid.dimension
-    dataset.attrs["long_name"], dataset.attrs["units"] = FIELD_NOTES.get(name, (name, "1"))
+    long_name, units = field_note(name, solution.units)
+    dataset.attrs["long_name"], dataset.attrs["units"] = long_name, _text(units)
     for index, axis in enumerate(reversed(AXES[:dimension])):
         dataset.dims[index].attach_scale(file[axis])
     if dataset.ndim > dimension:
@@ -317,7 +318,7 @@ def _write_convergence(group: h5py.Group, solution: Record) -> None:
     residual = _dataset(group, "residual", norms)
     residual.dims[0].attach_scale(iteration)
     residual.attrs["long_name"] = f"{solution.norm} norm of the residual f - A u"
-    residual.attrs["units"] = "U/L2"
+    residual.attrs["units"] = _text(field_note("residual", solution.units)[1])
     group.attrs["norm"] = solution.norm
     group.attrs["target"] = solution.target
     group.attrs["residual"] = (

@@ -9,21 +9,39 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.case.settings import Units
 from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.solvers.status import Status
 
 FIELD_NOTES = {
-    "u": ("solution u", "U"),
-    "f": ("source f", "U/L2"),
-    "a": ("coefficient a", "1"),
-    "c": ("coefficient c, without the terms of robin faces", "1/L2"),
-    "residual": ("residual f - A u, zero where u is given", "U/L2"),
-    "error": ("u - exact", "U"),
-    "gradient": ("gradient of u", "U/L"),
-    "flux": ("flux -a grad u", "U/L"),
+    "u": "solution u",
+    "f": "source f",
+    "a": "coefficient a",
+    "c": "coefficient c, without the terms of robin faces",
+    "residual": "residual f - A u, zero where u is given",
+    "error": "u - exact",
+    "gradient": "gradient of u",
+    "flux": "flux -a grad u",
 }
-"""What the fields are, and their units in the case's unit of length L and unit of the solution U."""
+"""What the fields are."""
+
+FIELD_POWERS = {
+    "u": (1, 0),
+    "f": (1, -2),
+    "a": (0, 0),
+    "c": (0, -2),
+    "residual": (1, -2),
+    "error": (1, 0),
+    "gradient": (1, -1),
+    "flux": (1, -1),
+}
+"""Their units, as powers of the unit of u and of that of length."""
+
+
+def field_note(name: str, units: Units) -> tuple[str, str]:
+    """What a field is, and its unit; of one that nobody knows, its name and 1."""
+    return FIELD_NOTES.get(name, name), units.power(*FIELD_POWERS.get(name, (0, 0)))
 
 
 @dataclass(frozen=True)
@@ -140,6 +158,8 @@ class Record:
         differential equation, in U, that is meant to lie above it.
     share : Share, optional
         Which part of the arrays this is, where several ranks hold one each.
+    units : Units
+        The names of the units L and U, for files and pictures.
     """
 
     problem: Problem
@@ -158,6 +178,7 @@ class Record:
     performance: Performance | None = None
     error_bar: float | None = None
     share: Share | None = None
+    units: Units = field(default_factory=Units)
 
     @property
     def advice(self) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from poisson.output.record import Record
+from poisson.case.settings import Units
+from poisson.output.record import Record, field_note
 
 MARK = " written by poisson "
 """The comment by which a file of ours is known."""
@@ -72,6 +73,9 @@ def _document(data_name: str, solution: Record) -> ElementTree.Element:
         attribute = ElementTree.SubElement(
             mesh, "Attribute", Name=name, AttributeType="Vector" if vector else "Scalar", Center="Node"
         )
+        if solution.units != Units():
+            unit = field_note(name, solution.units)[1]
+            ElementTree.SubElement(attribute, "Information", Name="units", Value=_xml_text(unit))
         dimensions = f"{shape} {field.shape[-1]}" if vector else shape
         _data_item(attribute, dimensions, str(field.dtype.itemsize), "HDF", f"{_xml_text(data_name)}:/{name}")
     ElementTree.indent(root)

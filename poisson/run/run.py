@@ -92,7 +92,7 @@ def solve(
         for name, given in {"appraise": appraise, "keep": keep}.items():
             if given is not None:
                 raise CaseError([f"{name}: given beside a problem; allowed: only beside a case"])
-        return _solve(Solver(case, comm=comm, **options), observer, None, None, "")
+        return _solve(Solver(case, comm=comm, **options), observer, None, None, None)
     if not isinstance(case, Case):
         kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
         raise CaseError([f"case: a {type(case).__name__}; allowed: {kinds}"])
@@ -100,11 +100,11 @@ def solve(
         raise CaseError(
             [f"{', '.join(options)}: given beside a case, which has its own settings; change those instead"]
         )
-    return _solve(Solver.of(case, count=appraise is not None, comm=comm), observer, appraise, keep, case.text)
+    return _solve(Solver.of(case, count=appraise is not None, comm=comm), observer, appraise, keep, case)
 
 
 def _solve(
-    solver: Solver, observer: Observer | None, appraise: Appraise | None, keep: Keep | None, case_text: str
+    solver: Solver, observer: Observer | None, appraise: Appraise | None, keep: Keep | None, case: Case | None
 ) -> Solution:
     # Asked of git before there is a result, which an interrupt could lose.
     commit = {"commit": _commit()}
@@ -112,7 +112,9 @@ def _solve(
     try:
         with _interrupts() as (interrupted, pressed):
             bare = solver.solve(observer=observer, interrupted=interrupted)
-            solution = replace(bare, provenance=dict(bare.provenance) | commit, case_text=case_text)
+            solution = replace(bare, provenance=dict(bare.provenance) | commit)
+            if case is not None:
+                solution = replace(solution, case_text=case.text, units=case.output.units)
             if keep is not None:
                 keep(solution)
         if solver.ranks.communicator.agree(pressed.is_set()):

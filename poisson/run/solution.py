@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PackageMissing
 from poisson.mesh.grid import AXES
-from poisson.output.record import FIELD_NOTES, Record
+from poisson.output.record import Record, field_note
 from poisson.run.ranks import Held
 
 if TYPE_CHECKING:
@@ -101,14 +101,14 @@ class Solution(Record):
         names = AXES[: grid.dimension]
         ranges = self.share.ranges[::-1] if self.share else tuple((0, nodes) for nodes in grid.shape)
         coordinates: dict[str, Any] = {
-            name: (name, grid.coordinates(axis)[slice(*ranges[axis])], {"units": "L"})
+            name: (name, grid.coordinates(axis)[slice(*ranges[axis])], {"units": self.units.length})
             for axis, name in enumerate(names)
         }
         variables = {}
         for name, values in {"u": self.host_u, **self.fields}.items():
             vector = values.ndim > grid.dimension
             dimensions = (*reversed(names), *(("component",) if vector else ()))
-            long_name, units = FIELD_NOTES.get(name, (name, "1"))
+            long_name, units = field_note(name, self.units)
             variables[name] = (dimensions, values, {"long_name": long_name, "units": units})
             if vector:
                 coordinates["component"] = ("component", list(names), {})

@@ -333,7 +333,8 @@ def test_the_resolved_text() -> None:
         'max_iterations = 200000\ncheck_every = 0\ncycle = "V"\nfull = true\nsmoother = "chebyshev"\npre = 2\n'
         'post = 1\npreconditioner = "multigrid"\nstop = "residual"\n\n'
         '[run]\nbackend = "auto"\nprecision = "float64"\nthreads = 0\nranks = "auto"\ninitial = 0.0\n\n'
-        '[output]\nfile = "case.h5"\nfields = [\n    "u",\n]\norder = 2\n'
+        '[output]\nfile = "case.h5"\nfields = [\n    "u",\n]\norder = 2\n\n'
+        '[output.units]\nlength = "L"\nvalue = "U"\n'
     )
 
 

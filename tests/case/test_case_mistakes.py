@@ -32,6 +32,7 @@ from support.case_texts import (
 )
 
 from poisson.case import from_mapping
+from poisson.case.schema import UNIT
 from poisson.errors import CaseError
 from poisson.mesh.boundary import CONDITIONS, ONE_CONDITION
 
@@ -312,7 +313,17 @@ WRONG: list[tuple[str, str | None, str]] = [
         f'output.fields: ["u", "eror"]; allowed: {FIELDS}; did you mean \'error\'?',
     ),
     ("output.fields", '["u", "f", "u"]', 'output.fields: ["u", "f", "u"]; allowed: each field once'),
-    ("output.feilds", '["u"]', "output.feilds: unknown key; allowed: file, fields, order; did you mean 'fields'?"),
+    (
+        "output.feilds",
+        '["u"]',
+        "output.feilds: unknown key; allowed: file, fields, order, units; did you mean 'fields'?",
+    ),
+    ("output.units", '"m"', 'output.units: "m"; allowed: a table such as { length = "m", value = "V" }'),
+    ("output.units.length", "3", f"output.units.length: 3; allowed: {UNIT}"),
+    ("output.units.value", '" V"', f'output.units.value: " V"; allowed: {UNIT}'),
+    ("output.units.value", '""', f'output.units.value: ""; allowed: {UNIT}'),
+    ("output.units.value", f'"{33 * "V"}"', f'output.units.value: "{33 * "V"}"; allowed: {UNIT}'),
+    ("output.units.value", '"a\\nb"', f'output.units.value: "a\\nb"; allowed: {UNIT}'),
     ("output.order", "3", "output.order: 3; allowed: 2, 4, 6 or 8"),
     ("output.order", '"4"', 'output.order: "4"; allowed: 2, 4, 6 or 8'),
 ]
