@@ -28,13 +28,17 @@ from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.setting_up import set_up
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution
-from poisson.solvers.iteration import never
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+def _never() -> bool:
+    """Nobody interrupts."""
+    return False
 
 
 class Options(TypedDict, total=False):
@@ -215,7 +219,7 @@ class Solver:
         initial: Any = None,
         *,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Callable[[], bool] = _never,
     ) -> Solution:
         """Solve for a source.
 
@@ -266,8 +270,9 @@ class Solver:
             if problem.guess and setup.operator.singular:
                 remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
             method = setup.method_for(guess=problem.guess)
+            asked = ranks.interrupted(interrupted)
             result = method.solve(
-                setup.u, setup.f, stopping=stopping, observer=observer, interrupted=ranks.interrupted(interrupted)
+                setup.u, setup.f, stopping=stopping, observer=observer, interrupted=lambda iterate: asked()
             )
             setup.backend.synchronize()
         with _timed(times, "finish"), np.errstate(all="ignore"):

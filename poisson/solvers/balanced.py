@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from poisson.backends.base import Array, Operations
-from poisson.solvers.iteration import Method, Norms, Watch, never
+from poisson.solvers.iteration import Interruption, Iterate, Method, Norms, Watch, never
 from poisson.solvers.spectrum import weighted_mean
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
@@ -39,6 +39,7 @@ class BalancedMethod:
         self._backend = operations.backend
         self.method = method
         self._r, self._e = (backend.empty(operator.array_shape) for _ in range(2))
+        self._sum: Array | None = None
         self._place = backend.reduction()
         self._mean_c = operator.c
         if operator.reaction is not None:
@@ -52,7 +53,7 @@ class BalancedMethod:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`)."""
         operations, backend = self._operations, self._backend
@@ -64,9 +65,11 @@ class BalancedMethod:
             if status is not None:
                 break
             backend.fill(self._e, 0.0)
-            aim = replace(stopping, rtol=0.0, atol=GAIN * watch.target, data=0.0, max_iterations=watch.most - done)
-            later = Later(observer, done) if observer else None
-            result = self.method.solve(self._e, self._r, stopping=aim, observer=later, interrupted=interrupted)
+            left = watch.most - done
+            aim = replace(stopping, rtol=0.0, atol=GAIN * watch.target, data=0.0, max_iterations=left, begun=None)
+            later = Later(observer, watch.before + done) if observer else None
+            whole = partial(self._whole, u, watch, done, interrupted)
+            result = self.method.solve(self._e, self._r, stopping=aim, observer=later, interrupted=whole)
             backend.axpby(1.0, result.u, 1.0, u)
             done, before = done + result.iterations, now
             if not result.status.success and watch.norm(self._residual(u, f)) > watch.norm(before):
@@ -78,6 +81,19 @@ class BalancedMethod:
                 status = result.status if broken_off else watch.stalled()
             status = status or watch.limit(done, interrupted)
         return watch.result(status or Status.STAGNATED, done, u, self._r)
+
+    def _whole(self, u: Array, watch: Watch, done: int, interrupted: Interruption, part: Iterate) -> bool:
+        """Show the sum of u and of an iterate of its correction."""
+
+        def together() -> Array:
+            if self._sum is None:
+                self._sum = self._backend.empty(self._operations.operator.array_shape)
+            self._backend.axpby(1.0, u, 0.0, self._sum)
+            self._backend.axpby(1.0 / part.factor, part.u(), 1.0, self._sum)
+            return self._sum
+
+        iterations, history = watch.before + done + part.iterations, watch.monitor.history
+        return interrupted(Iterate(iterations, together, 1.0, watch.target, history))
 
     def _balanced(self, u: Array, f: Array) -> Norms:
         """Add to u the constant for which the residual has no mean, and return the norms of that residual."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,7 +14,17 @@ from poisson.errors import ResourceError
 from poisson.solvers import registry
 from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
 from poisson.solvers.expected import Offer, Question
-from poisson.solvers.iteration import KRYLOV_GROWTH, Method, Norms, Preconditioner, Watch, factor_for, lend, never
+from poisson.solvers.iteration import (
+    KRYLOV_GROWTH,
+    Interruption,
+    Method,
+    Norms,
+    Preconditioner,
+    Watch,
+    factor_for,
+    lend,
+    never,
+)
 from poisson.solvers.mixed import MixedConjugateGradients
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import DRIFT, remove_mean
@@ -85,7 +95,7 @@ class ConjugateGradients:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`).
 
@@ -118,7 +128,7 @@ class ConjugateGradients:
         source: Norms,
         residual: Norms,
         stopping: Stopping,
-        interrupted: Callable[[], bool],
+        interrupted: Interruption,
     ) -> tuple[Status, int]:
         """How it ended, and the iterations; `source` and `residual` are the norms of f and of the first residual."""
         operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
@@ -147,7 +157,7 @@ class ConjugateGradients:
                 if not course.exhausted(reduced):
                     if operator.singular and course.drifts(reduced):
                         squares = self._project(q)[0]
-                    if done % every == 0 or done >= stopping.max_iterations:
+                    if done % every == 0 or done >= watch.most:
                         status = watch.judge(done, reduced) or watch.limit(done, interrupted)
                     continue
             if operator.singular:

@@ -8,7 +8,7 @@ from functools import partial
 
 from poisson.backends.base import Array, Operations
 from poisson.solvers.entries import MethodEntry, so_many
-from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
+from poisson.solvers.iteration import Interruption, Norms, Watch, given_source, never, relax
 from poisson.solvers.loops import MOST_SWEEPS_PER_READ, sweep_through
 from poisson.solvers.spectrum import ZeroMean, chebyshev_omegas, chebyshev_rate, jacobi_bounds
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
@@ -62,7 +62,7 @@ class Chebyshev:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`)."""
         operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms

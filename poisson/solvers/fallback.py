@@ -6,14 +6,15 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from poisson.backends.base import Array, Backend
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, describe, patience_with
-from poisson.solvers.iteration import Method, never
+from poisson.solvers.iteration import Interruption, Iterate, Method, never
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
+from poisson.solvers.stopping import Begun, Later, Observer, SolveResult, Stopping
 
 log = logging.getLogger(__name__)
 
@@ -48,15 +49,19 @@ class ChosenMethod:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`). The methods go on from the iterate of the one before, to the same target."""
-        first, *others = self._chain
-        begun = replace(stopping, patience=patience_with(first))
-        result = self._methods[first].solve(u, f, stopping=begun, observer=observer, interrupted=interrupted)
+        first, *others = self._behind(stopping.begun)
+        instead = stopping.begun.instead if stopping.begun else ""
+        result = self._methods[first].solve(
+            *(u, f),
+            stopping=replace(stopping, patience=patience_with(first)),
+            observer=observer,
+            interrupted=partial(_named, interrupted, instead),
+        )
         for settings in others:
-            left = stopping.max_iterations - result.iterations
-            if not _stalled(result) or left < 1 or not self._stands_by(settings):
+            if not _stalled(result) or result.iterations >= stopping.max_iterations or not self._stands_by(settings):
                 break
             log.info(
                 "method %s stalls at a residual of %.2e; %s goes on",
@@ -64,19 +69,23 @@ class ChosenMethod:
             )
             if result.u is not u:
                 self._backend.axpby(1.0, result.u, 0.0, u)
-            rest = self._methods[settings].solve(
+            begun = Begun(result.iterations, result.target, result.history, same=False)
+            instead = describe(settings, "")
+            result = self._methods[settings].solve(
                 *(u, f),
-                stopping=replace(
-                    stopping, rtol=0.0, atol=result.target, max_iterations=left, patience=patience_with(settings)
-                ),
-                observer=Later(observer, result.iterations) if observer else None,
-                interrupted=interrupted,
+                stopping=replace(stopping, begun=begun, patience=patience_with(settings)),
+                observer=Later(observer, 0) if observer else None,
+                interrupted=partial(_named, interrupted, instead),
             )
-            history = (*result.history, *((done + result.iterations, norm) for done, norm in rest.history if done))
-            done = result.iterations + rest.iterations
-            result = replace(rest, iterations=done, history=history, instead=describe(settings, ""))
             first = settings
-        return result
+        return replace(result, instead=instead)
+
+    def _behind(self, begun: Begun | None) -> tuple[SolverSettings, ...]:
+        """The methods from the one on that had gone on in a solve that is resumed."""
+        for place, settings in enumerate(self._chain):
+            if begun and begun.instead == describe(settings, "") and self._stands_by(settings):
+                return self._chain[place:]
+        return self._chain
 
     def _stands_by(self, settings: SolverSettings) -> bool:
         """Whether a method is set up, or can be."""
@@ -87,6 +96,11 @@ class ChosenMethod:
                 log.warning("there is no memory to go on with %s: %s", describe(settings, ""), error)
                 return False
         return True
+
+
+def _named(interrupted: Interruption, instead: str, iterate: Iterate) -> bool:
+    """Show an iterate with the method that makes it."""
+    return interrupted(replace(iterate, instead=instead))
 
 
 def _stalled(result: SolveResult) -> bool:

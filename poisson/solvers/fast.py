@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from poisson.backends.base import Array, Operations
@@ -12,7 +12,7 @@ from poisson.errors import CaseError
 from poisson.problem.problem import Problem
 from poisson.solvers.entries import Clash, MethodEntry, PreconditionerEntry, clash, so_many
 from poisson.solvers.expected import LARGEST_FACTOR, Offer, Question
-from poisson.solvers.iteration import Norms, Watch, never
+from poisson.solvers.iteration import Interruption, Norms, Watch, never
 from poisson.solvers.loops import sweep_through
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import chebyshev_roots, weighted_mean
@@ -63,7 +63,7 @@ class FastTransform:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`); one iteration is one solution by transforms."""
         operations, backend, norms = self._operations, self._backend, self._norms

@@ -30,7 +30,39 @@ MOST_EXPONENT = 1000
 """With these bounds on the binary exponent of a factor, it and its inverse are numbers of full precision."""
 
 
-def never() -> bool:
+@dataclass(frozen=True)
+class Iterate:
+    """A complete iterate of a solve that is going on.
+
+    Parameters
+    ----------
+    iterations : int
+        That made it, with those that the solve had behind it (`Begun`).
+    u : callable
+        Gives the array, which keeps its values until the call that shows the iterate has returned.
+    factor : float
+        What u is multiplied by there, a power of two.
+    target : float
+        The residual norm to reach, in U/L².
+    history : sequence of (int, float)
+        The residual norms that were read so far. The solve appends to it.
+    instead : str
+        The method that went on, for people, where the one that was chosen stalled.
+    """
+
+    iterations: int
+    u: Callable[[], Array]
+    factor: float
+    target: float
+    history: Sequence[tuple[int, float]]
+    instead: str = ""
+
+
+Interruption = Callable[[Iterate], bool]
+"""Shown a complete iterate, between two iterations; true ends the solve."""
+
+
+def never(iterate: Iterate) -> bool:
     """Nobody interrupts."""
     return False
 
@@ -45,7 +77,7 @@ class Method(Protocol):
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f.
 
@@ -56,11 +88,11 @@ class Method(Protocol):
         f : Array, shape and dtype of `u`
             Source with the face terms, in U/L², zero at fixed nodes. Keeps its values.
         stopping : Stopping
-            Tolerances, the norm they are measured in, and the limit on iterations.
+            Tolerances, the norm they are measured in, the limit on iterations, and what the solve has behind it.
         observer : Observer, optional
             Told the target at the start and every norm read.
         interrupted : callable
-            Asked now and then; true ends the solve.
+            Shown the complete iterate now and then; true ends the solve.
 
         Returns
         -------
@@ -110,6 +142,8 @@ class Watch:
     ----------
     factor : float
         What the iterate, the source and all norms that the watch gets are multiplied by; what it tells is not.
+    before : int
+        The iterations that the solve has behind it, without which it counts its own.
     """
 
     def __init__(
@@ -132,6 +166,9 @@ class Watch:
         self._stuck = Status.STAGNATED if local and _ill_conditioned(operations) else Status.AT_ROUNDING
         self._f: Array | None = None
         self._monitor: Monitor | None = None
+        self._iterate: Callable[[], Array] | None = None
+        self._begun = stopping.begun
+        self.before = self._begun.iterations if self._begun else 0
         self.factor = 1.0
 
     def source(self, f: Array) -> Norms:
@@ -155,23 +192,32 @@ class Watch:
         data = stopping.data
         relative_to = "the boundary values" if data > reference else "f with its face terms"
         relative_to = relative_to if max(reference, data) > 0.0 else "the first residual"
-        target = stopping.target(max(reference, data) or before or norm)
-        largest = max(norm, reference, before, data)
+        begun = self._begun
+        target = begun.target if begun else stopping.target(max(reference, data) or before or norm)
+        largest = max(norm, reference, before, data, *(norm for _, norm in (begun.history[:1] if begun else ())))
         lowest = operator.eigenvalues()[0]
         explained = largest / lowest + stopping.boundary if lowest > 0.0 else math.inf
         plausible = PLAUSIBLE * self.factor * explained
         rounded = _Rounding(self._operations, stopping, self._f, self._result, iterate, plausible)
         self._monitor = Monitor(target, largest, rounded, self._growth, self._patience, self._stuck)
+        self._iterate = iterate
         if self._observer:
             self._observer.start(target, relative_to, stopping.max_iterations)
-        return None if first is None else self._monitor.judge(0, norm)
+        if begun:
+            self._monitor.resume(begun)
+            if self.most < 1:
+                return Status.MAX_ITERATIONS
+            if begun.same:
+                # An unbroken solve would not look at this residual, and end with the iterate of another read.
+                return None
+        return None if first is None else self._monitor.judge(self.before, norm)
 
-    def judge(self, iterate: int, norms: Norms) -> Status | None:
+    def judge(self, done: int, norms: Norms) -> Status | None:
         """Note the norms of the residual after so many iterations; a status if the solve must end."""
         norm = self.norm(norms)
         if self._observer:
-            self._observer(iterate, norm)
-        return self.monitor.judge(iterate, norm)
+            self._observer(self.before + done, norm)
+        return self.monitor.judge(self.before + done, norm)
 
     def reached(self, norms: Norms) -> bool:
         """Whether norms are at the target."""
@@ -186,20 +232,30 @@ class Watch:
         """How a solve ends that makes no progress any more."""
         return self.monitor.stalled()
 
-    def limit(self, done: int, interrupted: Callable[[], bool]) -> Status | None:
-        """A status if the solve must end although nothing is wrong."""
-        if interrupted():
+    def limit(self, done: int, interrupted: Interruption) -> Status | None:
+        """A status if the solve must end although nothing is wrong; asked where there is a complete iterate."""
+        assert self._iterate is not None
+        history = self.monitor.history
+        if interrupted(Iterate(self.before + done, self._iterate, self.factor, self.target, history)):
             return Status.INTERRUPTED
-        return Status.MAX_ITERATIONS if done >= self._stopping.max_iterations else None
+        return Status.MAX_ITERATIONS if done >= self.most else None
 
     def result(self, status: Status, done: int, u: Array, work: Array) -> SolveResult:
         """What the solve returns."""
-        return SolveResult(status, done, u, work, self.target, tuple(self.monitor.history))
+        return SolveResult(status, self.before + done, u, work, self.target, tuple(self.monitor.history))
+
+    def until_read(self, done: int, every: int) -> int:
+        """The iterations to the next read of the norm, of which one is made after every so many of all.
+
+        So a solve that goes on reads where one would that was not broken off. None are left at the limit.
+        """
+        passed = self.before if self._begun and self._begun.same else 0
+        return min(every - (passed + done) % every, self.most - done)
 
     @property
     def most(self) -> int:
-        """The limit on iterations."""
-        return self._stopping.max_iterations
+        """The limit on iterations, less those that the solve has behind it."""
+        return self._stopping.max_iterations - self.before
 
     @property
     def monitor(self) -> Monitor:
@@ -284,7 +340,7 @@ def relax(
     advance: Callable[[int], None],
     norms: Callable[[], Norms],
     every: int,
-    interrupted: Callable[[], bool],
+    interrupted: Interruption,
 ) -> tuple[Status, int]:
     """Advance by `every` iterations at a time, reading the norms after each, until the solve must end.
 
@@ -301,7 +357,7 @@ def relax(
     every : int
         Iterations between two reads.
     interrupted : callable
-        Asked after every read.
+        Shown the iterate after every read.
 
     Returns
     -------
@@ -309,7 +365,7 @@ def relax(
     """
     done = 0
     while status is None:
-        count = min(every, watch.most - done)
+        count = watch.until_read(done, every)
         advance(count)
         done += count
         status = watch.judge(done, norms()) or watch.limit(done, interrupted)

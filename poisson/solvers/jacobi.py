@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Operator
 from poisson.solvers.entries import USUAL_HALO, Clash, Given, MethodEntry, Sizes, clash
-from poisson.solvers.iteration import Watch, given_source, never
+from poisson.solvers.iteration import Interruption, Watch, given_source, never
 from poisson.solvers.keys import Settings, word
 from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ, SWEEPS, Loop
 from poisson.solvers.settings import Relaxation, SolverSettings
@@ -120,7 +120,7 @@ class Jacobi:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`).
 
@@ -138,13 +138,14 @@ class Jacobi:
         status = watch.begin(source, backend.read(norms), lambda: loop.u)
         done = 0
         every = stopping.check_every or sweeps_per_read(operator, self.omega)
+        following = watch.until_read(done, every)
         if status is None:
-            loop.begin(min(every, stopping.max_iterations))
+            loop.begin(following)
         while status is None:
             loop.finish()
-            done += min(every, stopping.max_iterations - done)
+            done += following
             # The device goes on with the next sweeps while the host looks at the norm of these.
-            following = min(every, stopping.max_iterations - done)
+            following = watch.until_read(done, every)
             if following:
                 loop.begin(following)
             status = watch.judge(done - 1, loop.norms())

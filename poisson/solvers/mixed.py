@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation
 from poisson.mesh.axis import Axis, plain_rules
 from poisson.mesh.lattice import Lattice
-from poisson.solvers.iteration import KRYLOV_GROWTH, Norms, Preconditioner, Watch, factor_for, lend, never
+from poisson.solvers.iteration import KRYLOV_GROWTH, Interruption, Norms, Preconditioner, Watch, factor_for, lend, never
 from poisson.solvers.multigrid.full import FullMultigrid
 from poisson.solvers.multigrid.solver import Multigrid
 from poisson.solvers.spectrum import ZeroMean, nearly_singular, without_reaction
@@ -70,7 +69,7 @@ class DefectCorrection:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`); the iterations are cycles.
 
@@ -86,7 +85,7 @@ class DefectCorrection:
         source, guess = watch.source(f), None
         self._inner.begin()
         self._mean.begin()
-        if self._start:
+        if self._start and not stopping.begun:
             if source == (0.0, 0.0):
                 guess = self._defect(u, f, 1.0)
             self._start.run(u, f, source[1], norms)
@@ -169,7 +168,7 @@ class MixedConjugateGradients:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`)."""
         backend, companion, inner = self._backend, self._companion, self._inner

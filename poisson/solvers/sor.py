@@ -12,7 +12,7 @@ from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
 from poisson.problem.problem import Problem
 from poisson.solvers.entries import Clash, MethodEntry, clash, so_many
-from poisson.solvers.iteration import Norms, Watch, given_source, never, relax
+from poisson.solvers.iteration import Interruption, Norms, Watch, given_source, never, relax
 from poisson.solvers.jacobi import sweeps_per_read
 from poisson.solvers.settings import Relaxation
 from poisson.solvers.spectrum import ZeroMean, jacobi_bounds, red_black, uniform
@@ -92,7 +92,7 @@ class Sor:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`)."""
         operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
@@ -111,7 +111,7 @@ class Sor:
         plain = uniform(operator)
         every = stopping.check_every or max(1, math.isqrt(sweeps_per_read(plain, 1.0)))
         status = watch.begin(source, residual(), lambda: u)
-        advance = self._advance(u, given, min(every, stopping.max_iterations))
+        advance = self._advance(u, given, min(every, max(1, watch.most)))
         status, done = relax(watch, status, advance, residual, every, interrupted)
         return watch.result(status, done, u, self._work)
 

@@ -50,6 +50,31 @@ class Later:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """What a solve has behind it that goes on from the iterate of another one.
+
+    Parameters
+    ----------
+    iterations : int
+        That made the iterate.
+    target : float
+        The residual norm to reach, in U/L², as that solve had it.
+    history : tuple of (int, float)
+        The norms that it read.
+    same : bool
+        Whether the method is the same, so that its progress goes on as well.
+    instead : str
+        The method that had gone on, for people, where the one that was chosen stalled (`SolveResult`).
+    """
+
+    iterations: int
+    target: float
+    history: tuple[tuple[int, float], ...]
+    same: bool = True
+    instead: str = ""
+
+
+@dataclass(frozen=True)
 class Patience:
     """The progress that is expected at least: that so many reads of the norm reduce it by such a factor."""
 
@@ -59,7 +84,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Stopping(Settings):
-    """Tolerances and limits, and what `data`, `boundary` and `patience` say of one solve.
+    """Tolerances and limits, and what `data`, `boundary`, `patience` and `begun` say of one solve.
 
     Parameters
     ----------
@@ -83,6 +108,8 @@ class Stopping(Settings):
         The largest size of a boundary value, in U.
     patience : Patience, optional
         A solve that makes less progress has stalled.
+    begun : Begun, optional
+        What the initial guess comes from, where the solve goes on from there; the limit on iterations holds for all.
     """
 
     rtol: float = real(
@@ -121,6 +148,7 @@ class Stopping(Settings):
     data: float = 0.0
     boundary: float = 0.0
     patience: Patience | None = None
+    begun: Begun | None = None
 
     def measure(self, operator: Operator, reduction: tuple[float, float]) -> float:
         """The norm, from the sum of squares and the maximum that a backend gives.
@@ -172,6 +200,12 @@ class Monitor:
     _best: float = math.inf
     _reads_since_best: int = 0
 
+    def resume(self, begun: Begun) -> None:
+        """Go on after the norms of another solve."""
+        self.history.extend(begun.history)
+        for _, norm in begun.history if begun.same else ():
+            self._note(norm)
+
     def judge(self, iteration: int, norm: float) -> Status | None:
         """Note a norm; a status if the solve must end."""
         if not self.history or iteration > self.history[-1][0]:
@@ -185,16 +219,16 @@ class Monitor:
             return Status.AT_ROUNDING
         if norm > self.growth * self.first and not self.at_rounding(True):
             return Status.DIVERGED
-        self._norms.append(norm)
-        if norm < self._best:
-            self._best = norm
-            self._reads_since_best = 0
-        else:
-            self._reads_since_best += 1
-            windows, rest = divmod(self._reads_since_best, WINDOW)
-            if rest == 0 and windows & (windows - 1) == 0 and self.at_rounding(False):
-                return self.stuck
+        self._note(norm)
+        windows, rest = divmod(self._reads_since_best, WINDOW)
+        if windows and rest == 0 and windows & (windows - 1) == 0 and self.at_rounding(False):
+            return self.stuck
         return self.stalled() if self._without_progress() else None
+
+    def _note(self, norm: float) -> None:
+        self._norms.append(norm)
+        self._reads_since_best = 0 if norm < self._best else self._reads_since_best + 1
+        self._best = min(norm, self._best)
 
     def stalled(self) -> Status:
         """How a solve ends that makes no progress any more."""

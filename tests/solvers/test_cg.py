@@ -28,6 +28,7 @@ from poisson.mesh.boundary import Rule
 from poisson.solvers import registry
 from poisson.solvers.cg import ConjugateGradients
 from poisson.solvers.entries import Given
+from poisson.solvers.iteration import Iterate
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
 
@@ -145,13 +146,13 @@ def test_the_norm_is_read_as_asked_and_limits_hold() -> None:
     result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(check_every=10, max_iterations=35))
     assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, 35)
     assert [iteration for iteration, _ in result.history] == [0, 10, 20, 30, 35]
-    result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(), interrupted=lambda: True)
+    result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(), interrupted=lambda iterate: True)
     assert (result.status, result.iterations) == (Status.INTERRUPTED, 1)
 
 
 @pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
 def test_the_source_keeps_its_values_even_if_a_solve_is_broken_off(size: float) -> None:
-    def broken() -> bool:
+    def broken(iterate: Iterate) -> bool:
         raise RuntimeError("broken off")
 
     a = cube((33, 33))

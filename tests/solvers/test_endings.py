@@ -27,7 +27,7 @@ from poisson.solvers.iteration import factor_for, never
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import nearly_singular
-from poisson.solvers.stopping import SolveResult, Stopping
+from poisson.solvers.stopping import Begun, SolveResult, Stopping
 
 B = Problem.on_box
 WALLS: dict[str, Any] = {"all": 0.0}
@@ -275,12 +275,13 @@ class Scripted:
         self, u: Any, f: Any, *, stopping: Stopping, observer: Any = None, interrupted: Any = never
     ) -> SolveResult:
         self.asked.append(stopping)
+        begun = stopping.begun or Begun(0, 1e-8, ((0, 1.0),))
         status, iterations, norm = self.endings.pop(0)
+        iterations += begun.iterations
         if observer:
-            observer.start(1e-8, "f", stopping.max_iterations)
-            observer(0, 1.0)
+            observer.start(begun.target, "f", stopping.max_iterations)
             observer(iterations, norm)
-        return SolveResult(status, iterations, u + 1.0, u, 1e-8, ((0, 1.0), (iterations, norm)))
+        return SolveResult(status, iterations, u + 1.0, u, begun.target, (*begun.history, (iterations, norm)))
 
 
 class Heard:
@@ -309,14 +310,16 @@ def test_methods_stand_by_for_one_that_was_chosen(caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.INFO, logger="poisson"):
         result = chosen.solve(u, u, stopping=Stopping(max_iterations=500), observer=heard)
     assert (result.status, result.iterations) == (Status.CONVERGED, 138)
-    assert result.history == heard_norms(heard) == ((0, 1.0), (8, 0.5), (108, 0.25), (138, 1e-9))
+    assert result.history == ((0, 1.0), *heard_norms(heard)) == ((0, 1.0), (8, 0.5), (108, 0.25), (138, 1e-9))
     assert result.instead == "cg with preconditioner jacobi"
     assert (result.u == 3.0).all()  # each went on from the iterate before
     assert heard.starts == [1e-8]
     asked = [first.asked[0], others["multigrid"].asked[0], others["jacobi"].asked[0]]
-    assert [(it.rtol, it.atol, it.max_iterations) for it in asked] == [
-        (1e-8, 0.0, 500), (0.0, 1e-8, 492), (0.0, 1e-8, 392)
-    ]  # fmt: skip
+    assert [it.begun for it in asked] == [
+        None,
+        Begun(8, 1e-8, ((0, 1.0), (8, 0.5)), same=False),
+        Begun(108, 1e-8, ((0, 1.0), (8, 0.5), (108, 0.25)), same=False),
+    ]
     assert [it.patience is None for it in asked] == [False, False, True]
     assert [record.getMessage() for record in caplog.records] == [
         "method multigrid (V(2,1), chebyshev) stalls at a residual of 5.00e-01; "

@@ -134,12 +134,12 @@ def test_interrupted(loop: str) -> None:
     discretisation = discretise(make_case(SINE, WALLS, (17, 17)))
     stopping = Stopping(check_every=7)
     result = relax(
-        NumpyBackend(np.float64), discretisation, loop=loop, stopping=stopping, interrupted=lambda: next(answers)
+        NumpyBackend(np.float64), discretisation, loop=loop, stopping=stopping, interrupted=lambda it: next(answers)
     )
     assert (result.status, result.iterations) == (Status.INTERRUPTED, 21)
     assert [iteration for iteration, _ in result.history] == [0, 6, 13, 20]
     result = relax(
-        NumpyBackend(np.float64), discretisation, loop=loop, stopping=Stopping(rtol=0.5), interrupted=lambda: True
+        NumpyBackend(np.float64), discretisation, loop=loop, stopping=Stopping(rtol=0.5), interrupted=lambda it: True
     )
     # The first block has not converged yet, so nothing but the interrupt ends it.
     assert (result.status, result.iterations) == (Status.INTERRUPTED, 1)
@@ -148,7 +148,7 @@ def test_interrupted(loop: str) -> None:
 def test_what_has_converged_is_not_interrupted() -> None:
     discretisation = discretise(make_case(SINE, WALLS, (5, 5)))
     stopping = Stopping(rtol=0.5, check_every=100)
-    result = relax(NumpyBackend(np.float64), discretisation, stopping=stopping, interrupted=lambda: True)
+    result = relax(NumpyBackend(np.float64), discretisation, stopping=stopping, interrupted=lambda iterate: True)
     assert (result.status, result.iterations) == (Status.CONVERGED, 100)
 
 

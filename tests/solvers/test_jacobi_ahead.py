@@ -43,7 +43,8 @@ def solve(
     backend: NumpyBackend, a: Operator, loop: str, stopping: Stopping, seed: int = 3, interrupted: Interrupted = bool
 ) -> SolveResult:
     f = source(a, seed)
-    return Jacobi(backend.bind(a), 1.0, loop).solve(np.zeros_like(f), f, stopping=stopping, interrupted=interrupted)
+    method = Jacobi(backend.bind(a), 1.0, loop)
+    return method.solve(np.zeros_like(f), f, stopping=stopping, interrupted=lambda iterate: interrupted())
 
 
 def outcome(result: SolveResult) -> Outcome:

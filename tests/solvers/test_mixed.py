@@ -253,7 +253,7 @@ def test_a_limit_and_an_interrupt(method: str) -> None:
     a = cube((65, 65))
     mixed = solver(BACKEND, a, PLAIN.having(method=method))
     f = source(BACKEND, a)
-    result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12), interrupted=lambda: True)
+    result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12), interrupted=lambda iterate: True)
     assert (result.status, len(result.history)) == (Status.INTERRUPTED, 2)
     result = mixed.solve(zeros(BACKEND, a), f, stopping=Stopping(rtol=1e-12, max_iterations=1))
     assert result.status is Status.MAX_ITERATIONS

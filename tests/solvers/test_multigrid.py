@@ -452,7 +452,7 @@ def test_a_direct_solution_is_interrupted_too() -> None:
     a = cube((9, 8), (F, M, F, F))
     unreachable = Stopping(rtol=1e-30)
     result = Multigrid(BACKEND.bind(a)).solve(
-        zeros(BACKEND, a), source(BACKEND, a), stopping=unreachable, interrupted=lambda: True
+        zeros(BACKEND, a), source(BACKEND, a), stopping=unreachable, interrupted=lambda iterate: True
     )
     assert (result.status, result.iterations) == (Status.INTERRUPTED, 1)
 
@@ -465,7 +465,7 @@ def test_limits_and_interrupts() -> None:
     assert (result.status, result.iterations) == (Status.MAX_ITERATIONS, 3)
     assert [iteration for iteration, _ in result.history] == [0, 1, 2, 3]
     answers = iter([False, True])
-    result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(), interrupted=lambda: next(answers))
+    result = solver.solve(zeros(BACKEND, a), f, stopping=Stopping(), interrupted=lambda iterate: next(answers))
     assert (result.status, result.iterations) == (Status.INTERRUPTED, 2)
 
 

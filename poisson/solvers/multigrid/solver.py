@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from poisson.backends.base import Array, Operations
-from poisson.solvers.iteration import Norms, Watch, never, relax
+from poisson.solvers.iteration import Interruption, Norms, Watch, never, relax
 from poisson.solvers.multigrid.coarser import CoarserProblems
 from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.estimate import ErrorEstimate
@@ -77,7 +76,7 @@ class Multigrid:
         *,
         stopping: Stopping,
         observer: Observer | None = None,
-        interrupted: Callable[[], bool] = never,
+        interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`).
 
@@ -97,8 +96,9 @@ class Multigrid:
             operations.residual(u, None, at.work, norms)
             guess = backend.read(norms)
         if estimate:
-            estimate.start(at.u)
-        elif self.settings.full:
+            # The solutions on the coarser grids are needed in any case, not what they are interpolated to.
+            estimate.start(at.out if stopping.begun else at.u)
+        elif self.settings.full and not stopping.begun:
             if self._full is None:
                 self._full = FullMultigrid(self.cycle)
             self._full.start(at.u, f)
@@ -184,7 +184,7 @@ class Multigrid:
         at: _At,
         f: Array,
         status: Status | None,
-        interrupted: Callable[[], bool],
+        interrupted: Interruption,
     ) -> SolveResult:
         """Whole cycles until the estimated error of the solution is below that of the discretisation."""
         done, error = 0, 0.0
@@ -210,7 +210,7 @@ class Multigrid:
         estimate: ErrorEstimate | None,
         stopping: Stopping,
         observer: Observer | None,
-        interrupted: Callable[[], bool],
+        interrupted: Interruption,
     ) -> SolveResult:
         """A grid that is its own coarsest: the inverse, and again for what rounding has left."""
         operations, backend, norms = self.operations, self._backend, self._norms
