@@ -21,8 +21,8 @@ import poisson
 from poisson.errors import OutputError
 from poisson.mesh.grid import AXES
 from poisson.output.convergence import log_slope
-from poisson.output.hdf5 import COMPONENT, DATA_CHECKSUM, Damaged
-from poisson.output.reading import EDITED, WRONG_VALUES, damaged, edited, group, one_line, opened, values
+from poisson.output.hdf5 import DATA_CHECKSUM, Damaged
+from poisson.output.reading import EDITED, NOT_FIELDS, WRONG_VALUES, damaged, edited, group, one_line, opened, values
 from poisson.output.record import FIELD_NOTES
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _notes(file: h5py.File, alive: Callable[[], object]) -> Iterator[tuple[str, 
         yield from _reached(group(file, "performance").attrs)
     yield "fields", ""
     for name in file:
-        if name not in (*AXES, COMPONENT, "convergence", "provenance", "performance"):
+        if name not in NOT_FIELDS:
             dataset = values(file, name)
             if dataset.shape[: len(shape)] != shape or dataset.dtype.kind != "f":
                 if name in FIELD_NOTES:

@@ -11,6 +11,7 @@
     /convergence      iteration, residual: the history of the residual norm
     /performance      attributes: what the operations of the loop reached, where it was measured
     /provenance       attributes: the case as TOML, versions, host, device, times, how the solve ended
+    /VTKHDF           the same fields again, as links, in the form that VTK reads
 
 Data sets have checksums, so that a reader notices damage; the texts have one of their own. They are in chunks with
 ``fletcher32``; fields that several ranks have written are one run of bytes, with the attribute ``crc32``.
@@ -43,10 +44,13 @@ if TYPE_CHECKING:
     import h5py
 
 FORMAT = "poisson result"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 COMPONENT = "component"
 """The dimension scale of the components of vectors."""
+
+VTK = "VTKHDF"
+"""The group that VTK reads the fields from."""
 
 CHECKSUM = "text_checksum"
 """The attribute of the root with the checksum of the texts."""
@@ -164,6 +168,7 @@ def fill(path: Path, solution: Record, parts: Parts | None) -> None:
             _write_provenance(file.create_group("provenance"), solution)
             if solution.performance is not None:
                 _write_performance(file.create_group("performance"), solution.performance)
+            _write_vtk(file.create_group(VTK), solution)
             file.attrs[CHECKSUM] = text_checksum(file)
     finally:
         sink.close()
@@ -359,6 +364,29 @@ def _write_performance(group: h5py.Group, performance: Performance) -> None:
     attributes["bandwidth"] = performance.bandwidth
     attributes["yardstick"] = performance.stream_kind
     attributes["array_bytes"] = performance.array_bytes
+
+
+def _write_vtk(group: h5py.Group, solution: Record) -> None:
+    """Say where the fields are and on which nodes, as VTK wants it.
+
+    References
+    ----------
+    VTK File Formats, "VTKHDF File Format", image data, https://docs.vtk.org/en/latest/vtk_file_formats/vtkhdf_file_format
+    """
+    import h5py
+
+    grid = solution.problem.grid
+    beside = 3 - grid.dimension
+    group.attrs["Version"] = (2, 0)
+    # VTK takes a text of fixed length only, which is also none of those that people may edit.
+    group.attrs["Type"] = np.bytes_("ImageData")
+    group.attrs["WholeExtent"] = [end for nodes in (*grid.shape, *(1,) * beside) for end in (0, nodes - 1)]
+    group.attrs["Origin"] = (*grid.lower, *(0.0,) * beside)
+    group.attrs["Spacing"] = (*grid.spacing, *(1.0,) * beside)
+    group.attrs["Direction"] = np.eye(3).ravel()
+    points = group.create_group("PointData")
+    for name in ("u", *solution.fields):
+        points[name] = h5py.SoftLink(f"/{name}")
 
 
 def _text(text: str) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from poisson.case.settings import Units
 from poisson.errors import CaseError, OutputError
 from poisson.mesh.grid import AXES
 from poisson.output.hdf5 import (
@@ -26,6 +27,7 @@ from poisson.output.hdf5 import (
     DATA_CHECKSUM,
     FORMAT,
     FORMAT_VERSION,
+    VTK,
     Damaged,
     require_heaps,
     text_checksum,
@@ -41,7 +43,7 @@ WRONG_VALUES = "values do not fit their checksum"
 
 EDITED = "the texts are not those that were written: the file was edited, or is damaged"
 
-NOT_FIELDS = (*AXES, COMPONENT, "convergence", "provenance", "performance")
+NOT_FIELDS = (*AXES, COMPONENT, "convergence", "provenance", "performance", VTK)
 """The objects of a result that are no fields."""
 
 _MOST_TEXT = 1000
@@ -187,6 +189,7 @@ class Stored:
     case_text: str
     performance: Performance | None
     error_bar: float | None
+    units: Units
     datasets: frozenset[str]
     """The fields that the file has, those that were not asked for among them."""
 
@@ -260,6 +263,7 @@ def read(
             case_text=str(provenance.get("case", "")),
             performance=_performance(file),
             error_bar=float(provenance["error_bar"]) if "error_bar" in provenance else None,
+            units=_units(file["x"], there["u"]),
             datasets=frozenset(there),
         )
 
@@ -395,6 +399,14 @@ def _grid(
         tuple(float(scale.attrs["upper"]) for scale in scales),
         tuple(int(scale.size) for scale in scales),
         tuple(bool(scale.attrs["periodic"]) for scale in scales),
+    )
+
+
+def _units(x: h5py.Dataset, u: h5py.Dataset) -> Units:
+    """The names of the units of length and of u."""
+    unnamed = Units()
+    return Units(
+        *(one_line(scale.attrs.get("units", name)) for scale, name in ((x, unnamed.length), (u, unnamed.value)))
     )
 
 

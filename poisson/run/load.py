@@ -73,6 +73,7 @@ def load(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool 
         case_text=stored.case_text,
         performance=stored.performance,
         error_bar=stored.error_bar,
+        units=stored.units,
     )
 
 

@@ -65,7 +65,7 @@ def test_round_trip(tmp_path: Path, dimension: int, dtype: str) -> None:
             "status": "converged",
             "advice": Status.CONVERGED.advice,
             "converged": 1,
-            "format": "poisson result 1",
+            "format": "poisson result 2",
             "text_checksum": hdf5.text_checksum(file),
         }
         assert dict(file["provenance"].attrs) == {
@@ -462,8 +462,8 @@ def test_describe_says_what_is_wrong(tmp_path: Path) -> None:
     assert message(path) == "an HDF5 file, but not a result of 'poisson solve'"
     hdf5.write(path, make_solution(), overwrite=True)
     with h5py.File(path, "a") as file:
-        file.attrs["format"] = "poisson result 2"
-    assert message(path) == "written by a newer poisson (format 2, this one reads 1); upgrade poisson"
+        file.attrs["format"] = "poisson result 3"
+    assert message(path) == "written by a newer poisson (format 3, this one reads 2); upgrade poisson"
     hdf5.write(path, make_solution())
     with h5py.File(path, "a") as file:
         del file["convergence"]

@@ -48,6 +48,7 @@ def test_units_in_files_and_in_xarray(tmp_path: Path) -> None:
     with h5py.File(path) as file:
         places = {"x": "m", "y": "m", "u": "V", "f": "V/m^2", "error": "V", "convergence/residual": "V/m^2"}
         assert {name: file[name].attrs["units"] for name in places} == places
+    assert poisson.load(path).units == Units("m", "V")
     root = ElementTree.fromstring(xdmf.content(path, solution))
     shown = {item.get("Name"): item.find("Information").get("Value") for item in root.iter("Attribute")}  # type: ignore[union-attr]
     assert shown == {"u": "V", "f": "V/m^2", "error": "V"}

@@ -166,7 +166,7 @@ def edit(path: Path, what: str) -> None:
         ("shape", r"damaged \(u has the shape \(7,\) and the type float64\)"),
         ("history", r"damaged \(the history is incomplete\)"),
         ("target", "damaged "),
-        ("format", r"written by a newer poisson \(format 99, this one reads 1\); upgrade poisson"),
+        ("format", r"written by a newer poisson \(format 99, this one reads 2\); upgrade poisson"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_line(tmp_path: Path, what: str, reason: str) -> None:
