@@ -1,7 +1,8 @@
 """The form of a case file: every table and key, its type, range and default.
 
-The description of a field is what an error message says is allowed. Optional keys that have no default are None; which
-of them a case needs depends on other keys and is decided in `poisson.case.build`.
+The description of a field is what an error message says is allowed, its title what it means, for editors
+(`poisson.case.json_schema`). Optional keys that have no default are None; which of them a case needs depends on other
+keys and is decided in `poisson.case.build`.
 """
 
 from __future__ import annotations
@@ -99,8 +100,13 @@ _CORNER = "1, 2 or 3 numbers, in the order x(, y(, z))"
 
 
 class FileTable(Table):
-    file: PathText = Field(description="the path of a .npy, .h5 or .hdf5 file")
-    dataset: PathText | None = Field(default=None, description="the name of a dataset in an HDF5 file")
+    file: PathText = Field(
+        title="values at the nodes, relative to the folder of the case file",
+        description="the path of a .npy, .h5 or .hdf5 file",
+    )
+    dataset: PathText | None = Field(
+        default=None, title="where they are in an HDF5 file", description="the name of a dataset in an HDF5 file"
+    )
 
 
 Data = Annotated[
@@ -124,18 +130,38 @@ NonNegativeData = Annotated[
 
 
 class Equation(Table):
-    f: Data | None = Field(default=None, description='a number, a text, "exact" or a table such as { file = "f.npy" }')
-    a: PositiveData = Field(default=1.0, description='a number > 0, a text or a table such as { file = "a.npy" }')
-    c: NonNegativeData = Field(default=0.0, description='a number >= 0, a text or a table such as { file = "c.npy" }')
-    mean: Literal["harmonic", "arithmetic"] = Field(default="harmonic", description='"harmonic" or "arithmetic"')
-    exact: Formula | None = Field(default=None, description=_FORMULA)
+    f: Data | None = Field(
+        default=None,
+        title="the source",
+        description='a number, a text, "exact" or a table such as { file = "f.npy" }',
+    )
+    a: PositiveData = Field(
+        default=1.0,
+        title="the coefficient of the gradient; it may jump",
+        description='a number > 0, a text or a table such as { file = "a.npy" }',
+    )
+    c: NonNegativeData = Field(
+        default=0.0,
+        title="the reaction coefficient",
+        description='a number >= 0, a text or a table such as { file = "c.npy" }',
+    )
+    mean: Literal["harmonic", "arithmetic"] = Field(
+        default="harmonic",
+        title="how a between two nodes follows from a at both",
+        description='"harmonic" or "arithmetic"',
+    )
+    exact: Formula | None = Field(
+        default=None, title="the exact solution, if it is known: the error is then reported", description=_FORMULA
+    )
 
 
 class Domain(Table):
-    lower: Corner | None = Field(default=None, description=_CORNER)
-    upper: Corner | None = Field(default=None, description=_CORNER)
+    lower: Corner | None = Field(default=None, title="the lower corner of the box", description=_CORNER)
+    upper: Corner | None = Field(default=None, title="the upper corner of the box", description=_CORNER)
     shape: Annotated[list[Nodes], Field(min_length=1, max_length=3)] | None = Field(
-        default=None, description=f"1, 2 or 3 integers >= {MIN_NODES}, in the order x(, y(, z))"
+        default=None,
+        title="nodes along each axis; on a periodic axis the last one, which repeats the first, is not counted",
+        description=f"1, 2 or 3 integers >= {MIN_NODES}, in the order x(, y(, z))",
     )
 
 
@@ -150,23 +176,38 @@ else:
         "FaceTable",
         __base__=Table,
         **{
-            kind.value: (Data | None, Field(default=None, description=f'{_FACE}; "exact" takes {kind.exact}'))
+            kind.value: (
+                Data | None,
+                Field(default=None, title=kind.meaning, description=f'{_FACE}; "exact" takes {kind.exact}'),
+            )
             for kind in CONDITIONS
         },
-        alpha=(NonNegativeData | None, Field(default=None, description=_ALPHA)),
+        alpha=(NonNegativeData | None, Field(default=None, title="alpha of a Robin face", description=_ALPHA)),
     )
 
 
 def _pair(axis: str) -> Any:
-    return Field(default=None, description=f'"periodic"; other conditions go into {axis}_lower and {axis}_upper')
+    return Field(
+        default=None,
+        title=f"makes both {axis} faces periodic",
+        description=f'"periodic"; other conditions go into {axis}_lower and {axis}_upper',
+    )
 
 
 def _face(axis: str) -> Any:
-    return Field(default=None, description=f'{_CONDITION}; for both {axis} faces at once also {axis} = "periodic"')
+    return Field(
+        default=None,
+        title=f"the condition on a face across {axis}",
+        description=f'{_CONDITION}; for both {axis} faces at once also {axis} = "periodic"',
+    )
 
 
 class Boundary(Table):
-    all: FaceTable | None = Field(default=None, description=f'{_CONDITION}; periodic axes have x = "periodic"')
+    all: FaceTable | None = Field(
+        default=None,
+        title="the condition on every face that has none of its own",
+        description=f'{_CONDITION}; periodic axes have x = "periodic"',
+    )
     x: Literal["periodic"] | None = _pair("x")
     y: Literal["periodic"] | None = _pair("y")
     z: Literal["periodic"] | None = _pair("z")
@@ -196,7 +237,10 @@ else:
         "Solver",
         __base__=Table,
         **{
-            name: (_annotation(place.key, place.default), Field(default=place.default, description=place.key.allowed))
+            name: (
+                _annotation(place.key, place.default),
+                Field(default=place.default, title=place.key.doc, description=place.key.allowed),
+            )
             for name, place in registry.solver_keys().items()
         },
     )
@@ -212,42 +256,65 @@ Ranks = Annotated[
 
 
 class Run(Table):
-    backend: BackendName = Field(default=AUTO, description=either(backend_names()))
-    precision: PrecisionName = Field(default=PRECISIONS[0], description=either(PRECISIONS))
+    backend: BackendName = Field(default=AUTO, title="what computes", description=either(backend_names()))
+    precision: PrecisionName = Field(
+        default=PRECISIONS[0], title="the type of the arrays in the solver loop", description=either(PRECISIONS)
+    )
     threads: Annotated[int, Field(strict=True, ge=0, le=4096)] = Field(
-        default=0, description="an integer >= 0 and <= 4096; 0 takes them all"
+        default=0, title="threads of a CPU", description="an integer >= 0 and <= 4096; 0 takes them all"
     )
     ranks: Ranks = Field(
         default=AUTO,
+        title="how many processes there must be, or the blocks that the grid is divided into",
         description='"auto", the number of processes, or blocks along x(, y(, z)) such as [1, 2, 2], 1 along x',
     )
-    initial: Data = Field(default=0.0, description='a number, a text or a table such as { file = "u.npy" }')
+    initial: Data = Field(
+        default=0.0, title="the initial guess", description='a number, a text or a table such as { file = "u.npy" }'
+    )
 
 
 class UnitNames(Table):
-    length: Annotated[str, AfterValidator(unit)] = Field(default=LENGTH, description=UNIT)
-    value: Annotated[str, AfterValidator(unit)] = Field(default=VALUE, description=UNIT)
+    length: Annotated[str, AfterValidator(unit)] = Field(
+        default=LENGTH, title="the unit of the coordinates", description=UNIT
+    )
+    value: Annotated[str, AfterValidator(unit)] = Field(default=VALUE, title="the unit of u", description=UNIT)
 
 
 class Output(Table):
     file: Annotated[str, AfterValidator(_hdf5)] | None = Field(
-        default=None, description="a path that ends in .h5 or .hdf5"
+        default=None,
+        title="the result, relative to the current folder; by default named after the case",
+        description="a path that ends in .h5 or .hdf5",
     )
     fields: list[Literal["u", "f", "a", "c", "residual", "error", "gradient", "flux"]] = Field(
-        default=["u"], description='a list of "u", "f", "a", "c", "residual", "error", "gradient" and "flux"'
+        default=["u"],
+        title="what is written",
+        description='a list of "u", "f", "a", "c", "residual", "error", "gradient" and "flux"',
     )
-    order: Literal[2, 4, 6, 8] = Field(default=2, description="2, 4, 6 or 8")
-    units: UnitNames = Field(default_factory=UnitNames, description='a table such as { length = "m", value = "V" }')
+    order: Literal[2, 4, 6, 8] = Field(
+        default=2,
+        title="the order of accuracy of the differences that give gradient and flux",
+        description="2, 4, 6 or 8",
+    )
+    units: UnitNames = Field(
+        default_factory=UnitNames,
+        title="the units of length and of u, for axes and for readers",
+        description='a table such as { length = "m", value = "V" }',
+    )
 
 
 class CaseFile(Table):
     title: Annotated[str, AfterValidator(_title)] | None = Field(
-        default=None, description=f"one line of at most {MAX_TITLE} printable characters"
+        default=None,
+        title="a name for people",
+        description=f"one line of at most {MAX_TITLE} printable characters",
     )
-    equation: Equation = Field(default_factory=Equation, description="a table")
-    parameters: dict[str, Real] = Field(default_factory=dict, description="a table of numbers")
-    domain: Domain = Field(default_factory=Domain, description="a table")
-    boundary: Boundary = Field(default_factory=Boundary, description="a table")
-    solver: Solver = Field(default_factory=Solver, description="a table")
-    run: Run = Field(default_factory=Run, description="a table")
-    output: Output = Field(default_factory=Output, description="a table")
+    equation: Equation = Field(default_factory=Equation, title="-div(a grad u) + c u = f", description="a table")
+    parameters: dict[str, Real] = Field(
+        default_factory=dict, title="names that the texts may use", description="a table of numbers"
+    )
+    domain: Domain = Field(default_factory=Domain, title="the box and its grid", description="a table")
+    boundary: Boundary = Field(default_factory=Boundary, title="the conditions on the faces", description="a table")
+    solver: Solver = Field(default_factory=Solver, title="how to solve", description="a table")
+    run: Run = Field(default_factory=Run, title="what solves", description="a table")
+    output: Output = Field(default_factory=Output, title="what is written, and where", description="a table")

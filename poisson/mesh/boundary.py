@@ -29,6 +29,7 @@ class Rule(IntEnum):
 @dataclass(frozen=True)
 class _Traits:
     rule: Rule
+    meaning: str = ""
     exact: str = ""
     alpha: bool = False
 
@@ -62,15 +63,20 @@ class Kind(Enum):
         return _TRAITS[self].alpha
 
     @property
+    def meaning(self) -> str:
+        """The condition that its data g stand in, in words."""
+        return _TRAITS[self].meaning
+
+    @property
     def exact(self) -> str:
         """What "exact" stands for as its data, in words."""
         return _TRAITS[self].exact
 
 
 _TRAITS = {
-    Kind.DIRICHLET: _Traits(Rule.FIXED, "the value of equation.exact"),
-    Kind.NEUMANN: _Traits(Rule.MIRROR, "the flux of equation.exact"),
-    Kind.ROBIN: _Traits(Rule.MIRROR, "what equation.exact and alpha give", alpha=True),
+    Kind.DIRICHLET: _Traits(Rule.FIXED, "u = g on the face", "the value of equation.exact"),
+    Kind.NEUMANN: _Traits(Rule.MIRROR, "a du/dn = g, outward: the flux into the box", "the flux of equation.exact"),
+    Kind.ROBIN: _Traits(Rule.MIRROR, "a du/dn + alpha u = g, outward", "what equation.exact and alpha give", alpha=True),
     Kind.PERIODIC: _Traits(Rule.WRAP),
 }
 

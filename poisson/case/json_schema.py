@@ -1,0 +1,112 @@
+"""The form of a case file as a JSON schema, by which editors complete and check case files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from poisson.case.schema import MAX_TITLE, CaseFile
+from poisson.mesh.boundary import CONDITIONS
+from poisson.problem.fields import HDF5_SUFFIXES
+
+FILE = Path(__file__).with_name("schema.json")
+"""The schema as it is shipped, which case files name in their first line."""
+
+NAME = "a case file of poisson"
+
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+"""What editors know best. A reference has no keys beside it there."""
+
+_SHARED = ("FaceTable", "FileTable")
+"""The tables that stand in several places, and so are defined once."""
+
+_REQUIRED = {
+    (): ["equation", "domain", "boundary"],
+    ("equation",): ["f"],
+    ("domain",): ["lower", "upper", "shape"],
+}
+"""Keys that every case needs. That they may be None in the models serves its messages."""
+
+_ONE_CONDITION = {
+    "oneOf": [{"required": [kind.value, *["alpha"] * kind.takes_alpha]} for kind in CONDITIONS],
+    "dependencies": {"alpha": [kind.value for kind in CONDITIONS if kind.takes_alpha]},
+}
+
+
+def text() -> str:
+    """The schema as it stands in the file: the tables and keys with what they mean, what may stand there, and the
+    defaults. What depends on several keys at once is left to `poisson.case.load`, but for the conditions on a face."""
+    return f"{json.dumps(schema(), indent=2)}\n"
+
+
+def schema() -> dict[str, Any]:
+    """The schema as JSON's values."""
+    model = CaseFile.model_json_schema()
+    tables = model.pop("$defs")
+    made = _table(model, tables, ())
+    made["properties"]["title"]["maxLength"] = MAX_TITLE
+    made["properties"]["output"]["properties"]["file"]["pattern"] = _ending(HDF5_SUFFIXES)
+    shared = {name: _table(tables[name], tables, (name,)) for name in _SHARED}
+    shared["FaceTable"] |= _ONE_CONDITION
+    return {"$schema": _DRAFT, "title": NAME, **made, "definitions": shared}
+
+
+def _table(model: Mapping[str, Any], tables: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """A table with its keys."""
+    properties = {
+        name: {"description": _description(field), **_plain(field, tables, (*path, name))}
+        for name, field in model["properties"].items()
+    }
+    required = _REQUIRED.get(path) or model.get("required")
+    return {
+        "type": "object",
+        "properties": properties,
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }
+
+
+def _plain(item: Mapping[str, Any], tables: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """What may stand at a key, without nulls and references to tables that stand in one place only."""
+    kept: dict[str, Any] = {}
+    for key, entry in item.items():
+        if key == "$ref":
+            name = entry.rpartition("/")[2]
+            alone = {"$ref": f"#/definitions/{name}"}
+            kept |= (
+                _table(tables[name], tables, path)
+                if name not in _SHARED
+                else alone
+                if len(item) == 1
+                else {"allOf": [alone]}
+            )
+        elif key in ("anyOf", "oneOf"):
+            branches = [_plain(branch, tables, path) for branch in entry if branch != {"type": "null"}]
+            # A key that may be left out may be None in the models.
+            alone = branches[0]
+            if len(branches) > 1:
+                kept["anyOf"] = branches
+            elif "$ref" in alone:
+                kept["allOf"] = branches
+            else:
+                kept |= alone
+        elif key == "items":
+            kept[key] = _plain(entry, tables, path)
+        elif key not in ("title", "description", "discriminator") and not (key == "default" and entry is None):
+            kept[key] = entry
+    return kept
+
+
+def _description(field: Mapping[str, Any]) -> str:
+    """What a key means and what may stand there, in one line without links."""
+    meaning = re.sub(r" ?\(\[[^]]*\]\([^)]*\)\)|\[([^]]*)\]\([^)]*\)", r"\1", field["title"])
+    return f"{meaning}. Allowed: {field['description']}."
+
+
+def _ending(suffixes: Iterable[str]) -> str:
+    """The pattern of texts that end in one of the suffixes, in letters of either case."""
+    spelt = ("".join(f"[{c}{c.upper()}]" if c.isalpha() else f"[{c}]" for c in suffix) for suffix in suffixes)
+    return f"({'|'.join(spelt)})$"
