@@ -97,11 +97,9 @@ def test_the_readme_begins_with_the_two_lines() -> None:
 def test_every_option_is_in_the_help_and_in_the_readme(command: str) -> None:
     help_text = inspect.getdoc(COMMANDS[command]) or ""
     assert f"`python -m poisson {command}" in README
-    for parameter in inspect.signature(COMMANDS[command]).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            option = f"--{parameter.name.replace('_', '-')}"
-            assert option in help_text
-            assert option in README
+    for option in cli.options_of(command):
+        assert option in help_text
+        assert option in README
 
 
 def test_every_status_is_in_the_readme_with_its_exit_code() -> None:

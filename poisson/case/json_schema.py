@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from poisson.case.schema import MAX_TITLE, CaseFile
 from poisson.mesh.boundary import CONDITIONS
 from poisson.problem.fields import HDF5_SUFFIXES
-
-FILE = Path(__file__).with_name("schema.json")
-"""The schema as it is shipped, which case files name in their first line."""
 
 NAME = "a case file of poisson"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
+import keyword
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +28,7 @@ from poisson.cli.measuring import (
 )
 from poisson.cli.scaling import bench_scaling
 from poisson.cli.solving import Info, Solve, Verify, info, solve, verify
+from poisson.cli.starting import completion, new, schema
 from poisson.cli.terms import (
     EXIT_ERROR,
     EXIT_INTERRUPTED,
@@ -46,6 +48,11 @@ from poisson.parallel.launched import launch
 __all__ = ["COMMANDS", "GROUPS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
 
 GROUPS: dict[str, dict[str, Callable[..., Request | SharedRequest]]] = {
+    "Begin": {
+        "new NAME": new,
+        "schema": schema,
+        "completion SHELL": completion,
+    },
     "Solve": {
         "solve CASE": solve,
         "verify CASE": verify,
@@ -183,7 +190,7 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
         with messages(quiet=getattr(request, "quiet", False)):
             if not isinstance(request, SharedRequest):
                 if communicator.size > 1:
-                    raise UsageError(f"{command} measures one process; start it without mpirun")
+                    raise UsageError(f"{command} runs in one process; start it without mpirun")
                 return request.execute()
             if request.ranks in (None, communicator.size):
                 return request.execute(communicator)
@@ -233,7 +240,7 @@ def _unmistakable(command: str, words: Sequence[str]) -> list[str]:
     in what the function has returned (``solve a case`` prints the case). Mistakes it answers with a screen of usage,
     where one line names the cause and the fix.
     """
-    options = _options(command)
+    options = options_of(command)
     places = [p for p in inspect.signature(COMMANDS[command]).parameters.values() if p.kind is not p.KEYWORD_ONLY]
     given: dict[str, str] = {}
     several: dict[str, list[str]] = {}
@@ -261,21 +268,24 @@ def _unmistakable(command: str, words: Sequence[str]) -> list[str]:
         elif name in given:
             raise UsageError(f"{name} is given twice; give it once")
         else:
-            given[name] = f"{name}={value}"
+            # A parameter cannot have the name of a word of Python.
+            given[name] = f"{name}{'_' * keyword.iskeyword(name.lstrip('-'))}={value}"
     missing = [p.name.upper() for p in places[len(positional) :] if p.default is p.empty]
     if missing:
         raise UsageError(f"{command} needs {missing[0]}; see 'python -m poisson {command} --help'")
     if len(positional) > len(places):
-        takes = f"one {places[0].name.upper()}" if places else "options alone, --NAME=VALUE"
+        takes = "options alone, --NAME=VALUE" if options_of(command) else "nothing"
+        if places:
+            takes = f"one {places[0].name.upper()}" if len(places) == 1 else _and([p.name.upper() for p in places])
         raise UsageError(f"{command} takes {takes}; {positional[len(places)]!r} is too much")
     lists = (f"{name}={json.dumps(values)}" for name, values in several.items())
     return [*positional, *given.values(), *lists]
 
 
-def _options(command: str) -> dict[str, object]:
+def options_of(command: str) -> dict[str, object]:
     """The options of a command with their defaults: the keyword-only parameters of its function."""
     parameters = inspect.signature(COMMANDS[command]).parameters.values()
-    return {f"--{p.name.replace('_', '-')}": p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return {f"--{p.name.strip('_').replace('_', '-')}": p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
 def _asks_for_help(words: Sequence[str]) -> bool:
@@ -294,7 +304,7 @@ def _unknown_command(word: str, rest: Sequence[str]) -> str:
         return f"{word} needs what to measure, for example python -m poisson {word} {second[0]}; {_one_of(second)}"
     if word.startswith("-"):
         name = word.partition("=")[0]
-        if any(SHORT.get(name, name) in _options(command) for command in COMMANDS):
+        if any(SHORT.get(name, name) in options_of(command) for command in COMMANDS):
             return f"{name} stands before the command; write the command first: python -m poisson COMMAND ... {name}"
         return _unknown_option("", name, ["--version"])
     if word.endswith(".toml"):
@@ -317,4 +327,8 @@ def _nearest(word: str, names: Sequence[str]) -> str:
 
 
 def _one_of(names: Sequence[str]) -> str:
-    return f"there is {', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else f"there is only {names[0]}"
+    return f"there is {_and(names)}" if len(names) > 1 else f"there is only {names[0]}"
+
+
+def _and(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -33,6 +33,9 @@ NOT_OURS = (
 )
 """Why a file stays, as parts of an `OutputError`."""
 
+EXISTS = ("there is such a file, which is not replaced; give another name", Choice.PLACE)
+"""Why nothing is written, as parts of an `OutputError`."""
+
 _CAUSES: dict[int, tuple[str | Choice, ...]] = {
     errno.ENOSPC: ("the disk is full; free some space ", *_OR_ELSEWHERE),
     errno.EDQUOT: ("the disk quota is used up; free some space ", *_OR_ELSEWHERE),
@@ -155,6 +158,28 @@ class Draft:
         with open(self.temporary, "r+b") as stream:
             os.fsync(stream.fileno())
         os.replace(self.temporary, self.target)
+        _sync_folder(self.target.parent)
+
+    def add(self) -> None:
+        """Give it the name of the target, which nothing may have yet.
+
+        Raises
+        ------
+        OutputError
+            If there is a file of that name by now.
+        """
+        with open(self.temporary, "r+b") as stream:
+            os.fsync(stream.fileno())
+        try:
+            # As a second name it cannot take the place of a file.
+            os.link(self.temporary, self.target)
+        except FileExistsError:
+            raise OutputError(f"{self.target}: ", *EXISTS) from None
+        except OSError:
+            # A disk without second names.
+            if os.path.lexists(self.target):
+                raise OutputError(f"{self.target}: ", *EXISTS) from None
+            os.replace(self.temporary, self.target)
         _sync_folder(self.target.parent)
 
 

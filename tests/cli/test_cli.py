@@ -228,14 +228,14 @@ def test_the_columns_of_every_help_are_straight() -> None:
         # After the lines of usage, which are not in columns, and before the exit codes.
         body = text.partition("\n\n")[2].partition("Usage:")[2].partition("\n\n")[2].partition("Examples:")[0]
         found = re.findall(r"^(  \S.*?  +|   +)(?=\S)", body, re.MULTILINE)
-        assert len({len(column) for column in found}) == 1, text
+        assert len({len(column) for column in found}) == ("\n  " in f"\n{body}"), text
 
 
 def test_help_is_complete_and_fits_a_terminal() -> None:
     for name, function in cli.COMMANDS.items():
         text = inspect.getdoc(function) or ""
         for parameter in inspect.signature(function).parameters.values():
-            option = f"--{parameter.name.replace('_', '-')}"
+            option = f"--{parameter.name.strip('_').replace('_', '-')}"
             shown = option if parameter.kind is parameter.KEYWORD_ONLY else parameter.name.upper()
             assert len(re.findall(rf"^  {shown}\b", text, re.MULTILINE)) == 1, (name, shown)
         names = re.findall(r"--backend NAMES? .*?(\w+(?:, \w+)*) (?:or|and) (\w+)[,;\n]", text)

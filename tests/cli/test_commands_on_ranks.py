@@ -164,7 +164,7 @@ def test_what_one_process_does_is_refused_on_several(tmp_path: Path) -> None:
     done = mpirun(2, "-c", REFUSED, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
-        "poisson: error: tune measures one process; start it without mpirun",
+        "poisson: error: tune runs in one process; start it without mpirun",
         "poisson: error: --ranks 3: 2 processes were started; leave it out",
     ]
 

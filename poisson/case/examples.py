@@ -1,0 +1,117 @@
+"""The case files that come with the package, and a commented one to start from."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from poisson.case import toml
+from poisson.errors import OutputError
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+SCHEMA = _PACKAGE / "case" / "schema.json"
+"""The form of a case file, as `poisson.case.json_schema` makes it."""
+
+DIRECTIVE = "#:schema"
+"""What stands before the place of the schema in the first line of a case file: a comment that editors understand."""
+
+SOURCE = "source.h5"
+"""The field file that one of the cases reads, which is made and not shipped."""
+
+_TEMPLATE = """\
+title = {title}
+
+[equation]                          # -div(a grad u) + c u = f
+f = "exp(-((x - x0)**2 + (y - y0)**2)/w**2)"    # a number, a text in x, y(, z), or {{ file = "f.npy" }}
+a = 1.0                             # > 0, in the same ways; it may jump
+c = 0.0                             # >= 0, in the same ways
+# exact = "sin(pi*x)*sin(pi*y)"     # if it is known: the error is then reported, and f = "exact" derives f
+
+[parameters]                        # names for the texts
+x0 = 0.3
+y0 = 0.5
+w = 0.1
+
+[domain]
+lower = [0.0, 0.0]                  # in the order x(, y(, z)); one entry makes a 1D case, three a 3D case
+upper = [1.0, 1.0]
+shape = [129, 129]                  # nodes, those on the boundary included
+
+[boundary]
+all = {{ dirichlet = 0.0 }}           # u = 0 on every face that has no condition of its own
+x_upper = {{ neumann = 0.0 }}         # a du/dn = 0, outward; or {{ robin = 1.0, alpha = 2.0 }}: a du/dn + 2 u = 1
+# y = "periodic"                    # both faces of an axis
+
+[solver]
+method = "auto"                     # or "multigrid", "cg", "fft", "jacobi", "chebyshev", "sor"
+rtol = 1e-8                         # on the residual, relative to f with its face terms
+
+[run]
+backend = "auto"                    # what computes; python -m poisson info shows what there is
+precision = "float64"               # or "float32", or "mixed"
+
+[output]
+file = {output}
+fields = ["u", "f"]                 # also "a", "c", "residual", "error", "gradient" (grad u), "flux" (-a grad u)
+"""
+
+
+def folder() -> Path:
+    """Where the cases stand: in the package where it is installed, else in the checkout."""
+    inside = _PACKAGE / "cases"
+    return inside if inside.is_dir() else _PACKAGE.parent / "cases"
+
+
+def cases() -> dict[str, Path]:
+    """The cases by their names, in the order of these."""
+    return {path.stem: path for path in sorted(folder().glob("*.toml"))}
+
+
+def template(name: str) -> str:
+    """A commented case of that name, which can be solved as it is."""
+    return _with_schema(_TEMPLATE.format(title=toml.string(name), output=toml.string(f"{name}.h5")))
+
+
+def copy(original: str, name: str) -> str:
+    """The text of one of the `cases` under another name, after which its result is named as well.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be read.
+    """
+    try:
+        text = cases()[original].read_text("utf-8")
+    except OSError as error:
+        raise OutputError(f"{folder() / original}.toml: {error.strerror}; install poisson again") from error
+    result = f"\nfile = {toml.string(f'{original}.h5')}\n"
+    return _with_schema(text.replace(result, f"\nfile = {toml.string(f'{name}.h5')}\n"))
+
+
+def _with_schema(text: str) -> str:
+    """A case whose first line names the schema where it is here, for editors."""
+    body = re.sub(rf"\A{DIRECTIVE} .*\n", "", text)
+    return f"{DIRECTIVE} {SCHEMA.as_uri()}\n{body}"
+
+
+def reads_source(text: str) -> bool:
+    """Whether a case reads the field file that `write_source` makes."""
+    return f'file = "{SOURCE}"' in text
+
+
+def write_source(place: Path) -> None:
+    """Write the source of ``source_from_file.toml``, two charges of opposite sign, into a new HDF5 file.
+
+    The grid is that of the case: 65 nodes in x, both ends counted, and 49 in y, which is periodic, on [-1, 1]².
+    """
+    import h5py
+    import numpy as np
+
+    x = np.linspace(-1.0, 1.0, 65)
+    y = np.linspace(-1.0, 1.0, 49, endpoint=False)[:, np.newaxis]
+    charges = [np.exp(-((x - centre) ** 2 + y**2) / 0.02) for centre in (-0.4, 0.4)]
+    # A file that is being written under another name may have a lock already.
+    with h5py.File(place, "w", locking=False) as file:
+        file["f"] = charges[0] - charges[1]
+        file["f"].attrs["about"] = "source of source_from_file.toml, shape (ny, nx)"
