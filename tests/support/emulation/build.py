@@ -17,17 +17,22 @@ from pathlib import Path
 from support.emulation.errors import CompilationError
 
 HEADER = Path(__file__).with_name("emulation.h")
+RUNTIME = Path(__file__).with_name("emulation.cpp")
 
-_COMMON = ("-std=c++17", "-DPOISSON_EMULATION", "-U_FORTIFY_SOURCE")
-# Fortified longjmp forbids jumps between stacks. No contraction: results are NumPy's, bit for bit, for the same order
-# of operations. A frame fits the stack of a fiber. The handler of -fsanitize=bounds is in the header, so no libubsan.
-# Without weak symbols, the shared arrays of inline functions may lie in one section with those of kernels.
-# To compile takes longer than to run, so nothing is optimised.
+CHOSEN = tuple(f"RULE_{face}" for face in ("XL", "XU", "YL", "YU", "ZL", "ZU"))
+"""Macros whose values a launch gives: kernels use them as numbers only, and each value would be a compilation more."""
+
+_COMMON = ("-std=c++17", "-DPOISSON_EMULATION")
+# No contraction: results are NumPy's, bit for bit, for the same order of operations. A frame fits the stack of a fiber.
+# The handler of -fsanitize=bounds is in the header, so no libubsan. Without weak symbols, the shared arrays of inline
+# functions may lie in one section with those of kernels. To compile takes longer than to run, so nothing is optimised.
 _COMPILE = (
     *("-O0", "-fPIC", "-fvisibility=hidden", "-fno-weak", "-fno-exceptions", "-ffp-contract=off"),
     *("-fsanitize=bounds", "-Wno-attributes", "-Werror=frame-larger-than=16384"),
 )
 _LINK = ("-shared", "-Wl,-Bsymbolic", "-nodefaultlibs", "-lm", "-lgcc", "-lc")
+# Fortified longjmp forbids jumps between stacks.
+_COMPILE_RUNTIME = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-shared")
 
 # What the marks of emulation.h look like once preprocessed.
 _BOUND = (
@@ -49,8 +54,11 @@ extern "C" __attribute__((visibility("default"))) const char* emulation_signatur
 }}
 extern "C" __attribute__((visibility("default"))) unsigned emulation_bound_{name}() {{ return {bound}; }}
 extern "C" __attribute__((visibility("default"))) int emulation_launch_{name}(const emulation::Launch* geometry,
-                                                                              const uint64_t* arguments) {{
-    return emulation::launch(*geometry, "{name}", emulation::Entry<{name}>::body, arguments);
+                                                                              const emulation::Slot* arguments) {{
+    return emulation::launch(*geometry,
+                             {{"{name}", emulation::Entry<{name}>::body, __start_emulation_shared,
+                              __stop_emulation_shared}},
+                             arguments);
 }}
 """
 
@@ -79,7 +87,7 @@ class Unit:
     source : str
         Kernels: functions ``extern "C" __global__ void`` of pointers to numbers and of numbers.
     defines : tuple of str
-        Options ``-DNAME=VALUE``.
+        Options ``-DNAME=VALUE``; the values of `CHOSEN` are not looked at.
     folder : Path
         Where libraries are kept; made if it does not exist. Processes may share it.
 
@@ -90,8 +98,9 @@ class Unit:
     """
 
     def __init__(self, source: str, defines: tuple[str, ...], folder: Path) -> None:
-        text = f'#include "{HEADER.name}"\n{"".join(map(_macro, defines))}#line 1 "kernels"\n{source}\n'
+        text = f'#include "{HEADER}"\n{"".join(map(_macro, defines))}#line 1 "kernels"\n{source}\n'
         self._folder = folder / _digest(text)
+        self._shared = folder
         if not self._folder.exists():
             self._preprocess(text, folder)
 
@@ -99,8 +108,7 @@ class Unit:
         """Keep the text under a digest of its own, and a link to it: many units differ in macros that are not used."""
         folder.mkdir(parents=True, exist_ok=True)
         compiler, _ = _compiler()
-        options = (*_COMMON, *_COMPILE, f"-I{_header(folder)}", "-E", "-fpch-preprocess")
-        preprocessed = _run([compiler, *options, "-x", "c++", "-"], text)
+        preprocessed = _run([compiler, *_COMMON, "-E", "-x", "c++", "-"], text)
         there = folder / _digest(preprocessed)
         there.mkdir(exist_ok=True)
         with _replacing(there / "kernels.ii") as made:
@@ -132,7 +140,7 @@ class Unit:
         compiler, _ = _compiler()
         with _replacing(library) as made:
             unit = [compiler, *_COMMON, *_COMPILE, "-fpreprocessed", "-x", "c++", "-", "-x", "none"]
-            _run([*unit, *_LINK, "-o", str(made)], text + "".join(entries))
+            _run([*unit, str(_runtime(self._shared)), *_LINK, "-o", str(made)], text + "".join(entries))
         return library
 
 
@@ -148,29 +156,34 @@ def _replacing(path: Path) -> Iterator[Path]:
 def _digest(*parts: str) -> str:
     """Of what there is, the header, the compiler and its options, and the entries."""
     _, version = _compiler()
-    recipe = "\0".join((HEADER.read_text(), version, *_COMMON, *_COMPILE, *_LINK, _KERNEL.pattern, _ENTRY, *parts))
+    options = (*_COMMON, *_COMPILE, *_LINK, *_COMPILE_RUNTIME)
+    texts = (HEADER.read_text(), RUNTIME.read_text(), version)
+    recipe = "\0".join((*texts, *options, _KERNEL.pattern, _ENTRY, *parts))
     return hashlib.sha256(recipe.encode()).hexdigest()[:32]
 
 
-def _header(folder: Path) -> Path:
-    """A folder with the header and, beside it, what the compiler made of it: to read it takes as long as a kernel."""
-    compiler, _ = _compiler()
-    there = folder / _digest()
+def _runtime(folder: Path) -> Path:
+    """What the libraries share: each is linked to it by its path."""
+    there = folder.resolve() / f"{_digest()}.so"
     if not there.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as name:
-            made = Path(name) / "header"
-            made.mkdir()
-            header = shutil.copy(HEADER, made)
-            _run([compiler, *_COMMON, *_COMPILE, "-x", "c++-header", header, "-o", f"{header}.gch"])
-            with contextlib.suppress(OSError):  # another process was faster
-                made.rename(there)
+        compiler, _ = _compiler()
+        with _replacing(there) as made:
+            _run([compiler, *_COMPILE_RUNTIME, str(RUNTIME), "-o", str(made)])
     return there
 
 
 def _macro(option: str) -> str:
     """``-DNAME=VALUE`` as a line behind the header, whose own names it then leaves alone."""
     name, equals, value = option.removeprefix("-D").partition("=")
+    if name in CHOSEN:
+        value = f"emulation::view.chosen[{CHOSEN.index(name)}]"
     return f"#define {name} {value if equals else 1}\n"
+
+
+def chosen(defines: tuple[str, ...]) -> tuple[int, ...]:
+    """The values of `CHOSEN` in options; -1 for those that are not given."""
+    given = dict(option.removeprefix("-D").split("=", 1) for option in defines if "=" in option)
+    return tuple(int(given.get(name, -1)) for name in CHOSEN)
 
 
 def _without_mark(kernel: re.Match[str]) -> str:

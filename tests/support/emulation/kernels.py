@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from support.emulation.build import Unit
+from support.emulation.build import CHOSEN, Unit
 from support.emulation.errors import ArgumentError, LaunchError
 from support.emulation.memory import Allocation, Memory
 
@@ -36,6 +36,7 @@ class _Launch(ctypes.Structure):
         ("block", ctypes.c_uint32 * 3),
         ("order", ctypes.c_uint32),
         ("seed", ctypes.c_uint32),
+        ("chosen", ctypes.c_int32 * len(CHOSEN)),
     )
 
 
@@ -57,10 +58,13 @@ class Parameter:
 
 
 class EmulatedModule:
-    """The kernels of one source; `schedule` tells the order and its seed at each launch."""
+    """The kernels of one source, and the values of `CHOSEN`; `schedule` tells order and seed at each launch."""
 
-    def __init__(self, unit: Unit, memory: Memory, schedule: Callable[[], tuple[Order, int]]) -> None:
+    def __init__(
+        self, unit: Unit, chosen: tuple[int, ...], memory: Memory, schedule: Callable[[], tuple[Order, int]]
+    ) -> None:
         self._unit = unit
+        self._chosen = chosen
         self._memory = memory
         self._schedule = schedule
 
@@ -79,11 +83,11 @@ class EmulatedModule:
             raise ArgumentError(f"the module has no kernel {name}")
         if not hasattr(library, name):
             raise ArgumentError(f'{name} is not declared extern "C", so a GPU module would not find it')
-        return EmulatedKernel(library, name, self._memory, self._schedule)
+        return EmulatedKernel(library, name, self._chosen, self._memory, self._schedule)
 
 
 ONE_AT_A_TIME = threading.Lock()
-"""Held by a launch: a compiled kernel has one state, and ranks that are played by threads share the library."""
+"""Held by a launch: the libraries have one state, and ranks that are played by threads share it."""
 
 
 class EmulatedKernel:
@@ -92,9 +96,15 @@ class EmulatedKernel:
     resources = None
 
     def __init__(
-        self, library: ctypes.CDLL, name: str, memory: Memory, schedule: Callable[[], tuple[Order, int]]
+        self,
+        library: ctypes.CDLL,
+        name: str,
+        chosen: tuple[int, ...],
+        memory: Memory,
+        schedule: Callable[[], tuple[Order, int]],
     ) -> None:
         self.name = name
+        self._chosen = (ctypes.c_int32 * len(chosen))(*chosen)
         self._memory = memory
         self._schedule = schedule
         signature = library[f"emulation_signature_{name}"]
@@ -130,7 +140,8 @@ class EmulatedKernel:
         """
         slots, allocations = self._pack(args)
         order, seed = self._schedule()
-        launch = _Launch(self._sizes("grid", grid, MAX_GRID), self._sizes("block", block, MAX_BLOCK), order, seed)
+        sizes = self._sizes("grid", grid, MAX_GRID), self._sizes("block", block, MAX_BLOCK)
+        launch = _Launch(*sizes, order, seed, self._chosen)
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         if threads > self.max_threads:
             raise ArgumentError(f"{self.name}: a block of {threads} threads; at most {self.max_threads} are allowed")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from support.emulation.build import Unit
+from support.emulation.build import Unit, chosen
 from support.emulation.errors import ArgumentError
 from support.emulation.kernels import EmulatedModule, Order
 from support.emulation.memory import Memory
@@ -76,8 +76,9 @@ class EmulatedRuntime:
         CompilationError
             With the compiler's text, if it refuses a line for the preprocessor.
         """
-        unit = Unit(source, tuple(option for option in options if option.startswith("-D")), self._cache)
-        return EmulatedModule(unit, self._memory, lambda: (self.order, self.seed))
+        defines = tuple(option for option in options if option.startswith("-D"))
+        unit = Unit(source, defines, self._cache)
+        return EmulatedModule(unit, chosen(defines), self._memory, lambda: (self.order, self.seed))
 
     def watch(self, look: Callable[[], None]) -> None:
         """Nothing waits here."""
