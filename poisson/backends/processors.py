@@ -18,6 +18,8 @@ SPINS_VARIABLE = "GOMP_SPINCOUNT"
 WAITING_VARIABLES = ("OMP_WAIT_POLICY", SPINS_VARIABLE, "KMP_BLOCKTIME")
 """Environment variables by which a user says how threads wait."""
 
+LOAD = Path("/proc/loadavg")
+
 SPINS = 1000
 """Looks of a thread that waits, before it sleeps: some ten microseconds. Unasked, GCC's run time makes 300,000, which
 on a machine with other work are turns on a core that the threads waited for do not get."""
@@ -44,6 +46,18 @@ def processors(process: Path = PROCESS) -> int:
         count = os.cpu_count() or 1
     quota = cpu_quota(process)
     return count if quota >= count else max(1, math.ceil(quota))
+
+
+def crowded(table: Path = LOAD) -> bool:
+    """Whether more threads of all programs want a processor at this moment than the machine has.
+
+    False where the system does not tell.
+    """
+    try:
+        running = int(table.read_text().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return False
+    return running > (os.cpu_count() or 1)
 
 
 def waiting_is_set() -> bool:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import platform
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import poisson
 from poisson.cli.terms import (
     EXIT_ERROR,
     EXIT_INTERRUPTED,
     EXIT_OFF,
     EXIT_OK,
     UsageError,
+    as_json,
     complain,
     naming,
     overrides,
@@ -21,6 +27,11 @@ from poisson.cli.terms import (
 )
 from poisson.errors import Choice, OutputError
 from poisson.parallel.communicator import Communicator
+from poisson.solvers.status import Status
+
+if TYPE_CHECKING:
+    from poisson.case import Case
+    from poisson.cli.journal import Journal
 
 OPTIONS = {Choice.PLACE: " with --output", Choice.OVERWRITE: " with --overwrite"}
 """What `solve` has for the choices in what is said of its files."""
@@ -36,24 +47,43 @@ class Solve:
     quiet: bool
     overwrite: bool = False
     ranks: int | None = None
+    profile: bool = False
+    json: bool = False
+    log: str | None = None
 
     def execute(self, communicator: Communicator) -> int:
-        written: list[Path] = []
-        try:
-            with naming(OPTIONS):
-                return self._execute(communicator, written)
-        except KeyboardInterrupt:
-            what = f"the result is in {written[0]}" if written else "nothing was written"
-            raise KeyboardInterrupt(f"interrupted; {what}") from None
+        from poisson.cli.journal import Journal
+        from poisson.discrete.share import agreed
 
-    def _execute(self, communicator: Communicator, written: list[Path]) -> int:
+        written: list[Path] = []
+        with contextlib.ExitStack() as stack:
+            journal = None
+            with agreed(communicator):
+                if self.log is not None and communicator.rank == 0:
+                    self._check_apart(Path(self.log), "--log")
+                    journal = stack.enter_context(Journal.opened(self.log))
+            try:
+                with naming(OPTIONS):
+                    return self._execute(communicator, written, journal)
+            except KeyboardInterrupt:
+                what = f"the result is in {written[0]}" if written else "nothing was written"
+                self._end(journal, Status.INTERRUPTED.value, what)
+                raise KeyboardInterrupt(f"interrupted; {what}") from None
+            except Exception as error:
+                self._end(journal, "error", str(error))
+                raise
+
+    def _execute(self, communicator: Communicator, written: list[Path], journal: Journal | None) -> int:
         """Solve, write and report; `written` receives the files as soon as they are there."""
         import numpy as np
 
         from poisson.case import load
-        from poisson.cli.terminal import Progress, summary
+        from poisson.cli.journal import Observers
+        from poisson.cli.summary import Ended
+        from poisson.cli.terminal import Progress
         from poisson.discrete.share import agreed
         from poisson.output import hdf5, result
+        from poisson.output.record import extent
         from poisson.perf.traffic import sweep_bytes
         from poisson.perf.usage import appraise
         from poisson.run import memory, run
@@ -66,6 +96,8 @@ class Solve:
             if communicator.rank == 0:
                 self._check_output(file)
                 result.check(file, size, overwrite=self.overwrite)
+        if journal:
+            journal.begin(_start_of(self.case, case))
         operations = registry.sweep_of(case.solver)
         traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, operations) if operations else None
 
@@ -74,8 +106,9 @@ class Solve:
 
         try:
             with Progress(traffic, quiet=self.quiet) as progress:
-                appraised = None if self.quiet else appraise
-                solution = run.solve(case, observer=progress, appraise=appraised, keep=keep, comm=communicator)
+                observer = Observers([progress, journal]) if journal else progress
+                appraised = appraise if self.profile else None
+                solution = run.solve(case, observer=observer, appraise=appraised, keep=keep, comm=communicator)
             code = solution.status.exit_code
         except Interrupted as interrupted:
             if not written:
@@ -88,24 +121,51 @@ class Solve:
                 complain(f"warning: the times of the operations are not in the result: {error.worded(OPTIONS)}")
         if code == EXIT_INTERRUPTED and solution.status.exit_code != code:
             complain("warning: interrupted after the solve had ended; its result is complete")
-        if not self.quiet:
-            path, beside = written
+        path, beside = written
+        ended = Ended(solution, extent(solution), (path, beside), traffic, self.profile)
+        if journal:
+            journal.note("end", ended.record(code))
+        if not self.quiet or self.json:
             try:
-                say(f"{summary(solution, traffic)}\noutput      {path} (ParaView: {beside})")
+                say(as_json(ended.record(code)) if self.json else ended.lines())
             except OutputError as error:
                 complain(f"error: {error}; the result is in {path}")
                 return code or EXIT_ERROR
-        elif solution.status.exit_code != EXIT_OK:
+        if self.quiet and solution.status.exit_code != EXIT_OK:
             complain(f"warning: {solution.status.value}: {solution.advice}")
         return code
 
+    @staticmethod
+    def _end(journal: Journal | None, status: str, text: str) -> None:
+        if journal:
+            journal.note("end", {"status": status, "text": text})
+
     def _check_output(self, file: Path) -> None:
-        """Refuse to write over the case itself, whatever its name is."""
         from poisson.output.xdmf import path_beside
 
         for path in (file, path_beside(file)):
-            if os.path.realpath(path) == os.path.realpath(self.case):
-                raise OutputError(f"{path}: it is the case file; give another name with --output")
+            self._check_apart(path, "--output")
+
+    def _check_apart(self, path: Path, option: str) -> None:
+        """Refuse to write over the case itself, whatever its name is."""
+        if os.path.realpath(path) == os.path.realpath(self.case):
+            raise OutputError(f"{path}: it is the case file; give another name with {option}")
+
+
+def _start_of(path: str, case: Case) -> dict[str, Any]:
+    """What the first line of a log says: the case, and where it is solved."""
+    return {
+        "command": "solve",
+        "file": path,
+        "case": tomllib.loads(case.text),
+        "output": case.output.file,
+        "version": poisson.__version__,
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "process": os.getpid(),
+    }
 
 
 @dataclass(frozen=True)
@@ -160,12 +220,15 @@ def solve(
     overwrite: bool = False,
     backend: str | None = None,
     ranks: str | None = None,
+    profile: bool = False,
+    log: str | None = None,
+    json: bool = False,
     quiet: bool = False,
 ) -> Solve:
     """Solve a case file and write the result.
 
     Usage: python -m poisson solve CASE [--set KEY=VALUE ...] [--output FILE] [--overwrite] [--backend NAME] [--ranks N]
-                                        [--quiet]
+                                        [--profile] [--log FILE] [--json] [--quiet]
 
       CASE             the case file (TOML)
       --set KEY=VALUE  override a key of the case file; may be given several times
@@ -173,18 +236,22 @@ def solve(
       --overwrite      replace files of these names that are no results, too; older results always are replaced
       --backend NAME   {backends}; the same as --set run.backend=NAME
       --ranks N        solve in N processes, started on this machine; under mpirun or srun, leave it out
+      --profile        time the operations after the solve, beside the bandwidth of memory, and show the speed
+      --log FILE       add to this file what happens, a JSON object a line: every residual norm, warnings, the end
+      --json           print one JSON object in the place of the lines for people
       --quiet          (or -q) show nothing but warnings and errors
 
     Beside the result, FILE.h5, stands FILE.xmf, which ParaView opens. Ctrl-C stops the solve after the current sweep or
-    cycle and writes the result so far; a second one aborts.
+    cycle and writes the result so far; a second one aborts. docs/running.md explains what is printed.
 
     Examples:
       python -m poisson solve cases/unit_square.toml
       python -m poisson solve cases/unit_square.toml --set solver.rtol=1e-6 --set domain.shape=[257,257]
-      python -m poisson solve cases/unit_square.toml --output run1.h5 --backend numpy --quiet
+      python -m poisson solve cases/unit_square.toml -o run1.h5 --backend numpy -q
 
     Exit codes: 0 converged, 1 not converged (the result is still written), 2 bad input, 130 interrupted."""
-    return Solve(case, overrides(set, output=output, backend=backend), quiet, overwrite, rank_count(ranks))
+    changes = overrides(set, output=output, backend=backend)
+    return Solve(case, changes, quiet, overwrite, rank_count(ranks), profile, json, log)
 
 
 def verify(

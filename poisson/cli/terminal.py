@@ -1,4 +1,4 @@
-"""What a user sees at the terminal: the progress of a solve, its summary, and tables.
+"""What a user sees at the terminal: the progress of a solve, and tables.
 
 Tables and the line that is kept up to date are rich's. Ours is what it has nothing for: when to show progress and, off
 a terminal, in what lines, as rich's own progress is silent there; the time left, which follows from how the residual
@@ -22,14 +22,12 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 from poisson import __version__
 from poisson.output.convergence import log_slope
-from poisson.output.files import size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
     from poisson.backends import BackendInfo
-    from poisson.output.record import Performance, Record
     from poisson.run.neighbours import Neighbourhood
 
 _SAMPLE_SECONDS = 0.125
@@ -37,8 +35,6 @@ _LIVE_AFTER = 0.5
 _LINES_AFTER = 2.0
 _LINE_GROWTH = 1.5
 _WINDOW = 64
-_MOST_ROWS = 12
-_MOST_GRIDS = 6
 _PACKAGES = ("numpy", "scipy", "h5py", "pydantic", "fire", "rich")
 _UNLIMITED = 10**6  # columns
 _NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|nan|[-+]?inf|-?", re.IGNORECASE)
@@ -156,9 +152,9 @@ class Progress:
         parts = [f"{self._unit} {iteration}", f"residual {norm:.2e}"]
         if now > first[0] and iteration > first[1]:
             rate = (iteration - first[1]) / (now - first[0])
-            parts.append(f"{_speed(rate)} {self._unit}s/s")
+            parts.append(f"{rate_for_people(rate)} {self._unit}s/s")
             if self._sweep_bytes is not None:
-                parts.append(f"{_speed(rate * self._sweep_bytes / 1e9)} GB/s")
+                parts.append(f"{rate_for_people(rate * self._sweep_bytes / 1e9)} GB/s")
             parts.append(self._time_left(rate, iteration, norm))
         return ", ".join(parts)
 
@@ -183,95 +179,6 @@ class Progress:
             self._live = Live(text, console=console, auto_refresh=False, transient=True, redirect_stdout=False)
             self._live.start()
         self._live.update(text, refresh=True)
-
-
-def summary(solution: Record, sweep_bytes: float | None = None) -> str:
-    """The end of a solve in a few lines.
-
-    Parameters
-    ----------
-    solution : Record
-        The result.
-    sweep_bytes : float, optional
-        Bytes that one sweep must move, for the effective bandwidth of a method of sweeps.
-
-    Returns
-    -------
-    str
-        Status with advice, method, iterations, residual, error, time and speed; what is not known is left out.
-    """
-    lines = [
-        f"{solution.status.value}: {solution.advice}",
-        f"iterations  {solution.iterations}",
-        f"residual    {solution.residual:.3e} ({solution.norm}), target {solution.target:.3e}",
-    ]
-    if solution.provenance.get("method"):
-        lines.insert(1, f"method      {solution.provenance['method']}")
-    if solution.error_bar is not None:
-        lines.append(f"error bar   {solution.error_bar:.3e} (max), estimated from coarser grids")
-    if solution.error is not None:
-        lines.append(f"error       {solution.error.rms:.3e} (rms), {solution.error.max:.3e} (max)")
-    if solution.times:
-        lines.append("time        " + ", ".join(f"{part} {value:.3g} s" for part, value in solution.times.items()))
-    if "tuning" in solution.provenance:
-        lines.append(f"kernels     {solution.provenance['tuning']}")
-    seconds = solution.times.get("solve", 0.0)
-    if seconds > 0.0 and solution.iterations > 0:
-        nodes, rate = solution.problem.grid.nodes, solution.iterations / seconds
-        lines.append(
-            f"speed       {nodes / seconds:.3g} unknowns/s"
-            if sweep_bytes is None
-            else f"speed       {nodes * rate:.3g} node updates/s, {_speed(rate * sweep_bytes / 1e9)} GB/s"
-        )
-    if solution.performance is not None:
-        lines += ["", *operations(solution.performance, seconds), ""]
-    return "\n".join(lines)
-
-
-def operations(performance: Performance, loop_seconds: float) -> list[str]:
-    """What the operations of a solve reached, a line each.
-
-    Parameters
-    ----------
-    performance : Performance
-        As measured after the loop.
-    loop_seconds : float
-        Wall time of the loop.
-
-    Returns
-    -------
-    list of str
-        A table: calls, the time of all of them, the bandwidth, and its part of the memory bandwidth; of many
-        operations those that took longest. Below it, their time together, that of each grid, and that bandwidth.
-    """
-    together = sum(use.seconds for use in performance.operations)
-    several = len({use.grid for use in performance.operations if use.grid}) > 1
-    rows = [
-        (
-            f"{use.operation}, {use.grid}" if several else use.operation,
-            use.calls,
-            f"{use.seconds:.3g}",
-            _speed(use.bandwidth / 1e9),
-            f"{100.0 * use.bandwidth / performance.bandwidth:.0f}",
-        )
-        for use in performance.operations[:_MOST_ROWS]
-    ]
-    rest = performance.operations[_MOST_ROWS:]
-    if rest:
-        calls, seconds = sum(use.calls for use in rest), sum(use.seconds for use in rest)
-        rows.append((f"{len(rest)} others", calls, f"{seconds:.3g}", "", ""))
-    by_grid: dict[str, float] = {}
-    for use in performance.operations:
-        by_grid[use.grid] = by_grid.get(use.grid, 0.0) + use.seconds
-    shares = [f"{grid} {100.0 * seconds / together:.0f}%" for grid, seconds in by_grid.items()]
-    levels = [f"by grid: {', '.join(shares[:_MOST_GRIDS])}"] if several else []
-    kind = performance.stream_kind
-    return [
-        *table(("operation", "calls", "time s", "GB/s", f"% of {kind}"), rows).splitlines(),
-        *levels,
-        f"together {together:.3g} s, by calls timed after the loop; the loop took {loop_seconds:.3g} s",
-        f"{kind} of arrays of {size(performance.array_bytes)}: {_speed(performance.bandwidth / 1e9)} GB/s",
-    ]
 
 
 def installation(backends: Iterable[BackendInfo]) -> str:
@@ -384,6 +291,6 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d} h"
 
 
-def _speed(value: float) -> str:
+def rate_for_people(value: float) -> str:
     """A number with three digits, without an exponent where it is large."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -58,10 +58,11 @@ def naming(options: Mapping[Choice, str]) -> Iterator[None]:
 def messages(*, quiet: bool) -> Iterator[None]:
     """Show the package's log on standard error while the block runs; only warnings and errors if `quiet`."""
     logger = logging.getLogger("poisson")
-    handler = _Messages()
+    handler = _Messages(logging.WARNING if quiet else logging.INFO)
     before = logger.level, logger.propagate
     logger.addHandler(handler)
-    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    # A log in a file has all of them.
+    logger.setLevel(logging.INFO)
     logger.propagate = False
     try:
         yield

@@ -195,3 +195,13 @@ class Record:
     def host_u(self) -> NDArray[Any]:
         """u as a NumPy array: itself, or a copy of what is on a device."""
         return self.u if isinstance(self.u, np.ndarray) else np.asarray(self.u.get())
+
+
+def extent(record: Record) -> tuple[float, float]:
+    """The least and the largest u, in U; NaN where a value is. Every rank that holds a part calls this."""
+    least, largest = float(record.u.min()), float(record.u.max())
+    if record.share is None:
+        return least, largest
+    rows = record.share.communicator.allgather([least, largest])
+    lows, highs = zip(*rows, strict=True)
+    return float(np.min(lows)), float(np.max(highs))

@@ -25,18 +25,27 @@ class Choice:
         Why, in a few words.
     seconds : float
         The time that a solve should take, without its set-up.
+    steady : bool
+        Whether nothing else was at work while that was measured.
     """
 
     settings: SolverSettings
     precision: str
     reason: str
     seconds: float
+    steady: bool = True
 
     @property
     def line(self) -> str:
         """What, why, and the time it should take."""
-        name = describe(self.settings, self.precision)
-        return f"method {name}, as {self.reason}; about {_time(self.seconds)} expected"
+        return f"method {describe(self.settings, self.precision)}, as {self.reason}; {self.expectation}"
+
+    @property
+    def expectation(self) -> str:
+        """The time it should take, which is not known where other programs are at work."""
+        if not self.steady:
+            return "the time it takes cannot be told, as the machine is busy"
+        return f"about {time_for_people(self.seconds)} expected"
 
 
 def describe(settings: SolverSettings, precision: str) -> str:
@@ -69,7 +78,7 @@ def choose(operations: Operations, settings: SolverSettings, precision: str) -> 
         reasons.append(f"{others[0].noun} would take {others[0].usual / best.usual:.1f} times as long")
     elif not reasons:
         reasons = out
-    return Choice(best.settings, best.precision, ", and ".join(reasons), best.seconds)
+    return Choice(best.settings, best.precision, ", and ".join(reasons), best.seconds, question.steady)
 
 
 def alternatives(settings: SolverSettings) -> tuple[SolverSettings, ...]:
@@ -85,7 +94,7 @@ def patience_with(settings: SolverSettings) -> Patience | None:
     return registry.method_of(settings).patience if alternatives(settings) else None
 
 
-def _time(seconds: float) -> str:
+def time_for_people(seconds: float) -> str:
     """A time with two digits: ``45 us``, ``3.2 ms``, ``1.5 s``, ``3.4 min``."""
     for unit, factor in (("us", 1e-6), ("ms", 1e-3), ("s", 1.0)):
         value = seconds / factor

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from poisson.backends.base import Backend, Operations
+from poisson.backends.processors import crowded
 from poisson.discrete.operator import Operator
 from poisson.errors import PoissonError
 from poisson.solvers.settings import SolverSettings
@@ -42,6 +44,8 @@ LEAST_SECONDS = 1e-7
 """No call takes less, whatever a coarse clock says."""
 SLOW = 1e10
 """Bytes a second, where there is no memory left to measure with."""
+UNSTEADY = 2.0
+"""Where the middle one of these calls takes so many times as long as the fastest, others are at work."""
 ROOM = 0.9
 """Of the free memory that a method may take."""
 
@@ -166,8 +170,17 @@ class Question:
     @cached_property
     def measured(self) -> Times:
         """The times with the bandwidth of the moment."""
+        return self._pace(self._stream[0])
+
+    @property
+    def steady(self) -> bool:
+        """Whether they can be relied on: other programs take no part of the machine at this moment."""
+        return self._stream[1] and not (self.backend.on_host and crowded())
+
+    @cached_property
+    def _stream(self) -> tuple[float, bool]:
         values = math.prod(self.operator.shape) * self.backend.dtype.itemsize // 8
-        return self._pace(_bandwidth(self.backend, values))
+        return _bandwidth(self.backend, values)
 
     @cached_property
     def largest_factor(self) -> int:
@@ -222,8 +235,8 @@ def _lowest(operations: Operations) -> float:
     return max(bound, min(mean, replace(operator, coefficients=without).eigenvalues()[0]))
 
 
-def _bandwidth(backend: Backend, values: int) -> float:
-    """Bytes a second that the backend's methods stream, on arrays of up to so many float64 values."""
+def _bandwidth(backend: Backend, values: int) -> tuple[float, bool]:
+    """Bytes a second that the backend's methods stream, on arrays of up to so many float64 values; whether steadily."""
     try:
         probe = backend.probe()
         call, moved = probe.stream(max(LEAST_VALUES, min(values, probe.pace.probe)))
@@ -231,6 +244,7 @@ def _bandwidth(backend: Backend, values: int) -> float:
         times: list[float] = []
         while len(times) < 3 or (len(times) < MOST_PROBES and sum(times) < PROBE_SECONDS):
             times.append(backend.seconds(call))
-        return min(moved / max(min(times), LEAST_SECONDS), probe.pace.highest)
+        least, middle = (max(each, LEAST_SECONDS) for each in (min(times), statistics.median(times)))
+        return min(moved / least, probe.pace.highest), middle <= UNSTEADY * least
     except (PoissonError, MemoryError):
-        return SLOW
+        return SLOW, False

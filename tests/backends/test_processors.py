@@ -141,3 +141,14 @@ def test_the_quota_of_the_first_version(tmp_path: Path) -> None:
 
 def test_no_quota(tmp_path: Path) -> None:
     assert cpu_quota(tmp_path) == math.inf
+
+
+def test_a_machine_is_crowded_where_more_threads_want_to_run_than_it_has_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    table = tmp_path / "loadavg"
+    for text, expected in (("0.5 0.4 0.3 4/512 1\n", False), ("0.5 0.4 0.3 5/512 1\n", True), ("what\n", False)):
+        table.write_text(text)
+        assert processors.crowded(table) is expected
+    assert not processors.crowded(tmp_path / "nothing")

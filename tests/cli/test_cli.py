@@ -4,6 +4,7 @@ Covers poisson.cli.solving and poisson.cli.terms.
 """
 
 import inspect
+import json
 import logging
 import math
 import os
@@ -29,7 +30,8 @@ from poisson import cli
 from poisson.backends import NAMES
 from poisson.cli import Info, Solve, UsageError, Verify, main
 from poisson.cli.measuring import Measurement
-from poisson.cli.terminal import installation, summary
+from poisson.cli.summary import Ended
+from poisson.cli.terminal import installation
 from poisson.cli.terms import as_json
 from poisson.errors import CaseError, OutputError
 from poisson.parallel.communicator import Communicator
@@ -40,6 +42,7 @@ from poisson.solvers.status import Status
 PYTHON = [sys.executable, "-m", "poisson"]
 THERE_IS = f"there is {', '.join(cli.COMMANDS)} and help"
 BENCHES = [name.removeprefix("bench ") for name in cli.COMMANDS if name.startswith("bench ")]
+OF_SOLVE = "--set, --output, --overwrite, --backend, --ranks, --profile, --log, --json, --quiet and --help"
 SEE_SOLVE = "see 'python -m poisson solve --help'"
 REFUSED = [
     (["slove", "a.toml"], "unknown command 'slove'; did you mean solve?"),
@@ -69,21 +72,17 @@ REFUSED = [
     (["solve", "a", "--out=b"], "unknown option --out for solve; did you mean --output?"),
     (
         ["solve", "a", "-b"],
-        "unknown option -b for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and --help",
+        f"unknown option -b for solve; there is {OF_SOLVE}",
     ),
     (
         ["solve", "a", "--", "--trace"],
-        "unknown option -- for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and --help",
+        f"unknown option -- for solve; there is {OF_SOLVE}",
     ),
     (
         ["solve", "-"],
-        "unknown option - for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and --help",
+        f"unknown option - for solve; there is {OF_SOLVE}",
     ),
-    (
-        ["solve", "a", "--refine=4"],
-        "unknown option --refine for solve; there is --set, --output, --overwrite, --backend, --ranks, --quiet and "
-        "--help",
-    ),
+    (["solve", "a", "--tolerance=4"], f"unknown option --tolerance for solve; there is {OF_SOLVE}"),
     (
         ["verify", "a", "--output=b"],
         "unknown option --output for verify; there is --refine, --set, --backend, --ranks, --quiet and --help",
@@ -144,6 +143,10 @@ UNDERSTOOD = [
         Verify("a", ("b=1", 'run.backend="numpy"'), 4, quiet=True),
     ),
     (["solve", "a", "--overwrite"], Solve("a", (), quiet=False, overwrite=True)),
+    (
+        ["solve", "a", "--profile", "--json", "--log", "a.log"],
+        Solve("a", (), quiet=False, profile=True, json=True, log="a.log"),
+    ),
     (["solve", "a", "-q", "-o", "b.h5"], Solve("a", ('output.file="b.h5"',), quiet=True)),
     (["solve", "a", "-o=b.h5"], Solve("a", ('output.file="b.h5"',), quiet=False)),
     (["info"], Info(None)),
@@ -321,18 +324,28 @@ def test_solve_writes_the_result_and_the_summary(
     with h5py.File(tmp_path / "result.h5") as file:
         assert file.attrs["title"] == "A test"
     out, err = capsys.readouterr()
-    assert out == (
-        f"{summary(fake.solution, 480.0)}\noutput      {tmp_path / 'result.h5'} (ParaView: {tmp_path / 'result.xmf'})\n"
-    )
+    files = (tmp_path / "result.h5", tmp_path / "result.xmf")
+    assert out == Ended(fake.solution, (0.0, 19.0), files, 480.0).lines() + "\n"
     assert err == "backend numpy\npoisson: warning: f is not balanced\n"
+    assert not fake.appraised
+    assert main(["solve", "a.toml", "--profile"]) == 0
+    assert capsys.readouterr().out == Ended(fake.solution, (0.0, 19.0), files, 480.0, profile=True).lines() + "\n"
     assert fake.appraised
+
+
+def test_solve_prints_one_json_object(fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "a.toml", "--json", "--quiet"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["command"], found["exit_code"], found["u_max"]) == ("solve", 0, 19.0)
+    assert found["file"] == str(tmp_path / "result.h5")
+    assert err == "poisson: warning: f is not balanced\n"
 
 
 def test_quiet_shows_only_warnings(fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", "--quiet", "a.toml"]) == 0
     assert (tmp_path / "result.h5").exists()
     assert capsys.readouterr() == ("", "poisson: warning: f is not balanced\n")
-    assert not fake.appraised
     fake.solution = replace(fake.solution, status=Status.DIVERGED)
     assert main(["solve", "--quiet", "a.toml"]) == 1
     warning = f"poisson: warning: diverged: {Status.DIVERGED.advice}\n"

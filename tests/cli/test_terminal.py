@@ -1,4 +1,4 @@
-"""What the user sees at the terminal: progress, summary, tables."""
+"""What the user sees at the terminal: progress, tables."""
 
 import fcntl
 import io
@@ -11,15 +11,12 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.results import make_solution
 
-from poisson.cli.terminal import Progress, duration, summary, table
+from poisson.cli.terminal import Progress, duration, table
 from poisson.cli.terms import messages
-from poisson.solvers.status import Status
 
 
 class Clock:
@@ -125,6 +122,20 @@ def test_progress_on_a_terminal_is_one_line_that_is_cleared(terminal: tuple[int,
     assert shown(user).endswith(CLEAR_LINE)
 
 
+def test_progress_has_no_colours_where_the_user_wants_none(
+    terminal: tuple[int, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    user, stream = terminal
+    clock = Clock()
+    with Progress(2e6, stream=stream, clock=clock) as progress:
+        drive(progress, clock, 1.5)
+        stream.flush()
+        text = shown(user)
+    assert LAST_LINE in text
+    assert not re.search("\x1b\\[[0-9;]*m", text.replace("\x1b[0m", ""))
+
+
 def test_progress_clears_its_line_when_the_solve_fails(terminal: tuple[int, Any]) -> None:
     user, stream = terminal
     clock = Clock()
@@ -181,21 +192,6 @@ def test_progress_survives_a_terminal_that_goes_away(monkeypatch: pytest.MonkeyP
     assert sys.stderr is stderr
     with suppress(OSError):
         stream.close()
-
-
-def test_summary() -> None:
-    solution = make_solution(2)
-    assert summary(solution, 480.0) == (
-        f"converged: {Status.CONVERGED.advice}\n"
-        "iterations  40\n"
-        "residual    1.250e-09 (rms), target 1.000e-08\n"
-        "error       2.500e-01 (rms), 5.000e-01 (max)\n"
-        "time        set_up 0.5 s, solve 2 s\n"
-        "speed       400 node updates/s, 9.6e-06 GB/s"
-    )
-    assert summary(replace(solution, error=None, times={}), 480.0) == (
-        f"converged: {Status.CONVERGED.advice}\niterations  40\nresidual    1.250e-09 (rms), target 1.000e-08"
-    )
 
 
 def test_table() -> None:

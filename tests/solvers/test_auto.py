@@ -277,6 +277,28 @@ def test_the_time_expected_is_that_of_the_bandwidth_measured_but_no_better_than_
     assert (fast.counts, slow.counts) == ([1 << 21], [5000])
 
 
+@pytest.mark.parametrize(
+    ("seconds", "crowd", "line"),
+    [
+        ([1.0, 1.9, 1.9], False, "about 20 s expected"),
+        ([1.0, 2.1, 2.1], False, "the time it takes cannot be told, as the machine is busy"),
+        ([1.0, 1.0, 9.0], False, "about 20 s expected"),
+        ([1.0, 1.0, 1.0], True, "the time it takes cannot be told, as the machine is busy"),
+    ],
+)
+def test_a_time_that_others_spoil_is_not_told(
+    seconds: list[float], crowd: bool, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = Measured()
+    times = iter(seconds)
+    monkeypatch.setattr(backend, "seconds", lambda call: next(times))
+    monkeypatch.setattr(backend, "on_host", True)
+    monkeypatch.setattr("poisson.solvers.expected.crowded", lambda: crowd)
+    choice = chosen(square(1025), backend)
+    assert math.isclose(choice.seconds, 20.0 * 1025**2 / min(1 << 21, 1025**2), rel_tol=1e-3)
+    assert choice.line.endswith(line)
+
+
 def test_on_the_host_the_pace_follows_the_threads() -> None:
     try:
         one, two = (backends.create("openmp", np.float64, threads).probe().pace for threads in (1, 2))
@@ -286,7 +308,9 @@ def test_on_the_host_the_pace_follows_the_threads() -> None:
     assert two.probe == 2 * one.probe
 
 
-def test_it_says_so_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_says_so_in_one_line(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poisson.solvers.expected.UNSTEADY", math.inf)
+    monkeypatch.setattr("poisson.solvers.expected.crowded", lambda: False)
     with caplog.at_level(logging.INFO, logger="poisson"):
         solver = Solver(Problem.on_box((17, 17), f=1.0), backend="numpy")
     [line] = [record.getMessage() for record in caplog.records if "method" in record.getMessage()]
@@ -325,7 +349,7 @@ def test_names_for_people() -> None:
     [(4.56e-5, "46 us"), (9.94e-3, "9.9 ms"), (0.0996, "100 ms"), (1.5, "1.5 s"), (99.4, "99 s"), (600.0, "10.0 min")],
 )
 def test_times_for_people(seconds: float, text: str) -> None:
-    assert module._time(seconds) == text
+    assert module.time_for_people(seconds) == text
 
 
 def test_memory() -> None:

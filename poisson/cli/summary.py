@@ -1,0 +1,168 @@
+"""What a solve came to: some lines for people, and one record for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from poisson.cli.terminal import rate_for_people, table
+from poisson.output.files import size
+from poisson.output.record import Performance, Record
+
+_MOST_ROWS = 12
+_MOST_GRIDS = 6
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A solve that has ended, with its result written.
+
+    Parameters
+    ----------
+    solution : Record
+        The result.
+    ends : tuple of float
+        The least and the largest u, in U (`poisson.output.record.extent`).
+    files : tuple of Path
+        The result, and the file beside it for ParaView.
+    sweep_bytes : float, optional
+        Bytes that one sweep must move, for the effective bandwidth of a method of sweeps.
+    profile : bool
+        Whether the speed, and where they were timed the operations, are wanted.
+    warnings : sequence of mappings
+        What was said of the case before the solve.
+    """
+
+    solution: Record
+    ends: tuple[float, float]
+    files: tuple[Path, Path]
+    sweep_bytes: float | None = None
+    profile: bool = False
+    warnings: Sequence[Mapping[str, str]] = ()
+
+    def lines(self) -> str:
+        """For people: how it ended and why, by what, how exact it is, how long it took, where it is."""
+        solution, (file, beside) = self.solution, self.files
+        what = "iteration" if solution.iterations == 1 else "iterations"
+        norms = f"{solution.residual:.3e} ({solution.norm}), target {solution.target:.3e}"
+        lines = [
+            f"{solution.status.value}: {solution.advice}",
+            *self._method(),
+            f"residual    {norms}, after {solution.iterations} {what}",
+        ]
+        if solution.error is not None:
+            lines.append(f"error       {solution.error.rms:.3e} (rms), {solution.error.max:.3e} (max)")
+        if solution.error_bar is not None:
+            lines.append(f"error bar   {solution.error_bar:.3e} (max), estimated from coarser grids")
+        lines.append(f"u           {self.ends[0]:.6g} to {self.ends[1]:.6g}")
+        if solution.times:
+            parts = ", ".join(f"{part} {value:.3g} s" for part, value in solution.times.items())
+            lines.append(f"time        {sum(solution.times.values()):.3g} s: {parts}")
+        if self.profile:
+            lines += self._speed()
+        return "\n".join([*lines, f"output      {file} (ParaView: {beside})"])
+
+    def record(self, exit_code: int) -> dict[str, Any]:
+        """For programs, as docs/running.md describes it."""
+        solution = self.solution
+        provenance, error = solution.provenance, solution.error
+        found: dict[str, Any] = {
+            "command": "solve",
+            "title": solution.problem.title,
+            "shape": solution.problem.grid.shape,
+            "status": solution.status.value,
+            "converged": solution.status.success,
+            "advice": solution.advice,
+            "exit_code": exit_code,
+            **{key: provenance.get(key) for key in ("method", "reason", "backend", "device", "precision", "ranks")},
+            "iterations": solution.iterations,
+            "norm": solution.norm,
+            "residual": solution.residual,
+            "target": solution.target,
+            "error_rms": error.rms if error else None,
+            "error_max": error.max if error else None,
+            "error_bar": solution.error_bar,
+            "u_min": self.ends[0],
+            "u_max": self.ends[1],
+            "seconds": dict(solution.times),
+            "file": self.files[0],
+            "xdmf": self.files[1],
+            "warnings": list(self.warnings),
+        }
+        if solution.performance is not None:
+            found["operations"] = [asdict(use) for use in solution.performance.operations]
+            found["memory_bandwidth"] = solution.performance.bandwidth
+        return found
+
+    def _method(self) -> list[str]:
+        provenance = self.solution.provenance
+        if not provenance.get("method"):
+            return []
+        reason = str(provenance.get("reason", ""))
+        why = f", {reason}" if reason == "asked for" else f", as {reason}" if reason else ""
+        return [f"method      {provenance['method']}{why}"]
+
+    def _speed(self) -> list[str]:
+        solution, lines = self.solution, []
+        if "tuning" in solution.provenance:
+            lines.append(f"kernels     {solution.provenance['tuning']}")
+        seconds, nodes = solution.times.get("solve", 0.0), solution.problem.grid.nodes
+        if seconds > 0.0 and solution.iterations > 0:
+            rate = solution.iterations / seconds
+            lines.append(
+                f"speed       {nodes / seconds:.3g} unknowns/s"
+                if self.sweep_bytes is None
+                else f"speed       {nodes * rate:.3g} node updates/s, "
+                f"{rate_for_people(rate * self.sweep_bytes / 1e9)} GB/s"
+            )
+        if solution.performance is not None:
+            lines += ["", *operations(solution.performance, seconds), ""]
+        return lines
+
+
+def operations(performance: Performance, loop_seconds: float) -> list[str]:
+    """What the operations of a solve reached, a line each.
+
+    Parameters
+    ----------
+    performance : Performance
+        As measured after the loop.
+    loop_seconds : float
+        Wall time of the loop.
+
+    Returns
+    -------
+    list of str
+        A table: calls, the time of all of them, the bandwidth, and its part of the memory bandwidth; of many
+        operations those that took longest. Below it, their time together, that of each grid, and that bandwidth.
+    """
+    together = sum(use.seconds for use in performance.operations)
+    several = len({use.grid for use in performance.operations if use.grid}) > 1
+    rows = [
+        (
+            f"{use.operation}, {use.grid}" if several else use.operation,
+            use.calls,
+            f"{use.seconds:.3g}",
+            rate_for_people(use.bandwidth / 1e9),
+            f"{100.0 * use.bandwidth / performance.bandwidth:.0f}",
+        )
+        for use in performance.operations[:_MOST_ROWS]
+    ]
+    rest = performance.operations[_MOST_ROWS:]
+    if rest:
+        calls, seconds = sum(use.calls for use in rest), sum(use.seconds for use in rest)
+        rows.append((f"{len(rest)} others", calls, f"{seconds:.3g}", "", ""))
+    by_grid: dict[str, float] = {}
+    for use in performance.operations:
+        by_grid[use.grid] = by_grid.get(use.grid, 0.0) + use.seconds
+    shares = [f"{grid} {100.0 * seconds / together:.0f}%" for grid, seconds in by_grid.items()]
+    levels = [f"by grid: {', '.join(shares[:_MOST_GRIDS])}"] if several else []
+    kind = performance.stream_kind
+    return [
+        *table(("operation", "calls", "time s", "GB/s", f"% of {kind}"), rows).splitlines(),
+        *levels,
+        f"together {together:.3g} s, by calls timed after the loop; the loop took {loop_seconds:.3g} s",
+        f"{kind} of arrays of {size(performance.array_bytes)}: {rate_for_people(performance.bandwidth / 1e9)} GB/s",
+    ]

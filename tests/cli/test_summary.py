@@ -1,0 +1,81 @@
+"""What is told of a solve at its end."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.results import make_solution
+
+from poisson.cli.summary import Ended
+from poisson.cli.terms import as_json
+from poisson.output.record import OperationUse, Performance
+from poisson.solvers.status import Status
+
+FILES = (Path("a.h5"), Path("a.xmf"))
+SOLUTION = make_solution(2, provenance={"method": "fft", "reason": "a and c are constant", "tuning": "defaults"})
+USES = tuple(OperationUse(f"operation {number}", 3, 0.5, 1e9, 2e9, "5x4") for number in range(14))
+PERFORMANCE = Performance(USES, 4e9, "triad", 1000)
+
+
+def test_the_lines_for_people() -> None:
+    assert Ended(SOLUTION, (0.0, 19.0), FILES, 480.0).lines() == (
+        f"converged: {Status.CONVERGED.advice}\n"
+        "method      fft, as a and c are constant\n"
+        "residual    1.250e-09 (rms), target 1.000e-08, after 40 iterations\n"
+        "error       2.500e-01 (rms), 5.000e-01 (max)\n"
+        "u           0 to 19\n"
+        "time        2.5 s: set_up 0.5 s, solve 2 s\n"
+        "output      a.h5 (ParaView: a.xmf)"
+    )
+    bare = replace(SOLUTION, error=None, times={}, provenance={}, iterations=1, error_bar=0.125)
+    assert Ended(bare, (math.nan, math.nan), FILES).lines() == (
+        f"converged: {bare.advice}\n"
+        "residual    1.250e-09 (rms), target 1.000e-08, after 1 iteration\n"
+        "error bar   1.250e-01 (max), estimated from coarser grids\n"
+        "u           nan to nan\n"
+        "output      a.h5 (ParaView: a.xmf)"
+    )
+    asked = replace(SOLUTION, provenance={"method": "sor", "reason": "asked for"})
+    assert "\nmethod      sor, asked for\n" in Ended(asked, (0.0, 1.0), FILES).lines()
+
+
+@pytest.mark.parametrize(
+    ("sweep_bytes", "speed"), [(480.0, "400 node updates/s, 9.6e-06 GB/s"), (None, "10 unknowns/s")]
+)
+def test_a_profile_adds_the_speed_and_the_operations(sweep_bytes: float | None, speed: str) -> None:
+    plain = Ended(SOLUTION, (0.0, 1.0), FILES, sweep_bytes).lines().splitlines()
+    lines = Ended(SOLUTION, (0.0, 1.0), FILES, sweep_bytes, profile=True).lines().splitlines()
+    assert lines == [*plain[:-1], "kernels     defaults", f"speed       {speed}", plain[-1]]
+    timed = replace(SOLUTION, performance=PERFORMANCE)
+    table = Ended(timed, (0.0, 1.0), FILES, sweep_bytes, profile=True).lines().splitlines()[len(lines) :]
+    assert table[0].split() == ["operation", "calls", "time", "s", "GB/s", "%", "of", "triad"]
+    assert table[2].split() == ["operation", "0", "3", "0.5", "2", "50"]
+    assert table[14:] == [
+        "2 others          6       1",
+        "together 7 s, by calls timed after the loop; the loop took 2 s",
+        "triad of arrays of 1 kB: 4 GB/s",
+        "",
+        plain[-1],
+    ]
+
+
+def test_the_record_for_programs() -> None:
+    warnings = [{"key": "solver.rtol", "text": "too small", "fix": "1e-6"}]
+    solution = replace(SOLUTION, residual=math.inf, performance=PERFORMANCE, status=Status.DIVERGED)
+    found = json.loads(as_json(Ended(solution, (np.float32(0.5), 1.0), FILES, warnings=warnings).record(1)))
+    assert found["operations"][0] == {
+        "operation": "operation 0",
+        "grid": "5x4",
+        "calls": 3,
+        "seconds": 0.5,
+        "bytes": 1e9,
+        "flops": 2e9,
+    }
+    assert (found["residual"], found["target"], found["u_min"], found["u_max"]) == (None, 1e-8, 0.5, 1.0)
+    assert (found["status"], found["converged"], found["exit_code"]) == ("diverged", False, 1)
+    assert (found["file"], found["seconds"], found["shape"]) == ("a.h5", {"set_up": 0.5, "solve": 2.0}, [5, 4])
+    assert (found["warnings"], found["backend"], found["memory_bandwidth"]) == (warnings, None, 4e9)
+    assert "operations" not in Ended(SOLUTION, (0.0, 1.0), FILES).record(0)
