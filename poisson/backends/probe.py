@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from poisson.backends.processors import crowded
+
 if TYPE_CHECKING:
     from poisson.backends.base import Backend, DifferenceOperations
 
@@ -82,6 +84,10 @@ class Probe(ABC):
         Each counts as two flops. On a GPU and on the threads of a CPU these are independent chains in registers; NumPy
         multiplies matrices.
         """
+
+    def crowded(self) -> bool:
+        """Whether other programs want the processors that the operations run on, at this moment."""
+        return self.backend.on_host and crowded()
 
     def peak_bandwidth(self) -> float | None:
         """Bytes a second between chip and memory, by the vendor's figures; None where nobody gives them."""

@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 
 from poisson.backends.base import Backend, Operations
-from poisson.backends.processors import crowded
 from poisson.discrete.operator import Operator
 from poisson.errors import PoissonError
 from poisson.solvers.settings import SolverSettings
@@ -175,7 +174,7 @@ class Question:
     @property
     def steady(self) -> bool:
         """Whether they can be relied on: other programs take no part of the machine at this moment."""
-        return self._stream[1] and not (self.backend.on_host and crowded())
+        return self._stream[1] and not self.backend.probe().crowded()
 
     @cached_property
     def _stream(self) -> tuple[float, bool]:

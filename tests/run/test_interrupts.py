@@ -40,11 +40,11 @@ def at(owner, name, times=1):
     setattr(owner, name, pressed)
 """
 SOLVE = """
-import poisson.case, poisson.run.solver, poisson.run.outcome, poisson.run.run, poisson.cli.terminal
+import poisson.case, poisson.run.solver, poisson.run.outcome, poisson.run.run, poisson.cli.terminal, poisson.cli.summary
 import poisson.output.result, poisson.perf.usage
 from poisson.cli import main
 STAGE
-sys.exit(main(["solve", "cases/unit_square.toml", "--backend=numpy", "--output", sys.argv[1], "--set",
+sys.exit(main(["solve", "cases/unit_square.toml", "--profile", "--backend=numpy", "--output", sys.argv[1], "--set",
     "domain.shape=[17, 17]", "--set", "solver.method=jacobi", "--set", "solver.rtol=1e-6",
     "--set", "output.fields=['f']"]))
 """
@@ -99,7 +99,7 @@ def test_ctrl_c_once_there_is_an_iterate_writes_it(tmp_path: Path, stage: str, s
 
 
 LATE = [
-    'at(poisson.cli.terminal, "summary")',
+    'at(poisson.cli.summary.Ended, "lines")',
     # In the second write, which adds the times of the operations.
     'at(poisson.output.hdf5, "_write_performance")',
 ]

@@ -293,7 +293,7 @@ def test_a_time_that_others_spoil_is_not_told(
     times = iter(seconds)
     monkeypatch.setattr(backend, "seconds", lambda call: next(times))
     monkeypatch.setattr(backend, "on_host", True)
-    monkeypatch.setattr("poisson.solvers.expected.crowded", lambda: crowd)
+    monkeypatch.setattr("poisson.backends.probe.crowded", lambda: crowd)
     choice = chosen(square(1025), backend)
     assert math.isclose(choice.seconds, 20.0 * 1025**2 / min(1 << 21, 1025**2), rel_tol=1e-3)
     assert choice.line.endswith(line)
@@ -310,7 +310,7 @@ def test_on_the_host_the_pace_follows_the_threads() -> None:
 
 def test_it_says_so_in_one_line(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poisson.solvers.expected.UNSTEADY", math.inf)
-    monkeypatch.setattr("poisson.solvers.expected.crowded", lambda: False)
+    monkeypatch.setattr("poisson.backends.probe.crowded", lambda: False)
     with caplog.at_level(logging.INFO, logger="poisson"):
         solver = Solver(Problem.on_box((17, 17), f=1.0), backend="numpy")
     [line] = [record.getMessage() for record in caplog.records if "method" in record.getMessage()]
