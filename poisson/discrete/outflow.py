@@ -1,0 +1,214 @@
+"""What leaves through the faces: the integral of −a ∂u/∂n over each, as the discrete equations balance it.
+
+Each node has its control volume, and the flux through the link between two nodes leaves one and enters the other. On a
+Neumann or Robin face the flux is what its data say. A node on a Dirichlet face has no equation; what leaves its volume
+through the face is what the links bring there and what f − c u makes in it. So the flows through all faces add up to
+the integral of f − c u (by the trapezoidal rule) less that of the residual, whatever u is: to rounding. They are of
+second order.
+
+Where faces meet, the node belongs to each of them: the link along an axis counts for the Dirichlet face at that end of
+the axis; the other terms are shared evenly by the Dirichlet faces, so that each total stays of second order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.discrete.discretisation import Discretisation
+from poisson.mesh.boundary import Rule
+from poisson.mesh.grid import Grid
+from poisson.problem import sampling
+from poisson.problem.problem import Problem, number
+from poisson.problem.sampling import Block
+
+
+def outflow(discretisation: Discretisation, u: NDArray[Any], face: int) -> float:
+    """∫ −a ∂u/∂n over a face, with the outward normal: what leaves the box there, in U·L^(d−2) in d dimensions.
+
+    Parameters
+    ----------
+    discretisation : Discretisation
+        The problem, balanced where it is singular.
+    u : float array
+        The solution on all nodes, of the grid's ``array_shape``.
+    face : int
+        Which face, in the order of `poisson.mesh.boundary.FACE_NAMES`; not of a periodic axis.
+
+    Raises
+    ------
+    CaseError
+        If data of the problem cannot be read.
+    """
+    shape = discretisation.array_shape
+    on_nodes = u.reshape(shape)
+    rule = discretisation.problem.faces[face].kind.rule
+    if rule is Rule.WRAP:
+        raise ValueError("what leaves through a periodic face enters at the other one")
+    if rule is Rule.MIRROR:
+        return _prescribed(discretisation, on_nodes, face, _plane(discretisation, face, 1)).total
+    return _Wall(discretisation, on_nodes, face).outflow()
+
+
+def _place(discretisation: Discretisation, axis: int) -> int:
+    """The axis of an array along which an axis of the grid runs."""
+    return discretisation.whole_lattice.array_axis(axis)
+
+
+def _plane(discretisation: Discretisation, face: int, layers: int) -> Block:
+    """The block of so many layers of nodes at a face."""
+    block = [(0, count) for count in discretisation.array_shape]
+    place = _place(discretisation, face // 2)
+    count = block[place][1]
+    block[place] = (count - layers, count) if face % 2 else (0, layers)
+    return tuple(block)
+
+
+def _cut(values: NDArray[Any], block: Block) -> NDArray[np.float64]:
+    return np.asarray(values[tuple(slice(*ends) for ends in block)], dtype=np.float64)
+
+
+class _Shares:
+    """What leaves through a face at each node of a block."""
+
+    def __init__(self, values: NDArray[np.float64]) -> None:
+        self.values = values
+
+    @property
+    def total(self) -> float:
+        return float(self.values.sum())
+
+
+def _prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block: Block) -> _Shares:
+    """α u − g times the area, on the part of a Neumann or Robin face that lies in a block one node thick there."""
+    problem, place = discretisation.problem, _place(discretisation, face // 2)
+    g = np.expand_dims(_on_face(discretisation, sampling.face_value(problem, np, face, block), block, place), place)
+    flow = -g
+    if problem.faces[face].kind.takes_alpha:
+        alpha = _on_face(discretisation, sampling.face_alpha(problem, np, face, block), block, place)
+        flow = flow + np.expand_dims(alpha, place) * _cut(u, block)
+    return _Shares(flow * _areas(discretisation, face // 2, block))
+
+
+def _on_face(discretisation: Discretisation, values: Any, block: Block, place: int) -> NDArray[np.float64]:
+    shape = [stop - start for start, stop in block]
+    del shape[place]
+    return np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
+
+
+def _areas(discretisation: Discretisation, normal: int, block: Block) -> NDArray[np.float64]:
+    """The area of the control volume of each node of a block across an axis, in a shape that broadcasts to it."""
+    lattice, grid = discretisation.whole_lattice, discretisation.problem.grid
+    values = np.ones((1,) * len(block))
+    for axis in range(grid.dimension):
+        if axis != normal:
+            ends = block[lattice.array_axis(axis)]
+            values = values * lattice.along(axis, _widths(grid, axis)[slice(*ends)])
+    return values
+
+
+def _widths(grid: Grid, axis: int) -> NDArray[np.float64]:
+    """The length of the control volume of each node along an axis, in L: half of the spacing on a face of any kind."""
+    widths = np.full(grid.shape[axis], grid.spacing[axis])
+    if not grid.periodic[axis]:
+        widths[[0, -1]] *= 0.5
+    return widths
+
+
+class _Wall:
+    """A Dirichlet face, with the nodes on it and those next to it."""
+
+    def __init__(self, discretisation: Discretisation, u: NDArray[Any], face: int) -> None:
+        self.discretisation, self.u, self.face = discretisation, u, face
+        self.problem: Problem = discretisation.problem
+        self.grid = self.problem.grid
+        self.axis, self.upper = divmod(face, 2)
+        self.place = _place(discretisation, self.axis)
+        self.block = _plane(discretisation, face, 1)
+        self.walls = self._walls()
+
+    def outflow(self) -> float:
+        """∫ −a ∂u/∂n."""
+        through = self._through_links()
+        along = np.zeros(self.walls.shape)
+        for axis in range(self.grid.dimension):
+            if axis != self.axis:
+                along += self._along(axis)
+        rest = along + self._made() - self._through_others()
+        return math.fsum([float(through.sum()), float((rest / self.walls).sum())])
+
+    def _walls(self) -> NDArray[np.float64]:
+        """On how many Dirichlet faces each node lies."""
+        found = np.zeros([stop - start for start, stop in self.block])
+        for _, where in sampling.faces(self.problem, Rule.FIXED, self.block):
+            found[where] += 1.0
+        return found
+
+    def _a(self, block: Block) -> NDArray[np.float64] | float:
+        a = number(self.problem.a)
+        return sampling.nodes(self.problem, np, "equation.a", self.problem.a, block) if a is None else a  # type: ignore[arg-type]
+
+    def _links(self, one: Any, other: Any) -> Any:
+        if self.problem.mean == "harmonic":
+            return 2.0 / (1.0 / one + 1.0 / other)
+        return (one + other) / 2.0
+
+    def _through_links(self) -> NDArray[np.float64]:
+        """What the links from the next layer bring."""
+        two = _plane(self.discretisation, self.face, 2)
+        u, a = np.moveaxis(_cut(self.u, two), self.place, 0), self._a(two)
+        wall, inner = (1, 0) if self.upper else (0, 1)
+        slope = (u[inner] - u[wall]) / self.grid.spacing[self.axis]
+        if not isinstance(a, float):
+            a = np.moveaxis(a, self.place, 0)
+            slope = slope * self._links(a[inner], a[wall])
+        else:
+            slope = slope * a
+        return np.asarray(np.expand_dims(slope, self.place) * _areas(self.discretisation, self.axis, self.block))
+
+    def _along(self, axis: int) -> NDArray[np.float64]:
+        """What the links along the face bring to each node, but for those that count for another Dirichlet face."""
+        place, h = _place(self.discretisation, axis), self.grid.spacing[axis]
+        u, a = np.moveaxis(_cut(self.u, self.block), place, 0), self._a(self.block)
+        # Half a cell across the face, and the whole of the third axis.
+        area = _areas(self.discretisation, axis, self.block)
+        area = np.moveaxis(np.broadcast_to(area, self.walls.shape), place, 0)
+        link: Any = a
+        if not isinstance(a, float):
+            a = np.moveaxis(a, place, 0)
+            link = self._links(a, np.roll(a, -1, axis=0))
+        upwards = area * link * (np.roll(u, -1, axis=0) - u) / h
+        if not self.grid.periodic[axis]:
+            upwards[-1] = 0.0
+        brought = upwards - np.roll(upwards, 1, axis=0)
+        for end in (0, 1):
+            if self.problem.faces[2 * axis + end].kind.fixes:
+                brought[-end] = 0.0
+        return np.moveaxis(brought, 0, place)
+
+    def _made(self) -> NDArray[np.float64]:
+        """What f − c u makes in each control volume."""
+        f, c, u = self._made_of()
+        half_a_cell = self.grid.spacing[self.axis] / 2.0
+        return np.asarray(half_a_cell * _areas(self.discretisation, self.axis, self.block) * (f - c * u))
+
+    def _made_of(self) -> tuple[Any, Any, NDArray[np.float64]]:
+        problem, c = self.problem, number(self.problem.c)
+        f = sampling.nodes(problem, np, "equation.f", problem.f, self.block) - self.discretisation.shift
+        found = sampling.nodes(problem, np, "equation.c", problem.c, self.block) if c is None else c  # type: ignore[arg-type]
+        return f, found, _cut(self.u, self.block)
+
+    def _through_others(self) -> NDArray[np.float64]:
+        """What leaves through the Neumann and Robin faces that meet this one."""
+        found = np.zeros(self.walls.shape)
+        for face, where in sampling.faces(self.problem, Rule.MIRROR, self.block):
+            place = _place(self.discretisation, face // 2)
+            edge = list(self.block)
+            count = self.discretisation.array_shape[place]
+            edge[place] = (count - 1, count) if face % 2 else (0, 1)
+            flow = _prescribed(self.discretisation, self.u, face, tuple(edge)).values
+            found[where] += np.broadcast_to(flow, [stop - start for start, stop in edge]).squeeze(place)
+        return found
