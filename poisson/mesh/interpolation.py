@@ -51,7 +51,7 @@ def interpolate(grid: Grid, values: NDArray[Any], points: Sequence[Any]) -> NDAr
     """
     names = AXES[: grid.dimension]
     if len(points) != grid.dimension:
-        raise GridError(f"{len(points)} coordinates; this grid needs {', '.join(names)}")
+        raise GridError(f"coordinates: {len(points)} given; this grid needs {', '.join(names)}")
     try:
         places = np.broadcast_arrays(*(np.asarray(given, dtype=np.float64) for given in points))
     except (TypeError, ValueError) as error:
@@ -66,7 +66,7 @@ def interpolate(grid: Grid, values: NDArray[Any], points: Sequence[Any]) -> NDAr
     for start in range(0, found.shape[0], AT_ONCE):
         part = slice(start, start + AT_ONCE)
         found[part] = _interpolated(grid, values, [place[part] for place in flat])
-    return found.reshape(*shape, *components)
+    return found.reshape((*shape, *components))
 
 
 def _require_inside(name: str, low: float, high: float, wraps: bool, places: NDArray[np.float64]) -> None:

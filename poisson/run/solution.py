@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,9 @@ from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PackageMissing
 from poisson.mesh.grid import AXES
+from poisson.output import summary
 from poisson.output.record import Record, field_note
+from poisson.run import derived
 from poisson.run.ranks import Held
 
 if TYPE_CHECKING:
@@ -18,9 +22,92 @@ if TYPE_CHECKING:
     from xarray import Dataset
 
 
-@dataclass(frozen=True)
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, repr=False)
 class Solution(Record):
     """The result of a solve: see `poisson.output.record.Record` for what it holds."""
+
+    def __repr__(self) -> str:
+        return summary.text(self)
+
+    def _repr_html_(self) -> str | None:
+        # A notebook goes on to the text where this gives nothing, and must not end with an error.
+        try:
+            return summary.html(self)
+        except Exception as error:
+            log.debug("no table of a solution: %s", error)
+            return None
+
+    @cached_property
+    def gradient(self) -> NDArray[Any]:
+        """∇u at the nodes, the components x(, y(, z)) last, in U/L.
+
+        That of `fields` if it was asked for before the solve; else by differences of second order, computed when it is
+        asked for first, with the threads of this machine.
+        """
+        return self._vector("gradient")
+
+    @cached_property
+    def flux(self) -> NDArray[Any]:
+        """−a∇u at the nodes, as `gradient`; where a varies by the fluxes through the links (docs/numerics.md)."""
+        return self._vector("flux")
+
+    @cached_property
+    def E(self) -> NDArray[Any]:  # noqa: N802 - the name in physics
+        """−∇u at the nodes, as `gradient`: the electric field, where u is a potential."""
+        return -self.gradient
+
+    def at(self, *points: Any, field: str = "u") -> Any:
+        """u, or a field, at points between the nodes, by cubics: to the order of the scheme and better.
+
+        Parameters
+        ----------
+        *points : float or array
+            x(, y(, z)) in L; arrays broadcast against each other. Periodic axes wrap around.
+        field : str
+            ``u``, one of `fields`, ``gradient``, ``flux`` or ``E``.
+
+        Returns
+        -------
+        float or array
+            Of the shape of the points, for a vector with the components behind that.
+
+        Raises
+        ------
+        GridError
+            If a point is outside of the box, or the coordinates do not fit.
+        CaseError
+            If there is no such field, or this process has a part of it only.
+        """
+        return derived.at(self, points, field)
+
+    def face_flux(self, face: str) -> float:
+        """∫ −a ∂u/∂n over a face, outward normal: what leaves the box there, in U·L^(d−2) in d dimensions.
+
+        It is the flux that the discrete equations balance: those of all faces add up to ∫(f − c u) less the integral of
+        the residual, to rounding. It is of second order.
+
+        Parameters
+        ----------
+        face : str
+            Such as ``x_lower``; not of a periodic axis.
+
+        Raises
+        ------
+        CaseError
+            If there is no such face, or this process has a part of u only.
+        """
+        return derived.face_flux(self, face)
+
+    def fluxes(self) -> dict[str, float]:
+        """`face_flux` of every face that is not periodic, by name."""
+        return {face: derived.face_flux(self, face) for face in derived.faces(self)}
+
+    def _vector(self, name: str) -> NDArray[Any]:
+        found = self.fields.get(name)
+        return derived.vector(self, name) if found is None else found
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the result in HDF5, and beside it the XDMF file by which ParaView opens it.

@@ -1,0 +1,87 @@
+"""A result in a few lines, for a prompt and for a notebook."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from html import escape
+
+import numpy as np
+
+from poisson.output.record import Record
+
+MOST_LINES = 10
+WIDEST = 100
+"""Characters of a line, where a text that somebody has given may be longer."""
+
+
+def lines(solution: Record) -> Iterator[tuple[str, str]]:
+    """The name and the text of what a person wants to know, at most nine of them.
+
+    Parameters
+    ----------
+    solution : Record
+        The result, or the part of it that this process has.
+    """
+    grid, come = solution.problem.grid, solution.provenance
+    nodes = " x ".join(map(str, grid.shape))
+    sides = (
+        f"[{low:g}, {high:g}{')' if wraps else ']'}"
+        for low, high, wraps in zip(grid.lower, grid.upper, grid.periodic, strict=True)
+    )
+    yield "equation", solution.problem.equation
+    yield "grid", f"{nodes} nodes on {' x '.join(sides)}" + (", a part of them here" if solution.share else "")
+    if come.get("method"):
+        yield "method", f"{come['method']} on {come.get('backend', '')}, {come.get('precision', '')}"
+    plural = "" if solution.iterations == 1 else "s"
+    yield "status", f"{solution.status.value} after {solution.iterations} iteration{plural}"
+    yield "residual", f"{solution.residual:.3g} ({solution.norm}), target {solution.target:.3g}"
+    if solution.error is not None:
+        yield "error", f"{solution.error.rms:.3g} (rms), {solution.error.max:.3g} (max), against the exact solution"
+    elif solution.error_bar is not None:
+        yield "error", f"at most {solution.error_bar:.3g}, as estimated from coarser grids"
+    yield "u", f"{_span(solution)}, {solution.u.dtype}"
+    if solution.fields:
+        yield "fields", ", ".join(solution.fields)
+    if solution.times:
+        together, loop = math.fsum(solution.times.values()), solution.times.get("solve", 0.0)
+        yield "time", f"{together:.3g} s, {loop:.3g} s of them in the loop"
+
+
+def text(solution: Record) -> str:
+    """At most ten lines, the first with the title."""
+    rows = list(lines(solution))
+    width = max(len(name) for name, _ in rows)
+    title = solution.problem.title
+    return "\n".join(
+        [
+            _cut(f"Solution: {title}" if title else "Solution"),
+            *(_cut(f"  {name:<{width}}  {row}") for name, row in rows),
+        ]
+    )
+
+
+def html(solution: Record) -> str:
+    """The same as a table in HTML."""
+    rows = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(row)}</td></tr>'
+        for name, row in lines(solution)
+    )
+    return f"<table><caption>{escape(solution.problem.title or 'Solution')}</caption>{rows}</table>"
+
+
+def _span(solution: Record) -> str:
+    u = solution.u
+    if not hasattr(u, "min"):
+        return "in its file"
+    with np.errstate(all="ignore"):
+        lowest, highest = float(u.min()), float(u.max())
+    if not (math.isfinite(lowest) and math.isfinite(highest)):
+        return "not finite everywhere"
+    return f"{lowest:.6g} to {highest:.6g}"
+
+
+def _cut(line: str) -> str:
+    """A line without line breaks, not too long."""
+    printable = "".join(character if character.isprintable() else " " for character in line)
+    return printable if len(printable) <= WIDEST else f"{printable[: WIDEST - 1]}…"

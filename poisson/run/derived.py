@@ -1,0 +1,107 @@
+"""What follows from a solution: derivatives, values between nodes, and what leaves through the faces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson import backends
+from poisson.backends.base import Backend
+from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.outflow import outflow
+from poisson.errors import BackendUnavailable, CaseError
+from poisson.mesh.boundary import FACE_NAMES
+from poisson.mesh.differences import Differences
+from poisson.mesh.interpolation import interpolate
+from poisson.run import outcome
+from poisson.run.memory import VECTORS
+from poisson.solvers.stopping import SolveResult
+
+if TYPE_CHECKING:
+    from poisson.run.solution import Solution
+
+FIELD_STRENGTH = "E"
+
+
+def vector(solution: Solution, name: str) -> NDArray[Any]:
+    """``gradient`` or ``flux`` of a solution, by the differences of second order, on a processor of this machine.
+
+    Raises
+    ------
+    CaseError
+        If this process has a part of u only.
+    """
+    _require_whole(solution, name, f"ask for it by fields=({name!r},) before the solve")
+    u, problem = solution.host_u, solution.problem
+    discretisation = Discretisation(problem)
+    backend = _processor(u.dtype)
+    with backend.in_use(), np.errstate(all="ignore"):
+        links = name == "flux" and problem.varies
+        operator = discretisation.operator_on(backend) if links else discretisation.laplacian
+        on_backend = backend.from_host(np.ascontiguousarray(u).reshape(discretisation.array_shape))
+        work = backend.empty(discretisation.array_shape)
+        result = SolveResult(solution.status, solution.iterations, on_backend, work, solution.target, ())
+        found = outcome.vectors(backend, Differences.on(problem.grid), discretisation, operator, result, (name,))
+    return found[name]
+
+
+def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
+    """A field at points, a number where they are one point and the field is no vector.
+
+    Raises
+    ------
+    CaseError
+        If there is no such field, or this process has a part of it only.
+    GridError
+        If a point is outside of the box, or the coordinates do not fit.
+    """
+    _require_whole(solution, "at", "gather it, or load the file that save writes")
+    if field == "u":
+        values = solution.host_u
+    elif field in solution.fields:
+        values = np.asarray(solution.fields[field])
+    elif field in (*VECTORS, FIELD_STRENGTH):
+        values = getattr(solution, field)
+    else:
+        known = dict.fromkeys(["u", *solution.fields, *VECTORS, FIELD_STRENGTH])
+        raise CaseError([f"there is no field {field!r} in this solution; there is {', '.join(known)}"])
+    return interpolate(solution.problem.grid, values, points)[()]
+
+
+def face_flux(solution: Solution, face: str) -> float:
+    """What leaves through a face.
+
+    Raises
+    ------
+    CaseError
+        If there is no such face, or its axis is periodic, or this process has a part of u only.
+    """
+    known = faces(solution)
+    if face not in known:
+        through = ", ".join(known) or "none, as every axis is periodic and what leaves at one end enters at the other"
+        raise CaseError([f"face: {face!r}; allowed: {through}"])
+    _require_whole(solution, "face_flux", "gather it, or load the file that save writes")
+    discretisation = Discretisation(solution.problem).balanced(np)
+    return outflow(discretisation, solution.host_u, FACE_NAMES.index(face))
+
+
+def faces(solution: Solution) -> tuple[str, ...]:
+    """The names of the faces that something can leave through."""
+    pairs = zip(FACE_NAMES, solution.problem.faces, strict=False)
+    return tuple(name for name, given in pairs if not given.kind.wraps)
+
+
+def _require_whole(solution: Solution, name: str, advice: str) -> None:
+    if solution.u.shape != solution.problem.grid.array_shape:
+        raise CaseError([f"{name}: each process has a part of u; {advice}"])
+
+
+def _processor(dtype: Any) -> Backend:
+    """The fastest backend that there is on the processors."""
+    try:
+        return backends.create("openmp", dtype)
+    except BackendUnavailable:
+        return backends.create("numpy", dtype)
