@@ -25,7 +25,7 @@ from poisson.backends import NAMES
 PACKAGE = ROOT / "poisson"
 
 LAYERS = (
-    ("errors", "kernels", "plain"),
+    ("apart", "errors", "kernels", "plain"),
     ("mesh",),
     ("problem",),
     ("discrete",),

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import select
-import signal
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import poisson
+from poisson import apart
 from poisson.errors import OutputError
 from poisson.mesh.grid import AXES
 from poisson.output.convergence import log_slope
@@ -28,27 +23,11 @@ from poisson.output.record import FIELD_NOTES
 if TYPE_CHECKING:
     import h5py
 
-LONGEST_SILENCE = 30.0
-"""Seconds after which reading has come to a halt: a slab of a field takes less from any disk."""
-
-MEMORY = 4 << 30
-"""Bytes of addresses that reading may take beside those of the modules it loads."""
 
 _SLAB_VALUES = 1 << 22
 
-# This package may have been found in a folder that is no longer in the path, or stand in the path twice.
-_CHILD = """
-import importlib.util, json, os, sys
-sys.path[:], place = json.loads(sys.argv[1])
-spec = importlib.util.spec_from_file_location("poisson", place, submodule_search_locations=[os.path.dirname(place)])
-sys.modules["poisson"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sys.modules["poisson"])
-from poisson.output import description
-description.child()
-"""
 
-
-def describe_apart(path: str | Path, silence: float = LONGEST_SILENCE) -> str:
+def describe_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE) -> str:
     """As `describe`, in a process of its own: a file that makes the HDF5 library crash, hang or fill the memory is
     damaged, and this process goes on.
 
@@ -64,53 +43,21 @@ def describe_apart(path: str | Path, silence: float = LONGEST_SILENCE) -> str:
     OutputError
         As `describe`.
     """
-    command = [sys.executable, "-c", _CHILD, json.dumps([sys.path, poisson.__file__]), os.fspath(path)]
-    answer = b""
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
-        assert process.stdout is not None
-        try:
-            # The first dot comes when all modules are loaded, however long that takes.
-            while select.select([process.stdout], [], [], silence if answer else None)[0]:
-                part = os.read(process.stdout.fileno(), 1 << 16)
-                if not part:
-                    process.wait(silence)
-                    break
-                answer += part
-            else:
-                raise OutputError(f"{path}: {damaged('reading it comes to no end')}")
-        finally:
-            process.kill()
-    # The start and each slab that was read are dots before the answer.
     try:
-        kind, text = json.loads(answer.lstrip(b"."))
-    except ValueError:
-        name = signal.Signals(-process.returncode).name if process.returncode < 0 else "no answer"
-        raise OutputError(f"{path}: {damaged(f'the HDF5 library cannot read it: {name}')}") from None
+        kind, text = apart.call("poisson.output.description:answer", os.fspath(path), silence=silence)
+    except apart.Lost as lost:
+        raise OutputError(f"{path}: {damaged(f'the HDF5 library does not survive it: {lost}')}") from None
     if kind != "text":
         raise OutputError(text)
     return str(text)
 
 
-def child() -> None:
-    """Describe the file of the command line for `describe_apart`, which reads this from the standard output."""
-    import resource
-
-    import h5py  # noqa: F401 - the limit is for what comes after it
-
-    loaded = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (loaded + MEMORY, resource.RLIM_INFINITY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    place = os.dup(1)
-    os.dup2(2, 1)
-    os.write(place, b".")
+def answer(path: str) -> tuple[str, str]:
+    """What `describe` says of a file: ``text`` and the text, or ``error`` and its line."""
     try:
-        answer = ("text", describe(sys.argv[2], lambda: os.write(place, b".")))
+        return "text", describe(path, apart.alive)
     except OutputError as error:
-        answer = ("error", str(error))
-    with os.fdopen(place, "w") as stream:
-        json.dump(answer, stream)
+        return "error", str(error)
 
 
 def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> str:

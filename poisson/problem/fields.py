@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson import apart
 from poisson.errors import CaseError
 from poisson.mesh.axis import Axis, plain_rules
 from poisson.mesh.transfer import cubic
@@ -83,15 +85,15 @@ class FieldFile:
         CaseError
             If the file cannot be read.
         """
-        with self._open() as array:
+        with self._open(_index(start, stop, others)) as array:
             return np.ascontiguousarray(array[_index(start, stop, others)], dtype=np.float64)
 
     def __str__(self) -> str:
         return f"{str(self.path)!r}" if self.dataset is None else f"{self.dataset!r} in {str(self.path)!r}"
 
     @contextmanager
-    def _open(self) -> Iterator[Any]:
-        """The array in the file, not yet read: a memory map or an h5py dataset."""
+    def _open(self, index: tuple[slice, ...] | None = None) -> Iterator[Any]:
+        """The array in the file, not yet read: a memory map or an h5py dataset; `index` is what of it will be read."""
         suffix = self.path.suffix.lower()
         name = str(self.path)
         if suffix not in SUFFIXES:
@@ -106,6 +108,7 @@ class FieldFile:
                 _require_short_header(self.path)
                 yield np.lib.format.open_memmap(self.path, mode="r")
             else:
+                self._try_apart(index)
                 with self._open_dataset() as dataset:
                     yield dataset
         except (CaseError, MemoryError):
@@ -121,6 +124,16 @@ class FieldFile:
         except Exception as error:  # the readers of a damaged file let through whatever their parsers raise
             kind = "a .npy" if suffix == ".npy" else "an HDF5"
             raise CaseError([f"{name!r} cannot be read as {kind} file: {_one_line(error)}"]) from error
+
+    def _try_apart(self, index: tuple[slice, ...] | None) -> None:
+        """Make sure that the HDF5 library survives the file, and that a part of its values can be had from it."""
+        ends = None if index is None else [[part.start, part.stop] for part in index]
+        try:
+            mistake = apart.call("poisson.problem.fields:tried", os.fspath(self.path), self.dataset, ends)
+        except apart.Lost as lost:
+            mistake = f"the HDF5 library does not survive it: {lost}"
+        if mistake:
+            raise ValueError(mistake)
 
     @contextmanager
     def _open_dataset(self) -> Iterator[Any]:
@@ -410,6 +423,25 @@ def stored(field: Stored, xp: ModuleType, ranges: Sequence[Range]) -> Any:
     if isinstance(field, FieldFile):
         return xp.asarray(field.read(start, stop, others))
     return field.read(xp, start, stop, others)
+
+
+def tried(path: str, name: str, ends: Sequence[Range] | None) -> str:
+    """Open a data set, and read a part of it if it is not stored as it is; why its values cannot be had, or nothing.
+
+    What is wrong with the file otherwise is for the one who opens it next.
+    """
+    with suppress(Exception), FieldFile(Path(path), name)._open_dataset() as dataset:
+        if ends is None or dataset.chunks is None:
+            return ""
+        index, rows = tuple(slice(*pair) for pair in ends), dataset.chunks[0]
+        try:
+            # What is packed is unpacked in the memory of this process first, chunk by chunk.
+            for start in range(index[0].start // rows * rows, index[0].stop, rows):
+                _ = dataset[(slice(start, start + rows), *index[1:])]
+                apart.alive()
+        except Exception as error:
+            return _one_line(error)
+    return ""
 
 
 def _index(start: int, stop: int, others: Sequence[Range]) -> tuple[slice, ...]:

@@ -117,7 +117,7 @@ def read(device: Device) -> Table:
         return {}
     try:
         return parse(text, device)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         log.warning("%s: ignored (%s); 'python -m poisson tune' makes a new one", device.path, error)
         return {}
 
@@ -127,7 +127,7 @@ def parse(text: str, device: Device) -> Table:
 
     Raises
     ------
-    ValueError, KeyError, TypeError, AttributeError
+    ValueError, KeyError, TypeError, AttributeError, RecursionError
         If it is not one of this device's, or damaged.
     """
     content = json.loads(text)
