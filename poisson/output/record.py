@@ -117,7 +117,7 @@ class Share(Protocol):
         """The first node of the part and the one after its last, along each axis of an array, slowest first."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Record:
     """The result of a solve. Arrays have the grid's ``array_shape``, or that of the part of it which this rank holds.
 

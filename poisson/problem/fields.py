@@ -158,7 +158,7 @@ class FieldFile:
 class ArrayField:
     """A field in an array of the grid's ``array_shape``, or the data of a face in one of the face's shape.
 
-    Compared by identity.
+    Two are equal where their values are; of arrays on a device only one and the same is equal to itself.
 
     Parameters
     ----------
@@ -177,6 +177,17 @@ class ArrayField:
     def __post_init__(self) -> None:
         if not self.on_device:
             object.__setattr__(self, "values", arrays.host(self.values))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self) or not isinstance(other, ArrayField):
+            return NotImplemented
+        if self.values is other.values or self.on_device or other.on_device:
+            return self.values is other.values
+        return np.array_equal(self.values, other.values)
+
+    def __hash__(self) -> int:
+        # The values may change.
+        return hash((type(self), self.shape))
 
     @property
     def on_device(self) -> bool:
@@ -253,6 +264,14 @@ class PartField(ArrayField):
 
     firsts: tuple[int, ...]
     whole: tuple[int, ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PartField):
+            return NotImplemented
+        return (self.firsts, self.whole) == (other.firsts, other.whole) and super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return super().__hash__()
 
     @property
     def shape(self) -> tuple[int, ...]:

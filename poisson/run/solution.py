@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from poisson.errors import CaseError, PackageMissing
 from poisson.mesh.grid import AXES
 from poisson.output import summary
 from poisson.output.record import Record, field_note
+from poisson.problem.arrays import on_device
 from poisson.run import derived
 from poisson.run.ranks import Held
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution(Record):
     """The result of a solve: see `poisson.output.record.Record` for what it holds."""
 
@@ -39,6 +41,19 @@ class Solution(Record):
         except Exception as error:
             log.debug("no table of a solution: %s", error)
             return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.share is not None:
+            line = "a part of a solution cannot be pickled: gather it, or save it and load the file"
+            raise CaseError([f"pickle: {line}"])
+        # Where it is read again there may be no device.
+        return self.__dict__ | ({"u": self.host_u} if on_device(self.u) else {})
+
+    def __copy__(self) -> Solution:
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Solution:
+        return replace(self, **{part.name: copy.deepcopy(getattr(self, part.name), memo) for part in fields(self)})
 
     @cached_property
     def gradient(self) -> NDArray[Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 
-class Status(Enum):
-    """How a solve ended. The value is the name that stands in output files."""
+class Status(StrEnum):
+    """How a solve ended: a text, the name that stands in output files."""
 
     CONVERGED = "converged"
     AT_ROUNDING = "at_rounding"
