@@ -17,6 +17,7 @@ from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.grid import Grid
 from poisson.problem.fields import FieldFile
+from poisson.problem.problem import Problem
 
 MAX_FILE = 2**18
 """The longest case file that is read, in bytes."""
@@ -103,6 +104,33 @@ def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, over
     return build(tables, printable, Path(folder), overridden, changes)
 
 
+def check_keys(path: str | Path, overrides: Sequence[str] = ()) -> None:
+    """Make sure that every key of a case file has a value that may stand there, whatever the others are.
+
+    Raises
+    ------
+    CaseError
+        With one line for each that has not, or if the file cannot be read.
+    """
+    from poisson.case.mistakes import Mistakes, validate
+
+    tables = _copy(_read(Path(path)), 0)
+    overridden = [_override(tables, override) for override in overrides]
+    mistakes = Mistakes()
+    validate(tables, mistakes)
+    if mistakes:
+        raise CaseError(mistakes.lines(overridden))
+
+
+def field_files(problem: Problem) -> dict[str, FieldFile]:
+    """The files that a problem reads, by the keys of a case that name them."""
+    given: dict[str, Any] = {"equation.f": problem.f, "equation.a": problem.a, "equation.c": problem.c}
+    given["run.initial"] = problem.initial
+    for name, face in zip(FACE_NAMES, problem.faces, strict=False):
+        given |= {f"boundary.{name}.{face.kind.value}": face.value, f"boundary.{name}.alpha": face.alpha}
+    return {path: field for path, field in given.items() if isinstance(field, FieldFile)}
+
+
 def regrid(case: Case, shape: Sequence[int]) -> Case:
     """The same case on another number of nodes, in the order x, y(, z).
 
@@ -114,13 +142,8 @@ def regrid(case: Case, shape: Sequence[int]) -> Case:
         If `shape` does not fit the dimension, or has fewer than 3 nodes on an axis.
     """
     problem = case.problem
-    given: dict[str, Any] = {"equation.f": problem.f, "equation.a": problem.a, "equation.c": problem.c}
-    given["run.initial"] = problem.initial
-    for name, face in zip(FACE_NAMES, problem.faces, strict=False):
-        given |= {f"boundary.{name}.{face.kind.value}": face.value, f"boundary.{name}.alpha": face.alpha}
-    for path, field in given.items():
-        if isinstance(field, FieldFile):
-            raise CaseError([f"{path}: {field}; allowed on another grid: a number or a text"])
+    for path, field in field_files(problem).items():
+        raise CaseError([f"{path}: {field}; allowed on another grid: a number or a text"])
     grid = Grid(problem.grid.lower, problem.grid.upper, tuple(shape), problem.grid.periodic)
     tables = tomllib.loads(case.text)
     tables["domain"]["shape"] = list(shape)
@@ -215,11 +238,12 @@ def _override(tables: dict[str, Any], override: str) -> tuple[str, ...]:
         if not isinstance(inner, dict):
             raise CaseError([f"--set {toml.dotted(path)}: {toml.dotted(path[:depth])} is not a table"])
         table = inner
-    table[path[-1]] = _copy(_value(right.strip()), len(path))
+    table[path[-1]] = _copy(value_of(right.strip()), len(path))
     return path
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
+    """The value that a text of an override stands for: what TOML makes of it, or the text itself."""
     try:
         read = tomllib.loads(f"value = {text}")
     except ValueError:

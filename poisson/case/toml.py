@@ -15,17 +15,17 @@ _SHOWN = 60
 _LONG = 256  # bits: Python refuses to write very long integers in decimal
 
 
-def _value(item: Any) -> str:
-    """A value on one line. What TOML does not have is written as Python shows it."""
+def written(item: Any) -> str:
+    """A value on one line, whole. What TOML does not have is written as Python shows it."""
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, str):
         return string(item)
     if isinstance(item, Mapping):
-        inside = ", ".join(f"{_key(name)} = {_value(entry)}" for name, entry in item.items())
+        inside = ", ".join(f"{_key(name)} = {written(entry)}" for name, entry in item.items())
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(item, (list, tuple)):
-        return f"[{', '.join(_value(entry) for entry in item)}]"
+        return f"[{', '.join(written(entry) for entry in item)}]"
     if isinstance(item, float):
         return repr(float(item))
     if isinstance(item, int) and item.bit_length() > _LONG:
@@ -50,7 +50,7 @@ def dotted(path: Iterable[str]) -> str:
 
 def shown(item: Any) -> str:
     """A value as an error message shows it: on one line, and not long."""
-    return _shorten(_value(item))
+    return _shorten(written(item))
 
 
 def _shorten(text: str) -> str:

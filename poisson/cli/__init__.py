@@ -29,6 +29,7 @@ from poisson.cli.measuring import (
 from poisson.cli.scaling import bench_scaling
 from poisson.cli.solving import Info, Solve, Verify, info, solve, verify
 from poisson.cli.starting import completion, new, schema
+from poisson.cli.sweeping import sweep
 from poisson.cli.terms import (
     EXIT_ERROR,
     EXIT_INTERRUPTED,
@@ -55,6 +56,7 @@ GROUPS: dict[str, dict[str, Callable[..., Request | SharedRequest]]] = {
     },
     "Solve": {
         "solve CASE": solve,
+        "sweep CASE": sweep,
         "verify CASE": verify,
     },
     "Look": {

@@ -1,0 +1,339 @@
+"""Sweeps: the combinations and their names, what is solved and what is kept, failures, orders, interruptions.
+
+Covers poisson.case.variations, poisson.run.sweep_figure, poisson.cli.sweeping and poisson.case.differences.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import poisson
+from poisson.case import load
+from poisson.case.differences import differences
+from poisson.case.variations import MOST, values_of, variations
+from poisson.cli import main
+from poisson.errors import CaseError
+from poisson.perf.report import Report
+from poisson.run import run, sweep
+from poisson.run.solution import Interrupted
+from poisson.run.sweep_figure import axis_key, draw
+
+WRITE_PLOT = Report.write_plot
+CASE = """
+equation = { f = "pi**2*sin(pi*x)", exact = "sin(pi*x)" }
+domain = { lower = [0], upper = [1], shape = [9] }
+boundary = { all = { dirichlet = 0.0 } }
+run = { backend = "numpy" }
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text(CASE, "utf-8")
+    # A picture takes longer than all the rest.
+    monkeypatch.setattr(Report, "write_plot", lambda self, path: Path(path).touch())
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> list[dict[str, Any]]:
+    assert main(["sweep", "a.toml", "--json", *words]) == code
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
+
+
+# ---- combinations and names
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("1", ["1"]),
+        ("[65,65],[129, 129]", ["[65,65]", "[129, 129]"]),
+        ('"a,b", c', ['"a,b"', "c"]),
+        ("'a,\\', b", ["'a,\\'", "b"]),
+        ('"a\\",b",c', ['"a\\",b"', "c"]),
+        ("max(x, y), sin(x)", ["max(x, y)", "sin(x)"]),
+        ('{ file = "a,b.npy" },0', ['{ file = "a,b.npy" }', "0"]),
+        ("a,,b,", ["a", "", "b", ""]),
+        ("[1,2", ["[1,2"]),
+    ],
+)
+def test_values_are_apart_at_commas_outside_brackets_and_quotes(text: str, parts: list[str]) -> None:
+    assert values_of(text) == parts
+
+
+def test_every_combination_comes_once_the_last_key_changing_fastest() -> None:
+    found = variations("a.toml", ["domain.shape=[5],[9]", "solver.method=cg,jacobi", "solver.rtol=1e-4"])
+    assert [list(each.values.values()) for each in found] == [
+        [[5], "cg", 1e-4],
+        [[5], "jacobi", 1e-4],
+        [[9], "cg", 1e-4],
+        [[9], "jacobi", 1e-4],
+    ]
+    assert found[1].overrides == ("domain.shape=[5]", "solver.method=jacobi", "solver.rtol=1e-4")
+    assert [each.name for each in found[:2]] == [
+        "a_shape=5_method=cg_rtol=0.0001",
+        "a_shape=5_method=jacobi_rtol=0.0001",
+    ]
+
+
+def test_names_are_fit_for_files_and_different_for_different_values() -> None:
+    texts = ['"sin(pi*x)"', '"sin(pi+x)"', '"/"', '"1.5"', "1.5", "-1.5", '"x"', f'"{"x+" * 90}1"', f'"{"x+" * 90}2"']
+    names = [each.name for each in variations("a.toml", [f"equation.f={','.join(texts)}"])]
+    assert len(set(names)) == len(texts)
+    assert all(len(name.encode()) < 200 and "/" not in name and name.isprintable() for name in names)
+    assert "a_f=1.5" in names and "a_f=-1.5" in names and "a_f=x" in names
+    alike = ["boundary.x_lower.dirichlet=1", "boundary.x_upper.dirichlet=2"]
+    assert variations("a.toml", alike)[0].name == "a_x_lower.dirichlet=1_x_upper.dirichlet=2"
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (["solver.rtol"], '--set "solver.rtol"; allowed: KEY=VALUE,VALUE,..., as in solver.rtol=1e-4,1e-8'),
+        (["solver.rtol=1e-4,"], "--set solver.rtol=1e-4,: a value is missing beside a comma or at the end"),
+        (["solver.rtol="], "--set solver.rtol=: a value is missing beside a comma or at the end"),
+        (["solver.rtol=1e-4,1e-3,0.0001"], "--set solver.rtol: 0.0001 is given twice; give it once"),
+        (
+            ["solver.rtol=1e-4", "solver.rtol=1e-3"],
+            "--set solver.rtol is given twice; write its values in one, as solver.rtol=VALUE,VALUE",
+        ),
+        (
+            ["domain.shape=[9],[2]"],
+            "--set domain.shape: [2]; allowed: 1, 2 or 3 integers >= 3, in the order x(, y(, z))",
+        ),
+        (
+            [
+                *(f"run.threads={','.join(map(str, range(101)))}", f"solver.pre={','.join(map(str, range(65)))}"),
+                "solver.post=1,2",
+            ],
+            f"13130 combinations; at most {MOST} are solved at once: take fewer values",
+        ),
+    ],
+)
+def test_settings_that_nobody_can_mean_are_refused(settings: list[str], line: str) -> None:
+    with pytest.raises(CaseError) as error:
+        variations("a.toml", settings)
+    assert error.value.mistakes == (line,)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["a.toml"], "sweep needs --set KEY=VALUE,VALUE,..., such as --set solver.method=jacobi,multigrid"),
+        (
+            ["a.toml", "--set=output.file=b.h5"],
+            "--set output.file=b.h5: sweep names its files itself; give their folder with --folder",
+        ),
+        (["b.toml", "--set=solver.rtol=1"], "there is no case file 'b.toml'"),
+        (
+            ["a.toml", "--backend=numpy,gup"],
+            '--set run.backend: "gup"; allowed: "auto", "gpu", "openmp" or "numpy"; did you mean \'gpu\'?',
+        ),
+        (
+            ["a.toml", "--set=equation.f=1+,2+"],
+            "--set equation.f: \"1+\"; the text ends after '+'; a number or a name must follow",
+        ),
+        (
+            ["a.toml", "--set=run.threads=0", "--folder=a.toml"],
+            "a.toml: it is a file; choose another place with --folder",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_before_anything_runs(
+    words: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", *words]) == 2
+    assert capsys.readouterr() == ("", f"poisson: error: {line}\n")
+    assert os.listdir() == ["a.toml"]
+
+
+# ---- what is solved
+
+
+def test_a_sweep_solves_every_combination_into_a_file_and_tells_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Report, "write_plot", WRITE_PLOT)
+    assert main(["sweep", "a.toml", "--set", "domain.shape=[9],[17],[33]", "--set=solver.method=fft,cg"]) == 0
+    out, err = capsys.readouterr()
+    assert '3/6  domain.shape=[17] solver.method="fft"' in err
+    title, _, heading, _, *lines = out.splitlines()
+    assert title == "a: 6 combinations of domain.shape, solver.method"
+    assert heading.split()[:3] == ["shape", "method", "status"] and "order" in heading
+    assert len(lines) == 7
+    assert lines[-1] == "results in a-sweep/; this table in a-sweep/sweep.csv, its figure in a-sweep/sweep.png"
+    names = [f"a_shape={nodes}_method={method}" for nodes in (9, 17, 33) for method in ("fft", "cg")]
+    files = {f"{name}{end}" for name in names for end in (".h5", ".xmf")} | {"sweep.csv", "sweep.png"}
+    assert set(os.listdir("a-sweep")) == files
+    with open("a-sweep/sweep.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["domain.shape"] for row in rows] == ["[9]"] * 2 + ["[17]"] * 2 + ["[33]"] * 2
+    for row in rows:
+        with h5py.File(row["file"]) as file:
+            assert file["u"].shape == (int(row["domain.shape"].strip("[]")),)
+            provenance = file["provenance"].attrs
+            assert provenance["method"].split()[0] == row["solver.method"] == row["method_used"]
+            assert float(row["error_rms"]) == provenance["error_rms"]
+            assert float(row["seconds"]) == provenance["seconds_solve"]
+    orders = [row["order"] for row in rows]
+    assert orders[:2] == ["", ""]
+    assert [float(order) for order in orders[2:]] == pytest.approx([2.0] * 4, abs=0.05)
+    assert Path("a-sweep/sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_there_is_kept_and_what_is_not_of_the_case_is_solved_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["--set", "domain.shape=[9],[17]", "--folder", "deep/er"]
+    first = rows_of(capsys, *words)
+    assert [row["kept"] for row in first] == [False, False]
+    again = rows_of(capsys, *words)
+    assert [row["kept"] for row in again] == [True, True]
+    assert [{**row, "kept": False} for row in again] == first
+    assert [row["kept"] for row in rows_of(capsys, "--set=domain.shape=[17],[33]", "--folder=deep/er")] == [True, False]
+    # As in another folder, whose name stands in the case of a result.
+    os.rename("deep", "other")
+    assert [row["kept"] for row in rows_of(capsys, words[0], words[1], "--folder=other/er")] == [True, True]
+
+    Path("a.toml").write_text(CASE.replace("pi**2*sin", "2*sin").replace(', exact = "sin(pi*x)"', ""), "utf-8")
+    assert [row["kept"] for row in rows_of(capsys, *words)] == [False, False]
+    assert main(["sweep", "a.toml", "--set=domain.shape=[9]", "--set=solver.rtol=1e-6,1e-7", "--folder=deep/er"]) == 0
+    capsys.readouterr()
+    with h5py.File("deep/er/a_shape=9_rtol=1e-06.h5", "r+") as file:
+        file.attrs["status"] = "interrupted"
+    Path("deep/er/a_shape=9_rtol=1e-07.h5").write_bytes(b"")
+    assert main(["sweep", "a.toml", "--set=domain.shape=[9]", "--set=solver.rtol=1e-6,1e-7", "--folder=deep/er"]) == 0
+    said = capsys.readouterr().err
+    assert "a_shape=9_rtol=1e-06.h5 is solved again: the texts are not those that were written" in said
+    assert "a_shape=9_rtol=1e-07.h5 is solved again" in said
+
+
+def test_results_of_an_older_source_are_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    np.save("f.npy", np.ones(9))
+    Path("a.toml").write_text(CASE.replace('"pi**2*sin(pi*x)", exact = "sin(pi*x)"', '{ file = "f.npy" }'), "utf-8")
+    words = ["--set=solver.method=fft"]
+    assert [row["kept"] for row in (*rows_of(capsys, *words), *rows_of(capsys, *words))] == [False, True]
+    later = os.stat("a-sweep/a_method=fft.h5").st_mtime + 10
+    os.utime("f.npy", (later, later))
+    assert [row["kept"] for row in rows_of(capsys, *words)] == [False]
+
+
+def test_failures_are_rows_with_their_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--set=equation.a=1,1+x", "--set=solver.method=fft,jacobi", "--set=solver.max_iterations=3"]
+    os.mkdir("a-sweep")
+    kept = Path("a-sweep/a_a=1_method=fft_max_iterations=3.h5")
+    kept.write_text("mine")
+    rows = rows_of(capsys, *words, code=1)
+    assert [row["status"] for row in rows] == ["failed", "max_iterations", "refused", "max_iterations"]
+    assert kept.read_text() == "mine"
+    assert "it was not written by this package, so it is not replaced" in rows[0]["reason"]
+    assert rows[1]["reason"].startswith("the limit on iterations was reached first")
+    assert rows[2]["reason"].startswith('--set solver.method: "fft"; allowed: ')
+    assert [row["file"] is None for row in rows] == [True, False, True, False]
+    assert main(["sweep", "a.toml", *words, "--quiet"]) == 1
+    out, err = capsys.readouterr()
+    assert (
+        out == "" and len([line for line in err.splitlines() if line.startswith("poisson: warning: equation.a=")]) == 4
+    )
+    assert main(["sweep", "a.toml", *words]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "2 of 4 were there and have not been solved again" in lines
+    assert sum(line.startswith("equation.a=") for line in lines) == 4
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_interrupted_sweep_tells_what_is_there_and_goes_on(
+    begun: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole: Callable[..., poisson.Solution] = run.solve
+    solved: list[tuple[int, ...]] = []
+
+    def pressed(case: Any, **named: Any) -> poisson.Solution:
+        shape = case.problem.grid.shape
+        if shape == (17,) and shape not in solved:
+            solved.append(shape)
+            if begun:
+                limited = load("a.toml", ["solver.method=jacobi", "solver.max_iterations=2", "domain.shape=[17]"])
+                named["keep"](solution := whole(limited))
+                raise Interrupted(solution)
+            raise KeyboardInterrupt
+        solved.append(shape)
+        return whole(case, **named)
+
+    monkeypatch.setattr(run, "solve", pressed)
+    words = ["sweep", "a.toml", "--set=domain.shape=[9],[17],[33]"]
+    assert main(words) == 130
+    lines = capsys.readouterr().out.splitlines()
+    there = 2 if begun else 1
+    assert f"interrupted: {there} of 3 are there; the same command goes on" in lines
+    assert main(words) == 0
+    assert "1 of 3 were there and have not been solved again" in capsys.readouterr().out
+    assert solved == [(9,), (17,), (17,), (33,)]
+
+
+# ---- parts
+
+
+def test_orders_are_observed_between_grids_that_are_refined_alike() -> None:
+    def row(nodes: list[int], spacing: tuple[float, ...], error: float | None, **others: Any) -> sweep.Row:
+        return sweep.Row({"domain.shape": nodes, **others}, "converged", spacing=spacing, error_rms=error)
+
+    rows = [
+        row([5, 5], (0.25, 0.25), 0.16),
+        row([9, 9], (0.125, 0.125), 0.04),
+        row([17, 9], (0.0625, 0.125), 0.03),
+        row([33, 33], (0.03125, 0.03125), 0.0025),
+        row([33, 33], (0.03125, 0.03125), 0.01, k=1),
+        row([65, 65], (0.015625, 0.015625), None),
+    ]
+    assert [each.order and round(each.order, 9) for each in sweep.with_orders(rows)] == [
+        *(None, 2.0, None, 2.0, None, None)
+    ]
+
+
+def test_the_keys_at_which_cases_differ_are_found() -> None:
+    one = load("a.toml").text
+    other = load(
+        "a.toml", ["solver.rtol=1e-5", "boundary.x_lower={ neumann = 1 }", "equation.exact=x", "output.file=b.h5"]
+    )
+    found = differences(one, other.text, ("output.file",))
+    assert found == {
+        "equation.exact": ('"sin(pi*x)"', '"x"'),
+        "boundary.x_lower": ("{ dirichlet = 0.0 }", "{ neumann = 1.0 }"),
+        "solver.rtol": ("1e-08", "1e-05"),
+    }
+    assert differences(one, one) == {}
+    assert differences("a = 1", "[b]\nc = 2") == {"a": ("1", None), "b.c": (None, "2")}
+
+
+def test_the_figure_has_a_line_for_each_combination_of_the_other_keys() -> None:
+    def row(nodes: int, method: str, seconds: float) -> sweep.Row:
+        values = {"solver.method": method, "domain.shape": [nodes, nodes]}
+        return sweep.Row(values, "converged", Path("a.h5"), residual=1e-9, seconds=seconds)
+
+    rows = [row(nodes, method, 0.1 * nodes) for method in ("cg", "fft") for nodes in (9, 17)]
+    rows.append(sweep.Row({"solver.method": "sor", "domain.shape": [9, 9]}, sweep.FAILED))
+    assert axis_key(rows) == "domain.shape"
+    figure = Figure()
+    draw(figure, rows)
+    left, right = figure.axes
+    assert [line.get_label() for line in left.lines] == ["method = cg", "method = fft"]
+    np.testing.assert_allclose(right.lines[0].get_xydata(), [[9, 0.9], [17, 1.7]])
+    assert (left.get_ylabel(), right.get_xscale()) == ("residual (U/L²)", "log")
+    assert [label.get_text() for label in right.get_xticklabels()] == ["9 × 9", "17 × 17"]
+    by_method = [row(9, method, 1.0) for method in ("cg", "fft")]
+    assert axis_key(by_method) == "solver.method"
+    figure = Figure()
+    draw(figure, by_method)
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["cg", "fft"]
