@@ -218,6 +218,10 @@ class Backend(ABC):
 
     # ---- recording
 
+    def prepare(self, *calls: Callable[[], None]) -> None:
+        """Make ready what the operations need that these functions ask for, which do not run: kernels are compiled."""
+        return
+
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         """A callable that repeats the operations that `function` asks for, on the same arrays, at the least cost.
 

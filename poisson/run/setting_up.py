@@ -111,6 +111,7 @@ def set_up(
         inner=inner,
         coarser=coarser,
     )
+    setup.make_ready()
     setup.take_boundary(discretisation)
     setup.method = setup.with_others(method)
     return setup

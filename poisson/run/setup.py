@@ -111,6 +111,20 @@ class Setup:
 
         return ChosenMethod(self.backend, self.settings, method, partial(_method, self.stand_in))
 
+    def make_ready(self) -> None:
+        """Have kernels compiled, beside each other, with which most solves begin and end."""
+        operations, u, f, norms = self.operations, self.u, self.f, self.norms
+        calls = [
+            partial(operations.norm, f, norms),
+            partial(operations.residual, u, None, f, norms),
+            partial(operations.residual, u, f, u, norms),
+        ]
+        if self.inner:
+            rounded = self.inner.backend.empty((1, 1))  # in the place of an array on the grid: nothing is written
+            calls.append(partial(operations.defect, u, f, 1.0, rounded, norms))
+            calls.append(partial(self.backend.fill, u, 0.0))
+        self.backend.prepare(*calls)
+
     def take_boundary(self, discretisation: Discretisation) -> None:
         """Set `data` and `boundary`; u and f lose their values.
 

@@ -6,22 +6,25 @@ Covers poisson.backends.gpu.backend and poisson.backends.gpu.launch.
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import emulated
 from support.agreement import FEW_RULES, Results, agree, grid_operator, with_coefficients
-from support.emulation import EmulatedRuntime, Order
+from support.emulation import EmulatedModule, EmulatedRuntime, Order
 from support.operators import random_array
 from test_grid_operations import coarser, interpolations
 from test_krylov_operations import directions
 from test_operations import stencils, transfers, vectors
 from test_varying_operations import relaxations
 
+from poisson.backends.gpu import launch
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.shapes import KINDS, UNTUNED, VARYING, Shape
 from poisson.backends.gpu.tuned import Measured, Setting
@@ -129,3 +132,26 @@ def test_tables_of_transfers_keep_no_coefficients_alive() -> None:
     del fine
     gc.collect()
     assert coefficients() is None
+
+
+class TwoAtOnce(EmulatedRuntime):
+    """Whose compiler comes to an end only where two of its runs are under way at the same time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meeting = threading.Barrier(2, timeout=60.0)
+
+    def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
+        self.meeting.wait()
+        return super().compile(source, options)
+
+
+def test_what_is_made_ready_is_compiled_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "processors", lambda: 2)
+    backend = GpuBackend(np.float64, TwoAtOnce())
+    u = backend.from_host(np.ones((5, 6)))
+    backend.prepare(partial(backend.fill, u, 2.0), partial(backend.axpby, 1.0, u, 1.0, u))
+    assert (backend.to_host(u) == 1.0).all()
+    replay = backend.capture(partial(backend.fill, u, 3.0))
+    replay()
+    assert (backend.to_host(u) == 3.0).all()

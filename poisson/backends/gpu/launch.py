@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
@@ -18,6 +19,7 @@ from poisson.backends.gpu.choice import ShapeChoice
 from poisson.backends.gpu.runtime import Event, Kernel, Runtime
 from poisson.backends.gpu.shapes import MAX_BLOCKS, REDUCTION_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.tuned import Device, Table
+from poisson.backends.processors import processors
 from poisson.discrete.discretisation import Operator
 from poisson.errors import FORKED, BackendUnavailable, ResourceError
 from poisson.mesh.boundary import FACE_NAMES, Rule
@@ -54,12 +56,15 @@ class Shared:
         A counter and the parts of the blocks in a reduction; launches run in order, so one is enough.
     launching : bool
         Whether a launch is to run; otherwise its kernel is only made ready.
+    wanted : dict
+        How to compile each kernel that would have been launched and is not known yet.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self.launching = True
         self.kernels: dict[tuple[Any, ...], Kernel] = {}
+        self.wanted: dict[tuple[Any, ...], Callable[[], Kernel]] = {}
         self.partial = self._zeros(2)
 
     def partial_of(self, blocks: int) -> Any:
@@ -72,12 +77,25 @@ class Shared:
 
     @contextmanager
     def without_launches(self) -> Iterator[None]:
-        """Within, kernels are made ready that would be launched."""
+        """Within, what would be launched is noted; at the end these kernels are ready."""
         before, self.launching = self.launching, False
         try:
             yield
+            self._compile()
         finally:
             self.launching = before
+            self.wanted.clear()
+
+    def _compile(self) -> None:
+        """Compile what is wanted, in threads beside each other: a compiler of kernels runs on one."""
+        if not self.wanted:
+            return
+        with ThreadPoolExecutor(min(len(self.wanted), processors())) as pool:
+            self.kernels |= zip(self.wanted, pool.map(self._compiled, self.wanted.values()), strict=True)
+
+    def _compiled(self, kernel: Callable[[], Kernel]) -> Kernel:
+        with self._runtime.in_use():
+            return kernel()
 
     def _zeros(self, count: int) -> Any:
         array = self._runtime.allocate(count, np.dtype(np.float64))
@@ -215,6 +233,11 @@ class Launcher(Backend):
         stop.wait()
         return stop.since(start)
 
+    def prepare(self, *calls: Callable[[], None]) -> None:
+        with self.shared.without_launches():
+            for call in calls:
+                call()
+
     @property
     def identity(self) -> Device:
         """What shapes measured here hold for."""
@@ -222,8 +245,7 @@ class Launcher(Backend):
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
         # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
-        with self.shared.without_launches():
-            function()
+        self.prepare(function)
         return Replay(self.runtime.capture(function), self.shared.partial)
 
     # ---- kernels
@@ -241,15 +263,30 @@ class Launcher(Backend):
 
         A block gets `shared_bytes` of shared memory beside what the kernel declares.
         """
+        key, compiled = self._request(source, name, shape, operator, defines, shared_bytes)
+        known = self.shared.kernels
+        if key not in known:
+            known[key] = compiled()
+        return known[key]
+
+    def _request(
+        self,
+        source: str,
+        name: str,
+        shape: Shape,
+        operator: Operator | None,
+        defines: tuple[str, ...],
+        shared_bytes: int,
+    ) -> tuple[tuple[Any, ...], Callable[[], Kernel]]:
+        """What a kernel is known by, and how to compile it."""
         dimension = operator.dimension if operator else 2
         rules = operator.rules if operator else (Rule.FIXED,) * 4
-        known = self.shared.kernels
-        key = (source, name, shape, self.dtype, dimension, rules, defines)
-        if key not in known:
+
+        def compiled() -> Kernel:
             options = (*self.options(shape, dimension, rules), *defines)
-            module = self.runtime.compile(kernels.source(source), options)
-            known[key] = module.get_function(f"poisson_{name}", shared_bytes)
-        return known[key]
+            return self.runtime.compile(kernels.source(source), options).get_function(f"poisson_{name}", shared_bytes)
+
+        return (source, name, shape, self.dtype, dimension, rules, defines), compiled
 
     def kernels_of(self, call: Callable[[], None]) -> list[tuple[Shape, Kernel]]:
         """The kernels that `call` would launch, with their shapes. Nothing is launched."""
@@ -298,9 +335,14 @@ class Launcher(Backend):
                 f"the gpu backend cannot cut up this grid ({name}: {grid[1]} x {grid[2]} blocks along y and z, at most "
                 f"{MAX_BLOCKS} each): give the longest axis to x, or use run.backend = 'openmp'"
             )
-        kernel = self.kernel(source, name, shape, operator, defines, shared_bytes)
-        if self.shared.launching:
+        shared = self.shared
+        if shared.launching:
+            kernel = self.kernel(source, name, shape, operator, defines, shared_bytes)
             kernel(grid, (shape.block_x, shape.block_y, 1), arguments)
+            return
+        key, compiled = self._request(source, name, shape, operator, defines, shared_bytes)
+        if key not in shared.kernels:
+            shared.wanted[key] = compiled
 
     def reduce(
         self,

@@ -61,7 +61,7 @@ class GpuSlab:
         self._arguments = self._constants(spectra[0], along_y, 1.0 / math.prod(line.gain for line in lines))
         nx, *others, _ = operator.shape
         self._grid = (blocks_for(nx, SLAB_SHAPE.block_x) * math.prod(others), 1, 1)
-        launcher.prepare(self._launch_all)
+        backend.prepare(self._launch_all)
 
     def condense(self, f: Array, u: Array, first: Any | None, last: Any | None, line: Any | None) -> None:
         """See `poisson.backends.slabs.SlabSolver`."""

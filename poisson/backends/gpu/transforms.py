@@ -197,11 +197,6 @@ class TransformLauncher:
 
         return (lines, ends, spare), transform_if_launching
 
-    def prepare(self, call: Callable[[], None]) -> None:
-        """Make the kernels ready that `call` would launch."""
-        with self.backend.shared.without_launches():
-            call()
-
     def block(self, line: Line) -> Block | None:
         """`block_of` on this device."""
         return block_of(line, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes)
@@ -319,7 +314,7 @@ class GpuFastSolver:
         scale = 1.0 / math.prod(line.gain for line in lines)
         tables = (*(launcher.table_of(values) for values in spectra), launcher.scalar(scale))
         self._transforms = [axis_transform(launcher, line, tables) for line in lines] if operator.unknowns else []
-        launcher.prepare(lambda: self.solve(None, None))
+        backend.prepare(lambda: self.solve(None, None))
 
     def solve(self, f: Array, u: Array) -> None:
         """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
