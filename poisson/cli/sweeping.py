@@ -201,7 +201,7 @@ def sweep(
     json: bool = False,
     quiet: bool = False,
 ) -> Sweep:
-    """Solve a case for every combination of values of some keys, and tabulate the results.
+    """Solve a case for every combination of values of some of its keys.
 
     Usage: python -m poisson sweep CASE --set KEY=VALUE,VALUE,... [--set ...] [--folder FOLDER] [--backend NAME,...]
                                         [--json] [--quiet]
