@@ -241,6 +241,8 @@ static inline float sqrt(float x) { return __builtin_sqrtf(x); }
 static inline double sqrt(double x) { return __builtin_sqrt(x); }
 static inline float exp(float x) { return __builtin_expf(x); }
 static inline double exp(double x) { return __builtin_exp(x); }
+static inline double expm1(double x) { return __builtin_expm1(x); }
+static inline double asinh(double x) { return __builtin_asinh(x); }
 
 static inline void __threadfence() {}
 
