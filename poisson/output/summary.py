@@ -62,12 +62,17 @@ def text(solution: Record) -> str:
 
 
 def html(solution: Record) -> str:
-    """The same as a table in HTML."""
+    """The same as a table in HTML, beside a picture of u where matplotlib is installed."""
     rows = "".join(
         f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(row)}</td></tr>'
         for name, row in lines(solution)
     )
-    return f"<table><caption>{escape(solution.problem.title or 'Solution')}</caption>{rows}</table>"
+    table = f"<table><caption>{escape(solution.problem.title or 'Solution')}</caption>{rows}</table>"
+    try:
+        from poisson.output.pictures.figures import thumbnail
+    except ModuleNotFoundError:
+        return table
+    return f'<div style="display:flex;flex-wrap:wrap;align-items:center;gap:1em">{table}{thumbnail(solution)}</div>'
 
 
 def _span(solution: Record) -> str:

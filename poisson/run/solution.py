@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import NDArray
 
@@ -20,8 +22,11 @@ from poisson.run import derived
 from poisson.run.ranks import Held
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from xarray import Dataset
+
+    from poisson.output.pictures.picture import Picture
 
 
 log = logging.getLogger(__name__)
@@ -222,39 +227,128 @@ class Solution(Record):
         }
         return xarray.Dataset(variables, coordinates, attributes)
 
-    def plot(self, field: str = "u") -> Figure:
-        """Draw a field: a curve in 1D, filled contours in 2D, in 3D those of the planes through the middle.
+    @overload
+    def plot(
+        self,
+        field: str = "u",
+        *,
+        ax: None = None,
+        cmap: str | Colormap | None = None,
+        levels: int | Sequence[float] | None = None,
+        slice: str | Mapping[str, float] | None = None,
+        vectors: bool = False,
+        lines: bool = False,
+        length: str | None = None,
+        value: str | None = None,
+    ) -> Picture: ...
+
+    @overload
+    def plot(
+        self,
+        field: str = "u",
+        *,
+        ax: Axes,
+        cmap: str | Colormap | None = None,
+        levels: int | Sequence[float] | None = None,
+        slice: str | Mapping[str, float] | None = None,
+        vectors: bool = False,
+        lines: bool = False,
+        length: str | None = None,
+        value: str | None = None,
+    ) -> Axes: ...
+
+    def plot(
+        self,
+        field: str = "u",
+        *,
+        ax: Axes | None = None,
+        cmap: str | Colormap | None = None,
+        levels: int | Sequence[float] | None = None,
+        slice: str | Mapping[str, float] | None = None,
+        vectors: bool = False,
+        lines: bool = False,
+        length: str | None = None,
+        value: str | None = None,
+    ) -> Picture | Axes:
+        """Draw a field: a curve in 1D, filled contours in 2D, three planes and surfaces of one value in 3D.
+
+        The planes go through the place where the field is farthest from its median, near the middle of the box. A large
+        grid is drawn on some of its nodes.
 
         Parameters
         ----------
         field : str
-            ``u`` or one of `fields` that is not a vector.
+            ``u``, one of `fields` (of a vector the length is drawn, with arrows), or ``error`` where the exact solution
+            is known.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default in a figure of its own. A field in 3D takes several, so it needs `slice`, too.
+        cmap : str or Colormap, optional
+            The colours; by default those that diverge from zero where the field has both signs.
+        levels : int or sequence of float, optional
+            How many levels there are, about, or which ones.
+        slice : str or mapping, optional
+            Where to cut through the box: ``"z=0.5"``, or ``"x=0,y=1"`` for a line.
+        vectors : bool
+            Whether to draw arrows along −a∇u, or −∇u if the flux is no field of the solution. All have one length.
+        lines : bool
+            Whether to draw the lines of that field.
+        length, value : str, optional
+            Names of the units of length and of u, such as ``"m"`` and ``"V"``; by default those of ``[output] units``.
 
         Returns
         -------
-        matplotlib.figure.Figure
-            A notebook shows it; ``figure.savefig("u.png")`` writes it.
+        Picture or Axes
+            A figure of matplotlib: a notebook shows it, ``figure.show()`` opens a window, ``figure.savefig("u.png")``
+            writes it. With `ax`, that.
 
         Raises
         ------
         CaseError
-            If there is no such field, or it is a vector, or this is a part of a solution.
+            If there is no such field, an option does not fit, or this is a part of a solution.
         PackageMissing
             If matplotlib is not installed.
         """
-        try:
-            from poisson.output.plot import draw
-        except ModuleNotFoundError as error:
-            raise PackageMissing("plot needs matplotlib: pip install matplotlib") from error
+        with _drawing():
+            from poisson.output.pictures.figures import draw
+        options: dict[str, Any] = {"cmap": cmap, "levels": levels, "slice": slice, "vectors": vectors, "lines": lines}
+        return draw(self, field, ax=ax, length=length, value=value, **options)
 
-        if self.u.shape != self.problem.grid.array_shape:
-            line = "plot: this is a part of a solution; draw the whole on one rank, from the file that save writes"
-            raise CaseError([line])
-        known = {"u": self.host_u, **self.fields}
-        if field not in known or known[field].ndim > self.problem.grid.dimension:
-            scalars = ", ".join(name for name, values in known.items() if values.ndim == self.problem.grid.dimension)
-            raise CaseError([f"there is no scalar field {field!r} in this solution; there is {scalars}"])
-        return draw(self.problem.grid, known[field], self.problem.title, field)
+    @overload
+    def plot_history(self, *, ax: None = None) -> Picture: ...
+
+    @overload
+    def plot_history(self, *, ax: Axes) -> Axes: ...
+
+    def plot_history(self, *, ax: Axes | None = None) -> Picture | Axes:
+        """Draw the residual norm over the iterations, and the target.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default in a figure of its own.
+
+        Returns
+        -------
+        Picture or Axes
+            As `plot`.
+
+        Raises
+        ------
+        PackageMissing
+            If matplotlib is not installed.
+        """
+        with _drawing():
+            from poisson.output.pictures.figures import draw_history
+        return draw_history(self, ax=ax)
+
+
+@contextlib.contextmanager
+def _drawing() -> Iterator[None]:
+    """Within, what draws is imported."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise PackageMissing("plot needs matplotlib: pip install matplotlib") from error
 
 
 class Interrupted(KeyboardInterrupt):

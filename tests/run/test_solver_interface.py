@@ -1,6 +1,6 @@
 """`Problem.on_box`, `Solver` and `Solution`: what goes in, what is kept between solves, what comes out.
 
-Covers poisson.output.plot, poisson.problem.problem, poisson.run.finishing, poisson.run.setting_up, poisson.run.setup,
+Covers poisson.problem.problem, poisson.run.finishing, poisson.run.setting_up, poisson.run.setup,
 poisson.run.solution and poisson.run.solver.
 """
 
@@ -491,31 +491,14 @@ def test_a_solution_as_a_file_and_in_xarray(solved: poisson.Solution, tmp_path: 
     assert data.u.values is solved.u
 
 
-def test_pictures(solved: poisson.Solution) -> None:
-    pytest.importorskip("matplotlib")
-    axes = solved.plot().axes
-    assert [item.get_title() for item in axes[:3]] == ["z = 0.5", "y = 0.5", "x = 0.5"]
-    assert [(item.get_xlabel(), item.get_ylabel()) for item in axes[:3]] == [("x", "y"), ("x", "z"), ("y", "z")]
-    flat = Solver(Problem.on_box((9, 9), f="x - 0.5", title="Flat"), backend="numpy").solve().plot().axes[0]
-    assert (flat.get_title(), flat.get_xlabel()) == ("Flat", "x")
-    line = Solver(Problem.on_box((9,), f=1.0), backend="numpy").solve().plot().axes[0]
-    [curve] = line.get_lines()
-    assert math.isclose(max(curve.get_ydata()), 0.125, rel_tol=1e-12)
-    with pytest.raises(CaseError, match=r"there is no scalar field 'gradient' in this solution; there is u, f$"):
-        solved.plot("gradient")
-
-
 @pytest.mark.parametrize(("call", "package"), [("to_xarray", "xarray"), ("plot", "matplotlib")])
 def test_a_package_that_is_missing_is_named(
     solved: poisson.Solution, call: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == package or name == "poisson.output.plot"]:
+    for name in [
+        name for name in sys.modules if name.partition(".")[0] == package or name.startswith("poisson.output.pictures.")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(PackageMissing, match=f"^{call} needs {package}: pip install {package}$"):
         getattr(solved, call)()
-
-
-def test_a_picture_of_a_constant_field() -> None:
-    pytest.importorskip("matplotlib")
-    Solver(Problem.on_box((5, 5), f=0.0), backend="numpy").solve().plot()

@@ -1,0 +1,201 @@
+"""What is drawn of a field: the values on a line, a plane or the box, on no more nodes than a picture can show.
+
+A field may be as large as its file: it is asked for a few planes and strides, never for all of itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.discrete.discretisation import Discretisation
+from poisson.errors import CaseError
+from poisson.mesh.grid import AXES, Grid
+from poisson.output.record import Record
+
+ERROR = "error"
+"""The field that can be drawn without being there, where the exact solution is known."""
+
+_ON_NODE = 1e-6
+"""Parts of a spacing by which a plane may miss the nodes and still be theirs."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A field on some nodes of a line, a plane or the box.
+
+    Parameters
+    ----------
+    axes : tuple of int
+        Those along which it goes, x before y before z.
+    coordinates : tuple of float array
+        Of its nodes along each of them. On a periodic axis the last node is the first one again.
+    values : float array
+        With the axes in the order of the other arrays, x last, and after them the components of a vector.
+    """
+
+    axes: tuple[int, ...]
+    coordinates: tuple[NDArray[np.float64], ...]
+    values: NDArray[Any]
+
+
+def names(record: Record) -> list[str]:
+    """The fields that can be drawn."""
+    there = ["u", *record.fields]
+    return [*there, ERROR] if ERROR not in there and _exact_fits(record) else there
+
+
+def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sample:
+    """Some values of a field.
+
+    Parameters
+    ----------
+    record : Record
+        Whose arrays are in memory, on a device or in a file.
+    name : str
+        One of `names`.
+    at : mapping of int to float
+        The coordinates of the line or plane along the axes that it does not go along. Between nodes the values are
+        interpolated.
+    most : int
+        Of nodes along an axis, about.
+    """
+    grid = record.problem.grid
+    shown = tuple(axis for axis in range(grid.dimension) if axis not in at)
+    places = [_node(grid, axis, at[axis]) if axis in at else _nodes(grid, axis, most) for axis in range(grid.dimension)]
+    runs = [place.runs for place in reversed(places)]
+    if name == ERROR and name not in record.fields:
+        values = _gathered(record.u, runs) - _exact(record, places)
+    else:
+        values = _gathered({"u": record.u, **record.fields}[name], runs)
+    for axis in at:
+        position = grid.dimension - 1 - axis
+        weights = places[axis].weights.reshape([-1 if i == position else 1 for i in range(values.ndim)])
+        values = (values * weights).sum(axis=position, keepdims=True)
+    kept = tuple(place.coordinates for axis, place in enumerate(places) if axis in shown)
+    components = values.shape[grid.dimension :]
+    shape = tuple(along.size for along in reversed(kept)) + components
+    return Sample(shown, kept, np.asarray(values, dtype=np.float64).reshape(shape))
+
+
+def middle(grid: Grid, axis: int) -> float:
+    """The coordinate of the node in the middle of an axis."""
+    return float(grid.coordinates(axis)[grid.shape[axis] // 2])
+
+
+def places_of(given: str | Mapping[str, float], grid: Grid) -> dict[int, float]:
+    """Where a picture cuts through the box, from a text such as ``"z=0.5"`` or a mapping.
+
+    Raises
+    ------
+    CaseError
+        If it names no axis of the grid, a coordinate outside of the box, or leaves no axis to draw along.
+    """
+    axes = AXES[: grid.dimension]
+    example = f"such as {axes[-1]}={middle(grid, grid.dimension - 1):.4g}"
+    if isinstance(given, str):
+        pairs: list[tuple[Any, Any]] = [(part.partition("=")[0], part.partition("=")[2]) for part in given.split(",")]
+    elif isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        raise CaseError([f"slice: a {type(given).__name__}; allowed: a text {example}, or a mapping"])
+    found: dict[int, float] = {}
+    for name, value in pairs:
+        axis = str(name).strip()
+        if axis not in axes:
+            raise CaseError([f"slice: {axis!r}; allowed: {', '.join(axes)}, {example}"])
+        index = axes.index(axis)
+        low, high = grid.lower[index], grid.upper[index]
+        try:
+            place = float(value)
+        except (TypeError, ValueError):
+            raise CaseError([f"slice: {axis}={value}; allowed: a number, {example}"]) from None
+        if not low <= place <= high:
+            raise CaseError([f"slice: {axis}={place:g}; allowed: from {low:g} to {high:g}, where the box is"])
+        if index in found:
+            raise CaseError([f"slice: {axis} is given twice; allowed: each axis once"])
+        found[index] = place
+    if len(found) == grid.dimension:
+        raise CaseError([f"slice: {', '.join(axes)} are all given; leave one or two out, to draw along them"])
+    return found
+
+
+def resampled(values: Sample, coordinates: tuple[NDArray[np.float64], ...]) -> NDArray[np.float64]:
+    """The values at other coordinates, which lie within those of the sample, linearly interpolated."""
+    found = values.values
+    dimension = len(values.axes)
+    for index, (own, wanted) in enumerate(zip(values.coordinates, coordinates, strict=True)):
+        position = dimension - 1 - index
+        lower = np.clip(np.searchsorted(own, wanted, side="right") - 1, 0, own.size - 2)
+        weight = np.clip((wanted - own[lower]) / (own[lower + 1] - own[lower]), 0.0, 1.0)
+        weight = weight.reshape([-1 if i == position else 1 for i in range(found.ndim)])
+        found = np.take(found, lower, position) * (1.0 - weight) + np.take(found, lower + 1, position) * weight
+    return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Nodes along an axis: in which ranges they stand, where they are, and how they are joined to one value."""
+
+    runs: tuple[slice, ...]
+    coordinates: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+def _nodes(grid: Grid, axis: int, most: int) -> _Place:
+    """Equally many nodes apart, with both ends of the axis."""
+    count = grid.shape[axis]
+    stride = max(1, math.ceil((count - 1) / (most - 1)))
+    runs, along = [slice(0, count, stride)], grid.coordinates(axis)
+    coordinates = along[::stride]
+    if grid.periodic[axis]:
+        runs.append(slice(0, 1))
+        coordinates = np.append(coordinates, grid.upper[axis])
+    elif (count - 1) % stride:
+        runs.append(slice(count - 1, count))
+        coordinates = np.append(coordinates, along[-1])
+    return _Place(tuple(runs), coordinates, np.ones(coordinates.size))
+
+
+def _node(grid: Grid, axis: int, place: float) -> _Place:
+    """The node at a coordinate, or the two beside it."""
+    count, along = grid.shape[axis], grid.coordinates(axis)
+    if grid.periodic[axis]:
+        along = np.append(along, grid.upper[axis])
+    lower = int(np.clip(np.searchsorted(along, place, side="right") - 1, 0, along.size - 2))
+    part = (place - along[lower]) / (along[lower + 1] - along[lower])
+    if min(part, 1.0 - part) < _ON_NODE:
+        node = (lower + round(part)) % count
+        return _Place((slice(node, node + 1),), np.array([place]), np.ones(1))
+    runs = tuple(slice(node % count, node % count + 1) for node in (lower, lower + 1))
+    return _Place(runs, np.array([place]), np.array([1.0 - part, part]))
+
+
+def _gathered(values: Any, runs: list[tuple[slice, ...]], index: tuple[slice, ...] = ()) -> NDArray[Any]:
+    """The values at all combinations of the ranges along the axes."""
+    axis = len(index)
+    if axis == len(runs):
+        part = values[index]
+        return part if isinstance(part, np.ndarray) else np.asarray(part.get())
+    return np.concatenate([_gathered(values, runs, (*index, run)) for run in runs[axis]], axis=axis)
+
+
+def _exact(record: Record, places: list[_Place]) -> Any:
+    grid, exact = record.problem.grid, record.problem.exact
+    assert exact is not None
+    points = []
+    for axis, place in enumerate(places):
+        along = np.concatenate([grid.coordinates(axis)[run] for run in place.runs])
+        points.append(along.reshape([-1 if i == grid.dimension - 1 - axis else 1 for i in range(grid.dimension)]))
+    return exact(np, *points)
+
+
+def _exact_fits(record: Record) -> bool:
+    """Whether u is to be the exact solution itself, and not that but for a constant."""
+    problem = record.problem
+    return problem.exact is not None and not Discretisation(problem).singular
