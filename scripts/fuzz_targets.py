@@ -172,6 +172,21 @@ def result(draw: Random, folder: Path) -> str:
     return "accepted"
 
 
+def loaded(draw: Random, folder: Path) -> str:
+    """It is loaded as a solution with finite shapes, or one line says what is wrong with it."""
+    path = folder / "result.h5"
+    content = draw.choice(_good_results())
+    path.write_bytes(inputs.damaged(draw, content))
+    try:
+        solution = poisson.load(path, lazy=draw.random() < 0.3)
+        if np.asarray(solution.u[...]).shape != solution.problem.grid.array_shape:
+            raise Defect(f"u has the shape {solution.u.shape}")
+    except PoissonError as error:
+        require_lines(str(error).split("\n"))
+        return "refused"
+    return "accepted"
+
+
 @cache
 def _good_results() -> tuple[bytes, ...]:
     found = []
@@ -301,7 +316,8 @@ TARGETS: dict[str, tuple[Target, float]] = {
     "expression": (expression, 0.2),
     "npy_field": (npy_field, 0.15),
     "hdf5_field": (hdf5_field, 0.1),
-    "result": (result, 0.06),
+    "result": (result, 0.04),
+    "loaded": (loaded, 0.03),
     "solve": (solve, 0.04),
     "command_line": (command_line, 0.06),
     "tuning": (tuning, 0.04),

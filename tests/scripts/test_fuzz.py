@@ -29,7 +29,7 @@ COUNTS = {
     "solve": 25,
 }
 """Of what reads in this process."""
-APART = {"hdf5_field": 50, "result": 40}
+APART = {"hdf5_field": 50, "result": 40, "loaded": 40}
 """Of what a library reads that a file may bring down: in a process that is watched."""
 
 
