@@ -22,6 +22,9 @@ RUNTIME = Path(__file__).with_name("emulation.cpp")
 CHOSEN = tuple(f"RULE_{face}" for face in ("XL", "XU", "YL", "YU", "ZL", "ZU"))
 """Macros whose values a launch gives: kernels use them as numbers only, and each value would be a compilation more."""
 
+RACES = "EMULATION_RACES"
+"""An environment variable: where it is set, kernels are compiled for ThreadSanitizer, which must then be preloaded."""
+
 _COMMON = ("-std=c++17", "-DPOISSON_EMULATION")
 # No contraction: results are NumPy's, bit for bit, for the same order of operations. A frame fits the stack of a fiber.
 # The handler of -fsanitize=bounds is in the header, so no libubsan. Without weak symbols, the shared arrays of inline
@@ -31,8 +34,12 @@ _COMPILE = (
     *("-fsanitize=bounds", "-Wno-attributes", "-Werror=frame-larger-than=16384"),
 )
 _LINK = ("-shared", "-Wl,-Bsymbolic", "-nodefaultlibs", "-lm", "-lgcc", "-lc")
+if os.environ.get(RACES):
+    _COMPILE += ("-fsanitize=thread", "-g")
 # Fortified longjmp forbids jumps between stacks.
 _COMPILE_RUNTIME = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-shared")
+if os.environ.get(RACES):
+    _COMPILE_RUNTIME += (f"-D{RACES}",)
 
 # What the marks of emulation.h look like once preprocessed.
 _BOUND = (

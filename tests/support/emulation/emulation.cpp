@@ -18,6 +18,19 @@
 #include <algorithm>
 #include <iterator>
 
+#ifdef EMULATION_RACES
+// ThreadSanitizer's calls for fibers: to it each GPU thread is a thread of its own, which nothing orders but barriers,
+// atomics, and the begin and end of a block. What is here is not instrumented, so it sees the kernels alone.
+extern "C" {
+void* __tsan_get_current_fiber();
+void* __tsan_create_fiber(unsigned flags);
+void __tsan_destroy_fiber(void* fiber);
+void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+void __tsan_acquire(void* address);
+void __tsan_release(void* address);
+}
+#endif
+
 namespace emulation {
 
 constexpr unsigned MAX_THREADS = 1024;
@@ -29,8 +42,17 @@ static bool operator==(const Site& one, const Site& other) {
 
 enum class State { READY, BARRIER, SHUFFLE, FINISHED };
 
+// A place to go on from. Past its first start a fiber is entered by longjmp, which, unlike swapcontext, makes no system
+// call; ThreadSanitizer has its own longjmp, which stays on one stack.
+#ifdef EMULATION_RACES
+typedef ucontext_t Context;
+#else
+typedef jmp_buf Context;
+#endif
+
 struct Fiber {
-    jmp_buf context;
+    Context context;
+    void* strand;  // what ThreadSanitizer calls it
     bool started;  // `context` holds the place to go on from
     State state;
     uint3 index;
@@ -48,7 +70,9 @@ struct Engine {
     uint32_t order;
     uint32_t random;
     Fiber* running;
-    jmp_buf scheduler;
+    Context scheduler;
+    void* strand;
+    char begin, end, met;  // addresses for ThreadSanitizer: of a block, and of its barriers
     char error[512];
 };
 
@@ -56,6 +80,69 @@ View view;
 static Engine engine;
 static Fiber fibers[MAX_THREADS];
 alignas(4096) static unsigned char stacks[MAX_THREADS][STACK_BYTES];
+
+// ---- from one stack to another --------------------------------------------------------------------------------------
+
+#ifdef EMULATION_RACES
+
+constexpr unsigned WITHOUT_ORDER = 1;
+
+static void leave_for_good() {
+    __tsan_switch_to_fiber(engine.strand, WITHOUT_ORDER);
+    setcontext(&engine.scheduler);
+}
+
+__attribute__((noinline)) static void leave() {
+    Fiber* const self = engine.running;
+    __tsan_switch_to_fiber(engine.strand, WITHOUT_ORDER);
+    swapcontext(&self->context, &engine.scheduler);
+}
+
+__attribute__((noinline)) static void enter(Fiber& fiber, void (*start)(), unsigned char* stack, size_t bytes) {
+    engine.strand = __tsan_get_current_fiber();
+    if (!fiber.started) {
+        if (fiber.strand) __tsan_destroy_fiber(fiber.strand);
+        fiber.strand = __tsan_create_fiber(0);
+        fiber.started = true;
+        getcontext(&fiber.context);
+        fiber.context.uc_stack.ss_sp = stack;
+        fiber.context.uc_stack.ss_size = bytes;
+        fiber.context.uc_link = nullptr;
+        makecontext(&fiber.context, start, 0);
+    }
+    __tsan_switch_to_fiber(fiber.strand, WITHOUT_ORDER);
+    swapcontext(&engine.scheduler, &fiber.context);
+}
+
+static void acquire(char& address) { __tsan_acquire(&address); }
+static void release(char& address) { __tsan_release(&address); }
+
+#else
+
+static void leave_for_good() { _longjmp(engine.scheduler, 1); }
+
+__attribute__((noinline)) static void leave() {
+    if (_setjmp(engine.running->context) == 0) _longjmp(engine.scheduler, 1);
+}
+
+__attribute__((noinline)) static void enter(Fiber& fiber, void (*start)(), unsigned char* stack, size_t bytes) {
+    if (_setjmp(engine.scheduler) == 0) {
+        if (fiber.started) _longjmp(fiber.context, 1);
+        fiber.started = true;
+        ucontext_t first;
+        getcontext(&first);
+        first.uc_stack.ss_sp = stack;
+        first.uc_stack.ss_size = bytes;
+        first.uc_link = nullptr;
+        makecontext(&first, start, 0);
+        setcontext(&first);
+    }
+}
+
+static void acquire(char&) {}
+static void release(char&) {}
+
+#endif
 
 // ---- errors ---------------------------------------------------------------------------------------------------------
 
@@ -75,7 +162,7 @@ __attribute__((format(printf, 1, 2))) static void fail(const char* format, ...) 
         vsnprintf(engine.error + used, sizeof engine.error - used, format, values);
         va_end(values);
     }
-    if (engine.running) _longjmp(engine.scheduler, 1);
+    if (engine.running) leave_for_good();
 }
 
 static void fail_disagreement(const Fiber& one, const Fiber& other) {
@@ -117,38 +204,29 @@ private:
 
 // ---- fibers ---------------------------------------------------------------------------------------------------------
 
-static void enter() {
+static void serve() {
     for (;;) {  // a fiber serves one thread of each block, launch after launch
+        acquire(engine.begin);
         engine.kernel.body(engine.arguments);
+        release(engine.end);
         engine.running->state = State::FINISHED;
-        if (_setjmp(engine.running->context) == 0) _longjmp(engine.scheduler, 1);
+        leave();
     }
 }
 
-// Runs a fiber until it waits, ends or fails. Past its first start a fiber is entered by longjmp, which, unlike
-// swapcontext, makes no system call.
-__attribute__((noinline)) static void resume(unsigned thread) {
+// Runs a fiber until it waits, ends or fails.
+static void resume(unsigned thread) {
     Fiber& fiber = fibers[thread];
     engine.running = &fiber;
     view.thread = fiber.index;
-    if (_setjmp(engine.scheduler) == 0) {
-        if (fiber.started) _longjmp(fiber.context, 1);
-        fiber.started = true;
-        ucontext_t start;
-        getcontext(&start);
-        start.uc_stack.ss_sp = stacks[thread];
-        start.uc_stack.ss_size = STACK_BYTES;
-        start.uc_link = nullptr;
-        makecontext(&start, enter, 0);
-        setcontext(&start);
-    }
+    enter(fiber, serve, stacks[thread], STACK_BYTES);
     engine.running = nullptr;
 }
 
-__attribute__((noinline)) static void wait(State state, Site site) {
+static void wait(State state, Site site) {
     engine.running->state = state;
     engine.running->site = site;
-    if (_setjmp(engine.running->context) == 0) _longjmp(engine.scheduler, 1);
+    leave();
 }
 
 // ---- order ----------------------------------------------------------------------------------------------------------
@@ -182,7 +260,11 @@ private:
 
 // ---- waiting --------------------------------------------------------------------------------------------------------
 
-void barrier(Site site) { wait(State::BARRIER, site); }
+void barrier(Site site) {
+    release(engine.met);
+    wait(State::BARRIER, site);
+    acquire(engine.met);
+}
 
 // Lets the lanes go on that wait at the same shuffle, where all that take part have come. A lane that has ended or
 // never was takes no part; what is read from it is NaN.
@@ -270,6 +352,7 @@ static void run_block() {
         fibers[thread].state = State::READY;
         fibers[thread].index = {thread % size.x, thread / size.x % size.y, thread / (size.x * size.y)};
     }
+    release(engine.begin);
     do {
         const Sequence sequence(engine.threads);
         for (unsigned position = 0; position < engine.threads; ++position) {
@@ -278,6 +361,7 @@ static void run_block() {
             if (engine.error[0]) return;
         }
     } while (release_shuffles() || release_barrier());
+    acquire(engine.end);
 }
 
 int launch(const Launch& geometry, const Kernel& kernel, const Slot* arguments) {

@@ -247,9 +247,7 @@ static inline double asinh(double x) { return __builtin_asinh(x); }
 static inline void __threadfence() {}
 
 static inline unsigned int atomicAdd(unsigned int* address, unsigned int value) {
-    const unsigned int before = *address;
-    *address += value;
-    return before;
+    return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);  // with the fence that stands before it in a kernel
 }
 
 #endif
