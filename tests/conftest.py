@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 import os
+
+# The processes of a test run share the cores: threads that wait for work by turning would take them from the others,
+# and BLAS takes fifty times as long for a small matrix if its threads wait for a core. Libraries read it as they load.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import gc
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,12 +29,15 @@ from poisson.perf import timing
 
 MakeBackend = Callable[[Any], Backend]
 
-# The processes of a test run share the cores: threads that wait for work by turning would take them from the others.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu: needs a GPU and CuPy")
+
+
+def pytest_collection_finish() -> None:
+    """The collector need not look at what pytest keeps of each test: that alone takes it half a second a time."""
+    gc.collect()
+    gc.freeze()
 
 
 def emulated(dtype: Any, order: Order = Order.FORWARD) -> Backend:

@@ -70,7 +70,7 @@ def test_contraction_in_3d_does_not_depend_on_the_grid(smoother: str, nodes: int
 
 
 @pytest.mark.parametrize("smoother", LIMITS)
-@pytest.mark.parametrize("shape", [(1025, 1025), (4097, 4097), (129,) * 3, (257,) * 3])
+@pytest.mark.parametrize("shape", [(1025, 1025), (2049, 2049), (129,) * 3, (161,) * 3])
 def test_contraction_on_large_grids(smoother: str, shape: tuple[int, ...]) -> None:
     """The specification would take minutes. The larger the grid, the earlier rounding ends the contraction."""
     backend = BACKENDS["openmp"](np.float64)
@@ -145,15 +145,22 @@ def test_contraction_with_anisotropic_spacing(ratio: float, smoother: str) -> No
         assert contraction(cube(shape, spacing=spacing), MultigridSettings(smoother=smoother)) < 0.2
 
 
-@pytest.mark.parametrize("ratio", [1.5, 10.0, 30.0, 1000.0])
+RATIOS = (1.5, 10.0, 30.0, 1000.0)
+
+
+@pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("smoother", ["chebyshev", "red-black"])
 def test_contraction_with_anisotropic_spacing_and_every_mix_of_faces(ratio: float, smoother: str) -> None:
-    """Where no node is fixed along the strongly coupled axis, too, and for the modes that are constant along it."""
+    """Where no node is fixed along the strongly coupled axis, too, and for the modes that are constant along it.
+
+    Each smoother has half of the mixes with a ratio, and the other half with the next.
+    """
     backend, settings = BACKENDS["openmp"](np.float64), MultigridSettings(smoother=smoother)
-    for rules in rules_of(2):
+    first = (RATIOS.index(ratio) + (smoother == "red-black")) % 2
+    for rules in rules_of(2)[first::2]:
         for shape, spacing in (((33, 129), (1.0, ratio)), ((110, 36), (ratio, 1.0))):
             assert error_contraction(cube(shape, rules, spacing), settings, backend) < 0.2
-    for rules in rules_of(3)[::9]:
+    for rules in rules_of(3)[9 * first :: 18]:
         for shape, spacing in (((24, 31, 20), (1.0, ratio, 1000.0)), ((17, 33, 28), (ratio, 1.0, 1.0))):
             assert error_contraction(cube(shape, rules, spacing), settings, backend) < 0.2
 
