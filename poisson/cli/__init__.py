@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from poisson.backends.registry import NAMES, backend_names
+from poisson.cli.checking import check
 from poisson.cli.measuring import (
     bench_derivative,
     bench_jacobi,
@@ -55,6 +56,7 @@ GROUPS: dict[str, dict[str, Callable[..., Request | SharedRequest]]] = {
         "completion SHELL": completion,
     },
     "Solve": {
+        "check CASE": check,
         "solve CASE": solve,
         "sweep CASE": sweep,
         "verify CASE": verify,
@@ -114,12 +116,13 @@ Help:
   --version, -V     the version
 
 Examples:
+  python -m poisson check cases/unit_square.toml
   python -m poisson solve cases/unit_square.toml
   python -m poisson solve cases/unit_square.toml --set domain.shape=[513,513] --backend openmp
   python -m poisson info unit_square.h5
 
 Exit codes:
-  0    converged; verified
+  0    converged; verified; it can run
   1    not converged (the result is still written, marked so); a comparison is off
   2    bad input, or a file that cannot be read or written
   130  interrupted by Ctrl-C (solve still writes the last complete iterate; a second one aborts)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import platform
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,16 @@ from poisson.cli.terms import (
     rank_count,
     say,
 )
-from poisson.errors import Choice, OutputError
+from poisson.errors import CaseError, Choice, OutputError
 from poisson.parallel.communicator import Communicator
 from poisson.solvers.status import Status
 
 if TYPE_CHECKING:
     from poisson.case import Case
     from poisson.cli.journal import Journal
+    from poisson.run.concerns import Concern
+
+log = logging.getLogger(__name__)
 
 OPTIONS = {Choice.PLACE: " with --output", Choice.OVERWRITE: " with --overwrite"}
 """What `solve` has for the choices in what is said of its files."""
@@ -93,11 +97,13 @@ class Solve:
         with agreed(communicator):
             case = load(self.case, self.overrides)
             file, size = case.output.file, memory.result_bytes(case.problem, case.run.dtype, case.output.fields)
+            if journal:
+                journal.begin(_start_of(self.case, case))
+            concerns: tuple[Concern, ...] = ()
             if communicator.rank == 0:
                 self._check_output(file)
                 result.check(file, size, overwrite=self.overwrite)
-        if journal:
-            journal.begin(_start_of(self.case, case))
+                concerns = _concerns(case)
         operations = registry.sweep_of(case.solver)
         traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, operations) if operations else None
 
@@ -122,7 +128,8 @@ class Solve:
         if code == EXIT_INTERRUPTED and solution.status.exit_code != code:
             complain("warning: interrupted after the solve had ended; its result is complete")
         path, beside = written
-        ended = Ended(solution, extent(solution), (path, beside), traffic, self.profile)
+        said = [asdict(concern) for concern in concerns]
+        ended = Ended(solution, extent(solution), (path, beside), traffic, self.profile, said)
         if journal:
             journal.note("end", ended.record(code))
         if not self.quiet or self.json:
@@ -150,6 +157,26 @@ class Solve:
         """Refuse to write over the case itself, whatever its name is."""
         if os.path.realpath(path) == os.path.realpath(self.case):
             raise OutputError(f"{path}: it is the case file; give another name with {option}")
+
+
+def _concerns(case: Case) -> tuple[Concern, ...]:
+    """Say what may go wrong with a case.
+
+    Raises
+    ------
+    CaseError
+        If it cannot be solved: with a line for each reason, where a solve would stop at the first.
+    """
+    from poisson.run.concerns import concerns_of
+    from poisson.run.facts import facts_of
+
+    facts = facts_of(case.problem)
+    if facts.mistakes:
+        raise CaseError(facts.mistakes)
+    concerns = concerns_of(case, facts)
+    for concern in concerns:
+        log.warning("%s", concern.line)
+    return concerns
 
 
 def _start_of(path: str, case: Case) -> dict[str, Any]:

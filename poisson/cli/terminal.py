@@ -199,7 +199,7 @@ def installation(backends: Iterable[BackendInfo]) -> str:
     versions += [(name, importlib.metadata.version(name)) for name in _PACKAGES]
     versions.append(("system", f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs"))
     backends_shown = table(("backend", "available", "device, or what is missing"), rows)
-    return f"{backends_shown}\n\n{_aligned(['left', 'left'], versions)}"
+    return f"{backends_shown}\n\n{aligned(versions)}"
 
 
 def processes(found: Neighbourhood) -> str:
@@ -255,6 +255,11 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         # Nothing stands after the last column, so its longest text need not be underlined.
         rules[-1] = Text("-" * len(headers[-1]))
     return _aligned(["right" if right else "left" for right in numeric], [headers, rules, *body])
+
+
+def aligned(notes: Sequence[tuple[str, str]]) -> str:
+    """Names and what they are, in two columns."""
+    return _aligned(["left", "left"], notes)
 
 
 def _aligned(columns: Sequence[Literal["left", "right"]], rows: Iterable[Sequence[str | RenderableType]]) -> str:

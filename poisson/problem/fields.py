@@ -88,6 +88,19 @@ class FieldFile:
         with self._open(_index(start, stop, others)) as array:
             return np.ascontiguousarray(array[_index(start, stop, others)], dtype=np.float64)
 
+    def read_runs(self, runs: Sequence[Sequence[Range]]) -> NDArray[np.float64]:
+        """The values at every combination of ranges of nodes along each array axis, as float64.
+
+        Raises
+        ------
+        CaseError
+            If the file cannot be read.
+        """
+        with self._open() as array:
+            return np.ascontiguousarray(
+                joined(np, lambda block: array[tuple(slice(*ends) for ends in block)], runs), dtype=np.float64
+            )
+
     def __str__(self) -> str:
         return f"{str(self.path)!r}" if self.dataset is None else f"{self.dataset!r} in {str(self.path)!r}"
 

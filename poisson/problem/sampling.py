@@ -91,7 +91,7 @@ def nodes(
     places = coordinates(grid, xp, block)
     # The one row of a 1D problem is the whole of a file or an array.
     found[...] = _evaluated(key, values, xp, places, block[-grid.dimension :])
-    _require(xp, key, found, places, limit)
+    require_values(xp, key, found, places, limit)
     return found
 
 
@@ -149,7 +149,7 @@ def _on_face(
     values = xp.asarray(_evaluated(key, function, xp, places, along), dtype=xp.float64)
     if isinstance(function, Stored):
         values = xp.expand_dims(values, place)
-    _require(xp, key, values, places, limit)
+    require_values(xp, key, values, places, limit)
     return values.reshape(values.shape[:place] + values.shape[place + 1 :]) if values.ndim else values
 
 
@@ -190,7 +190,7 @@ def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any]
     raise CaseError([f"{key}: the function returns {shapes}; allowed: a number, or what broadcasts to that shape"])
 
 
-def _require(xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit: Limit | None) -> None:
+def require_values(xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit: Limit | None) -> None:
     """Refuse values that are not finite, or not within a limit.
 
     Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -15,6 +16,67 @@ from poisson.solvers.memory import arrays_of
 from poisson.solvers.settings import SolverSettings
 
 VECTORS = ("gradient", "flux")
+
+
+@dataclass(frozen=True)
+class Need:
+    """Memory that a solve needs in one place.
+
+    Parameters
+    ----------
+    what, place : str
+        What for, and where, in words.
+    size : int
+        Bytes.
+    free : int, optional
+        Bytes that there are for this process; None where the system does not tell.
+    users : int
+        Processes that share them.
+    """
+
+    what: str
+    place: str
+    size: int
+    free: int | None
+    users: int
+
+    @property
+    def short(self) -> bool:
+        """Whether there is too little."""
+        return self.free is not None and self.size > self.free
+
+
+def needs(
+    backend: Backend,
+    problem: Problem,
+    settings: SolverSettings,
+    precision: str,
+    fields: Sequence[str],
+    *,
+    coefficients: bool = True,
+    nodes: int | None = None,
+    beside: int = 1,
+) -> tuple[Need, Need]:
+    """What a solve needs where its arrays are, and in the host's memory for its result, with them if they are there.
+
+    The arguments are those of `require_memory`.
+    """
+    grid = problem.grid
+    arrays = arrays_of(settings, precision, grid.dimension, varies=problem.varies and coefficients)
+    own = grid.nodes if nodes is None else nodes
+    needed = int(arrays * own * backend.dtype.itemsize)
+    room = result_bytes(problem, backend.dtype, fields, own)
+    of_backend, of_host = backend.memory(), host_memory()
+
+    def need(what: str, place: str, size: int, memory: tuple[int, int] | None, users: int) -> Need:
+        return Need(what, place, size, None if memory is None else memory[0] // users, users)
+
+    users = beside if backend.on_host else 1
+    arrays_alone = need(f"{arrays:.3g} arrays", f"the {backend.name} backend", needed, of_backend, users)
+    if backend.on_host:
+        what = f"{arrays:.3g} arrays and room for its result"
+        return arrays_alone, need(what, "this process", needed + room, of_host, beside)
+    return arrays_alone, need("room for its result", "this process", room, of_host, beside)
 
 
 def require_memory(
@@ -39,25 +101,17 @@ def require_memory(
         If the arrays of the method need more than the backend has free, or the result, with these arrays where they are
         in the host's memory too, more than the host has.
     """
-    grid = problem.grid
-    arrays = arrays_of(settings, precision, grid.dimension, varies=problem.varies and coefficients)
-    own = grid.nodes if nodes is None else nodes
-    needed = int(arrays * own * backend.dtype.itemsize)
-    room = result_bytes(problem, backend.dtype, fields, own)
     part = "" if nodes is None else f" for a part of {nodes} nodes"
     smaller = ", or use run.precision = 'float32'" if precision == "float64" else ""
-    of_backend, of_host = backend.memory(), host_memory()
-    for what, size, place, memory, users in (
-        (f"{arrays:.3g} arrays", needed, f"the {backend.name} backend", of_backend, beside if backend.on_host else 1),
-        (f"{arrays:.3g} arrays and room for its result", needed + room, "this process", of_host, beside)
-        if backend.on_host
-        else ("room for its result", room, "this process", of_host, beside),
+    for need in needs(
+        *(backend, problem, settings, precision, fields), coefficients=coefficients, nodes=nodes, beside=beside
     ):
-        if memory is not None and size > memory[0] // users:
-            shared = "" if users == 1 else f" for each of the {users} processes on this host"
+        if need.short and need.free is not None:
+            shared = "" if need.users == 1 else f" for each of the {need.users} processes on this host"
             raise ResourceError(
-                f"domain.shape = {list(grid.shape)} needs {what}{part}, {size / 2**30:.3g} GiB in {precision}, and "
-                f"{place} has {memory[0] // users / 2**30:.3g} GiB free{shared}: reduce domain.shape{smaller}"
+                f"domain.shape = {list(problem.grid.shape)} needs {need.what}{part}, {need.size / 2**30:.3g} GiB in "
+                f"{precision}, and {need.place} has {need.free / 2**30:.3g} GiB free{shared}: reduce "
+                f"domain.shape{smaller}"
             )
 
 

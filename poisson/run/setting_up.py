@@ -66,15 +66,9 @@ def set_up(
         Called when every rank knows its part: the problem with the values of its arrays there.
     """
     precision = run.precision
-    local = _local(ranks, run)
+    local = local_backend(ranks, run)
     vectors = any(name in VECTORS for name in fields)
-
-    def halo(part: Lattice) -> int:
-        wanted = registry.halo_of(settings, local.bind(Operator(part)).depth())
-        return max(wanted, order) if vectors else wanted
-
-    whole = Discretisation(problem).whole_lattice
-    ranks.divide(whole, halo, planes=registry.needs_planes(settings))
+    divide(problem, settings, ranks, local, order if vectors else 0)
     problem = divided()
     backend, discretisation = ranks.over(local), Discretisation(problem, share=ranks.share)
     room = partial(_require_room, ranks, local, discretisation, fields)
@@ -117,7 +111,7 @@ def set_up(
     return setup
 
 
-def _local(ranks: Ranks, run: RunSettings) -> Backend:
+def local_backend(ranks: Ranks, run: RunSettings) -> Backend:
     """The backend of this process; all ranks have the same one."""
     threads = take_place(ranks.communicator, run.backend, run.threads)
     with ranks.agreed():
@@ -129,6 +123,15 @@ def _local(ranks: Ranks, run: RunSettings) -> Backend:
         raise BackendUnavailable(f"the processes would run on different backends ({found}): set run.backend")
     ranks.communicator = communicator_for(ranks.communicator, local)
     return local
+
+
+def divide(problem: Problem, settings: SolverSettings, ranks: Ranks, local: Backend, order: int) -> None:
+    """Give each rank its part of the grid, with a halo for the method, and for differences of that order."""
+
+    def halo(part: Lattice) -> int:
+        return max(registry.halo_of(settings, local.bind(Operator(part)).depth()), order)
+
+    ranks.divide(Discretisation(problem).whole_lattice, halo, planes=registry.needs_planes(settings))
 
 
 def _differences(discretisation: Discretisation, order: int) -> Differences:

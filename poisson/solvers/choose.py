@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from poisson.backends.base import Operations
 from poisson.solvers import registry
-from poisson.solvers.expected import Offer, Question
+from poisson.solvers.expected import Offer, Outline, Question
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import Patience
 
@@ -54,12 +54,12 @@ def describe(settings: SolverSettings, precision: str) -> str:
     return label + (", mixed precision" if precision == "mixed" else "")
 
 
-def choose(operations: Operations, settings: SolverSettings, precision: str) -> Choice:
+def choose(operations: Operations | Outline, settings: SolverSettings, precision: str) -> Choice:
     """Choose a method: of those that offer to solve the problem the one that should take the least time.
 
     Parameters
     ----------
-    operations : Operations
+    operations : Operations or Outline
         Those of A, where it will run; the free memory and the time of a pass over memory count.
     settings : SolverSettings
         With ``method = "auto"``.

@@ -92,12 +92,31 @@ class Times:
 
 
 @dataclass(frozen=True)
+class Outline:
+    """An operator and where it would run: what a method is chosen from before there are arrays.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where it would run.
+    operator : Operator
+        A; of coefficients that vary the ranges count.
+    mean_reaction : float
+        The mean of c with the terms of Robin faces, in 1/L².
+    """
+
+    backend: Backend
+    operator: Operator
+    mean_reaction: float = 0.0
+
+
+@dataclass(frozen=True)
 class Question:
     """A problem for which a method is looked for.
 
     Parameters
     ----------
-    operations : Operations
+    operations : Operations or Outline
         Those of A, where it will run; the free memory and the time of a pass over memory count.
     settings : SolverSettings
         With ``method = "auto"``.
@@ -105,7 +124,7 @@ class Question:
         What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
     """
 
-    operations: Operations
+    operations: Operations | Outline
     settings: SolverSettings
     precision: str
 
@@ -220,16 +239,19 @@ class Question:
         )
 
 
-def _lowest(operations: Operations) -> float:
+def _lowest(operations: Operations | Outline) -> float:
     """The size of the smallest non-zero eigenvalue of A."""
     backend, operator = operations.backend, operations.operator
     bound = operator.eigenvalues()[0]
     if operator.coefficients is None or operator.reaction is None or operator.singular or operator.lattice.holds:
         return bound
     # c may be zero somewhere, as it is inside with Robin faces: for the constants its mean counts.
-    ones = backend.empty(operator.array_shape)
-    backend.fill(ones, 1.0)
-    mean = weighted_mean(operations, operator.reaction, ones, backend.reduction())
+    if isinstance(operations, Outline):
+        mean = operations.mean_reaction
+    else:
+        ones = backend.empty(operator.array_shape)
+        backend.fill(ones, 1.0)
+        mean = weighted_mean(operations, operator.reaction, ones, backend.reduction())
     without = replace(operator.coefficients, c=None, c_range=(0.0, 0.0))
     return max(bound, min(mean, replace(operator, coefficients=without).eigenvalues()[0]))
 

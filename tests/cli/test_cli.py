@@ -36,7 +36,7 @@ from poisson.cli.terms import as_json
 from poisson.errors import CaseError, OutputError
 from poisson.parallel.communicator import Communicator
 from poisson.run.solution import Solution
-from poisson.solvers.settings import SolverSettings
+from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.status import Status
 
 PYTHON = [sys.executable, "-m", "poisson"]
@@ -281,7 +281,7 @@ class FakeRun:
         self.before_end: Callable[[], None] = lambda: None
         self.case = SimpleNamespace(
             problem=self.solution.problem,
-            run=SimpleNamespace(dtype="float64"),
+            run=RunSettings(backend="numpy"),
             solver=SolverSettings().having(method="jacobi", loop="fused"),
             output=SimpleNamespace(file=path, fields=("u",)),
         )

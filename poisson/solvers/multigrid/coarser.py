@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -69,11 +69,7 @@ class CoarserProblems:
             shape = operator.array_shape
             grids.append(CoarserProblem(operator, backend.empty(shape), backend.empty(shape)))
         if not grids:
-            raise GridError(
-                "solver.stop = 'discretisation' compares the solution with that on a grid of half the intervals, and "
-                f"for domain.shape = {list(discretisation.problem.grid.shape)} there is none: use at least 4 nodes "
-                "along every axis (5 where it is periodic), or solver.stop = 'residual'"
-            )
+            raise no_coarser(discretisation.problem.grid.shape)
         self.grids = tuple(grids)
 
     def load(self, discretisation: Discretisation) -> None:
@@ -89,6 +85,15 @@ class CoarserProblems:
             with _named(coarser), coarser.agreed():
                 self._backend.assemble(shape, coarser.initial, grid.u)
                 self._backend.assemble(shape, coarser.source, grid.f)
+
+
+def no_coarser(shape: Sequence[int]) -> GridError:
+    """That there is no coarser grid to compare with, for nodes along x(, y(, z))."""
+    return GridError(
+        "solver.stop = 'discretisation' compares the solution with that on a grid of half the intervals, and for "
+        f"domain.shape = {list(shape)} there is none: use at least 4 nodes along every axis (5 where it is periodic), "
+        "or solver.stop = 'residual'"
+    )
 
 
 def _chain(backend: Backend, discretisation: Discretisation) -> Iterator[Discretisation]:

@@ -80,6 +80,15 @@ def levels_of(operations: Operations, over_correction: bool) -> tuple[Level, ...
     return tuple(levels)
 
 
+def grids_of(operator: Operator) -> tuple[tuple[int, ...], ...]:
+    """The nodes along x, y(, z) of the grids of `levels_of`, for which the coefficients need no arrays."""
+    found = [operator.lattice.whole.shape]
+    while math.prod(found[-1]) > MOST_NODES_DENSE and (axes := coarsened_axes(operator)):
+        operator = replace(operator, lattice=Lattice(_coarser_lines(operator, axes)))
+        found.append(operator.lattice.whole.shape)
+    return tuple(found)
+
+
 def coarse_nodes(operator: Operator, axis: int) -> int:
     """Nodes of the next coarser grid along a whole axis; those of this one where it cannot be coarsened."""
     return _coarser_axis(operator, axis).undivided.nodes
@@ -110,6 +119,12 @@ def _coarser_axis(operator: Operator, axis: int) -> Axis:
     if line.coarser is not None:
         return line.coarser
     return Axis.single() if collapses(operator, axis) else line
+
+
+def _coarser_lines(operator: Operator, axes: Sequence[int]) -> tuple[Axis, ...]:
+    return tuple(
+        _coarser_axis(operator, axis) if axis in axes else line for axis, line in enumerate(operator.lattice.axes)
+    )
 
 
 def coarsened_axes(operator: Operator) -> tuple[int, ...]:
@@ -178,10 +193,7 @@ def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: f
 
     An axis that has collapsed has no coupling, and its node is its own neighbour.
     """
-    lines = tuple(
-        _coarser_axis(operator, axis) if axis in axes else line for axis, line in enumerate(operator.lattice.axes)
-    )
-    lattice = backend.coarse_lattice(Lattice(lines))
+    lattice = backend.coarse_lattice(Lattice(_coarser_lines(operator, axes)))
     plain = Operator(lattice, operator.c / factor, operator.a / factor)
     if operator.coefficients is None:
         return plain

@@ -1,0 +1,252 @@
+"""Whether a case can be solved here, how, and at what cost: found out without an array of the grid's size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from poisson.backends.registry import AUTO
+from poisson.case import Case
+from poisson.discrete.discretisation import Balance, Discretisation
+from poisson.errors import IncompatibleSource, PoissonError
+from poisson.mesh.grid import Grid
+from poisson.problem.fields import ArrayField, FieldFile
+from poisson.problem.problem import Problem
+from poisson.run.concerns import Concern, concerns_of
+from poisson.run.facts import Facts, facts_of
+from poisson.run.memory import Need, needs, require_memory, result_bytes
+from poisson.run.ranks import Ranks, communicator_of
+from poisson.run.setting_up import divide, local_backend
+from poisson.solvers import registry
+from poisson.solvers.choose import Choice, choose, describe
+from poisson.solvers.expected import Offer, Outline, Question
+from poisson.solvers.multigrid.coarser import no_coarser
+from poisson.solvers.multigrid.hierarchy import grids_of
+
+MOST_BALANCED = 1 << 20
+"""A grid of more nodes has its balance estimated on …"""
+
+BALANCE_NODES = {1: 1 << 16, 2: 513, 3: 65}
+"""… one of no more along each axis."""
+
+CLEARLY = 0.1
+"""A defect of this part of the data is one on any grid."""
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Compatibility:
+    """What a singular problem lacks to have a solution.
+
+    Parameters
+    ----------
+    balance : Balance
+        ∫f and ∮g.
+    shift : float
+        What is subtracted from f, in U/L².
+    estimated : bool
+        Whether they were integrated on a coarser grid.
+    """
+
+    balance: Balance
+    shift: float
+    estimated: bool
+
+    @property
+    def relative(self) -> float:
+        """The defect by what the data amount to."""
+        return self.balance.defect / self.balance.scale if self.balance.scale else 0.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a case would be solved here.
+
+    Parameters
+    ----------
+    backend, device : str
+        Where.
+    method, reason, precision : str
+        By what, and why.
+    seconds : float, optional
+        The time that the loop should take; None where it is not known.
+    expectation : str
+        The same in words, with the reason where it is not known.
+    needs : tuple of Need
+        Memory where the arrays are, if that is not the host's, and on the host.
+    """
+
+    backend: str
+    device: str
+    method: str
+    reason: str
+    precision: str
+    seconds: float | None
+    expectation: str
+    needs: tuple[Need, ...]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is known of a case before it is solved.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+    singular : bool
+        Whether u is determined up to a constant only.
+    compatibility : Compatibility, optional
+        Of a singular problem.
+    grids : tuple of tuple of int
+        The nodes along x(, y(, z)) of the grids of multigrid, the finest first.
+    plan : Plan, optional
+        How it would be solved; None where there is no backend or no room for any method.
+    result_bytes : int
+        The size of the result.
+    ranks : int
+        Processes.
+    concerns : tuple of Concern
+        What may go wrong.
+    mistakes : tuple of str
+        Why it cannot be solved: a line each; none if it can.
+    """
+
+    case: Case
+    singular: bool
+    compatibility: Compatibility | None
+    grids: tuple[tuple[int, ...], ...]
+    plan: Plan | None
+    result_bytes: int
+    ranks: int
+    concerns: tuple[Concern, ...]
+    mistakes: tuple[str, ...]
+
+
+def check(case: Case, *, comm: Any = None) -> Check:
+    """Find out what would become of a case, on the processes of a communicator, which all call this.
+
+    No array of the size of the grid is made, and no file is written.
+    """
+    problem = case.problem
+    mistakes: list[str] = []
+
+    def tried(work: Callable[[], Value]) -> Value | None:
+        try:
+            return work()
+        except PoissonError as error:
+            mistakes.extend(str(error).splitlines())
+            return None
+
+    facts = facts_of(problem)
+    mistakes += facts.mistakes
+    operator = facts.operator
+    singular = operator.singular and not facts.mistakes
+    compatibility = tried(lambda: _compatibility(problem)) if singular else None
+    communicator = communicator_of(comm)
+    ranks = tried(lambda: Ranks(communicator, case.run.ranks))
+    plan = None if ranks is None else tried(lambda: _planned(case, facts, ranks, mistakes))
+    return Check(
+        case=case,
+        singular=singular,
+        compatibility=compatibility,
+        grids=tuple(shape[: problem.grid.dimension] for shape in grids_of(operator)),
+        plan=plan,
+        result_bytes=result_bytes(problem, case.run.dtype, case.output.fields),
+        ranks=communicator.size,
+        concerns=concerns_of(case, facts),
+        mistakes=tuple(dict.fromkeys(mistakes)),
+    )
+
+
+def _compatibility(problem: Problem) -> Compatibility | None:
+    """The balance of a singular problem; None where it takes too long to find.
+
+    Raises
+    ------
+    IncompatibleSource
+        If there is no solution.
+    """
+    volume = math.prod(problem.grid.extent)
+    if problem.grid.nodes <= MOST_BALANCED:
+        discretisation = Discretisation(problem)
+        shift = discretisation.balanced(np).shift
+        return Compatibility(discretisation.balance(np), shift, estimated=False)
+    fields = (problem.f, *(face.value for face in problem.faces))
+    if any(isinstance(field, (FieldFile, ArrayField)) for field in fields):
+        return None
+    grid, most = problem.grid, BALANCE_NODES[problem.grid.dimension]
+    coarse = Grid(grid.lower, grid.upper, tuple(min(nodes, most) for nodes in grid.shape), grid.periodic)
+    balance = Discretisation(replace(problem, grid=coarse, c=0.0, a=1.0)).balance(np)
+    found = Compatibility(balance, balance.defect / volume, estimated=True)
+    if abs(found.relative) > CLEARLY:
+        raise IncompatibleSource(
+            f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but it is about {balance.defect:.3g}, "
+            f"{abs(found.relative):.2g} of ∫|f| + ∮|g|: subtract {found.shift:.6g} from equation.f, or correct the "
+            "boundary"
+        )
+    return found
+
+
+def _planned(case: Case, facts: Facts, ranks: Ranks, mistakes: list[str]) -> Plan | None:
+    """How a case would be solved; adds what memory lacks to the mistakes.
+
+    Raises
+    ------
+    PoissonError
+        If there is no backend for it, or the grid cannot be divided.
+    """
+    problem, settings, precision = case.problem, case.solver, case.run.precision
+    local = local_backend(ranks, case.run)
+    fields = tuple(name for name in case.output.fields if name != "u")
+    divide(problem, settings, ranks, local, case.output.order if case.output.vectors else 0)
+    lattice = None if ranks.share is None else ranks.share.lattice
+    nodes = None if lattice is None else math.prod(lattice.array_shape)
+    operator = facts.operator if lattice is None else replace(facts.operator, lattice=lattice)
+    outline = Outline(ranks.over(local), operator, facts.mean_reaction)
+    shared: dict[str, Any] = {"nodes": nodes, "beside": ranks.beside}
+    question = Question(outline, settings, precision)
+    if question.to_discretisation and problem.coarser() is None:
+        raise no_coarser(problem.grid.shape)
+    if settings.method == AUTO:
+        choice: Choice = ranks.of_first(choose(outline, settings, precision))
+        settings, precision = choice.settings, choice.precision
+        reason, seconds, expectation = choice.reason, choice.seconds if choice.steady else None, choice.expectation
+    else:
+        reason, (seconds, expectation) = "asked for", _asked(question)
+    short: list[str] = []
+    try:
+        require_memory(local, problem, settings, precision, fields, **shared)
+    except PoissonError as error:
+        short.append(str(error))
+    for lines in ranks.everyone(short):
+        mistakes.extend(lines)
+    return Plan(
+        backend=local.name,
+        device=local.device,
+        method=describe(settings, precision),
+        reason=reason,
+        precision=precision,
+        seconds=seconds,
+        expectation=expectation,
+        # Where both are the host's memory, the second has all.
+        needs=needs(local, problem, settings, precision, fields, **shared)[1 if local.on_host else 0 :],
+    )
+
+
+def _asked(question: Question) -> tuple[float | None, str]:
+    """The time of a method that was asked for, where it is known."""
+    entry = registry.method_of(question.settings)
+    offer = entry.offer(question) if entry.offer else None
+    if not isinstance(offer, Offer):
+        return None, "not known for this method"
+    same = replace(offer.settings, method=question.settings.method) == question.settings
+    if not same or offer.precision != question.precision:
+        return None, "not known for these settings"
+    found = Choice(offer.settings, offer.precision, "", offer.seconds, question.steady)
+    return (found.seconds if found.steady else None), found.expectation

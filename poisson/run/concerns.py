@@ -1,0 +1,317 @@
+"""What may go wrong with a case, though it can be solved: each concern names its key, says what is, and a way out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from poisson.backends.processors import processors
+from poisson.backends.registry import AUTO
+from poisson.case import Case
+from poisson.mesh.boundary import FACE_NAMES
+from poisson.mesh.grid import AXES
+from poisson.problem.expressions import Expression
+from poisson.run.facts import Facts, facts_of
+from poisson.run.sample import Values
+from poisson.solvers.spectrum import smoothest
+
+JUMP = 1e-3
+"""Values that should be the same may differ by this part of their range."""
+
+ROUGH = 0.2
+"""A function that goes up and down by more from node to node (`Sample.roughness`) is not resolved: waves of six nodes,
+or a bell that falls to 1/e within a node or so."""
+
+MISSED = 2.0
+"""So many times larger between nodes than at any of them is too large."""
+
+ROUNDING = 0.1
+"""Rounding leaves at least about so much of a residual, in the precision times the diagonal times u: by experiments,
+in which it was 0.02 to 0.6."""
+
+CERTAIN = 10.0
+"""A tolerance so many times larger can be reached."""
+
+UNTRUSTED, AMPLIFIED = 1e-2, 1e3
+"""A residual at the tolerance may leave this part of u as an error, so many times more than the tolerance itself."""
+
+SMALL_TOLERANCE = 1e-300
+
+LEAST_TOLERANCE = 1e-13
+"""No smaller one is worth a try."""
+
+SWEEPS = {"jacobi": (1.0, 1.0), "chebyshev": (0.5, 0.5)}
+"""Methods whose sweeps can be foretold: a factor on ln(1/rtol), and the power of the smallest eigenvalue of D⁻¹A."""
+
+MANY = 2.0
+"""So many times more sweeps than the limit are too many."""
+
+
+@dataclass(frozen=True)
+class Concern:
+    """Something that may go wrong.
+
+    Parameters
+    ----------
+    key : str
+        The key of the case that it is about.
+    text : str
+        What is so.
+    fix : str
+        What to do about it.
+    """
+
+    key: str
+    text: str
+    fix: str
+
+    @property
+    def line(self) -> str:
+        """All of it."""
+        return f"{self.key}: {self.text}; {self.fix}"
+
+
+def concerns_of(case: Case, facts: Facts | None = None) -> tuple[Concern, ...]:
+    """What may go wrong with a case.
+
+    Parameters
+    ----------
+    case : Case
+        The case.
+    facts : Facts, optional
+        Of its problem, where they are known already. Where they have mistakes, nothing else is a concern.
+    """
+    found = facts or facts_of(case.problem)
+    if found.mistakes:
+        return ()
+    with np.errstate(all="ignore"):
+        return (
+            *_jumps_at_edges(found),
+            *_jumps_across(found),
+            *_unresolved(found),
+            *_beyond_rounding(found, case),
+            *_says_little(found, case),
+            *_too_many_sweeps(found, case),
+            *_too_many_threads(case),
+        )
+
+
+def _jumps_at_edges(facts: Facts) -> Iterator[Concern]:
+    """Dirichlet faces whose values differ where they meet."""
+    problem, sample, ends = facts.problem, facts.sample, facts.fixed
+    if ends is None:
+        return
+    allowed = JUMP * (ends[1] - ends[0])
+    worst: tuple[float, int, int] | None = None
+    pairs = 0
+    held = [face for face, condition in enumerate(problem.faces) if condition.kind.fixes]
+    for first in held:
+        for second in held:
+            if second // 2 <= first // 2:
+                continue
+            jump = float(np.max(np.abs(_on_edge(facts, first, second) - _on_edge(facts, second, first))))
+            pairs += jump > allowed
+            if jump > allowed and (worst is None or jump > worst[0]):
+                worst = jump, first, second
+    if worst is None:
+        return
+    jump, first, second = worst
+    where = "an edge" if sample.problem.grid.dimension == 3 else "a corner"
+    others = f", and so do {pairs - 1} more pairs of faces" if pairs > 2 else ", and so does another pair" * (pairs - 1)
+    yield Concern(
+        f"boundary.{FACE_NAMES[second]}",
+        f"its value and that of {FACE_NAMES[first]} differ by {jump:.3g} where they meet, at {where}{others}: u jumps "
+        f"there, the node takes the value of {FACE_NAMES[first]}, and the error stays large nearby on every grid",
+        "let the values meet, if the step is not meant, or let one of them rise over several spacings",
+    )
+
+
+def _on_edge(facts: Facts, face: int, other: int) -> Values:
+    """The value of a face where another one meets it."""
+    problem = facts.problem
+    nodes = problem.grid.shape[other // 2]
+    at = {other // 2: (nodes - 1, nodes) if other % 2 else (0, 1)}
+    value = problem.faces[face].value
+    assert value is not None
+    return facts.sample.face(face, f"boundary.{FACE_NAMES[face]}", value, at=at).reshape(-1)
+
+
+def _jumps_across(facts: Facts) -> Iterator[Concern]:
+    """Formulas that are not the same at both ends of an axis that wraps."""
+    problem = facts.problem
+    given: list[tuple[str, object, int | None]] = [
+        ("equation.f", problem.f, None),
+        ("equation.a", problem.a, None),
+        ("equation.c", problem.c, None),
+    ]
+    for face, condition in enumerate(problem.faces):
+        given.append((f"boundary.{FACE_NAMES[face]}", condition.value, face))
+    values = {"equation.f": facts.f, "equation.a": facts.a, "equation.c": facts.c}
+    for axis, wraps in enumerate(problem.grid.periodic):
+        for key, function, of_face in given:
+            if not wraps or not isinstance(function, Expression) or AXES[axis] not in function.names:
+                continue
+            low, high = (facts.sample.end(axis, upper, function, of_face) for upper in (False, True))
+            jump = float(np.max(np.abs(high - low)))
+            inside = values[key] if of_face is None else facts.value[of_face]
+            if jump > JUMP * max(float(np.ptp(inside)), JUMP * float(np.max(np.abs(inside)))):
+                name, (start, stop) = AXES[axis], (problem.grid.lower[axis], problem.grid.upper[axis])
+                yield Concern(
+                    key,
+                    f"it differs by {jump:.3g} between {name} = {start:g} and {name} = {stop:g}, which are one place "
+                    f"where {name} is periodic: it jumps there",
+                    f"make it periodic, or give boundary.{name}_lower and boundary.{name}_upper conditions",
+                )
+
+
+def _unresolved(facts: Facts) -> Iterator[Concern]:
+    """Sources and coefficients that change too fast for the grid."""
+    problem, sample = facts.problem, facts.sample
+    for key, values in (("equation.f", facts.f), ("equation.a", facts.a), ("equation.c", facts.c)):
+        if sample.roughness(values) > ROUGH:
+            yield Concern(
+                key,
+                "it goes up and down from node to node, so that the grid does not resolve it",
+                "take more nodes (domain.shape), at least eight to a wave or four to the width of a peak, or make it "
+                "smoother",
+            )
+            if key == "equation.f":
+                return
+    function, largest = problem.f, float(np.max(np.abs(facts.f)))
+    if not isinstance(function, Expression) or function.is_constant:
+        return
+    wider = "make it wider than two spacings, take more nodes (domain.shape), or put a node at it"
+    if sample.complete and largest == 0.0:
+        yield Concern("equation.f", "it is 0 at every node, though it is not 0 by its text", wider)
+        return
+    peak = sample.peak(function, facts.f)
+    if peak > MISSED * largest:
+        size = "not finite" if peak == math.inf else f"{peak / largest:.3g} times as large as at any node seen"
+        yield Concern("equation.f", f"between nodes it is {size}, so that the grid does not see all of it", wider)
+
+
+def _source_norm(facts: Facts, norm: str, *, robin: bool = True) -> float:
+    """About the norm of f with its face terms, in U/L²."""
+    problem = facts.problem
+    total, largest = float(np.mean(facts.f * facts.f)), float(np.max(np.abs(facts.f)))
+    for face, values in facts.value.items():
+        condition = problem.faces[face].kind
+        if condition.fixes or (condition.takes_alpha and not robin):
+            continue
+        axis = face // 2
+        terms = values * (2.0 / problem.grid.spacing[axis])
+        total += float(np.mean(terms * terms)) / problem.grid.shape[axis]
+        largest = max(largest, float(np.max(np.abs(terms))))
+    return largest if norm == "max" else math.sqrt(total)
+
+
+def _reference(facts: Facts, norm: str, *, robin: bool = True) -> float:
+    """About what the tolerance is relative to, in U/L²."""
+    least, largest = facts.fixed or (0.0, 0.0)
+    if float(facts.c.max()) > 0.0 or facts.alpha:
+        least, largest = min(least, 0.0), max(largest, 0.0)
+    data = (largest - least) / 2.0 * smoothest(facts.operator) if largest > least else 0.0
+    return max(_source_norm(facts, norm, robin=robin), data)
+
+
+def _largest_fixed(facts: Facts) -> float:
+    return max(abs(end) for end in facts.fixed or (0.0,))
+
+
+def _beyond_rounding(facts: Facts, case: Case) -> Iterator[Concern]:
+    """A tolerance that rounding does not let the residual reach."""
+    stopping = case.solver.stopping
+    reference = _reference(facts, stopping.norm)
+    if stopping.stop != "residual" or not 0.0 < reference < math.inf:
+        return
+    # Of u no more than is sure: what a source of this norm and these waves makes, and what is given.
+    wave = facts.sample.wavenumber(facts.f) * float(facts.a.mean())
+    source = _source_norm(facts, "rms", robin=False)
+    u = max(_largest_fixed(facts), source / max(facts.softest, wave + float(facts.c.mean())))
+    eps = float(np.finfo(case.run.dtype).eps)
+    diagonal = float(facts.a.mean()) * sum(2.0 / (h * h) for h in facts.problem.grid.spacing)
+    floor = ROUNDING * eps * diagonal * u
+    if not stopping.target(reference) < floor < math.inf:
+        return
+    least = 10.0 ** math.ceil(math.log10(max(CERTAIN * floor / reference, SMALL_TOLERANCE)))
+    ways = [f"take {least:.0e} or more"] if least < 1.0 else ["take fewer nodes (domain.shape)"]
+    if case.run.precision == "float32":
+        ways.append('run.precision = "float64" or "mixed"')
+    yield Concern(
+        "solver.rtol",
+        f"rounding in {np.dtype(case.run.dtype).name} leaves a residual of at least about {floor / reference:.1g} of "
+        f"what rtol is relative to, so that {stopping.rtol:g} cannot be reached",
+        f"{', or '.join(ways)}; else the solve ends at_rounding, later than need be",
+    )
+
+
+def _says_little(facts: Facts, case: Case) -> Iterator[Concern]:
+    """Coefficients so large that a residual at the tolerance may leave a large error."""
+    stopping = case.solver.stopping
+    target = stopping.target(_reference(facts, stopping.norm))
+    softest = facts.softest
+    u = max(_largest_fixed(facts), float(np.max(np.abs(facts.f) / (softest + facts.c))))
+    for face, values in facts.value.items():
+        kind, extent = facts.problem.faces[face].kind, facts.problem.grid.extent[face // 2]
+        if not kind.fixes:
+            lost = facts.alpha.get(face, np.zeros(()))
+            u = max(u, float(np.max(np.abs(values) / (lost + float(facts.a.min()) / extent))))
+    if not 0.0 < u < math.inf or stopping.stop != "residual":
+        return
+    left = target / (softest * u)
+    if not max(UNTRUSTED, AMPLIFIED * stopping.rtol) < left < math.inf:
+        return
+    rtol = 10.0 ** math.floor(math.log10(max(stopping.rtol * 1e-3 / left, SMALL_TOLERANCE)))
+    key, what = _largest_coefficient(facts, stopping.norm)
+    ways = ["take a smaller one (as a stand-in for a Dirichlet value, some 1e3 times the others will do)"]
+    if rtol >= LEAST_TOLERANCE:
+        ways.append(f"solver.rtol = {rtol:.0e}")
+    yield Concern(
+        key,
+        f"{what}, so that a residual at the tolerance says little: it may leave an error of "
+        f"{'u itself' if left >= 1.0 else f'{100.0 * left:.1g}% of u'}",
+        ", or ".join(ways),
+    )
+
+
+def _largest_coefficient(facts: Facts, norm: str) -> tuple[str, str]:
+    """Which coefficient makes the residual large beside u, and how."""
+    if facts.alpha and _reference(facts, norm) > 10.0 * _reference(facts, norm, robin=False):
+        face = max(facts.alpha, key=lambda each: float(facts.alpha[each].max()))
+        size = float(facts.alpha[face].max())
+        return f"boundary.{FACE_NAMES[face]}.alpha", f"it is as large as {size:.2g}"
+    contrast = float(facts.a.max()) / float(facts.a.min())
+    if contrast > float(facts.c.max()) / facts.softest:
+        return "equation.a", f"it varies by a factor of {contrast:.2g}"
+    return "equation.c", f"it is as large as {float(facts.c.max()):.2g}"
+
+
+def _too_many_sweeps(facts: Facts, case: Case) -> Iterator[Concern]:
+    """Sweeps that the limit does not allow."""
+    stopping = case.solver.stopping
+    factor, power = SWEEPS.get(case.solver.method, (0.0, 0.0))
+    if not factor or not stopping.rtol > 0.0:
+        return
+    diagonal = float(facts.a.max()) * sum(2.0 / (h * h) for h in facts.problem.grid.spacing) + float(facts.c.max())
+    sweeps = factor * math.log(1.0 / stopping.rtol) * (diagonal / facts.softest) ** power
+    if sweeps > MANY * stopping.max_iterations:
+        yield Concern(
+            "solver.method",
+            f'"{case.solver.method}" needs some {sweeps:.1g} sweeps here, and solver.max_iterations is '
+            f"{stopping.max_iterations}",
+            f'take "{AUTO}" or "multigrid", whose cycles hardly grow with the grid',
+        )
+
+
+def _too_many_threads(case: Case) -> Iterator[Concern]:
+    """More threads than processors."""
+    there = processors()
+    if case.run.threads > there:
+        yield Concern(
+            "run.threads",
+            f"{case.run.threads} threads share {there} processors, so that they wait for one another",
+            f"take {there}, or leave it out",
+        )

@@ -1,0 +1,214 @@
+"""The functions of a problem at few of its nodes, so that they can be looked at whatever the size of the grid.
+
+Along each axis a sample has runs of neighbouring nodes, from one end to the other: within a run it shows what the grid
+resolves, and all runs together what there is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.problem.expressions import Expression
+from poisson.problem.faces import FaceData
+from poisson.problem.fields import ArrayField, FieldFile, FunctionField, Range, joined
+from poisson.problem.problem import Coefficient, Problem
+from poisson.problem.sampling import Limit, require_values
+
+MOST_NODES = 1 << 17
+"""A grid of no more nodes is its own sample."""
+
+RUNS = {1: (64, 1024), 2: (16, 16), 3: (5, 8)}
+"""Runs along each axis of a larger one, and the nodes of each, by the dimension."""
+
+ZOOMS, ZOOM_POINTS = 6, 9
+"""How often a peak between nodes is looked at closer, and at how many points along each axis."""
+
+Values = NDArray[np.float64]
+Runs = tuple[Range, ...]
+
+
+class Sample:
+    """A sample of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose functions.
+
+    Attributes
+    ----------
+    complete : bool
+        Whether it has all nodes.
+    runs : tuple of tuple of (int, int)
+        The nodes along x(, y(, z)).
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        grid = problem.grid
+        self.complete = grid.nodes <= MOST_NODES
+        count, length = RUNS[grid.dimension]
+        self.runs = tuple(
+            ((0, nodes),) if self.complete or nodes <= count * length else _spread(nodes, count, length)
+            for nodes in grid.shape
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Nodes of the sample along x(, y(, z))."""
+        return tuple(sum(stop - start for start, stop in runs) for runs in self.runs)
+
+    def nodes(self, key: str, function: Coefficient, limit: Limit | None = None) -> Values:
+        """A function at the nodes of the sample, x last.
+
+        Parameters
+        ----------
+        key : str
+            Where it stands in a case.
+        function : number or field
+            The function.
+        limit : Limit, optional
+            What every value must be, beside finite.
+
+        Raises
+        ------
+        CaseError
+            If a value is not that, or cannot be read; the line names the key and the place.
+        """
+        if isinstance(function, (int, float)):
+            return np.full(self.shape[::-1], float(function))
+        return self._values(key, function, self.runs, None, limit)
+
+    def face(
+        self, face: int, key: str, function: FaceData, limit: Limit | None = None, at: dict[int, Range] | None = None
+    ) -> Values:
+        """A function of a face at the nodes of the sample there, without the axis of the face.
+
+        `at` has, for some of the other axes, a range of nodes in the place of those of the sample. As `nodes`
+        otherwise.
+        """
+        runs = [((at or {}).get(axis),) if axis in (at or {}) else each for axis, each in enumerate(self.runs)]
+        nodes = self.problem.grid.shape[face // 2]
+        runs[face // 2] = ((nodes - 1, nodes) if face % 2 else (0, 1),)
+        return self._values(key, function, runs, face // 2, limit)  # type: ignore[arg-type]
+
+    def end(self, axis: int, upper: bool, function: Expression, face: int | None = None) -> Values:
+        """A formula where an axis begins or ends, which is no node at the upper end of a periodic one.
+
+        For data of a face only there.
+        """
+        grid, places = self.problem.grid, self._places(self.runs)
+        places[axis] = np.full_like(places[axis].reshape(-1)[:1], (grid.upper if upper else grid.lower)[axis])
+        if face is not None:
+            places[face // 2] = np.asarray((grid.upper if face % 2 else grid.lower)[face // 2])
+        with np.errstate(all="ignore"):
+            values = np.asarray(function(np, *places), dtype=np.float64)
+        return np.broadcast_to(values, np.broadcast_shapes(values.shape, *(place.shape for place in places)))
+
+    @cached_property
+    def neighbours(self) -> tuple[NDArray[np.bool_], ...]:
+        """Along x(, y(, z)): which nodes of the sample have their two neighbours in it, but for the first and last."""
+        found = []
+        for runs in self.runs:
+            numbers = np.concatenate([np.arange(*run) for run in runs])
+            found.append((numbers[2:] - numbers[:-2]) == 2)
+        return tuple(found)
+
+    def roughness(self, values: Values) -> float:
+        """How much of a function goes up and down from node to node, along the axis where it does so most: 0 to 1 or 2.
+
+        That is by how much values lie outside those of both neighbours, over their distance from the usual one: next to
+        nothing of smooth functions, and of steps, which are as sharp on every grid; 1 of a function at a single node.
+        """
+        if float(np.ptp(values)) == 0.0:
+            return 0.0
+        distance = np.abs(values - np.median(values))
+        found = [0.0]
+        for axis, inner in enumerate(self.neighbours):
+            along = np.moveaxis(values, -1 - axis, 0)
+            below, here, above = along[:-2][inner], along[1:-1][inner], along[2:][inner]
+            total = float(np.moveaxis(distance, -1 - axis, 0)[1:-1][inner].sum())
+            if total > 0.0 and math.isfinite(total):
+                outside = np.maximum(here - np.maximum(below, above), 0.0)
+                outside += np.maximum(np.minimum(below, above) - here, 0.0)
+                found.append(float(outside.sum()) / total)
+        return max(found)
+
+    def wavenumber(self, values: Values) -> float:
+        """The mean square of the slope over that of the values, in 1/L²: k² of a wave."""
+        total = 0.0
+        size = float((values * values).mean())
+        for axis, inner in enumerate(self.neighbours):
+            along = np.moveaxis(values, -1 - axis, 0)
+            slope = (along[2:][inner] - along[:-2][inner]) / (2.0 * self.problem.grid.spacing[axis])
+            total += float((slope * slope).mean()) if slope.size else 0.0
+        return total / size if size > 0.0 else 0.0
+
+    def peak(self, function: Expression, values: Values) -> float:
+        """The largest size of a formula near the node where it is largest; infinite where it is not finite."""
+        grid, places = self.problem.grid, self._places(self.runs)
+        index = np.unravel_index(int(np.argmax(np.abs(values))), values.shape)[::-1]
+        centre = [float(place.reshape(-1)[number]) for place, number in zip(places, index, strict=True)]
+        width, largest = list(grid.spacing), float(np.max(np.abs(values)))
+        for _ in range(ZOOMS):
+            lines = [
+                np.clip(np.linspace(middle - reach, middle + reach, ZOOM_POINTS), low, high)
+                for middle, reach, low, high in zip(centre, width, grid.lower, grid.upper, strict=True)
+            ]
+            mesh = np.meshgrid(*lines, indexing="ij")
+            with np.errstate(all="ignore"):
+                found = np.abs(np.broadcast_to(np.asarray(function(np, *mesh), dtype=np.float64), mesh[0].shape))
+            if not np.isfinite(found).all():
+                return math.inf
+            best = np.unravel_index(int(np.argmax(found)), found.shape)
+            if found[best] >= largest:
+                largest = float(found[best])
+                centre = [float(line[number]) for line, number in zip(lines, best, strict=True)]
+            width = [reach / (ZOOM_POINTS // 2) * 1.5 for reach in width]
+        return largest
+
+    def _places(self, runs: Sequence[Runs]) -> list[Any]:
+        """x(, y(, z)) of the nodes in runs, each in a shape that broadcasts to theirs."""
+        grid, found = self.problem.grid, []
+        for axis, each in enumerate(runs):
+            numbers = np.concatenate([np.arange(*run) for run in each])
+            place = numbers / grid.intervals[axis]
+            # As the axes have it, so that a node of the sample is one of the grid to the last bit.
+            line = grid.lower[axis] * (1.0 - place) + grid.upper[axis] * place
+            found.append(line.reshape((-1,) + (1,) * axis))
+        return found
+
+    def _values(
+        self, key: str, function: FaceData, runs: Sequence[Runs], left_out: int | None, limit: Limit | None
+    ) -> Values:
+        places = self._places(runs)
+        counts = tuple(place.size for place in reversed(places))
+        axes = [axis for axis in reversed(range(len(runs))) if axis != left_out]
+        if isinstance(function, FieldFile):
+            values = function.read_runs([runs[axis] for axis in axes]).reshape(counts)
+        elif isinstance(function, (Expression, FunctionField)):
+            with np.errstate(all="ignore"):
+                found = np.asarray(function(np, *places), dtype=np.float64)
+            values = np.broadcast_to(found, counts)
+        else:
+            stored: ArrayField = function  # type: ignore[assignment]
+
+            def read(block: tuple[Range, ...]) -> Any:
+                return np.asarray(stored.read(np, *block[0], block[1:]), dtype=np.float64)
+
+            values = joined(np, read, [runs[axis] for axis in axes]).reshape(counts)
+        require_values(np, key, values, [place.reshape(-1) for place in places], limit)
+        kept = [place for place, axis in enumerate(reversed(range(len(runs)))) if axis != left_out]
+        return values.reshape(tuple(counts[place] for place in kept))
+
+
+def _spread(nodes: int, count: int, length: int) -> Runs:
+    """Runs of nodes from the first to the last."""
+    starts = np.linspace(0, nodes - length, count).astype(np.int64)
+    return tuple((int(start), int(start) + length) for start in starts)
