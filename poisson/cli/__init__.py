@@ -18,6 +18,7 @@ from functools import partial
 
 from poisson.backends.registry import NAMES, backend_names
 from poisson.cli.checking import check
+from poisson.cli.comparing import compare
 from poisson.cli.measuring import (
     bench_derivative,
     bench_jacobi,
@@ -63,6 +64,7 @@ GROUPS: dict[str, dict[str, Callable[..., Request | SharedRequest]]] = {
     },
     "Look": {
         "info [FILE]": info,
+        "compare A B": compare,
     },
     "Measure": {
         "tune [CASE]": tune,

@@ -219,8 +219,8 @@ def read(
     """
     path = Path(path)
     with opened(path) as file:
-        lower, upper, shape, periodic = _grid(file)
-        there = {name: dataset for name in file if (dataset := _field(file, name, shape)) is not None}
+        lower, upper, shape, periodic = grid_of(file)
+        there = {name: dataset for name in file if (dataset := field_of(file, name, shape)) is not None}
         if "u" not in there:
             raise Damaged("u is not there")
         wanted = [name for name in there if name != "u"] if fields is None else [name for name in fields if name != "u"]
@@ -279,7 +279,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
     """
     import h5py
 
-    try:
+    with blaming(path):
         _require_file(path)
         if not h5py.is_hdf5(path):
             raise OutputError(f"{path}: not an HDF5 file; give a result of 'poisson solve'")
@@ -288,6 +288,19 @@ def opened(path: Path) -> Iterator[h5py.File]:
         with h5py.File(path, "r", locking="best-effort") as file:
             _check_format(path, file)
             yield file
+
+
+@contextlib.contextmanager
+def blaming(path: Path) -> Iterator[None]:
+    """Whatever goes wrong within is the fault of a file, and an `OutputError` of one line that names it.
+
+    Raises
+    ------
+    OutputError
+        As `opened`.
+    """
+    try:
+        yield
     except (OutputError, CaseError, _WrongIndex):
         raise
     except FileNotFoundError as error:
@@ -386,7 +399,7 @@ def _check_format(path: Path, file: h5py.File) -> None:
         )
 
 
-def _grid(
+def grid_of(
     file: h5py.File,
 ) -> tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...], tuple[bool, ...]]:
     """The lower and the upper ends of the axes, their nodes, and whether they are periodic."""
@@ -410,7 +423,7 @@ def _units(x: h5py.Dataset, u: h5py.Dataset) -> Units:
     )
 
 
-def _field(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset | None:
+def field_of(file: h5py.File, name: str, shape: tuple[int, ...]) -> h5py.Dataset | None:
     """A field of the result; None for what is none, such as what someone else has added."""
     if name in NOT_FIELDS or (name not in FIELD_NOTES and not _is_dataset(file, name)):
         return None

@@ -1,0 +1,348 @@
+"""What two results differ in: their fields node by node, the keys of their cases, and where they come from."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson import apart
+from poisson.case.differences import differences
+from poisson.errors import CaseError, OutputError
+from poisson.mesh.grid import AXES
+from poisson.output.hdf5 import DATA_CHECKSUM
+from poisson.output.reading import (
+    EDITED,
+    WRONG_VALUES,
+    blaming,
+    damaged,
+    edited,
+    field_of,
+    grid_of,
+    group,
+    one_line,
+    opened,
+)
+
+if TYPE_CHECKING:
+    import h5py
+
+RTOL = 1e-8
+"""The relative difference up to which results agree, if no other is asked for."""
+
+UNCOUNTED = ("residual",)
+"""Fields that count only where they are asked for: what a solve leaves over differs from one to the next."""
+
+SCALED_BY_U = ("error",)
+"""Fields in the unit of u that are small beside it, so that u is what their differences are relative to."""
+
+BESIDE = ("output.file",)
+"""Keys of a case that say nothing about its solution."""
+
+_UNSAID = frozenset(("case", "equation", "advice", "status", "started", "error_rms", "error_max"))
+"""Attributes of the provenance that stand elsewhere, or differ always."""
+
+_SLAB_VALUES = 1 << 21
+_SAME_CORNER = 1e-12
+"""By so much of the length of an axis its ends may differ."""
+
+Grid = tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...], tuple[bool, ...]]
+
+
+@dataclass(frozen=True)
+class FieldDifference:
+    """The difference of a field in two results, over the nodes that both have.
+
+    Parameters
+    ----------
+    name : str
+        Of the field.
+    max, rms : float
+        Of the differences at the nodes, those of vectors component by component, in the unit of the field.
+    largest : float
+        The largest absolute value in the first result that the difference is relative to: of the field, or of u.
+    unknown : int
+        Values that are not finite in one of the results or in both: no differences are known there.
+    counts : bool
+        Whether the verdict rests on it.
+    """
+
+    name: str
+    max: float
+    rms: float
+    largest: float
+    unknown: int
+    counts: bool
+
+    @property
+    def relative(self) -> float:
+        """max over largest; NaN where a value is not finite, as nothing is known there."""
+        if self.unknown:
+            return math.nan
+        if self.max == 0.0:
+            return 0.0
+        return self.max / self.largest if self.largest > 0.0 else math.inf
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two results differ in.
+
+    Parameters
+    ----------
+    fields : tuple of FieldDifference
+        The fields that both have.
+    shapes : tuple
+        Nodes along x(, y(, z)) of the first and of the second.
+    alone : tuple
+        The fields that only the first has, and those that only the second has.
+    keys, provenance : dict
+        The keys of the case, and the attributes of the provenance, with what stands there in each; None where nothing
+        does.
+    statuses : tuple of str
+        How each solve ended.
+    notes : tuple of str
+        What else is to be said of the files, a line each.
+    """
+
+    fields: tuple[FieldDifference, ...]
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+    alone: tuple[tuple[str, ...], tuple[str, ...]]
+    keys: dict[str, tuple[str | None, str | None]]
+    provenance: dict[str, tuple[str | None, str | None]]
+    statuses: tuple[str, str]
+    notes: tuple[str, ...]
+
+    def beyond(self, rtol: float) -> list[FieldDifference]:
+        """The fields that count and do not agree within a relative difference."""
+        return [field for field in self.fields if field.counts and not field.relative <= rtol]
+
+
+def compare_apart(first: str | Path, second: str | Path, fields: Collection[str] = ()) -> Comparison:
+    """As `compare`, in a process of its own: a file that makes the HDF5 library crash, hang or fill the memory is
+    damaged, and this process goes on."""
+    try:
+        kind, found = apart.call(
+            "poisson.output.comparison:answer", os.fspath(first), os.fspath(second), sorted(set(fields))
+        )
+    except apart.Lost as lost:
+        lines = damaged(f"the HDF5 library does not survive it: {lost}")
+        raise OutputError(f"{first} or {second}: {lines}") from None
+    if kind == "case":
+        raise CaseError(found)
+    if kind != "comparison":
+        raise OutputError(found)
+    return Comparison(
+        fields=tuple(FieldDifference(**field) for field in found["fields"]),
+        shapes=(tuple(found["shapes"][0]), tuple(found["shapes"][1])),
+        alone=(tuple(found["alone"][0]), tuple(found["alone"][1])),
+        keys={key: (one, other) for key, (one, other) in found["keys"].items()},
+        provenance={key: (one, other) for key, (one, other) in found["provenance"].items()},
+        statuses=(found["statuses"][0], found["statuses"][1]),
+        notes=tuple(found["notes"]),
+    )
+
+
+def answer(first: str, second: str, fields: list[str]) -> tuple[str, Any]:
+    """What `compare` gives, as data: ``comparison`` and its parts, ``case`` or ``error`` and what is wrong."""
+    try:
+        return "comparison", asdict(compare(first, second, fields))
+    except CaseError as error:
+        return "case", list(error.mistakes)
+    except OutputError as error:
+        return "error", str(error)
+
+
+def compare(first: str | Path, second: str | Path, fields: Collection[str] = ()) -> Comparison:
+    """Compare two results, reading both in slabs.
+
+    Where the grids differ, one must have every node of the other; the nodes of the coarser are compared.
+
+    Parameters
+    ----------
+    first, second : str or Path
+        Files written by `poisson.output.hdf5.write`.
+    fields : collection of str
+        The fields to compare; by default all that both have, of which those in `UNCOUNTED` do not count.
+
+    Raises
+    ------
+    OutputError
+        If a file is missing, locked, not a result, or damaged.
+    CaseError
+        If a field is not in both, or the grids have no common nodes.
+    """
+    with _held(Path(first)) as one, _held(Path(second)) as other:
+        strides = _strides(one, other)
+        both = one.fields.keys() & other.fields.keys()
+        for name in fields:
+            if name not in both:
+                raise CaseError([f"there is no field {one_line(name)!r} in both; there is {', '.join(sorted(both))}"])
+        chosen = sorted((name for name in both if not fields or name in fields), key=lambda name: (name != "u", name))
+        of_u = one.largest("u", strides[0]) if both.intersection(SCALED_BY_U, chosen) else 0.0
+        compared = tuple(
+            _difference(name, (one, other), strides, of_u if name in SCALED_BY_U else None, bool(fields))
+            for name in chosen
+        )
+        notes = [f"{each.path}: {EDITED}" for each in (one, other) if each.edited]
+        try:
+            keys = differences(one.case, other.case, BESIDE)
+        except CaseError as error:
+            keys = {}
+            notes.append(f"the cases cannot be compared: {one_line(error.mistakes[0])}")
+        return Comparison(
+            compared,
+            (one.grid[2], other.grid[2]),
+            (tuple(sorted(one.fields.keys() - both)), tuple(sorted(other.fields.keys() - both))),
+            {one_line(key): (_line(values[0]), _line(values[1])) for key, values in keys.items()},
+            _provenance(one.provenance, other.provenance),
+            (one.status, other.status),
+            tuple(notes),
+        )
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A result that is open, and what is known of it."""
+
+    path: Path
+    grid: Grid
+    fields: dict[str, h5py.Dataset]
+    provenance: dict[str, Any]
+    case: str
+    status: str
+    edited: bool
+
+    def slabs(self, name: str, stride: Sequence[int], rows: int) -> Iterator[NDArray[np.float64]]:
+        """Every so many nodes of a field, in the order x(, y(, z)), so many rows of them at once."""
+        dataset, steps = self.fields[name], stride[::-1]
+        inner = tuple(slice(None, None, step) for step in steps[1:])
+        checksum = zlib.crc32(b"")
+        for start in range(0, len(dataset), rows * steps[0]):
+            with blaming(self.path):
+                found: Any = np.ascontiguousarray(dataset[start : start + rows * steps[0] : steps[0]])
+            apart.alive()
+            checksum = zlib.crc32(found, checksum)
+            yield found[(slice(None), *inner)].astype(np.float64)
+        written = dataset.attrs.get(DATA_CHECKSUM)
+        # Of every value only.
+        if steps[0] == 1 and written is not None and int(written) != checksum:
+            raise OutputError(f"{self.path}: {damaged(WRONG_VALUES)}")
+
+    def row_size(self, name: str) -> int:
+        """Values in a row of a field, or a plane in 3D."""
+        return math.prod(self.fields[name].shape[1:])
+
+    def largest(self, name: str, stride: Sequence[int]) -> float:
+        """The largest absolute value of a field, but for those that are not finite."""
+        return max(map(_largest, self.slabs(name, stride, max(1, _SLAB_VALUES // self.row_size(name)))), default=0.0)
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[_Held]:
+    with opened(path) as file:
+        with blaming(path):
+            grid = grid_of(file)
+            provenance = dict(group(file, "provenance").attrs)
+            held = _Held(
+                path,
+                grid,
+                {name: field for name in file if (field := field_of(file, name, grid[2])) is not None},
+                provenance,
+                str(provenance.get("case", "")),
+                one_line(file.attrs["status"]),
+                edited(file),
+            )
+        yield held
+
+
+def _line(text: str | None) -> str | None:
+    return None if text is None else one_line(text)
+
+
+def _strides(one: _Held, other: _Held) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """By how many nodes of each result the nodes that are compared are apart, in the order x(, y(, z))."""
+    (lower, upper, shape, periodic), (others_lower, others_upper, others_shape, others_periodic) = one.grid, other.grid
+    where = f"{one.path} and {other.path}"
+    if len(shape) != len(others_shape):
+        raise CaseError([f"{where} have grids of {len(shape)} and {len(others_shape)} dimensions: nothing to compare"])
+    for axis, ends in enumerate(zip(lower, upper, others_lower, others_upper, strict=True)):
+        slack = _SAME_CORNER * max(abs(end) for end in (*ends, ends[1] - ends[0]))
+        if not (abs(ends[0] - ends[2]) <= slack and abs(ends[1] - ends[3]) <= slack):
+            spans = f"[{ends[0]:.10g}, {ends[1]:.10g}] and [{ends[2]:.10g}, {ends[3]:.10g}]"
+            raise CaseError([f"{where} have other boxes, {spans} along {AXES[axis]}: nothing to compare"])
+    if periodic != others_periodic:
+        axis = next(axis for axis in range(len(shape)) if periodic[axis] != others_periodic[axis])
+        raise CaseError([f"{where}: only one is periodic along {AXES[axis]}: nothing to compare"])
+    cells = [
+        [nodes - (not wraps) for nodes, wraps in zip(nodes, periodic, strict=True)] for nodes in (shape, others_shape)
+    ]
+    for coarse, fine in ((0, 1), (1, 0)):
+        if all(few > 0 and many % few == 0 for few, many in zip(cells[coarse], cells[fine], strict=True)):
+            factors = tuple(many // few for few, many in zip(cells[coarse], cells[fine], strict=True))
+            alone = (1,) * len(shape)
+            return (alone, factors) if fine else (factors, alone)
+    sizes = [" x ".join(map(str, nodes)) for nodes in (shape, others_shape)]
+    raise CaseError(
+        [
+            f"{where} have grids that do not nest, {sizes[0]} and {sizes[1]} nodes: the spacing of the one must be a "
+            "multiple of that of the other along every axis"
+        ]
+    )
+
+
+def _difference(
+    name: str,
+    results: tuple[_Held, _Held],
+    strides: tuple[tuple[int, ...], tuple[int, ...]],
+    largest: float | None,
+    asked_for: bool,
+) -> FieldDifference:
+    """The difference of a field; `largest` is what it is relative to, if that is not the largest value of the first."""
+    rows = max(1, _SLAB_VALUES // max(result.row_size(name) for result in results))
+    most = squares = own = 0.0
+    known = unknown = 0
+    slabs = [result.slabs(name, stride, rows) for result, stride in zip(results, strides, strict=True)]
+    for one, other in zip(*slabs, strict=True):
+        finite = np.isfinite(one) & np.isfinite(other)
+        unknown += finite.size - int(np.count_nonzero(finite))
+        with np.errstate(over="ignore"):
+            off = np.abs(one[finite] - other[finite])
+            if off.size:
+                most = max(most, float(off.max()))
+                squares += float(np.sum(off**2))
+                known += off.size
+        own = max(own, _largest(one))
+    rms = min(math.sqrt(squares / known), most) if known else 0.0
+    counts = asked_for or name not in UNCOUNTED
+    return FieldDifference(name, most, rms, own if largest is None else largest, unknown, counts)
+
+
+def _largest(values: NDArray[np.float64]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.abs(finite).max()) if finite.size else 0.0
+
+
+def _provenance(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[str | None, str | None]]:
+    """The attributes that differ, but for times and what stands elsewhere."""
+    names = [
+        name
+        for name in dict.fromkeys((*one, *other))
+        if name not in _UNSAID and not name.startswith("seconds_") and str(one.get(name)) != str(other.get(name))
+    ]
+    return {one_line(name): (_said(one, name), _said(other, name)) for name in names}
+
+
+def _said(attributes: Mapping[str, Any], name: str) -> str | None:
+    if name not in attributes:
+        return None
+    value = attributes[name]
+    return f"{float(value):.6g}" if isinstance(value, (float, np.floating)) else one_line(value)
