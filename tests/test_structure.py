@@ -245,7 +245,7 @@ print(json.dumps(sorted({{name.partition(".")[0] for name in set(sys.modules) - 
 def packages_loaded_by(code: str, folder: Path) -> set[str]:
     """The packages outside the standard library that a program loads."""
     command = [sys.executable, "-c", NEWLY_LOADED.format(code=code)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=folder)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True, cwd=folder)
     return set(json.loads(done.stdout.splitlines()[-1])) - set(sys.stdlib_module_names)
 
 

@@ -139,7 +139,7 @@ class TwoAtOnce(EmulatedRuntime):
 
     def __init__(self) -> None:
         super().__init__()
-        self.meeting = threading.Barrier(2, timeout=60.0)
+        self.meeting = threading.Barrier(2, timeout=300.0)
 
     def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
         self.meeting.wait()

@@ -36,7 +36,7 @@ def output(script: str, **environment: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)}
     environment = kept | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"} | environment
     command = [sys.executable, "-W", "ignore", "-c", PROBLEM + script]
-    run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert (run.returncode, run.stderr) == (0, "")
     return run.stdout
 

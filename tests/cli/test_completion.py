@@ -36,7 +36,7 @@ def completed(lines: dict[str, set[str]], folder: Path) -> dict[str, set[str]]:
         input=text,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
         cwd=folder,
     )
@@ -100,4 +100,4 @@ def test_a_script_is_in_the_grammar_of_its_shell(shell: str, tmp_path: Path) -> 
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell}")
     (tmp_path / "script").write_text(script(shell), "utf-8")
-    subprocess.run([shell, "-n", str(tmp_path / "script")], check=True, timeout=60, capture_output=True)
+    subprocess.run([shell, "-n", str(tmp_path / "script")], check=True, timeout=300, capture_output=True)

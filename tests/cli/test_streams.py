@@ -18,7 +18,7 @@ COMMAND = " ".join([*PYTHON, SMALL])
 
 
 def shell(line: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
 
 def complete(path: Path) -> bool:

@@ -82,7 +82,7 @@ def run(folder: Path, *names: str) -> tuple[list[int], list[list[Any]], str]:
     command = [sys.executable, "-P", "-c", PROGRAM, *names]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     codes, events = json.loads(done.stdout)
     return codes, events, done.stderr

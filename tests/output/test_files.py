@@ -178,14 +178,14 @@ def test_what_a_killed_run_leaves_is_removed_and_what_a_live_one_writes_is_not(h
     killed, alive = started("killed.h5"), started("alive.h5")
     assert len(os.listdir(here)) == 2
     killed.send_signal(signal.SIGKILL)
-    killed.communicate(timeout=60)
+    killed.communicate(timeout=300)
     other = here / ".poisson-00000000-0123456789abcdef.tmp"  # of another host
     other.touch()
     hdf5.write(here / "b.h5", make_solution())
     left = set(os.listdir(here)) - {"b.h5", other.name}
     assert len(left) == 1
     alive.send_signal(signal.SIGKILL)
-    alive.communicate(timeout=60)
+    alive.communicate(timeout=300)
     hdf5.write(here / "b.h5", make_solution())
     assert set(os.listdir(here)) == {"b.h5", other.name}
 
@@ -209,7 +209,7 @@ files.os.replace = once
 result.save(sys.argv[1], make_solution(3))
 """
     command = [sys.executable, "-c", script, str(path), str(ROOT / "tests")]
-    assert subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode == -9
+    assert subprocess.run(command, cwd=ROOT, timeout=300, check=False).returncode == -9
     with h5py.File(path) as file:
         assert file["u"].ndim == 3
     assert not beside.exists()

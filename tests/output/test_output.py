@@ -220,7 +220,7 @@ def run_python(script: str, *arguments: object) -> subprocess.CompletedProcess[s
         "path = sys.argv[1]\n"
     )
     command = [sys.executable, "-c", head + script, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_a_crash_in_the_middle_leaves_the_old_file(old: Path) -> None:

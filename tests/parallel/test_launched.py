@@ -100,7 +100,7 @@ def test_a_launcher_of_another_mpi_is_found_out() -> None:
         [sys.executable, "-c", WORLD],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         cwd=ROOT,
         env={name: value for name, value in environment().items() if "PMI" not in name} | HYDRA,

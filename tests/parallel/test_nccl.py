@@ -76,7 +76,7 @@ class FakeNccl:
                 self._mail[rank, peer].put(ctypes.string_at(pointer, count))
         for kind, rank, pointer, count, _, peer, _ in calls:
             if kind == "recv":
-                found = self._mail[peer, rank].get(timeout=30)
+                found = self._mail[peer, rank].get(timeout=300)
                 assert len(found) == count
                 ctypes.memmove(pointer, found, count)
 
@@ -314,7 +314,7 @@ try:
         backend.synchronize()
 except (MemoryError, RemoteFailure) as error:
     print(type(error).__name__, flush=True)
-assert time.perf_counter() - begin < 5.0
+assert time.perf_counter() - begin < 60.0
 assert not held
 """
 

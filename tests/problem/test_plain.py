@@ -162,7 +162,7 @@ def test_a_file_that_another_program_writes_is_locked_and_not_damaged(tmp_path: 
             "FieldFile(Path(sys.argv[1]), 'f').check((4, 5))"
         )
         done = subprocess.run(
-            [sys.executable, "-c", script, path], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", script, path], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
         )
     assert done.stderr.splitlines()[-1].endswith(
         f"'{path}' is locked by another program that has it open; close it there"
@@ -182,7 +182,7 @@ def test_a_case_with_such_a_file_ends_in_one_line(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
     )

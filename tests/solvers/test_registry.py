@@ -370,5 +370,5 @@ def test_a_method_and_a_preconditioner_need_a_file_and_nothing_else(tmp_path: Pa
     (tmp_path / "poisson" / "solvers" / "damped.py").write_text(FILE)
     command = [sys.executable, "-c", USE]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ import pytest
 from support.places import ROOT
 
 ROOTS = ("OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT")
-SECONDS = 60.0
+SECONDS = 300.0
 
 
 def mpirun(size: int, *arguments: str, seconds: float = SECONDS, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
