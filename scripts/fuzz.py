@@ -1,6 +1,6 @@
 """Give the package random inputs, most of them nearly right: no traceback, no halt, no growth of memory.
 
-    python scripts/fuzz.py [--inputs=100000] [--first=0] [--targets=NAME,...] [--patience=20]
+    python scripts/fuzz.py [--inputs=100000] [--first=0] [--targets=NAME,...] [--patience=60]
     python scripts/fuzz.py --again=NAME:SEED
 
 What is read, and what must hold: fuzz_targets.py; the inputs, each of which is one seed: fuzz_inputs.py. Every target
@@ -24,8 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-PATIENCE = 20.0
-"""Seconds that one input may take on a busy machine."""
+PATIENCE = 60.0
+"""Seconds that one input may take on a busy machine; the HDF5 library is given 30 before it has come to a halt."""
 
 ADDRESSES = 2 << 30
 """Bytes of addresses that a process may take beside those of the modules it has loaded."""

@@ -7,9 +7,9 @@ threads    the OpenMP library under ThreadSanitizer, with clang and its OpenMP r
 kernels    the GPU kernels on the emulated device under ThreadSanitizer (g++): a GPU thread is a thread to it
 device     the GPU kernels on a GPU under NVIDIA's compute-sanitizer: memcheck, racecheck, initcheck, synccheck
 
-Each first shows on something small that it would notice. Without --only all that can run here do, and what is missing
-for the others is said. The exit code is 1 if anything was found. The tests are those of the operations and of what
-calls them in threads; --tests takes others.
+Those for threads first show on something small that they would notice. Without --only all run that can here, and what
+is missing for the others is said. The exit code is 1 if anything was found. The tests are those of the operations and
+of what calls them in threads; --tests takes others.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Missing(Exception):
 
 def main(modes: Sequence[str], folder: Path, tests: Sequence[str], *, strict: bool) -> int:
     """Run modes one after the other; the exit code."""
-    failed = []
+    failed, missed = [], []
     for name in modes:
         print(f"== {name}", flush=True)
         place = folder / name
@@ -105,12 +105,13 @@ def main(modes: Sequence[str], folder: Path, tests: Sequence[str], *, strict: bo
         try:
             right = MODES[name](place, list(tests))
         except Missing as missing:
-            print(f"not run: {missing}")
-            right = not strict
+            print(f"not run; it needs {missing}")
+            missed.append(name)
+            continue
         if not right:
             failed.append(name)
     print(f"found something: {', '.join(failed)}" if failed else "nothing was found")
-    return 1 if failed else 0
+    return 1 if failed or (strict and missed) else 0
 
 
 def addresses(folder: Path, tests: list[str]) -> bool:
@@ -123,7 +124,7 @@ def addresses(folder: Path, tests: list[str]) -> bool:
     linked = subprocess.run(["ldd", str(library)], capture_output=True, text=True, check=True).stdout
     preloaded = [line.split()[2] for line in linked.splitlines() if re.search(r"asan|stdc\+\+", line)]
     if not any("asan" in path for path in preloaded):
-        raise Missing("AddressSanitizer's library is not linked: install libasan for the compiler")
+        raise Missing("AddressSanitizer's library (libasan) for the compiler")
     log = f"log_path={folder / 'report'}"
     environment = {
         "POISSON_LIBRARY": str(library),
