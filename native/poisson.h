@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 7
+#define POISSON_ABI_VERSION 8
 
 #ifdef __cplusplus
 extern "C" {
@@ -149,6 +149,20 @@ poisson_status poisson_tridiagonal_f32(const poisson_operator* operator_, const 
 poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const double* spectrum_x,
                                        const double* spectrum_y, const double* spectrum_z, const double* f, double* u,
                                        const double* below, const double* above);
+
+/* ---- values in the memory of the caller, on the host's threads: rows of `pitch` float64 values, or real ones, which
+ * need no alignment. `take` copies them less `shift`, with zeros at fixed nodes, and leaves the norms of what is
+ * written; the sum is not finite if a value is not, also at a fixed node. `certify` leaves the norms of f - shift - A u
+ * of an operator with constant coefficients, as `residual` does of f - A u. */
+
+poisson_status poisson_take_f32(const poisson_operator* operator_, const double* from, int64_t pitch, double shift,
+                                float* to, double* result);
+poisson_status poisson_take_f64(const poisson_operator* operator_, const double* from, int64_t pitch, double shift,
+                                double* to, double* result);
+poisson_status poisson_certify_f32(const poisson_operator* operator_, const float* u, const float* f, int64_t pitch,
+                                   double shift, double* result);
+poisson_status poisson_certify_f64(const poisson_operator* operator_, const double* u, const double* f, int64_t pitch,
+                                   double shift, double* result);
 
 /* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero, but not that
  * of `smooth`. The omegas of `sweeps` and `smooth` lie in the host's memory. Tables of interpolate are those of its

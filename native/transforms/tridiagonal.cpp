@@ -183,6 +183,9 @@ struct Blocks {
         in_row = (nx + COLUMNS - 1) / COLUMNS;
     }
 
+    // The nodes that are visited.
+    int64_t work() const { return nx * rows * (high - low); }
+
     // The values of the block `column` of row j, from the first row with unknowns on.
     int64_t origin(int64_t column, int64_t j) const { return column + a->pitch * (j + mid * start); }
 
@@ -230,7 +233,7 @@ poisson_status tridiagonal(const poisson_operator* a, const double* spectrum_x, 
     if (!a || !spectrum_x || !spectrum_y || !f || !u) return POISSON_BAD_ARGUMENT;
     const Blocks blocks(a, spectrum_x, spectrum_y, below, above);
     bool failed = false;
-#pragma omp parallel num_threads(team_size)
+#pragma omp parallel num_threads(team_size) if (blocks.work() >= SMALL_WORK)
     {
         const int64_t bytes = 2 * PACKS * std::max<int64_t>(blocks.rows, 1) * sizeof(Lanes);
         Lanes* const memory = static_cast<Lanes*>(std::aligned_alloc(sizeof(Lanes), bytes));
@@ -261,7 +264,7 @@ poisson_status condense(const poisson_operator* a, const double* spectrum_x, con
                         T* first, T* last) {
     if (!a || !spectrum_x || !spectrum_y || !f) return POISSON_BAD_ARGUMENT;
     const Blocks blocks(a, spectrum_x, spectrum_y, first, last);
-#pragma omp parallel for schedule(static) num_threads(team_size)
+#pragma omp parallel for schedule(static) num_threads(team_size) if (blocks.work() >= SMALL_WORK)
     for (int64_t number = 0; number < blocks.in_row * blocks.mid; ++number) {
         const int64_t j = number / blocks.in_row, column = number % blocks.in_row * COLUMNS;
         Lanes down[PACKS] = {}, up[PACKS] = {};
@@ -285,7 +288,7 @@ poisson_status divide(const poisson_operator* a, const double* spectrum_x, const
         start[axis] = exists && a->rule[2 * axis] == FIXED;
         count[axis] = a->shape[axis] - start[axis] - (exists && a->rule[2 * axis + 1] == FIXED);
     }
-#pragma omp parallel for schedule(static) num_threads(team_size)
+#pragma omp parallel for schedule(static) num_threads(team_size) if (count[0] * count[1] * count[2] >= SMALL_WORK)
     for (int64_t row = 0; row < count[1] * count[2]; ++row) {
         const int64_t j = start[1] + row % count[1], k = start[2] + row / count[1];
         const int64_t origin = start[0] + a->pitch * (j + a->shape[1] * k);

@@ -23,6 +23,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.callers import CallersArrays, CallersSources
 from poisson.backends.probe import Probe
 from poisson.backends.slabs import SlabSolver as SlabSolver
 from poisson.backends.subjects import Subject, require_plain
@@ -46,7 +47,7 @@ class FastSolver(Protocol):
         """
 
 
-class Backend(ABC):
+class Backend(CallersArrays, ABC):
     """Arrays of one real type on one device, and the operations on them.
 
     Parameters
@@ -103,10 +104,6 @@ class Backend(ABC):
     @abstractmethod
     def from_host(self, values: NDArray[Any]) -> Array:
         """A copy of a NumPy array on the device, in this backend's type."""
-
-    @abstractmethod
-    def to_host(self, array: Array) -> NDArray[Any]:
-        """A copy of an array as a NumPy array."""
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -255,7 +252,7 @@ class Backend(ABC):
         """The backend of another type on the same device, whose operations run in order with those of this one."""
 
 
-class Operations(ABC):
+class Operations(CallersSources, ABC):
     """The operations of an operator on a backend, as `Backend.bind` gives them.
 
     What they need beside the arrays of a call belongs to this object: tables, structures, plans of launches. Several

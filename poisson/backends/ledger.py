@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, FastSolver, SlabSolver
+from poisson.backends.base import Array, Backend, FastSolver, Operations, SlabSolver
 from poisson.backends.operations import ALL, Role
 from poisson.backends.subjects import Subject
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -199,6 +199,9 @@ class _CountedOperations:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.uncounted, name)
+
+    take = Operations.take
+    certify = Operations.certify
 
     def fast_solver(self) -> FastSolver:
         return _CountedSolver(self._ledger, self._call("fast_solve"), self.uncounted.fast_solver())

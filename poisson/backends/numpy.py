@@ -287,6 +287,12 @@ class NumpyBackend(Backend):
     def to_host(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
 
+    def copy_to(self, array: NDArray[Any], out: NDArray[Any]) -> None:
+        out[...] = array
+
+    def give(self, array: NDArray[Any], back: Callable[[Array], None]) -> NDArray[Any]:
+        return array
+
     def assemble(self, array_shape: tuple[int, ...], slab: Slab, out: Array | None = None) -> NDArray[Any]:
         array: NDArray[Any] = self.empty(array_shape) if out is None else out
         keep_freed_blocks()

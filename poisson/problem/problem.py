@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.grid import AXES, Grid
-from poisson.problem.arrays import host, is_array
+from poisson.problem.arrays import host, is_array, shape_of
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
@@ -32,6 +32,9 @@ Number = TypeVar("Number", int, float)
 MEANS = ("harmonic", "arithmetic")
 """The default first."""
 CONSTANT_A = "only its default where a is constant, as between equal values every mean is the same"
+
+_NOTHING = Expression.constant(0.0)
+"""No initial guess."""
 
 PERIODIC = Kind.PERIODIC.value
 NO_FACE_LEFT = "allowed: nothing, as every face has a condition of its own"
@@ -67,7 +70,7 @@ class Problem:
     faces: tuple[Face, ...]
     f: NodeField
     c: Coefficient = 0.0
-    initial: NodeField = field(default_factory=lambda: Expression.constant(0.0))
+    initial: NodeField = _NOTHING
     exact: Expression | None = None
     title: str = ""
     a: Coefficient = 1.0
@@ -174,8 +177,35 @@ class Problem:
             along = [axis for axis in axes if axis != index // 2]
             faces.append(replace(face, value=on_it(face.value, along), alpha=on_it(face.alpha, along, bounded=True)))
         f, c, a = on_it(self.f, axes), on_it(self.c, axes, bounded=True), on_it(self.a, axes, bounded=True)
-        initial = Expression.constant(0.0)
-        return replace(self, grid=grid, faces=tuple(faces), f=f, c=c, a=a, initial=initial, exact=None)
+        return replace(self, grid=grid, faces=tuple(faces), f=f, c=c, a=a, initial=_NOTHING, exact=None)
+
+    def having(self, *, f: Any = None, initial: Any = None, boundary: Any = None, c: Any = None) -> Problem:
+        """The same problem with other data, as `on_box` takes them; what is None stays.
+
+        Faces keep their kinds, and those that a mapping does not name their data. The exact solution belongs to the
+        data: with others there is none.
+
+        Raises
+        ------
+        CaseError
+            With one line that says what is wrong.
+        """
+        given = {"f": f, "initial": initial, "c": c}
+        found: dict[str, Any] = {
+            name: node_field(value, self.grid, name) for name, value in given.items() if value is not None
+        }
+        if "c" in found and (constant := number(found["c"])) is not None:
+            found["c"] = constant
+        if boundary is not None:
+            found["faces"] = _other_faces(self, boundary)
+        if not found:
+            return self
+        if not set(found) <= {"initial"}:
+            found["exact"] = None
+        try:
+            return replace(self, **found)
+        except ValueError as error:
+            raise CaseError([str(error)]) from error
 
     @property
     def varies(self) -> bool:
@@ -185,7 +215,7 @@ class Problem:
     @property
     def guess(self) -> bool:
         """Whether there is an initial guess other than zero."""
-        return self.initial != Expression.constant(0.0)
+        return self.initial is not _NOTHING and self.initial != _NOTHING
 
     @property
     def equation(self) -> str:
@@ -324,6 +354,24 @@ def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
     return tuple(faces)
 
 
+def _other_faces(problem: Problem, boundary: Any) -> tuple[Face, ...]:
+    """The faces of a problem with other data."""
+    names = FACE_NAMES[: 2 * problem.grid.dimension]
+    tables = dict(boundary) if isinstance(boundary, Mapping) else {"all": boundary}
+    for face, name in enumerate(names):
+        if problem.faces[face].kind.wraps:
+            if name not in tables:
+                tables.setdefault(name[0], PERIODIC)
+        elif "all" not in tables and name[0] not in tables:
+            tables.setdefault(name, problem.faces[face])
+    faces = _box_faces(tables, problem.grid.shape)
+    for name, old, new in zip(names, problem.faces, faces, strict=True):
+        if new.kind is not old.kind:
+            allowed = f"{old.kind.value}, as the kinds of the faces are those of the problem"
+            raise CaseError([f"boundary.{name}: {new.kind.value}; allowed: {allowed}"])
+    return faces
+
+
 def _shown(given: Any) -> str:
     """A value on one line of a message."""
     text = " ".join(repr(given).split())
@@ -358,6 +406,8 @@ def _box_face(given: Any, nodes: tuple[int, ...], face: int, name: str) -> Face:
 
 
 def _face_data(given: Any, nodes: tuple[int, ...], face: int, name: str) -> FaceData:
+    if len(nodes) == 1 and is_array(given) and shape_of(given) == (1,):
+        given = host(given)[0]
     field = _field(given, len(nodes), name)
     with _named(name):
         require_on_face(field, nodes, face)

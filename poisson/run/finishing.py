@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +33,7 @@ def finish(
     discretisation: Discretisation,
     result: SolveResult,
     stopping: Stopping,
+    out: NDArray[Any] | None = None,
 ) -> Solution:
     """The solution, its residual recomputed in float64, with those of the named fields that there are.
 
@@ -49,20 +51,25 @@ def finish(
         What the method left, with an array that may be overwritten.
     stopping : Stopping
         The tolerances of this solve.
+    out : array, optional
+        Where u is to be, in the shape of a solution.
     """
     wanted = tuple(name for name in names if name != "error" or problem.exact is not None)
     backend, operator = setup.backend, setup.operator
     if operator.singular:
         remove_mean(setup.operations, result.u, result.work, setup.norms)
-    u = _u(setup, ranks, problem, result)
+        result = replace(result, norms=None)
+    u, result = _u(setup, ranks, problem, result, out)
     double = setup.local.companion(np.float64)
     residual, norms = outcome.true_residual(
-        *(setup.operations, double, discretisation, result, setup.f, setup.norms), keep="residual" in wanted
+        *(setup.operations, double, discretisation, result, setup.source, setup.norms), keep="residual" in wanted
     )
     norm = stopping.measure(operator, norms)
 
     def rounded() -> bool:
-        correction = outcome.true_correction(setup.operations, double, discretisation, result, setup.f, setup.norms)
+        correction = outcome.true_correction(
+            *(setup.operations, double, discretisation, result, setup.source, setup.f, setup.norms)
+        )
         setup.operations.norm(result.u, setup.norms)
         return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 
@@ -98,18 +105,33 @@ def finish(
     )
 
 
-def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult) -> Any:
-    """The solution of the grid's shape, or of that of this rank's part: on the device where the data were there."""
+def _u(
+    setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: NDArray[Any] | None
+) -> tuple[Any, SolveResult]:
+    """The solution of the grid's shape, or of that of this rank's part: on the device where the data were there.
+
+    With the result that has it still.
+    """
     backend, own = setup.backend, setup.operator.lattice.owned
+    if out is not None:
+        if ranks.division:
+            out[...] = backend.to_host(result.u)[own].reshape(out.shape)
+        else:
+            backend.copy_to(result.u, out.reshape(result.u.shape) if out.ndim == 1 else out)
+        return out, result
+    if not ranks.division:
+        mine, result = setup.hand_over(result)
+        if mine is not None:
+            return mine.reshape(problem.grid.array_shape), result
     given = (problem.f, problem.initial)
     on_device = any(isinstance(field, ArrayField) and field.on_device for field in given)
     if ranks.division or not (on_device and hasattr(result.u, "__cuda_array_interface__")):
         values = backend.to_host(result.u)[own]
-        return np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :])
+        return np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :]), result
     copy = backend.empty(result.u.shape)
     backend.axpby(1.0, result.u, 0.0, copy)
     backend.synchronize()
-    return copy.reshape(problem.grid.array_shape)
+    return copy.reshape(problem.grid.array_shape), result
 
 
 def provenance(setup: Setup, started: datetime, result: SolveResult) -> dict[str, str | int | float]:

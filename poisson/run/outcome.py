@@ -45,9 +45,9 @@ def true_residual(
     discretisation : Discretisation
         The problem, with the source that was solved for.
     result : SolveResult
-        Holds u, and an array that may be overwritten.
+        Holds u, and an array that may be overwritten; norms in it are taken as they are.
     f : Array
-        The source with its face terms.
+        The source with its face terms; it may be in the memory of the caller.
     norms : Reduction
         A place for results where u is.
     keep : bool
@@ -64,9 +64,12 @@ def true_residual(
     if double.dtype != backend.dtype:
         values = np.empty(discretisation.owned.array_shape) if keep else None
         return values, _residual_by_slabs(double, discretisation, operator, backend.to_host(result.u), values)
-    operations.residual(result.u, f, result.work, norms)
-    found = backend.read(norms)
-    return (backend.to_host(result.work)[operator.lattice.owned] if keep else None), found
+    if keep:
+        operations.residual(result.u, operations.settled(f), result.work, norms)
+        return backend.to_host(result.work)[operator.lattice.owned], backend.read(norms)
+    if result.norms is None:
+        operations.certify(result.u, f, result.work, norms)
+    return None, result.norms or backend.read(norms)
 
 
 def true_correction(
@@ -75,19 +78,21 @@ def true_correction(
     discretisation: Discretisation,
     result: SolveResult,
     f: Array,
+    z: Array,
     norms: Reduction,
 ) -> float:
     """max |D⁻¹ r| in float64 for the residual r of the final u, in U.
 
     Parameters
     ----------
-    operations, double, discretisation, result, norms
-        As `true_residual` takes them, right after it.
-    f : Array
-        An array that may be overwritten.
+    operations, double, discretisation, result, f, norms
+        As `true_residual` takes them.
+    z : Array
+        An array that may be overwritten, if it is f, as well.
     """
     if double.dtype == operations.backend.dtype:
-        return largest_correction(operations, result.work, f, norms)
+        operations.residual(result.u, operations.settled(f), result.work)
+        return largest_correction(operations, result.work, z, norms)
     largest = 0.0
     for _, part, r in _residuals(double, discretisation, operations.operator, operations.backend.to_host(result.u)):
         z, place = double.empty(part.operator.array_shape), double.reduction()

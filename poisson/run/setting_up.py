@@ -65,11 +65,44 @@ def set_up(
     divided : callable
         Called when every rank knows its part: the problem with the values of its arrays there.
     """
-    precision = run.precision
     local = local_backend(ranks, run)
     vectors = any(name in VECTORS for name in fields)
     divide(problem, settings, ranks, local, order if vectors else 0)
     problem = divided()
+    return _on(local, problem, settings, run, ranks, fields, order, count=count)
+
+
+def set_up_on(
+    before: Setup,
+    problem: Problem,
+    settings: SolverSettings,
+    run: RunSettings,
+    ranks: Ranks,
+    fields: tuple[str, ...],
+    order: int,
+) -> Setup:
+    """The same for a problem with another operator on the same grid; arguments are as for `set_up`.
+
+    Parameters
+    ----------
+    before : Setup
+        Of the problem before, whose backend and part of the grid stay.
+    """
+    return _on(before.local, problem, settings, run, ranks, fields, order, count=before.ledger is not None)
+
+
+def _on(
+    local: Backend,
+    problem: Problem,
+    settings: SolverSettings,
+    run: RunSettings,
+    ranks: Ranks,
+    fields: tuple[str, ...],
+    order: int,
+    *,
+    count: bool,
+) -> Setup:
+    precision, vectors = run.precision, any(name in VECTORS for name in fields)
     backend, discretisation = ranks.over(local), Discretisation(problem, share=ranks.share)
     room = partial(_require_room, ranks, local, discretisation, fields)
     room(settings, precision)
@@ -88,7 +121,6 @@ def set_up(
         inner = counting.companion(np.float32).bind(in_float32(operations))
     coarser = CoarserProblems(backend, discretisation) if settings.stopping.stop == "discretisation" else None
     method = registry.make_method(Given(stand_in, settings, inner=inner, coarser=coarser))
-    shape = discretisation.array_shape
     setup = Setup(
         operations=operations,
         stand_in=stand_in,
@@ -97,8 +129,6 @@ def set_up(
         settings=settings,
         precision=precision,
         method=method,
-        u=backend.empty(shape),
-        f=backend.empty(shape),
         norms=backend.reduction(),
         local=local,
         differences=_differences(discretisation, order) if vectors else None,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import weakref
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Operations, Reduction
 from poisson.backends.ledger import Ledger
@@ -18,6 +23,10 @@ from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import SolveResult, Stopping
+
+
+class _Returned(list[Array]):
+    """Iterates that were handed over, and of which their users have let go."""
 
 
 @dataclass
@@ -40,8 +49,8 @@ class Setup:
         In which it runs.
     method : Method
         The method with all that it has set up.
-    u, f : Array
-        The iterate and the source.
+    u : Array or None
+        The iterate; None while there is none, as the one before went to its user (`hand_over`).
     norms : Reduction
         A place for results.
     local : Backend
@@ -58,6 +67,8 @@ class Setup:
         The problem on coarser grids, to stop at the discretisation error.
     work : Array, optional
         For what comes after a solve, where the method leaves no array to it.
+    source : Array, optional
+        What is solved for: `f`, or a source in the memory of the caller.
     """
 
     operations: Operations
@@ -67,8 +78,6 @@ class Setup:
     settings: SolverSettings
     precision: str
     method: Method
-    u: Array
-    f: Array
     norms: Reduction
     local: Backend
     differences: Differences | None = None
@@ -78,6 +87,50 @@ class Setup:
     resuming: Method | None = None
     coarser: CoarserProblems | None = None
     work: Array | None = None
+    u: Array | None = None
+    _f: Array | None = None
+    _stopping: Stopping | None = None
+    _returned: _Returned = field(default_factory=lambda: _Returned())
+    source: Array | None = None
+
+    @property
+    def f(self) -> Array:
+        """The source, where it is not read in the memory of the caller."""
+        if self._f is None:
+            self._f = self.backend.empty(self.operator.array_shape)
+        return self._f
+
+    @property
+    def reads_in_place(self) -> bool:
+        """Whether the method takes a source in the memory of the caller."""
+        plain = self.ledger is None and self.backend.dtype == np.float64
+        return plain and registry.method_of(self.settings).in_place
+
+    def renew(self) -> Array:
+        """The iterate, a new one if the last one was handed over; its values have no meaning."""
+        if self.u is None:
+            self.u = self._returned.pop() if self._returned else self.backend.empty(self.operator.array_shape)
+        return self.u
+
+    def hand_over(self, result: SolveResult) -> tuple[NDArray[Any] | None, SolveResult]:
+        """The solution for its user, as an array that no later solve writes into; None where it must be copied.
+
+        Returns
+        -------
+        values : array or None
+            Of the shape of the backend's arrays.
+        result : SolveResult
+            The result, whose u has the same memory.
+        """
+        values = self.backend.give(self.u, partial(_put_back, weakref.ref(self._returned)))
+        if values is None:
+            return None, result
+        if result.u is not self.u:
+            # The method keeps its own arrays.
+            self.backend.axpby(1.0, result.u, 0.0, self.u)
+            result = replace(result, u=self.u, work=result.u)
+        self.u = None
+        return values, result
 
     @property
     def backend(self) -> Backend:
@@ -109,7 +162,7 @@ class Setup:
         if self.choice is None:
             return method
 
-        return ChosenMethod(self.backend, self.settings, method, partial(_method, self.stand_in))
+        return ChosenMethod(self.stand_in, self.settings, method, partial(_method, self.stand_in))
 
     def make_ready(self) -> None:
         """Have kernels compiled, beside each other, with which most solves begin and end."""
@@ -126,28 +179,32 @@ class Setup:
         self.backend.prepare(*calls)
 
     def take_boundary(self, discretisation: Discretisation) -> None:
-        """Set `data` and `boundary`; u and f lose their values.
+        """Set `data` and `boundary`; u loses its values.
 
         The first is what A does at least to values of half the range of the boundary values, in which 0 counts where A
         sees constants, and no more than they leave beside zeros.
         """
         backend, operator = self.backend, self.operator
         least, largest = discretisation.boundary_range(backend.array_module)
-        self.boundary = max(-least, largest)
+        boundary, data = max(-least, largest), 0.0
         if not discretisation.absorbs_nowhere:
             least, largest = min(least, 0.0), max(largest, 0.0)
         half = largest / 2.0 - least / 2.0
         if half > 0.0:
             with discretisation.agreed():
-                backend.assemble(operator.array_shape, discretisation.boundary, self.u)
-            self.operations.residual(self.u, None, self.f, self.norms)
-            left = self.stopping.measure(operator, backend.read(self.norms))
-            self.data = min(half * smoothest(operator), left)
+                backend.assemble(operator.array_shape, discretisation.boundary, self.renew())
+            left = backend.empty(operator.array_shape) if self.reads_in_place else self.f
+            self.operations.residual(self.u, None, left, self.norms)
+            left = self.settings.stopping.measure(operator, backend.read(self.norms))
+            data = min(half * smoothest(operator), left)
+        self.data, self.boundary, self._stopping = data, boundary, None
 
     @property
     def stopping(self) -> Stopping:
         """When a solve ends."""
-        return replace(self.settings.stopping, data=self.data, boundary=self.boundary)
+        if self._stopping is None:
+            self._stopping = replace(self.settings.stopping, data=self.data, boundary=self.boundary)
+        return self._stopping
 
     def left_over(self, result: SolveResult) -> SolveResult:
         """What a solve left, with an array that may be overwritten in any case."""
@@ -158,6 +215,13 @@ class Setup:
         if self.work is None:
             self.work = self.backend.empty(self.operator.array_shape)
         return self.work
+
+
+def _put_back(place: weakref.ref[_Returned], array: Array) -> None:
+    """Keep one array for the next solve, as long as there is one to come."""
+    returned = place()
+    if returned is not None and not returned:
+        returned.append(array)
 
 
 def _method(operations: Operations, settings: SolverSettings) -> Method:

@@ -19,13 +19,15 @@ from poisson.case.settings import WITHOUT_VECTORS
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, PoissonError
 from poisson.mesh.differences import ORDERS
-from poisson.problem.problem import Problem, node_field, require_problem
+from poisson.problem.expressions import Expression
+from poisson.problem.problem import Problem, require_problem
 from poisson.run import spread
 from poisson.run.exclusive import Exclusive
 from poisson.run.finishing import finish, provenance
+from poisson.run.loading import Loader
 from poisson.run.memory import VECTORS
 from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.setting_up import set_up
+from poisson.run.setting_up import set_up, set_up_on
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution
 from poisson.solvers.settings import RunSettings, SolverSettings
@@ -166,6 +168,8 @@ class Solver:
         start = time.perf_counter()
         with np.errstate(all="ignore"), self.ranks.speaking(), self.ranks.communicator.together():
             self._setup = self._set_up(count)
+            self._loader = Loader(self._setup, self.ranks.share)
+            self._operator_of = self.problem
         self._seconds = time.perf_counter() - start
 
     def _set_up(self, count: bool) -> Setup:
@@ -218,10 +222,13 @@ class Solver:
         f: Any = None,
         initial: Any = None,
         *,
+        boundary: Any = None,
+        c: Any = None,
+        out: Any = None,
         observer: Observer | None = None,
         interrupted: Callable[[], bool] = _never,
     ) -> Solution:
-        """Solve for a source.
+        """Solve for a source, and for other data.
 
         Parameters
         ----------
@@ -229,6 +236,13 @@ class Solver:
             The source and the initial guess in the place of the problem's; as `Problem.on_box` takes them. On several
             processes an array may also be given on the first alone, or on each one its part, which has the shape of the
             solution's u there.
+        boundary : mapping, number, text, function or array, optional
+            Other data of faces, as `Problem.on_box` takes them, of the same kinds; a mapping may name some of them.
+        c : number, text, function, array or field, optional
+            Another c. The operator and what the method has made of it are set up anew where it is another one than that
+            of the solve before, which of an array or a function is not known; so they are for another α of a face.
+        out : array, optional
+            Where u is written: of its shape and type.
         observer : Observer, optional
             Told the target residual at the start and every norm that is read.
         interrupted : callable
@@ -237,8 +251,8 @@ class Solver:
         Returns
         -------
         Solution
-            u is a NumPy array; where f or the initial guess is an array on the backend's device, u is one too, and
-            nothing was copied to the host.
+            u is a NumPy array, `out` if it is given, and else one that no later solve changes; where f or the initial
+            guess is an array on the backend's device, u is one too, and nothing was copied to the host.
 
         Raises
         ------
@@ -248,20 +262,30 @@ class Solver:
         """
         ranks = self.ranks
         with self._exclusive.use(), self._setup.backend.in_use(), ranks.speaking(), ranks.communicator.together():
-            return self._solve(f, initial, observer, interrupted)
+            given = {"f": f, "initial": initial, "c": c}
+            return self._solve(given, boundary, out, observer, interrupted)
 
-    def _solve(self, f: Any, initial: Any, observer: Observer | None, interrupted: Callable[[], bool]) -> Solution:
+    def _solve(
+        self,
+        given: dict[str, Any],
+        boundary: Any,
+        out: Any,
+        observer: Observer | None,
+        interrupted: Callable[[], bool],
+    ) -> Solution:
         times: dict[str, float] = {}
-        setup = self._setup
         ranks = self.ranks
         shape = self.problem.grid.array_shape
-        f, initial = (
-            spread.array(ranks, name, given, shape, setup.backend) for name, given in (("f", f), ("initial", initial))
-        )
+        if ranks.size > 1:
+            backend = self._setup.backend
+            given = {name: spread.array(ranks, name, data, shape, backend) for name, data in given.items()}
         with ranks.agreed():
-            problem = self._with(f, initial)
+            problem = self._with(**given, boundary=boundary)
+            _require_place(out, ranks, shape, self._setup.backend)
         started = datetime.now(UTC)
         with _timed(times, "setup"), np.errstate(all="ignore"):
+            self._take_operator(problem)
+            setup = self._setup
             discretisation = self._load(problem)
         times["setup"] += self._seconds
         self._seconds = 0.0
@@ -272,45 +296,42 @@ class Solver:
             method = setup.method_for(guess=problem.guess)
             asked = ranks.interrupted(interrupted)
             result = method.solve(
-                setup.u, setup.f, stopping=stopping, observer=observer, interrupted=lambda iterate: asked()
+                setup.u, setup.source, stopping=stopping, observer=observer, interrupted=lambda iterate: asked()
             )
             setup.backend.synchronize()
         with _timed(times, "finish"), np.errstate(all="ignore"):
-            solution = self._finish(problem, discretisation, setup.left_over(result), stopping)
+            solution = self._finish(problem, discretisation, setup.left_over(result), stopping, out)
         return replace(
             solution, times=ranks.slowest(times), provenance=provenance(setup, started, result) | ranks.provenance()
         )
 
-    def _with(self, f: Any, initial: Any) -> Problem:
-        given = {"f": f, "initial": initial}
-        fields: dict[str, Any] = {
-            name: node_field(value, self.problem.grid, name) for name, value in given.items() if value is not None
-        }
-        if not fields:
-            return self.problem
-        # The exact solution belongs to the problem's own source.
-        problem = replace(self.problem, **fields, exact=None if f is not None else self.problem.exact)
-        for clash in clashes(self.settings, self.run, problem):
-            raise CaseError([f"{clash.path[0]}.{clash.path[1]}: {clash.item!r}; allowed: {clash.allowed}"])
+    def _with(self, f: Any, initial: Any, c: Any, boundary: Any) -> Problem:
+        problem = self.problem.having(f=f, initial=initial, c=c, boundary=boundary)
+        # A source has no say in what goes together.
+        if initial is not None or c is not None or boundary is not None:
+            for clash in clashes(self.settings, self.run, problem):
+                raise CaseError([f"{clash.path[0]}.{clash.path[1]}: {clash.item!r}; allowed: {clash.allowed}"])
         return problem
+
+    def _take_operator(self, problem: Problem) -> None:
+        """Set up anew what depends on the operator, and on the boundary values, where they are others."""
+        if not _same_operator(problem, self._operator_of):
+            self._setup = set_up_on(
+                self._setup, problem, self.settings, self.run, self.ranks, self._fields, self._order
+            )
+            self._loader = Loader(self._setup, self.ranks.share)
+        elif problem.faces is not self._operator_of.faces:
+            self._setup.take_boundary(Discretisation(problem, share=self.ranks.share))
+        self._operator_of = problem
 
     def _load(self, problem: Problem) -> Discretisation:
         """Fill the arrays for a problem that differs from the solver's in the source and the initial guess only."""
-        setup = self._setup
-        backend = setup.backend
-        discretisation = Discretisation(problem, share=self.ranks.share).balanced(backend.array_module)
-        shape = discretisation.array_shape
-        with discretisation.agreed():
-            backend.assemble(shape, discretisation.initial, setup.u)
-            backend.assemble(shape, discretisation.source, setup.f)
-        if setup.coarser:
-            setup.coarser.load(discretisation)
-        return discretisation
+        return self._loader.load(problem)
 
     def _finish(
-        self, problem: Problem, discretisation: Discretisation, result: SolveResult, stopping: Stopping
+        self, problem: Problem, discretisation: Discretisation, result: SolveResult, stopping: Stopping, out: Any
     ) -> Solution:
-        return finish(self._setup, self.ranks, self._fields, problem, discretisation, result, stopping)
+        return finish(self._setup, self.ranks, self._fields, problem, discretisation, result, stopping, out)
 
 
 def _rebuilt(
@@ -326,6 +347,40 @@ def _rebuilt(
     solver = kind.__new__(kind)
     solver._begin(problem, settings, run, fields, order, count=count)
     return solver
+
+
+def _same_operator(problem: Problem, other: Problem) -> bool:
+    """Whether two problems that differ in their data have the same operator for certain."""
+    if problem is other:
+        return True
+    pairs = [
+        (problem.c, other.c),
+        *((one.alpha, two.alpha) for one, two in zip(problem.faces, other.faces, strict=True)),
+    ]
+    return all(one is two or (isinstance(one, (int, float, Expression)) and one == two) for one, two in pairs)
+
+
+def _require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backend) -> None:
+    """Refuse a place for u that does not fit.
+
+    Raises
+    ------
+    CaseError
+        With one line that says what is wrong.
+    """
+    if out is None:
+        return
+    held = ranks.held(shape)
+    wanted = shape if held is None else tuple(stop - start for start, stop in held.ranges)
+    if not isinstance(out, np.ndarray):
+        found = f"a {type(out).__name__}"
+    elif out.shape != wanted or out.dtype != backend.dtype:
+        found = f"an array of the shape {out.shape} and the type {out.dtype}"
+    elif not out.flags.writeable:
+        found = "an array that is read-only"
+    else:
+        return
+    raise CaseError([f"out: {found}; allowed: a NumPy array of the shape {wanted} and the type {backend.dtype}"])
 
 
 def _checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, describe, patience_with
 from poisson.solvers.iteration import Interruption, Iterate, Method, never
@@ -24,8 +24,8 @@ class ChosenMethod:
 
     Parameters
     ----------
-    backend : Backend
-        Where the arrays are.
+    operations : Operations
+        Those of A.
     settings : SolverSettings
         Of the method.
     method : Method
@@ -35,9 +35,9 @@ class ChosenMethod:
     """
 
     def __init__(
-        self, backend: Backend, settings: SolverSettings, method: Method, make: Callable[[SolverSettings], Method]
+        self, operations: Operations, settings: SolverSettings, method: Method, make: Callable[[SolverSettings], Method]
     ) -> None:
-        self._backend = backend
+        self._operations = operations
         self._make = make
         self._methods = {settings: method}
         self._chain = (settings, *alternatives(settings))
@@ -53,6 +53,8 @@ class ChosenMethod:
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`). The methods go on from the iterate of the one before, to the same target."""
         first, *others = self._behind(stopping.begun)
+        if first != self._chain[0]:
+            f = self._operations.settled(f)
         instead = stopping.begun.instead if stopping.begun else ""
         result = self._methods[first].solve(
             *(u, f),
@@ -67,8 +69,9 @@ class ChosenMethod:
                 "method %s stalls at a residual of %.2e; %s goes on",
                 *(describe(first, ""), result.history[-1][1], describe(settings, "")),
             )
+            f = self._operations.settled(f)
             if result.u is not u:
-                self._backend.axpby(1.0, result.u, 0.0, u)
+                self._operations.backend.axpby(1.0, result.u, 0.0, u)
             begun = Begun(result.iterations, result.target, result.history, same=False)
             instead = describe(settings, "")
             result = self._methods[settings].solve(

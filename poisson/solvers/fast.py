@@ -68,32 +68,34 @@ class FastTransform:
         """Solve A u = f (`Method.solve`); one iteration is one solution by transforms."""
         operations, backend, norms = self._operations, self._backend, self._norms
         watch = Watch(operations, stopping, observer, norms, growth=math.inf)
-        source = watch.source(f)
         pair = [u, self._work]
+        source = watch.source(f, pair[1])
 
         def residual() -> Norms:
-            operations.residual(pair[0], f, pair[1], norms)
+            operations.certify(pair[0], f, pair[1], norms)
             return backend.read(norms)
 
         # The guess is worth a look only where the target is relative to its residual.
         status = watch.begin(source, None if source[1] > 0.0 else residual(), lambda: pair[0])
-        done, best = 0, float("inf")
+        done, best, now = 0, float("inf"), None
         while status is None:
             if done == 0:
-                backend.axpby(1.0, f, 0.0, pair[1])
+                if not source[1] > 0.0:
+                    operations.take(f, pair[1], norms)
                 self._solver.solve(pair[1], pair[0])
             else:
-                self._refine(*pair)
+                self._refine(pair, f)
             done += 1
             now = residual()
             if not watch.reached(now):
+                f = operations.settled(f)
                 self._polish(pair, f)
                 now = residual()
             status = watch.judge(done, now) or watch.limit(done, interrupted)
             if status is None and (done > MOST_REFINEMENTS or not now[0] < best):
                 status = watch.stalled()
             best = min(best, now[0])
-        return watch.result(status, done, *pair)
+        return replace(watch.result(status, done, *pair), norms=now)
 
     def _polish(self, pair: list[Array], f: Array) -> None:
         """Sweeps against what rounding left, from the first array to the other and back; the first is the result."""
@@ -103,8 +105,10 @@ class FastTransform:
         if -(-len(POLISH) // depth) % 2:
             pair.reverse()
 
-    def _refine(self, u: Array, r: Array) -> None:
-        """u = u + A⁻¹ r with the residual r, which loses its values."""
+    def _refine(self, pair: list[Array], f: Array) -> None:
+        """u = u + A⁻¹ r with the residual r in the other array, which loses its values."""
+        u, r = pair
+        self._operations.residual(u, f, r)
         if self._error is None:
             self._error = self._backend.empty(self._operator.array_shape)
         self._backend.fill(self._error, 0.0)
@@ -199,6 +203,7 @@ METHOD = MethodEntry(
     arrays=so_many(ARRAYS),
     refused=_refused,
     offer=_offer,
+    in_place=True,
     planes=lambda settings: True,
 )
 

@@ -171,10 +171,16 @@ class Watch:
         self.before = self._begun.iterations if self._begun else 0
         self.factor = 1.0
 
-    def source(self, f: Array) -> Norms:
-        """The norms of the source, which the residuals of the solve belong to."""
+    def source(self, f: Array, copy: Array | None = None) -> Norms:
+        """The norms of the source, which the residuals of the solve belong to; with `copy` it is copied there, too.
+
+        Then it may be one in the memory of the caller (`Backend.in_place`).
+        """
         self._f = f
-        self._operations.norm(f, self._result)
+        if copy is None:
+            self._operations.norm(f, self._result)
+        else:
+            self._operations.take(f, copy, self._result)
         return self._backend.read(self._result)
 
     def begin(
@@ -304,7 +310,7 @@ class _Rounding:
             r, z = backend.empty(operator.array_shape), backend.empty(operator.array_shape)
         except (ResourceError, MemoryError):
             return False  # the solve goes on, up to its limit
-        operations.residual(u, self.f, r, place)
+        operations.residual(u, operations.settled(self.f), r, place)
         norm = self.stopping.measure(operator, backend.read(place))
         correction = largest_correction(operations, r, z, place)
         operations.norm(u, place)

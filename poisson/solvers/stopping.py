@@ -265,6 +265,8 @@ class SolveResult:
         With ``stop = "discretisation"``, the estimate of the largest error of u against the exact solution, in U.
     instead : str
         The method that went on, for people, where the one that was chosen stalled.
+    norms : tuple of float, optional
+        (Σ r², max |r|) of the residual r = f − A u, where the last thing that the method did was to compute it.
     """
 
     status: Status
@@ -275,3 +277,4 @@ class SolveResult:
     history: tuple[tuple[int, float], ...]
     error: float | None = None
     instead: str = ""
+    norms: tuple[float, float] | None = None

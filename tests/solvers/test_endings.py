@@ -297,14 +297,14 @@ class Heard:
 
 
 def test_methods_stand_by_for_one_that_was_chosen(caplog: pytest.LogCaptureFixture) -> None:
-    backend = Solver(B((9, 9), f=1.0, boundary=WALLS), backend="numpy").backend
+    operations = Solver(B((9, 9), f=1.0, boundary=WALLS), backend="numpy")._setup.operations
     first = Scripted((Status.STAGNATED, 8, 0.5))
     others = {
         "multigrid": Scripted((Status.DIVERGED, 100, 0.25)),
         "jacobi": Scripted((Status.CONVERGED, 30, 1e-9)),
     }
     chosen = ChosenMethod(
-        backend, SolverSettings(method="multigrid"), first, lambda settings: others[settings.preconditioner]
+        operations, SolverSettings(method="multigrid"), first, lambda settings: others[settings.preconditioner]
     )
     u, heard = np.zeros((9, 9)), Heard()
     with caplog.at_level(logging.INFO, logger="poisson"):
@@ -337,8 +337,8 @@ def test_a_stall_stays_one_where_there_is_no_memory_for_another_method() -> None
     def refuse(settings: SolverSettings) -> Any:
         raise ResourceError("too little memory")
 
-    backend = Solver(B((9, 9), f=1.0, boundary=WALLS), backend="numpy").backend
-    chosen = ChosenMethod(backend, SolverSettings(method="cg"), Scripted((Status.STAGNATED, 100, 0.5)), refuse)
+    operations = Solver(B((9, 9), f=1.0, boundary=WALLS), backend="numpy")._setup.operations
+    chosen = ChosenMethod(operations, SolverSettings(method="cg"), Scripted((Status.STAGNATED, 100, 0.5)), refuse)
     result = chosen.solve(np.zeros((9, 9)), np.zeros((9, 9)), stopping=Stopping())
     assert (result.status, result.iterations, result.instead) == (Status.STAGNATED, 100, "")
 

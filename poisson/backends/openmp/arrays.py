@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Callable
 from ctypes import byref, c_void_p
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -86,6 +87,85 @@ class DeviceArray(Owned):
         memory = (ctypes.c_char * (self.rows * self.pitch * self.dtype.itemsize)).from_address(self.pointer)
         values: NDArray[Any] = np.ndarray(padded, self.dtype, memoryview(memory))
         return values[..., : self.shape[-1]]
+
+
+def given(array: DeviceArray, back: Callable[[DeviceArray], None] | None = None) -> NDArray[Any]:
+    """An array in the host's memory as NumPy sees it, which keeps that; `back` gets it when NumPy needs it no more."""
+    return np.asarray(_Given(array, back))
+
+
+class _Given:
+    """What NumPy asks for the place and the layout of an array, which it keeps alive."""
+
+    def __init__(self, array: DeviceArray, back: Callable[[DeviceArray], None] | None) -> None:
+        itemsize = array.dtype.itemsize
+        strides = [itemsize, array.pitch * itemsize]
+        for nodes in array.shape[-2:0:-1]:
+            strides.append(strides[-1] * nodes)
+        self._array = array
+        self._back = back
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.pointer, False),
+            "strides": tuple(reversed(strides[: len(array.shape)])),
+        }
+
+    def __del__(self) -> None:
+        if self._back:
+            self._back(self._array)
+
+
+class CallersArray:
+    """Values in the memory of the caller, read where they lie; a source, less a number.
+
+    Parameters
+    ----------
+    values : array
+        What `lies_in_rows` takes.
+    shift : float
+        What is subtracted from every value.
+    refuse : callable
+        Called when a value may not be finite.
+
+    Attributes
+    ----------
+    pointer : int
+        Address of the first value.
+    pitch : int
+        Values from the start of one row to the next.
+    """
+
+    def __init__(self, values: NDArray[np.float64], shift: float, refuse: Callable[[], object]) -> None:
+        self._values = values
+        self.shape = values.shape
+        self.dtype = values.dtype
+        self.pointer = values.ctypes.data
+        self.pitch = pitch_in(values)
+        self.shift = shift
+        self.refuse = refuse
+
+
+def lies_in_rows(values: NDArray[Any]) -> bool:
+    """Whether an array has rows of float64 values that follow one another at one distance."""
+    plain = values.dtype == np.float64 and values.dtype.isnative and values.flags.aligned and values.size > 0
+    if not plain or values.strides[-1] != values.itemsize:
+        return False
+    step = values.itemsize * pitch_in(values)
+    if step < values.shape[-1] * values.itemsize:
+        return False
+    for nodes, stride in zip(values.shape[-2::-1], values.strides[-2::-1], strict=True):
+        if nodes > 1 and stride != step:
+            return False
+        step *= nodes
+    return True
+
+
+def pitch_in(values: NDArray[Any]) -> int:
+    """Values from the start of one row of an array to the next."""
+    strides = [stride for nodes, stride in zip(values.shape[:-1], values.strides[:-1], strict=True) if nodes > 1]
+    return strides[-1] // values.itemsize if strides else values.shape[-1]
 
 
 class DeviceResult(Owned):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from ctypes import c_double
 from types import MappingProxyType
@@ -12,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Backend, Slab
+from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
-from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, Memory
+from poisson.backends.openmp.arrays import CallersArray, DeviceArray, DeviceResult, Memory, given, lies_in_rows
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import functions_of, load_library
 from poisson.backends.openmp.operations import (
@@ -119,12 +120,16 @@ class OpenmpBackend(Backend):
 
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
         values = np.empty(array.shape, dtype=array.dtype)
+        self.copy_to(array, values)
+        return values
+
+    def copy_to(self, array: DeviceArray, out: NDArray[Any]) -> None:
+        if not out.flags.c_contiguous:
+            out[...] = self.to_host(array) if self.offloads else given(array)
+            return
         row_bytes = array.shape[-1] * array.dtype.itemsize
         pitch_bytes = array.pitch * array.dtype.itemsize
-        self._library.poisson_download(
-            values.ctypes.data, row_bytes, array.pointer, pitch_bytes, array.rows, self.threads
-        )
-        return values
+        self._library.poisson_download(out.ctypes.data, row_bytes, array.pointer, pitch_bytes, array.rows, self.threads)
 
     def view(self, array: DeviceArray) -> NDArray[Any]:
         if self.offloads:
@@ -133,6 +138,12 @@ class OpenmpBackend(Backend):
                 "for the threads of the CPU"
             )
         return array.on_host
+
+    def in_place(self, values: NDArray[Any], shift: float, refuse: Callable[[], object]) -> CallersArray | None:
+        return None if self.offloads or not lies_in_rows(values) else CallersArray(values, shift, refuse)
+
+    def give(self, array: DeviceArray, back: Callable[[Array], None]) -> NDArray[Any] | None:
+        return None if self.offloads else given(array, back)
 
     def synchronize(self) -> None:
         return None

@@ -22,7 +22,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 LIBRARY_NAME = "libpoisson.so"
 LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
@@ -141,6 +141,8 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 7)),
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "depth": (c_int32, (_OPERATOR,)),
+    "take": (_STATUS, (_OPERATOR, c_void_p, c_int64, c_double, c_void_p, c_void_p)),
+    "certify": (_STATUS, (_OPERATOR, c_void_p, c_void_p, c_int64, c_double, c_void_p)),
 }
 """Others, with the suffix of their real type."""
 SUFFIXES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}

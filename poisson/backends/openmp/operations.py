@@ -5,6 +5,7 @@ A structure has addresses of arrays, so an object here keeps what it points to, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from ctypes import byref, c_double, c_int32, c_int64, c_void_p
 from functools import cached_property
@@ -23,7 +24,7 @@ from poisson.backends.base import (
     SlabSolver,
     TransferOperations,
 )
-from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, pitch_of
+from poisson.backends.openmp.arrays import CallersArray, DeviceArray, DeviceResult, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import DifferencesStructure, TransferStructure, doubles, operator_structure
 from poisson.backends.openmp.transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
@@ -89,6 +90,28 @@ class OpenmpOperations(Operations):
             *(_pointer(u), f.pointer, out.pointer, work.pointer),
             *(weights, len(omegas), *above, *below, _pointer(result)),
         )
+
+    def take(self, f: DeviceArray | CallersArray, out: DeviceArray, result: DeviceResult) -> None:
+        if not isinstance(f, CallersArray):
+            super().take(f, out, result)
+            return
+        self.functions.take(self.structure, f.pointer, f.pitch, f.shift, out.pointer, result.pointer)
+        if not math.isfinite(self.backend.read(result)[0]):
+            f.refuse()
+
+    def certify(self, u: DeviceArray, f: DeviceArray | CallersArray, work: DeviceArray, result: DeviceResult) -> None:
+        if self.backend.offloads or self.operator.varies:
+            super().certify(u, f, work, result)
+            return
+        shift = f.shift if isinstance(f, CallersArray) else 0.0
+        self.functions.certify(self.structure, u.pointer, f.pointer, f.pitch, shift, result.pointer)
+
+    def settled(self, f: DeviceArray | CallersArray) -> DeviceArray:
+        if not isinstance(f, CallersArray):
+            return f
+        array = self.backend.empty(f.shape)
+        self.take(f, array, self.backend.reduction())
+        return array
 
     def fast_solver(self) -> FastSolver:
         backend = self.backend

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.openmp.arrays import pitch_of
+from poisson.backends.openmp.arrays import given, pitch_of
 from poisson.backends.openmp.library import LineStructure, operator_structure
 from poisson.backends.slabs import HostSlab, Plane, Run, by_rows, eigenvalues_by_node
 from poisson.backends.spectra import Line, free, require_constant
@@ -50,7 +50,7 @@ class TransformsInPlace:
 
     def solve(self, f: DeviceArray, u: DeviceArray) -> None:
         """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
-        self._transforms.solve(view(f), view(u))
+        self._transforms.solve(given(f), given(u))
 
 
 def _transform(backend: OpenmpBackend, structure: Any, line: Line) -> AxisTransform:
@@ -86,11 +86,11 @@ class SlabInPlace:
 
     def condense(self, f: Any, u: Any, first: Any | None, last: Any | None, line: Any | None) -> None:
         """See `poisson.backends.slabs.SlabSolver`."""
-        self._slab.condense(view(f), view(u), *(_view_of(array) for array in (first, last, line)))
+        self._slab.condense(given(f), given(u), *(_view_of(array) for array in (first, last, line)))
 
     def expand(self, f: Any, u: Any, below: Any | None, above: Any | None, line: Any | None) -> None:
         """See `poisson.backends.slabs.SlabSolver`."""
-        self._slab.expand(view(f), view(u), *(_view_of(array) for array in (below, above, line)))
+        self._slab.expand(given(f), given(u), *(_view_of(array) for array in (below, above, line)))
 
 
 class _Modes:
@@ -265,28 +265,5 @@ def _address(plane: Plane | None) -> int | None:
     return None if plane is None else plane.ctypes.data
 
 
-def view(array: DeviceArray) -> NDArray[Any]:
-    """An array in the host's memory as NumPy sees it."""
-    return np.asarray(_Viewed(array))
-
-
 def _view_of(array: DeviceArray | None) -> NDArray[Any] | None:
-    return None if array is None else view(array)
-
-
-class _Viewed:
-    """What NumPy asks for the place and the layout of an array, which it keeps alive."""
-
-    def __init__(self, array: DeviceArray) -> None:
-        itemsize = array.dtype.itemsize
-        strides = [itemsize, array.pitch * itemsize]
-        for nodes in array.shape[-2:0:-1]:
-            strides.append(strides[-1] * nodes)
-        self._array = array
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": array.shape,
-            "typestr": array.dtype.str,
-            "data": (array.pointer, False),
-            "strides": tuple(reversed(strides[: len(array.shape)])),
-        }
+    return None if array is None else given(array)

@@ -1,0 +1,135 @@
+// Values in the memory of the caller, whose rows need no alignment: taken into an array, and the residual against them.
+#ifndef POISSON_OFFLOAD
+#include "core/kept.h"
+#include "operator/rows.h"
+#else
+#include "operator/stencil.h"
+#endif
+
+namespace {
+
+#ifndef POISSON_OFFLOAD
+
+// The row `to` from the row `from` less `shift`, zero at the nodes that are fixed and behind the row. Where a value is
+// not finite the sum is not, whether its node is fixed or not.
+template <class T>
+void take_row(const Local<T>& a, bool fixed_row, const double* from, double shift, T* to, bool stream, double& sum,
+              double& maximum) {
+    const bool lower = fixed_row || a.fixed(0, a.nx, 0), upper = fixed_row || a.fixed(a.nx - 1, a.nx, 0);
+    const double kept = fixed_row ? 0.0 : 1.0, moved = fixed_row ? 0.0 : shift;
+    const Pack<double> factor = spread(kept), less = spread(moved);
+    PackNorms norms;
+    for (int64_t i = 0; i < a.nx; i += LANES) {
+        Pack<double> values = {};
+        if (i + LANES <= a.nx)
+            values = load(from + i);
+        else
+            std::memcpy(&values, from + i, (a.nx - i) * sizeof(double));
+        prefetch(from + i, FAR_AHEAD);
+        values = values * factor - less;
+        for (int64_t lane = a.nx - i; lane < LANES; ++lane) values[lane] = 0;
+        if (i == 0 && lower) values[0] *= 0.0;
+        if (upper && a.nx - 1 - i < LANES) values[a.nx - 1 - i] *= 0.0;
+        norms.add<double>(values);
+        put(to + i, values, stream);
+    }
+    for (int64_t i = (a.nx + LANES - 1) / LANES * LANES; i < a.pitch; ++i) to[i] = 0;
+    norms.join(sum, maximum);
+}
+
+template <class T>
+poisson_status take(const poisson_operator* operator_, const double* from, int64_t from_pitch, double shift, T* to,
+                    double* result) {
+    if (!operator_ || !from || !to || !result) return POISSON_BAD_ARGUMENT;
+    const Local<T> a = local<T>(operator_);
+    const Tiling all(a);
+    const bool stream = goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
+    double* const partial = partial_results(all.count());
+    if (!partial) return POISSON_OUT_OF_MEMORY;
+    POISSON_REGION(all.nodes(), (), ())
+    for (int64_t number = 0; number < all.count(); ++number) {
+        double sum = 0, maximum = 0;
+        for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
+            const bool fixed = a.fixed(j, a.ny, 1) || (a.dimension == 3 && a.fixed(k, a.nz, 2));
+            take_row(a, fixed, from + from_pitch * (j + a.ny * k), shift, to + a.row(j, k), stream, sum, maximum);
+        });
+        if (stream) store_fence();
+        keep_pair(partial, number, all.count(), sum, maximum, result);
+    }
+    join_partials(partial, all.count(), result);
+    return POISSON_SUCCESS;
+}
+
+// The norms of f - shift - A u, of constant coefficients: those that `residual` leaves, which is written nowhere.
+template <int DIMENSION, class T>
+poisson_status certify_on(const poisson_operator* operator_, const T* u, const T* f, int64_t f_pitch, double shift,
+                          double* result) {
+    const Local<T> a = local<T>(operator_);
+    const Tiling all(a);
+    const int64_t last_row = a.ny * a.nz - 1, packs = (a.nx + LANES - 1) / LANES * LANES;
+    // Rows that stay in the nearest cache: what is not kept, and f where it must not be read as it lies.
+    const WorkingRows work(all.count(), 2 * (packs + LANES) * int64_t(sizeof(T)));
+    double* const partial = partial_results(all.count());
+    if (!partial || !work) return POISSON_OUT_OF_MEMORY;
+    POISSON_REGION(all.nodes(), (), ())
+    for (int64_t number = 0; number < all.count(); ++number) {
+        T* const out = work.row<T>(number);
+        T* const copied = out + packs + LANES;
+        Sums sums = {0, 0}, of_others = {0, 0};
+        for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
+            const Rows<T> rows = rows_at<DIMENSION>(a, u, j, k);
+            if (rows.fixed) return;
+            const int64_t row = j + a.ny * k;
+            const T* source = f + f_pitch * row;
+            // The packs at its end may reach beyond the last row.
+            if (shift != 0 || (last_row - row) * f_pitch + a.nx < packs) {
+                for (int64_t i = 0; i < packs; ++i) copied[i] = i < a.nx ? T(source[i] - shift) : T(0);
+                source = copied;
+            }
+            visit_row<DIMENSION, Mode<RESIDUAL, true>>(a, rows, RowLinks<T>{}, source, out, Factors<T>{T(1), 0},
+                                                       std::false_type{}, a.counts(j, k) ? sums : of_others);
+        });
+        keep_pair(partial, number, all.count(), sums.sum, sums.maximum, result);
+    }
+    join_partials(partial, all.count(), result);
+    return POISSON_SUCCESS;
+}
+
+template <class T>
+poisson_status certify(const poisson_operator* a, const T* u, const T* f, int64_t f_pitch, double shift,
+                       double* result) {
+    if (!a || !u || !f || !result || varies(*a)) return POISSON_BAD_ARGUMENT;
+    return a->dimension == 2 ? certify_on<2>(a, u, f, f_pitch, shift, result)
+                             : certify_on<3>(a, u, f, f_pitch, shift, result);
+}
+
+#else
+
+// What a GPU reads lies in its own memory.
+template <class T>
+poisson_status take(const poisson_operator*, const double*, int64_t, double, T*, double*) {
+    return POISSON_BAD_ARGUMENT;
+}
+template <class T>
+poisson_status certify(const poisson_operator*, const T*, const T*, int64_t, double, double*) {
+    return POISSON_BAD_ARGUMENT;
+}
+
+#endif
+
+}  // namespace
+
+#define POISSON_DEFINE(real, suffix)                                                                              \
+    extern "C" poisson_status poisson_take_##suffix(const poisson_operator* a, const double* from, int64_t pitch, \
+                                                    double shift, real* to, double* result) {                     \
+        use_threads(a);                                                                                           \
+        return take<real>(a, from, pitch, shift, to, result);                                                     \
+    }                                                                                                             \
+    extern "C" poisson_status poisson_certify_##suffix(const poisson_operator* a, const real* u, const real* f,   \
+                                                       int64_t pitch, double shift, double* result) {             \
+        use_threads(a);                                                                                           \
+        return certify<real>(a, u, f, pitch, shift, result);                                                      \
+    }
+
+POISSON_DEFINE(float, f32)
+POISSON_DEFINE(double, f64)

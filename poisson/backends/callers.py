@@ -1,0 +1,81 @@
+"""Arrays in the memory of the caller: what a backend reads of them where they lie, and what it gives away.
+
+A backend on the host can do better than what stands here for every one.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = Any
+Reduction = Any
+
+
+class CallersArrays:
+    """Of a backend."""
+
+    @abstractmethod
+    def to_host(self, array: Array) -> NDArray[Any]:
+        """A copy of an array as a NumPy array."""
+
+    def copy_to(self, array: Array, out: NDArray[Any]) -> None:
+        """Copy an array to a NumPy array of its shape and type."""
+        out[...] = self.to_host(array)
+
+    def give(self, array: Array, back: Callable[[Array], None]) -> NDArray[Any] | None:
+        """The values of an array as a NumPy array that keeps their memory; None where that is not the host's.
+
+        It is for the user of the program; nothing else may write into the array until `back` is called with it, which
+        may be when the user has let go of it, in any thread.
+        """
+        return None
+
+    def in_place(self, values: NDArray[Any], shift: float, refuse: Callable[[], object]) -> Array | None:
+        """A source in the memory of the caller, which `Operations.take` and `Operations.certify` read where it lies.
+
+        None where they cannot. Others do not take it: `Operations.settled` gives what they do.
+
+        Parameters
+        ----------
+        values : array
+            Of the shape of the backend's arrays. It must not change as long as it is used.
+        shift : float
+            What is subtracted from every value.
+        refuse : callable
+            Called when a value may not be finite, to look for it and say so.
+        """
+        return None
+
+
+class CallersSources:
+    """Of the operations of an operator."""
+
+    backend: Any
+
+    @abstractmethod
+    def norm(self, r: Array, result: Reduction) -> None:
+        """See `poisson.backends.base.Operations`."""
+
+    @abstractmethod
+    def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
+        """See `poisson.backends.base.Operations`."""
+
+    def take(self, f: Array, out: Array, result: Reduction) -> None:
+        """out = f, which may be `Backend.in_place`, and is zero at fixed nodes then; `result` gets the norms of it."""
+        self.norm(f, result)
+        self.backend.axpby(1.0, f, 0.0, out)
+
+    def certify(self, u: Array, f: Array, work: Array, result: Reduction) -> None:
+        """`result` gets the norms of f − A u, as `residual` has them; f may be `Backend.in_place`.
+
+        `work` may lose its values.
+        """
+        self.residual(u, f, work, result)
+
+    def settled(self, f: Array) -> Array:
+        """A source as an array of the backend: itself, or what `take` makes of one that is in the caller's memory."""
+        return f

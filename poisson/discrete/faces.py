@@ -1,0 +1,76 @@
+"""What the faces of a problem add to whole arrays, evaluated once for many sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.mesh.boundary import Rule
+from poisson.problem import sampling
+from poisson.problem.problem import Problem
+
+Terms = list[tuple[sampling.Index, NDArray[np.float64]]]
+"""Values, and the nodes of an array that they belong to."""
+
+
+class FaceTerms:
+    """The boundary values and the source terms of the faces, on the arrays of a whole grid on the host.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the data of the faces.
+
+    Raises
+    ------
+    CaseError
+        If a value is not finite; the line names the key and the place.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        shape = sampling.array_shape(problem.grid)
+        block = tuple((0, count) for count in shape)
+        fixed = list(sampling.faces(problem, Rule.FIXED, block))
+        # The face that stands first has the nodes that it shares: it comes last.
+        self._fixed: Terms = [
+            (where, _on(shape, where, sampling.face_value(problem, np, face, block))) for face, where in fixed[::-1]
+        ]
+        self._held = any(values.any() for _, values in self._fixed)
+        self._terms: Terms = []
+        for face, where in sampling.faces(problem, Rule.MIRROR, block):
+            g = (2.0 / problem.grid.spacing[face // 2]) * sampling.face_value(problem, np, face, block)
+            values = _on(shape, where, g)
+            for other, there in fixed:
+                if other // 2 != face // 2:
+                    values[_within(there, where)] = 0.0
+            if values.any():
+                self._terms.append((where, values))
+
+    @property
+    def adds(self) -> bool:
+        """Whether the source has terms of the faces."""
+        return bool(self._terms)
+
+    def hold(self, u: NDArray[Any]) -> None:
+        """Write the boundary values into an array that is zero at fixed nodes."""
+        if self._held:
+            for where, values in self._fixed:
+                u[where] = values
+
+    def add(self, f: NDArray[Any]) -> None:
+        """Add the terms of the faces to a source."""
+        for where, values in self._terms:
+            f[where] += values
+
+
+def _on(shape: tuple[int, ...], where: sampling.Index, values: Any) -> NDArray[np.float64]:
+    """Values at each node of a face."""
+    along = tuple(count for count, place in zip(shape, where, strict=True) if isinstance(place, slice))
+    return np.array(np.broadcast_to(values, along), dtype=np.float64)
+
+
+def _within(other: sampling.Index, where: sampling.Index) -> sampling.Index:
+    """The nodes of another face, as an index of an array on a face."""
+    return tuple(there for there, here in zip(other, where, strict=True) if isinstance(here, slice))

@@ -1,0 +1,99 @@
+"""Sources in the memory of the caller: what the library reads where it lies is what it reads of its own arrays.
+
+Covers poisson.backends.callers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from poisson import backends
+from poisson.backends.openmp.arrays import lies_in_rows
+from poisson.discrete.discretisation import Discretisation
+from poisson.problem.problem import Problem
+
+pytest.importorskip("poisson.backends.openmp.library").load_library()
+
+CASES: dict[str, dict[str, Any]] = {
+    "one row": {"shape": (5,), "boundary": 0.0},
+    "rows shorter than a pack": {"shape": (3, 4), "boundary": 0.0},
+    "fixed": {"shape": (33, 21), "boundary": 0.0, "c": 2.0},
+    "mirrors": {"shape": (19, 40), "boundary": {"x": "periodic", "all": {"neumann": 0.0}}},
+    "mixed": {"shape": (18, 9, 7), "boundary": {"y": "periodic", "x_lower": {"neumann": 0.0}, "all": 0.0}},
+    "more than a cache": {"shape": (97, 41, 35), "boundary": 0.0},
+}
+
+
+def of(name: str, dtype: Any = np.float64) -> tuple[Any, Any, tuple[int, ...]]:
+    problem = Problem.on_box(**CASES[name])
+    discretisation = Discretisation(problem)
+    backend = backends.create("openmp", dtype, 2)
+    return backend, backend.bind(discretisation.operator_on(backend)), discretisation.array_shape
+
+
+def fixed_to_zero(operations: Any, values: np.ndarray) -> np.ndarray:
+    inside = np.zeros_like(values)
+    free = operations.operator.lattice.free
+    inside[free] = values[free]
+    return inside
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("strided", [False, True], ids=["contiguous", "strided"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_source_is_taken_from_where_it_lies(name: str, strided: bool, dtype: Any) -> None:
+    backend, operations, shape = of(name, dtype)
+    kept = np.random.default_rng(1).standard_normal((*shape[:-1], shape[-1] + 3))
+    values = kept[..., : shape[-1]] if strided else np.ascontiguousarray(kept[..., : shape[-1]])
+    out, result = backend.empty(shape), backend.reduction()
+    backend.fill(out, 7.0)
+    operations.take(backend.in_place(values, 0.25, pytest.fail), out, result)
+    expected = fixed_to_zero(operations, values - 0.25)
+    np.testing.assert_array_equal(backend.to_host(out), expected.astype(dtype))
+    squares, largest = backend.read(result)
+    assert squares == pytest.approx((expected**2).sum(), rel=1e-13)
+    assert largest == np.abs(expected).max()
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+@pytest.mark.parametrize("name", CASES)
+def test_the_residual_is_that_of_the_librarys_own_arrays(name: str, shift: float) -> None:
+    """To the last bit: the certificate of a solve does not depend on where the source lies."""
+    backend, operations, shape = of(name)
+    rng = np.random.default_rng(2)
+    f, u = rng.standard_normal(shape), backend.from_host(rng.standard_normal(shape))
+    given, own = backend.in_place(f, shift, pytest.fail), backend.from_host(fixed_to_zero(operations, f - shift))
+    r, result = backend.empty(shape), backend.reduction()
+    operations.residual(u, own, r, result)
+    expected = backend.read(result)
+    for source in (given, own, operations.settled(given)):
+        backend.fill(r, 3.0)
+        operations.certify(u, source, r, result)
+        assert backend.read(result) == expected
+
+
+def test_a_value_that_is_not_finite_is_told_wherever_it_is() -> None:
+    backend, operations, shape = of("mixed")
+    for place in np.ndindex(shape):
+        if not any(index in (0, 1, nodes - 1) for index, nodes in zip(place, shape, strict=True)):
+            continue
+        for value in (np.nan, np.inf):
+            values, told = np.ones(shape), []
+            values[place] = value
+            given = backend.in_place(values, 0.0, lambda told=told: told.append(True))
+            operations.take(given, backend.empty(shape), backend.reduction())
+            assert told, (place, value)
+
+
+def test_what_lies_in_rows() -> None:
+    values = np.zeros((4, 5, 6))
+    assert all(map(lies_in_rows, (values, values[:1], values[:, :, :3], values[1:], values[:, :1])))
+    others = [values[::2], values[:, ::2], values[:, :, ::2], values[::-1], values.T, values.astype(np.float32)]
+    others += [values.astype(">f8"), np.broadcast_to(values[0], values.shape), values[:, ::-1]]
+    assert not any(map(lies_in_rows, others[2:])), [lies_in_rows(each) for each in others]
+    # Every second plane is no row of one distance; every second row of all planes is, where their number is even.
+    assert not lies_in_rows(others[0])
+    assert not lies_in_rows(others[1])

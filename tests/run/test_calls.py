@@ -1,0 +1,279 @@
+"""Calls of one solver from arrays to arrays: what is read and written in place, new data of faces and new coefficients.
+
+Covers poisson.discrete.faces and poisson.run.loading.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poisson
+from poisson.errors import CaseError, PoissonError
+from poisson.problem.problem import Problem
+from poisson.run.solver import Solver
+
+BACKENDS = ["numpy", "openmp"]
+MIXED = {"x": "periodic", "y_lower": {"dirichlet": "1 + sin(2*pi*x)"}, "y_upper": {"neumann": "x"}}
+ROBIN = {"x_lower": {"robin": 1.0, "alpha": 2.0}, "x_upper": {"neumann": "y"}, "all": {"dirichlet": "x + y"}}
+
+
+def source(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", ["fft", "multigrid", "jacobi", "cg", "sor", "chebyshev"])
+def test_a_solution_of_any_method_keeps_its_values(method: str, backend: str) -> None:
+    """Also when the solver has gone, and whatever it solved meanwhile."""
+    problem = Problem.on_box((16, 9), c=50.0, boundary={"x": "periodic", "all": 1.0})
+    solver = Solver(problem, method, backend)
+    sources = [source((9, 16), seed) for seed in range(4)]
+    solutions = [solver.solve(f).u for f in sources]
+    kept = [u.copy() for u in solutions]
+    solver.solve(sources[0] * 3.0)
+    view = solutions[1][2:, ::2]
+    del solutions[1]
+    for _ in range(3):
+        solver.solve(sources[3])
+    np.testing.assert_array_equal(view, kept[1][2:, ::2])
+    del solver
+    gc.collect()
+    for u, values in zip(solutions, (kept[0], *kept[2:]), strict=True):
+        np.testing.assert_array_equal(u, values)
+    for f, u in zip(sources, kept, strict=True):
+        np.testing.assert_array_equal(Solver(problem, method, backend).solve(f).u, u)
+
+
+def test_an_array_that_was_let_go_is_used_again() -> None:
+    solver = Solver(Problem.on_box((65, 33)), "fft", "openmp")
+    first = solver.solve(source((33, 65))).u
+    place = first.ctypes.data
+    second = solver.solve(source((33, 65))).u
+    assert second.ctypes.data != place
+    part = first[3:]
+    del first
+    third = solver.solve(source((33, 65))).u
+    assert third.ctypes.data != place
+    del part
+    assert solver.solve(source((33, 65))).u.ctypes.data == place
+    assert second.flags.writeable
+
+
+@pytest.mark.parametrize("boundary", [0.0, "x - y", MIXED, ROBIN, {"all": {"neumann": 0.0}}], ids=str)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_arrays_come_to_what_texts_do(boundary: Any, backend: str) -> None:
+    """However they lie in memory."""
+    problem = Problem.on_box((16, 13), f="cos(2*pi*x) * cos(pi*y)", boundary=boundary)
+    solver = Solver(problem, backend=backend)
+    expected = solver.solve()
+    x, y = np.meshgrid(problem.grid.coordinates(0), problem.grid.coordinates(1))
+    f = np.asarray(problem.f(np, x, y))  # type: ignore[operator]
+    wide = np.zeros((26, 32))
+    wide[::2, ::2] = f
+    rows = np.zeros((13, 20))
+    rows[:, :16] = f
+    for given in (f, rows[:, :16], wide[::2, ::2], np.asfortranarray(f), f.astype(">f8")):
+        found = solver.solve(given)
+        np.testing.assert_allclose(found.u, expected.u, rtol=0, atol=1e-12 * np.abs(expected.u).max())
+        assert found.status == expected.status
+        assert found.target == pytest.approx(expected.target, rel=1e-9)
+    close = solver.solve(f.astype(np.float32)).u
+    np.testing.assert_allclose(close, expected.u, rtol=0, atol=1e-6 * np.abs(expected.u).max())
+
+
+@pytest.mark.parametrize("method", ["fft", "multigrid"])
+def test_the_residual_is_that_of_the_final_u(method: str) -> None:
+    problem = Problem.on_box((33, 17), boundary={"x_lower": 2.0, "all": 0.0})
+    f = source((17, 33))
+    solution = Solver(problem, method, "openmp", fields=("residual",)).solve(f)
+    u, (hx, hy) = solution.u, problem.grid.spacing
+    applied = (2 * u[1:-1, 1:-1] - u[1:-1, :-2] - u[1:-1, 2:]) / hx**2
+    applied += (2 * u[1:-1, 1:-1] - u[:-2, 1:-1] - u[2:, 1:-1]) / hy**2
+    r = f[1:-1, 1:-1] - applied
+    scale = np.abs(u).max() / hy**2
+    np.testing.assert_allclose(solution.fields["residual"][1:-1, 1:-1], r, rtol=0, atol=1e-14 * scale)
+    assert solution.residual == pytest.approx(np.sqrt((r**2).mean()), rel=1e-2, abs=1e-15 * scale)
+    assert Solver(problem, method, "openmp").solve(f).residual == solution.residual
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", ["fft", "multigrid"])
+@pytest.mark.parametrize("place", [(3, 4), (0, 4), (8, 16)])
+def test_a_source_that_is_not_finite_is_refused(place: tuple[int, int], method: str, backend: str) -> None:
+    solver = Solver(Problem.on_box((17, 9)), method, backend)
+    f = source((9, 17))
+    good = solver.solve(f).u.copy()
+    bad, out = f.copy(), np.zeros_like(f)
+    bad[place] = np.nan
+    x, y = place[1] / 16, place[0] / 8
+    for given in (bad, bad.astype(np.float32)):
+        with pytest.raises(
+            CaseError, match=rf"equation.f: nan at x = {x:.6g}, y = {y:.6g}; every value must be finite"
+        ):
+            solver.solve(given, out=out)
+    assert not out.any()
+    np.testing.assert_array_equal(solver.solve(f).u, good)
+    # Squares that are not finite say nothing of the values.
+    assert solver.solve(f * 1e200).status.success
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("boundary", [1.0, {"all": {"neumann": 0.0}}], ids=str)
+def test_a_guess_that_is_an_array(boundary: Any, backend: str) -> None:
+    problem = Problem.on_box((33, 17), f="cos(pi*x)", boundary=boundary)
+    solver = Solver(problem, "multigrid", backend)
+    first = solver.solve()
+    again = solver.solve(initial=first.u)
+    assert first.iterations > 2
+    assert again.iterations <= 1
+    np.testing.assert_allclose(again.u, first.u, rtol=0, atol=1e-8)
+    wrong = first.u.copy()
+    wrong[2, 3] = np.inf
+    with pytest.raises(CaseError, match=r"run.initial: inf at x = "):
+        solver.solve(initial=wrong)
+
+
+# ---- where the caller wants u
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(17,), (17, 9), (17, 9, 6)], ids=str)
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_u_is_written_where_it_is_wanted(shape: tuple[int, ...], precision: str, backend: str) -> None:
+    solver = Solver(Problem.on_box(shape, boundary=2.0), "fft", backend, precision)
+    f = source(shape[::-1])
+    expected = solver.solve(f).u
+    out = np.full(shape[::-1], np.nan, dtype=precision)
+    wide = np.full((*shape[:0:-1], 2 * shape[0]), np.nan, dtype=precision)
+    for place in (out, wide[..., ::2], f if precision == "float64" else out):
+        solution = solver.solve(f.copy(), out=place)
+        assert solution.u is place
+        np.testing.assert_array_equal(place, expected)
+    assert np.isnan(wide[..., 1::2]).all()
+    again = solver.solve(f * 0.0).u
+    np.testing.assert_array_equal(out, expected)
+    assert not np.array_equal(again, out)
+
+
+def test_a_place_that_does_not_fit_is_refused() -> None:
+    solver = Solver(Problem.on_box((9, 5)), "fft", "numpy")
+    allowed = r"; allowed: a NumPy array of the shape \(5, 9\) and the type float64"
+    locked = np.zeros((5, 9))
+    locked.flags.writeable = False
+    for out, what in {
+        "an array of the shape \\(9, 5\\) and the type float64": np.zeros((9, 5)),
+        "an array of the shape \\(5, 9\\) and the type float32": np.zeros((5, 9), np.float32),
+        "an array that is read-only": locked,
+        "a list": [0.0],
+    }.items():
+        with pytest.raises(CaseError, match=f"^out: {out}{allowed}$"):
+            solver.solve(1.0, out=what)
+
+
+# ---- other data of faces, and another c
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", ["auto", "fft", "multigrid"])
+def test_faces_take_other_data(method: str, backend: str) -> None:
+    def made(**data: Any) -> Problem:
+        lower, upper = data.get("lower", 0.0), data.get("upper", "x")
+        boundary = {"x": "periodic", "y_lower": {"dirichlet": lower}, "y_upper": {"neumann": upper}}
+        return Problem.on_box((16, 13), f="1 + y", boundary=boundary)
+
+    solver = Solver(made(), method, backend, rtol=1e-10)
+    values = np.cos(2 * np.pi * np.arange(16) / 16)
+    own = solver.solve().u.copy()
+    for data in (
+        {"lower": 3.0},
+        {"lower": "sin(2*pi*x)", "upper": 2.0},
+        {"upper": values, "lower": lambda x, y: 5.0 + 0.0 * x},
+        {"lower": values},
+    ):
+        boundary = {}
+        if "lower" in data:
+            boundary["y_lower"] = data["lower"]
+        if "upper" in data:
+            boundary["y_upper"] = {"neumann": data["upper"]}
+        found, expected = solver.solve(boundary=boundary), Solver(made(**data), method, backend, rtol=1e-10).solve()
+        np.testing.assert_allclose(found.u, expected.u, rtol=0, atol=1e-13 * np.abs(expected.u).max())
+        assert found.target == expected.target
+        assert found.status == expected.status
+    np.testing.assert_array_equal(solver.solve().u, own)
+
+
+def test_an_array_of_a_face_is_read_at_every_solve() -> None:
+    values = np.zeros(9)
+    solver = Solver(Problem.on_box((9, 9), boundary={"x_lower": values, "all": 0.0}), "fft", "openmp")
+    assert not solver.solve(0.0).u.any()
+    values[4] = 1.0
+    assert solver.solve(0.0).u[4, 0] == 1.0
+
+
+def test_kinds_of_faces_stay() -> None:
+    solver = Solver(Problem.on_box((9, 9), boundary={"x": "periodic", "all": {"neumann": 0.0}}, c=1.0), backend="numpy")
+    for boundary, line in {
+        "boundary.y_lower: dirichlet; allowed: neumann, as the kinds of the faces are those of the problem": 1.0,
+        'boundary.x: "neumann"; allowed: "periodic"': {"x": "neumann"},
+        "boundary.z_lower: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper": {"z_lower": 0.0},
+        "boundary.y_upper.neumann: a list; allowed: a number, a text, a function of x(, y, z) or an array": {
+            "y_upper": {"neumann": [0.0]}
+        },
+    }.items():
+        with pytest.raises(CaseError) as refused:
+            solver.solve(1.0, boundary=line)
+        assert str(refused.value).replace("'", '"') == boundary
+    assert solver.solve(1.0).status.success
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("method", ["auto", "fft", "multigrid", "jacobi"])
+def test_c_may_be_another_one(method: str, backend: str) -> None:
+    problem = Problem.on_box((17, 9), f="1 + x", c=1.0, boundary=1.0)
+    solver = Solver(problem, method, backend, rtol=1e-10)
+    own = solver.solve().u.copy()
+    several: list[Any] = [10.0, 0.0, "100.0", 1.0]
+    if method != "fft":
+        several += ["1 + y", np.full((9, 17), 3.0), lambda x, y: 2.0 + x * y]
+    for c in several:
+        found = solver.solve(c=c)
+        expected = Solver(problem.having(c=c), method, backend, rtol=1e-10).solve()
+        np.testing.assert_allclose(found.u, expected.u, rtol=0, atol=1e-13)
+        assert found.problem.c == problem.having(c=c).c or not isinstance(c, float)
+    np.testing.assert_array_equal(solver.solve().u, own)
+    for c, line in {
+        -1.0: "c = -1.0; it must be >= 0",
+        "x - 2": r"equation.c: -2.0 at x = 0, y = 0; every value must be",
+    }.items():
+        with pytest.raises(PoissonError, match=line if method != "fft" or c == -1.0 else "only with constant"):
+            solver.solve(c=c)
+    np.testing.assert_array_equal(solver.solve().u, own)
+
+
+def test_only_another_operator_is_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    set_up_on: Callable[..., Any] = poisson.run.solver.set_up_on  # type: ignore[attr-defined]
+    monkeypatch.setattr("poisson.run.solver.set_up_on", lambda *given: made.append(given) or set_up_on(*given))
+    boundary = {"x_lower": {"robin": 0.0, "alpha": 1.0}, "all": 0.0}
+    solver = Solver(Problem.on_box((9, 9), f=1.0, boundary=boundary), "multigrid", "numpy")
+    solver.solve(c=0.0)
+    solver.solve(f=np.ones((9, 9)), boundary={"y_lower": 2.0})
+    assert made == []
+    solver.solve(c=2.0)
+    solver.solve(f=3.0, c=2.0)
+    assert len(made) == 1
+    values = np.ones((9, 9))
+    solver.solve(c=values)
+    first = solver.solve(c=values).u.copy()
+    assert len(made) == 3
+    values[:] = 1000.0
+    assert np.abs(solver.solve(c=values).u).max() < 0.1 * np.abs(first).max()
+    solver.solve()
+    weaker = solver.solve(boundary={"x_lower": {"robin": 0.0, "alpha": 0.0}}).u
+    assert len(made) == 6
+    assert weaker.max() > solver.solve().u.max()
