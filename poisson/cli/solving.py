@@ -7,7 +7,7 @@ import logging
 import os
 import platform
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -202,6 +202,7 @@ class Verify:
     refine: int | None
     quiet: bool
     ranks: int | None = None
+    json: bool = False
 
     def execute(self, communicator: Communicator) -> int:
         from poisson.case import load
@@ -209,34 +210,52 @@ class Verify:
         from poisson.run import verify as verification
 
         report = verification.verify(load(self.case, self.overrides), self.refine, comm=communicator)
-        if not (self.quiet and report.passed):
+        code = EXIT_OK if report.passed else EXIT_OFF
+        if self.json:
+            found = {"title": report.title, "passed": report.passed, "exit_code": code}
+            rows = [{column.key: row.get(column.key) for column in report.columns} for row in report.records]
+            say(as_json({"command": "verify", **found, "rows": rows, "notes": report.notes}))
+        elif not (self.quiet and report.passed):
             say("\n".join([report.title, "", table(report.headers, report.rows), *report.notes]))
-        return EXIT_OK if report.passed else EXIT_OFF
+        return code
 
 
 @dataclass(frozen=True)
 class Info:
     file: str | None
     ranks: int | None = None
+    json: bool = False
 
     def execute(self, communicator: Communicator) -> int:
-        if self.file is not None:
-            from poisson.output.description import describe_apart
+        text, record = self._found(communicator)
+        if communicator.rank == 0:
+            say(as_json({"command": "info", **record()}) if self.json else text())
+        return EXIT_OK
 
-            if communicator.rank == 0:
-                say(describe_apart(self.file))
-            return EXIT_OK
+    def _found(self, communicator: Communicator) -> tuple[Callable[[], str], Callable[[], dict[str, Any]]]:
+        """What gives it for people, and for programs; of several ranks all call this."""
+        from poisson.cli import terminal
+
+        if self.file is not None:
+            from poisson.output import description
+
+            file = self.file
+            return (
+                lambda: description.describe_apart(file),
+                lambda: {"file": file, **description.facts_apart(file)},
+            )
         if communicator.size > 1:
-            from poisson.cli.terminal import processes
             from poisson.run.neighbours import neighbourhood
 
-            say(processes(neighbourhood(communicator)))
-            return EXIT_OK
+            found = neighbourhood(communicator)
+            return lambda: terminal.processes(found), lambda: asdict(found)
         from poisson import backends
-        from poisson.cli.terminal import installation
 
-        say(installation(backends.describe()))
-        return EXIT_OK
+        installed = backends.describe()
+        return (
+            lambda: terminal.installation(installed),
+            lambda: {"backends": [asdict(each) for each in installed], "versions": dict(terminal.versions())},
+        )
 
 
 def solve(
@@ -288,11 +307,13 @@ def verify(
     set: Sequence[str] = (),
     backend: str | None = None,
     ranks: str | None = None,
+    json: bool = False,
     quiet: bool = False,
 ) -> Verify:
     """Compare every backend with a direct solution, or measure the order of accuracy.
 
-    Usage: python -m poisson verify CASE [--refine N [--backend NAME]] [--set KEY=VALUE ...] [--ranks N] [--quiet]
+    Usage: python -m poisson verify CASE [--refine N [--backend NAME]] [--set KEY=VALUE ...] [--ranks N]
+                                         [--json] [--quiet]
 
       CASE             the case file (TOML)
       --refine N       instead, solve on N grids, each with half the spacing of the one before and the case's own the
@@ -300,6 +321,7 @@ def verify(
       --set KEY=VALUE  override a key of the case file; may be given several times
       --backend NAME   the backend for --refine: {backends}; the same as --set run.backend=NAME
       --ranks N        solve in N processes, started on this machine; under mpirun or srun, leave it out
+      --json           print one JSON object in the place of the table
       --quiet          (or -q) show nothing unless something is off
 
     Examples:
@@ -315,23 +337,24 @@ def verify(
         if key.partition(".")[0] == "output":
             raise UsageError(f"--set {key}: verify writes no result; leave it out")
     grids = None if refine is None else _grids(refine)
-    return Verify(case, overrides(set, backend=backend), grids, quiet, rank_count(ranks))
+    return Verify(case, overrides(set, backend=backend), grids, quiet, rank_count(ranks), json)
 
 
-def info(file: str | None = None, *, ranks: str | None = None) -> Info:
+def info(file: str | None = None, *, ranks: str | None = None, json: bool = False) -> Info:
     """Describe a result file, or what is installed here.
 
-    Usage: python -m poisson info [FILE] [--ranks N]
+    Usage: python -m poisson info [FILE] [--ranks N] [--json]
 
       FILE       a result of 'solve'; without it: the backends, their devices, and what to install for a missing one
       --ranks N  instead: where N processes on this machine run, and how they are linked; the same under mpirun
+      --json     print one JSON object in the place of the lines
 
     Examples:
       python -m poisson info
       python -m poisson info unit_square.h5
 
     Exit codes: 0 done, 2 the file cannot be read."""
-    return Info(file, rank_count(ranks))
+    return Info(file, rank_count(ranks), json)
 
 
 def _grids(text: str) -> int:

@@ -195,11 +195,16 @@ def installation(backends: Iterable[BackendInfo]) -> str:
         Two tables.
     """
     rows = [(info.name, "yes" if info.available else "no", info.device or info.reason) for info in backends]
-    versions = [("poisson", __version__), ("Python", platform.python_version())]
-    versions += [(name, importlib.metadata.version(name)) for name in _PACKAGES]
-    versions.append(("system", f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs"))
     backends_shown = table(("backend", "available", "device, or what is missing"), rows)
-    return f"{backends_shown}\n\n{aligned(versions)}"
+    return f"{backends_shown}\n\n{aligned(versions())}"
+
+
+def versions() -> list[tuple[str, str]]:
+    """Of this package, of Python and of the packages that it needs, and the system."""
+    found = [("poisson", __version__), ("Python", platform.python_version())]
+    found += [(name, importlib.metadata.version(name)) for name in _PACKAGES]
+    system = f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs"
+    return [*found, ("system", system)]
 
 
 def processes(found: Neighbourhood) -> str:

@@ -1,4 +1,4 @@
-"""What a result file holds, in lines for people, whatever state the file is in."""
+"""What a result file holds, in lines for people and as data, whatever state the file is in."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 
 _SLAB_VALUES = 1 << 22
+_SECONDS = "seconds_"
+_STEEPEST = 700.0
+"""ln of the largest factor, above which it is no number any more."""
 
 
 def describe_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE) -> str:
@@ -43,19 +46,30 @@ def describe_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE) -> 
     OutputError
         As `describe`.
     """
+    return str(_asked(path, "describe", silence))
+
+
+def facts_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE) -> dict[str, Any]:
+    """As `facts`, in a process of its own, as `describe_apart`."""
+    found: dict[str, Any] = _asked(path, "facts", silence)
+    return found
+
+
+def _asked(path: str | Path, what: str, silence: float) -> Any:
     try:
-        kind, text = apart.call("poisson.output.description:answer", os.fspath(path), silence=silence)
+        kind, found = apart.call("poisson.output.description:answer", os.fspath(path), what, silence=silence)
     except apart.Lost as lost:
         raise OutputError(f"{path}: {damaged(f'the HDF5 library does not survive it: {lost}')}") from None
-    if kind != "text":
-        raise OutputError(text)
-    return str(text)
+    if kind == "error":
+        raise OutputError(found)
+    return found
 
 
-def answer(path: str) -> tuple[str, str]:
-    """What `describe` says of a file: ``text`` and the text, or ``error`` and its line."""
+def answer(path: str, what: str) -> tuple[str, Any]:
+    """What `describe` or `facts`, whose name is given, says of a file; or ``error`` and its line."""
+    asked = {"describe": describe, "facts": facts}[what]
     try:
-        return "text", describe(path, apart.alive)
+        return what, asked(path, apart.alive)
     except OutputError as error:
         return "error", str(error)
 
@@ -83,10 +97,22 @@ def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> st
     """
     path = Path(path)
     with opened(path) as file:
-        notes = list(_description(file, alive))
+        notes = [(_indented(name), one_line(text)) for name, text in _notes(_facts(file, alive))]
         width = max(len(name) for name, _ in notes)
         lines = (f"{name:<{width}}  {text}".rstrip() for name, text in notes)
         return "\n".join([f"{path}: {one_line(file.attrs['title']) or 'untitled'}", *lines])
+
+
+def facts(path: str | Path, alive: Callable[[], object] = lambda: None) -> dict[str, Any]:
+    """The same as numbers and texts, of which JSON knows all but those that are not finite.
+
+    Raises
+    ------
+    OutputError
+        As `describe`.
+    """
+    with opened(Path(path)) as file:
+        return _facts(file, alive)
 
 
 _RESULT_ATTRIBUTES = frozenset(
@@ -95,41 +121,46 @@ _RESULT_ATTRIBUTES = frozenset(
 """Attributes of the provenance that describe the result and not the machine."""
 
 
-def _description(file: h5py.File, alive: Callable[[], object]) -> Iterator[tuple[str, str]]:
-    """The name and the text of each line of a description after the title, each fit to be shown."""
-    for name, text in _notes(file, alive):
-        yield one_line(name) if name == name.lstrip() else f"  {one_line(name)}", one_line(text)
+def _indented(name: str) -> str:
+    return one_line(name) if name == name.lstrip() else f"  {one_line(name)}"
 
 
-def _notes(file: h5py.File, alive: Callable[[], object]) -> Iterator[tuple[str, str]]:
-    root, provenance = file.attrs, group(file, "provenance").attrs
+def _facts(file: h5py.File, alive: Callable[[], object]) -> dict[str, Any]:
+    root, attributes = file.attrs, group(file, "provenance").attrs
+    provenance = {name: _plain(attributes[name]) for name in attributes}
     group(file, "convergence")
-    axes = [values(file, name) for name in AXES if name in file]
-    shape = tuple(axis.size for axis in reversed(axes))
-    if edited(file):
-        yield "warning", EDITED
-    yield "equation", root["equation"]
-    yield "status", f"{root['status']}: {root['advice']}"
-    yield "grid", " x ".join(str(axis.size) for axis in axes) + " nodes"
-    for name, axis in zip(AXES, axes, strict=False):
-        ends, wraps = axis.attrs, ", periodic" if axis.attrs["periodic"] else ""
+    axes = {name: values(file, name) for name in AXES if name in file}
+    shape = tuple(axis.size for axis in reversed(axes.values()))
+    found: dict[str, Any] = {
+        "title": str(root["title"]),
+        "edited": edited(file),
+        "equation": str(root["equation"]),
+        "status": str(root["status"]),
+        "converged": bool(root["converged"]),
+        "advice": str(root["advice"]),
+        "shape": list(shape[::-1]),
+        "axes": {},
+    }
+    for name, axis in axes.items():
         _span(axis, alive)
-        yield f"  {name}", f"[{ends['lower']:g}, {ends['upper']:g}], spacing {ends['spacing']:.6g}{wraps}"
-    yield "iterations", str(provenance["iterations"])
-    yield "residual", f"{provenance['residual']:.3e} ({provenance['norm']}), target {provenance['target']:.3e}"
-    yield "convergence", _rate(*(values(file, f"convergence/{name}")[:] for name in ("iteration", "residual")))
-    if "error_rms" in provenance:
-        yield "error", f"rms {provenance['error_rms']:.3e}, max {provenance['error_max']:.3e}"
-    for name, value in provenance.items():
-        if name not in _RESULT_ATTRIBUTES and not name.startswith("seconds_") and value != "":
-            yield name.replace("_", " "), str(value)
-    seconds = {name: value for name, value in provenance.items() if name.startswith("seconds_")}
-    if seconds:
-        parts = (f"{name.removeprefix('seconds_')} {value:.3g} s" for name, value in seconds.items())
-        yield "time", ", ".join(parts)
+        ends = {key: float(axis.attrs[key]) for key in ("lower", "upper", "spacing")}
+        found["axes"][name] = ends | {"periodic": bool(axis.attrs["periodic"])}
+    found |= {name: provenance[name] for name in ("iterations", "residual", "norm", "target")}
+    sweeps, norms = (values(file, f"convergence/{name}")[:] for name in ("iteration", "residual"))
+    found["rate"] = _rate(sweeps, norms)
+    found |= {name: provenance.get(name) for name in ("error_rms", "error_max")}
+    found["provenance"] = {
+        name: value
+        for name, value in provenance.items()
+        if name not in _RESULT_ATTRIBUTES and not name.startswith(_SECONDS) and value != ""
+    }
+    found["seconds"] = {
+        name.removeprefix(_SECONDS): float(value) for name, value in provenance.items() if name.startswith(_SECONDS)
+    }
     if "performance" in file:
-        yield from _reached(group(file, "performance").attrs)
-    yield "fields", ""
+        reached = group(file, "performance").attrs
+        found["performance"] = {name: _plain(reached[name]) for name in reached}
+    found["fields"] = {}
     for name in file:
         if name not in NOT_FIELDS:
             dataset = values(file, name)
@@ -138,7 +169,47 @@ def _notes(file: h5py.File, alive: Callable[[], object]) -> Iterator[tuple[str, 
                     raise Damaged(f"{name} has the shape {dataset.shape} and the type {dataset.dtype}")
                 # Someone else has added it.
                 continue
-            yield f"  {name}", f"{dataset.attrs.get('long_name', name)}: {_span(dataset, alive)} ({dataset.dtype})"
+            lowest, highest, bad = _span(dataset, alive)
+            found["fields"][name] = {
+                "long_name": str(dataset.attrs.get("long_name", name)),
+                "units": str(dataset.attrs.get("units", "")),
+                "type": str(dataset.dtype),
+                "least": lowest,
+                "largest": highest,
+                "not_finite": bad,
+            }
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as Python has it."""
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def _notes(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The name and the text of each line of a description after the title."""
+    if found["edited"]:
+        yield "warning", EDITED
+    yield "equation", found["equation"]
+    yield "status", f"{found['status']}: {found['advice']}"
+    yield "grid", " x ".join(map(str, found["shape"])) + " nodes"
+    for name, axis in found["axes"].items():
+        wraps = ", periodic" if axis["periodic"] else ""
+        yield f"  {name}", f"[{axis['lower']:g}, {axis['upper']:g}], spacing {axis['spacing']:.6g}{wraps}"
+    yield "iterations", str(found["iterations"])
+    yield "residual", f"{found['residual']:.3e} ({found['norm']}), target {found['target']:.3e}"
+    yield "convergence", _rate_for_people(found["rate"])
+    if found["error_rms"] is not None:
+        yield "error", f"rms {found['error_rms']:.3e}, max {found['error_max']:.3e}"
+    for name, value in found["provenance"].items():
+        yield name.replace("_", " "), str(value)
+    if found["seconds"]:
+        yield "time", ", ".join(f"{name} {value:.3g} s" for name, value in found["seconds"].items())
+    if "performance" in found:
+        yield from _reached(found["performance"])
+    yield "fields", ""
+    for name, field in found["fields"].items():
+        yield f"  {name}", f"{field['long_name']}: {_span_for_people(field)} ({field['type']})"
 
 
 def _reached(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -152,19 +223,27 @@ def _reached(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
 
 
-def _rate(sweeps: NDArray[np.int64], norms: NDArray[np.float64]) -> str:
-    """The convergence over the second half of the history, where the slowest part of the error is left."""
+def _rate(sweeps: NDArray[np.int64], norms: NDArray[np.float64]) -> float | None:
+    """The factor of an iteration over the second half of the history, where the slowest part of the error is left.
+
+    None where there are too few reads of the residual to tell.
+    """
     later = slice(len(sweeps) // 2, None)
     slope = log_slope(zip(sweeps[later].tolist(), norms[later].tolist(), strict=True))
-    if slope is None:
+    return None if slope is None else math.exp(min(slope, _STEEPEST))
+
+
+def _rate_for_people(rate: float | None) -> str:
+    if rate is None:
         return "too few reads of the residual to tell"
-    if slope >= 0.0:
+    if rate >= 1.0:
         return "the residual does not fall"
-    return f"a factor of {math.exp(slope):.8g} each iteration, {math.log(10.0) / -slope:.4g} iterations a decimal digit"
+    digits = f", {math.log(10.0) / -math.log(rate):.4g} iterations a decimal digit" if rate > 0.0 else ""
+    return f"a factor of {rate:.8g} each iteration{digits}"
 
 
-def _span(dataset: h5py.Dataset, alive: Callable[[], object]) -> str:
-    """Smallest and largest finite value of a field, and how many values are not finite.
+def _span(dataset: h5py.Dataset, alive: Callable[[], object]) -> tuple[float | None, float | None, int]:
+    """Smallest and largest finite value of a field, if there is one, and how many values are not finite.
 
     Raises
     ------
@@ -183,6 +262,11 @@ def _span(dataset: h5py.Dataset, alive: Callable[[], object]) -> str:
             lowest, highest = min(lowest, float(finite.min())), max(highest, float(finite.max()))
     if DATA_CHECKSUM in dataset.attrs and int(dataset.attrs[DATA_CHECKSUM]) != checksum:
         raise Damaged(WRONG_VALUES)
-    if bad == dataset.size:
+    return (None, None, bad) if bad == dataset.size else (lowest, highest, bad)
+
+
+def _span_for_people(field: Mapping[str, Any]) -> str:
+    if field["least"] is None:
         return "no finite value"
-    return f"{lowest:.6g} to {highest:.6g}" + (f", {bad} not finite" if bad else "")
+    bad = field["not_finite"]
+    return f"{field['least']:.6g} to {field['largest']:.6g}" + (f", {bad} not finite" if bad else "")

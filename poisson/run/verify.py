@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,15 +39,76 @@ SPECTRUM_MARGIN = 0.9
 log = logging.getLogger(__name__)
 
 
+class Column(NamedTuple):
+    """A column: its key for programs, its heading, and the format of its numbers for people."""
+
+    key: str
+    heading: str
+    form: str = ""
+
+
+COMPARED = (
+    Column("backend", "backend"),
+    Column("method", "method"),
+    Column("iterations", "iterations"),
+    Column("max_difference", "max diff", ".3e"),
+    Column("rms_difference", "rms diff", ".3e"),
+    Column("allowed", "allowed", ".3e"),
+    Column("error_rms", "rms error", ".3e"),
+    Column("error_max", "max error", ".3e"),
+    Column("verdict", "verdict"),
+)
+REFINED = (
+    Column("shape", "nodes"),
+    Column("spacing", "spacing", ".4g"),
+    Column("iterations", "iterations"),
+    Column("status", "status"),
+    Column("error_rms", "rms error", ".4e"),
+    Column("error_max", "max error", ".4e"),
+    Column("order", "order", ".3f"),
+)
+
+
 @dataclass(frozen=True)
 class Report:
-    """A table with a verdict."""
+    """A table with a verdict.
+
+    Parameters
+    ----------
+    title : str
+        What was verified.
+    columns : tuple of Column
+        Of the table.
+    records : tuple of mappings
+        The cells of each row by the keys of the columns: numbers, texts, nodes along x(, y(, z)); those left out are
+        empty.
+    notes : tuple of str
+        Lines below the table.
+    passed : bool
+        The verdict.
+    """
 
     title: str
-    headers: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[Column, ...]
+    records: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
     passed: bool
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """The headings."""
+        return tuple(column.heading for column in self.columns)
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The cells for people."""
+        return tuple(tuple(_cell(record.get(each.key), each.form) for each in self.columns) for record in self.records)
+
+
+def _cell(value: Any, form: str) -> str:
+    if value is None:
+        return ""
+    return " x ".join(map(str, value)) if isinstance(value, tuple) else format(value, form)
 
 
 def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Report:
@@ -80,11 +141,11 @@ def _compare(case: Case, communicator: Communicator) -> Report:
     direct = factors.solution()
     operator = factors.operator
     lowest = SPECTRUM_MARGIN * factors.lowest_eigenvalue() if operator.varies else operator.eigenvalues()[0]
-    rows = []
+    rows: list[dict[str, Any]] = []
     passed = True
     if case.problem.exact:
         errors = error_norms(discretisation, direct)
-        rows.append(("scipy.sparse", "direct", "", "", "", "", f"{errors.rms:.3e}", f"{errors.max:.3e}", ""))
+        rows.append({"backend": "scipy.sparse", "method": "direct", "error_rms": errors.rms, "error_max": errors.max})
     missing = []
     for info in backends.describe():
         if not info.available:
@@ -99,23 +160,24 @@ def _compare(case: Case, communicator: Communicator) -> Report:
             agrees = _rms(difference) <= allowed and solution.status.success
             passed = passed and agrees
             rows.append(
-                (
-                    *(info.name, name, str(solution.iterations)),
-                    *(f"{np.abs(difference).max():.3e}", f"{_rms(difference):.3e}", f"{allowed:.3e}"),
-                    *((f"{solution.error.rms:.3e}", f"{solution.error.max:.3e}") if solution.error else ("", "")),
-                    "ok" if agrees else "OFF" if solution.status.success else solution.status.value,
-                )
+                {
+                    "backend": info.name,
+                    "method": name,
+                    "iterations": solution.iterations,
+                    "max_difference": float(np.abs(difference).max()),
+                    "rms_difference": _rms(difference),
+                    "allowed": allowed,
+                    "error_rms": solution.error.rms if solution.error else None,
+                    "error_max": solution.error.max if solution.error else None,
+                    "verdict": "ok" if agrees else "OFF" if solution.status.success else solution.status.value,
+                }
             )
-    headers = (
-        *("backend", "method", "iterations", "max diff", "rms diff", "allowed"),
-        *("rms error", "max error", "verdict"),
-    )
     notes = (
         "diff: against the direct solution of the same equations; allowed: what the residual left over and rounding "
         "explain, residual / smallest eigenvalue; error: against equation.exact",
         *missing,
     )
-    return Report(f"{case.problem.title or 'case'}: comparison with scipy.sparse", headers, tuple(rows), notes, passed)
+    return Report(f"{case.problem.title or 'case'}: comparison with scipy.sparse", COMPARED, tuple(rows), notes, passed)
 
 
 def _whole(solution: Solution) -> Solution:
@@ -179,10 +241,15 @@ def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
         now = max(solution.problem.grid.spacing), solution.error.rms
         order = None if before is None else _order(before, now)
         rows.append(
-            (
-                *(" x ".join(map(str, shape)), f"{now[0]:.4g}", str(solution.iterations), solution.status.value),
-                *(f"{solution.error.rms:.4e}", f"{solution.error.max:.4e}", "" if order is None else f"{order:.3f}"),
-            )
+            {
+                "shape": shape,
+                "spacing": now[0],
+                "iterations": solution.iterations,
+                "status": solution.status.value,
+                "error_rms": solution.error.rms,
+                "error_max": solution.error.max,
+                "order": order,
+            }
         )
         before = now
     left_over = _left_over(Discretisation(solution.problem).laplacian, _lowest(case, shapes), solution)
@@ -197,8 +264,7 @@ def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
     else:
         passed = abs(order - ORDER) <= ORDER_TOLERANCE
         note = f"observed order on the finest grids: {order:.3f}; expected {ORDER:g} within {ORDER_TOLERANCE:g}"
-    headers = ("nodes", "spacing", "iterations", "status", "rms error", "max error", "order")
-    return Report(f"{case.problem.title or 'case'}: order of accuracy", headers, tuple(rows), (note,), passed)
+    return Report(f"{case.problem.title or 'case'}: order of accuracy", REFINED, tuple(rows), (note,), passed)
 
 
 def _lowest(case: Case, shapes: list[tuple[int, ...]]) -> float:

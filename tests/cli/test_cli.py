@@ -27,7 +27,7 @@ import poisson.case
 import poisson.run.run
 import poisson.run.verify
 from poisson import cli
-from poisson.backends import NAMES
+from poisson.backends import NAMES, BackendInfo
 from poisson.cli import Info, Solve, UsageError, Verify, main
 from poisson.cli.measuring import Measurement
 from poisson.cli.summary import Ended
@@ -36,6 +36,7 @@ from poisson.cli.terms import as_json
 from poisson.errors import CaseError, OutputError
 from poisson.parallel.communicator import Communicator
 from poisson.run.solution import Solution
+from poisson.run.verify import Column, Report
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.status import Status
 
@@ -85,10 +86,10 @@ REFUSED = [
     (["solve", "a", "--tolerance=4"], f"unknown option --tolerance for solve; there is {OF_SOLVE}"),
     (
         ["verify", "a", "--output=b"],
-        "unknown option --output for verify; there is --refine, --set, --backend, --ranks, --quiet and --help",
+        "unknown option --output for verify; there is --refine, --set, --backend, --ranks, --json, --quiet and --help",
     ),
-    (["info", "--quiet"], "unknown option --quiet for info; there is --ranks and --help"),
-    (["info", "-q"], "unknown option -q for info; there is --ranks and --help"),
+    (["info", "--quiet"], "unknown option --quiet for info; there is --ranks, --json and --help"),
+    (["info", "-q"], "unknown option -q for info; there is --ranks, --json and --help"),
     (["solve", "a", "-q=no"], "--quiet takes no value; write --quiet alone or leave it out"),
     (["solve", "a", "-o", "-q"], f"--output needs a value: --output=VALUE; {SEE_SOLVE}"),
     (["solve", "a", "-o", "b", "--output=c"], "--output is given twice; give it once"),
@@ -453,17 +454,26 @@ def test_verify(
     quiet: bool,
     code: int,
 ) -> None:
-    def verify(case: object, refine: int | None, *, comm: Communicator) -> SimpleNamespace:
+    def verify(case: object, refine: int | None, *, comm: Communicator) -> Report:
         assert (case, refine) == (fake.case, 3)
-        return SimpleNamespace(
-            passed=passed, title="Comparison", headers=("backend", "u"), rows=[("numpy", "1e-15")], notes=("note",)
-        )
+        columns = (Column("backend", "backend"), Column("u", "u", ".0e"), Column("shape", "nodes"))
+        records = ({"backend": "numpy", "u": 1e-15, "shape": (3, 4)}, {"backend": "gpu", "u": math.nan})
+        return Report("Comparison", columns, records, ("note",), passed)
 
     monkeypatch.setattr("poisson.run.verify.verify", verify)
     assert main(["verify", "a.toml", "--refine=3", "--set=a=1", *(["--quiet"] if quiet else [])]) == code
     assert fake.asked == ("a.toml", ("a=1",))
-    report = "Comparison\n\nbackend      u\n-------  -----\nnumpy    1e-15\nnote\n"
+    report = "Comparison\n\nbackend      u  nodes\n-------  -----  -----\nnumpy    1e-15  3 x 4\ngpu        nan\nnote\n"
     assert capsys.readouterr() == ("" if quiet and passed else report, "")
+    assert main(["verify", "a.toml", "--refine=3", "--json"]) == code
+    assert json.loads(capsys.readouterr().out) == {
+        "command": "verify",
+        "title": "Comparison",
+        "passed": passed,
+        "exit_code": code,
+        "rows": [{"backend": "numpy", "u": 1e-15, "shape": [3, 4]}, {"backend": "gpu", "u": None, "shape": None}],
+        "notes": ["note"],
+    }
 
 
 def test_info_describes_a_file(fake: FakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -473,23 +483,39 @@ def test_info_describes_a_file(fake: FakeRun, tmp_path: Path, capsys: pytest.Cap
     out, err = capsys.readouterr()
     assert out.startswith(f"{tmp_path / 'result.h5'}: A test\nequation ")
     assert err == ""
-    assert main(["info", str(tmp_path / "none.h5")]) == 2
-    assert capsys.readouterr() == ("", f"poisson: error: {tmp_path / 'none.h5'}: no such file; check the name\n")
+    for words in ([], ["--json"]):
+        assert main(["info", str(tmp_path / "none.h5"), *words]) == 2
+        assert capsys.readouterr() == ("", f"poisson: error: {tmp_path / 'none.h5'}: no such file; check the name\n")
+    assert main(["info", str(tmp_path / "result.h5"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["command"], found["title"], found["shape"], found["iterations"]) == ("info", "A test", [5, 4], 40)
+    assert (
+        found["fields"]["u"] | {"least": 0.0, "largest": 19.0, "not_finite": 0, "type": "float64"}
+        == found["fields"]["u"]
+    )
+    assert found["axes"]["y"] == {"lower": -1.0, "upper": 1.0, "spacing": 0.5, "periodic": True}
+    assert (found["provenance"]["threads"], found["seconds"]) == (2, {"set_up": 0.5, "solve": 2.0})
 
 
 def test_info_lists_what_is_installed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [
-        SimpleNamespace(name="gpu", available=False, device="", reason="CuPy is not installed"),
-        SimpleNamespace(name="numpy", available=True, device="CPU", reason=""),
-    ]
+    rows = [BackendInfo("gpu", False, "", "CuPy is not installed"), BackendInfo("numpy", True, "CPU", "")]
     monkeypatch.setattr("poisson.backends.describe", lambda: rows)
     assert main(["info"]) == 0
     out, err = capsys.readouterr()
-    assert (out, err) == (installation(rows) + "\n", "")  # type: ignore[arg-type]
+    assert (out, err) == (installation(rows) + "\n", "")
     lines = out.splitlines()
     assert lines[2:4] == ["gpu      no         CuPy is not installed", "numpy    yes        CPU"]
     assert f"h5py      {h5py.__version__}" in lines
     assert f"Python    {sys.version.split()[0]}" in lines
+    assert main(["info", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["backends"][0] == {
+        "name": "gpu",
+        "available": False,
+        "device": "",
+        "reason": "CuPy is not installed",
+    }
+    assert (found["command"], found["versions"]["h5py"]) == ("info", h5py.__version__)
 
 
 @pytest.mark.parametrize("option", ["--csv", "--plot"])

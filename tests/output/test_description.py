@@ -209,7 +209,9 @@ def test_the_convergence_is_that_of_the_second_half() -> None:
     """Where what converges slowest is left."""
     sweeps = np.arange(0, 80, 10)
     norms = np.where(sweeps < 40, 0.5**sweeps, 0.5**40 * 0.9 ** (sweeps - 40.0))
-    line = description._rate(sweeps, norms)
+    line = description._rate_for_people(description._rate(sweeps, norms))
     assert line == "a factor of 0.9 each iteration, 21.85 iterations a decimal digit"
-    assert description._rate(sweeps[:1], norms[:1]) == "too few reads of the residual to tell"
-    assert description._rate(sweeps, norms[::-1]) == "the residual does not fall"
+    assert description._rate(sweeps[:1], norms[:1]) is None
+    assert description._rate_for_people(None) == "too few reads of the residual to tell"
+    assert description._rate_for_people(description._rate(sweeps, norms[::-1])) == "the residual does not fall"
+    assert description._rate_for_people(0.0) == "a factor of 0 each iteration"
