@@ -28,6 +28,7 @@ from poisson.cli.measuring import (
     roofline,
     tune,
 )
+from poisson.cli.pictures import plot, report
 from poisson.cli.scaling import bench_scaling
 from poisson.cli.solving import Info, Solve, Verify, info, solve, verify
 from poisson.cli.starting import completion, new, schema
@@ -65,6 +66,8 @@ GROUPS: dict[str, dict[str, Callable[..., Request | SharedRequest]]] = {
     "Look": {
         "info [FILE]": info,
         "compare A B": compare,
+        "plot FILE": plot,
+        "report FILE": report,
     },
     "Measure": {
         "tune [CASE]": tune,

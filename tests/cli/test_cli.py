@@ -47,7 +47,7 @@ OF_SOLVE = "--set, --output, --overwrite, --backend, --ranks, --profile, --log, 
 SEE_SOLVE = "see 'python -m poisson solve --help'"
 REFUSED = [
     (["slove", "a.toml"], "unknown command 'slove'; did you mean solve?"),
-    (["plot"], f"unknown command 'plot'; {THERE_IS}"),
+    (["cook"], f"unknown command 'cook'; {THERE_IS}"),
     (
         ["bench"],
         "bench needs what to measure, for example python -m poisson bench laplacian; "

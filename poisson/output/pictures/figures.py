@@ -94,6 +94,8 @@ def draw_history(record: Record, *, ax: Axes | None = None) -> Picture | Axes:
             axes.axhline(record.target, color="C3", linestyle="--", linewidth=1.0, label=f"target {record.target:.2g}")
             axes.legend(loc="best", fontsize="small")
         axes.xaxis.set_major_locator(MaxNLocator(8, steps=ROUND, integer=True))
+        if sweeps[0] == sweeps[-1]:
+            axes.set_xlim(sweeps[0] - 1, sweeps[0] + 1)
         axes.grid(alpha=0.3)
     else:
         axes.text(0.5, 0.5, "no norm was read", transform=axes.transAxes, ha="center", va="center")

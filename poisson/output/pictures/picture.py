@@ -36,27 +36,16 @@ class Picture(Figure):
         OutputError
             If there is no display.
         """
+        if not self.shown() and warn:
+            raise OutputError('there is no display to show the picture on; savefig("u.png") writes it to a file')
+
+    def shown(self) -> bool:
+        """Show it as `show`, and say whether there was a notebook or a display to show it on."""
         if _in_notebook():
             from IPython.display import display
 
             display(self)
-        elif not self._shown_in_window() and warn:
-            raise OutputError('there is no display to show the picture on; savefig("u.png") writes it to a file')
-
-    def png(self, dots_per_inch: float = DOTS_PER_INCH) -> bytes:
-        """The picture as a PNG file."""
-        stream = io.BytesIO()
-        with warnings.catch_warnings():
-            # A title may have characters that the font has not.
-            warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
-            self.savefig(stream, format="png", dpi=dots_per_inch)
-        return stream.getvalue()
-
-    def _repr_png_(self) -> bytes:
-        return self.png()
-
-    def _shown_in_window(self) -> bool:
-        """Show it by pyplot, if that has windows; whether it has."""
+            return True
         from matplotlib import pyplot
 
         def adopted(**_: Any) -> Picture:
@@ -64,13 +53,32 @@ class Picture(Figure):
 
         number = getattr(self, "number", None)
         if number is None or not pyplot.fignum_exists(number):
-            # Pyplot makes its manager for the figure that this gives it.
-            pyplot.figure(FigureClass=adopted)  # type: ignore[arg-type]
+            try:
+                # Pyplot makes its manager for the figure that this gives it.
+                pyplot.figure(FigureClass=adopted)  # type: ignore[arg-type]
+            except ImportError:  # windows are asked for, of a kind that cannot be had here
+                return False
         if self.canvas.required_interactive_framework is None:
             pyplot.close(self)
             return False
         pyplot.show()
         return True
+
+    def png(self, dots_per_inch: float = DOTS_PER_INCH) -> bytes:
+        """The picture as a PNG file."""
+        return self.file("png", dots_per_inch)
+
+    def file(self, form: str, dots_per_inch: float = DOTS_PER_INCH) -> bytes:
+        """The picture as a file of a form that matplotlib knows, such as ``svg``."""
+        stream = io.BytesIO()
+        with warnings.catch_warnings():
+            # A title may have characters that the font has not.
+            warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
+            self.savefig(stream, format=form, dpi=dots_per_inch)
+        return stream.getvalue()
+
+    def _repr_png_(self) -> bytes:
+        return self.png()
 
 
 def _in_notebook() -> bool:

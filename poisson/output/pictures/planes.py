@@ -79,7 +79,7 @@ def draw_plane(axes: Axes, sample: Sample, scale: Scale, labels: tuple[str, str]
     if values.count():
         inside = scale.ticks[(scale.ticks > values.min()) & (scale.ticks < values.max())]
         # Of a plane on which the field vanishes there are rounding errors, of which no lines are drawn.
-        if inside.size and np.ptp(values) > NOTHING * np.ptp(scale.levels):
+        if inside.size and np.ptp(values) > NOTHING * np.ptp(scale.levels) and _smooth(sample.values):
             axes.contour(x, y, values, levels=inside, colors="black", linewidths=0.5, alpha=0.5, linestyles="solid")
     else:
         axes.text(0.5, 0.5, "no finite value", transform=axes.transAxes, ha="center", va="center")
@@ -182,6 +182,13 @@ def draw_lines(axes: Axes, vectors: Sample, inches: tuple[float, float], least: 
     drawn.lines.set_path_effects(_HALO)
     axes.set_xlim(even[0][0], even[0][-1])
     axes.set_ylim(even[1][0], even[1][-1])
+
+
+def _smooth(values: NDArray[np.float64]) -> bool:
+    """Whether lines of one value say something: not where the values are others at every node, or have jumps alone."""
+    steps = [np.diff(values, axis=axis) for axis in (0, 1)]
+    bends = [np.diff(step, axis=axis) for axis, step in enumerate(steps)]
+    return sum(float(np.nansum(np.abs(bend))) for bend in bends) < sum(float(np.nansum(np.abs(step))) for step in steps)
 
 
 def _finite(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,0 +1,138 @@
+"""The commands that draw results: `plot`, `report`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from poisson.cli.terms import EXIT_OK, UsageError, naming, say
+from poisson.errors import Choice, PackageMissing
+
+FORMS = (".png", ".svg", ".pdf")
+PAGE = ".html"
+
+LARGE = 1 << 28
+"""Bytes of a file of which a report does not read every value."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    file: str
+    field: str
+    slice: str | None
+    vectors: bool
+    lines: bool
+    history: bool
+    save: str | None
+
+    def execute(self) -> int:
+        from poisson.run.load import load
+
+        solution = load(self.file, lazy=True)
+        picture = (
+            solution.plot_history()
+            if self.history
+            else solution.plot(self.field, slice=self.slice, vectors=self.vectors, lines=self.lines)
+        )
+        if self.save is None and picture.shown():
+            return EXIT_OK
+        what = "history" if self.history else self.field
+        path = Path(self.save) if self.save is not None else _beside(self.file, f"_{what}.png")
+        _write(path, picture.file(path.suffix[1:].lower()))
+        say(f"no display; drawn in {path}" if self.save is None else f"drawn in {path}")
+        return EXIT_OK
+
+
+@dataclass(frozen=True)
+class Report:
+    file: str
+    save: str | None
+
+    def execute(self) -> int:
+        try:
+            from poisson.output.report import page
+        except ModuleNotFoundError as error:
+            raise PackageMissing("report needs jinja2 and matplotlib: pip install jinja2 matplotlib") from error
+        from poisson.run.load import load
+
+        solution = load(self.file, lazy=Path(self.file).is_file() and Path(self.file).stat().st_size > LARGE)
+        path = Path(self.save) if self.save is not None else _beside(self.file, PAGE)
+        _write(path, page(solution).encode("utf-8", "replace"))
+        say(f"written to {path}")
+        return EXIT_OK
+
+
+def plot(
+    file: str,
+    *,
+    field: str | None = None,
+    slice: str | None = None,
+    vectors: bool = False,
+    lines: bool = False,
+    history: bool = False,
+    error: bool = False,
+    save: str | None = None,
+) -> Plot:
+    """Draw a result: a field, its error, or how the residual fell.
+
+    Usage: python -m poisson plot FILE [--field NAME | --error | --history] [--slice AXIS=PLACE] [--vectors] [--lines]
+                                       [--save PICTURE]
+
+      FILE                a result of 'solve'
+      --field NAME        what to draw: u, the default, or a field of the file; of a vector its length, with arrows
+      --error             u less the exact solution, if the case gives that
+      --history           instead of a field, the residual norm over the iterations
+      --slice AXIS=PLACE  where to cut through the box, such as z=0.5, or x=0,y=1 for a line; without it a result in 3D
+                          is drawn as three planes and surfaces
+      --vectors           arrows along the flux -a grad u
+      --lines             field lines along the flux
+      --save PICTURE      where to write it, as .png, .svg or .pdf; without it a window opens, or where there is no
+                          display, the picture stands beside FILE
+
+    Examples:
+      python -m poisson plot unit_square.h5
+      python -m poisson plot dipole.h5 --lines --save dipole.png
+      python -m poisson plot cube.h5 --slice z=0.5
+
+    Exit codes: 0 done, 2 bad input."""
+    if sum((field is not None, history, error)) > 1:
+        raise UsageError("--field, --error and --history are three pictures; give one of them")
+    if history:
+        for option, given in (("--slice", slice), ("--vectors", vectors), ("--lines", lines)):
+            if given:
+                raise UsageError(f"{option}: of a field, not of --history; leave it out")
+    if save is not None and Path(save).suffix.lower() not in FORMS:
+        raise UsageError(f"--save {save}: {', '.join(FORMS[:-1])} or {FORMS[-1]} is needed at its end")
+    return Plot(file, "error" if error else field or "u", slice, vectors, lines, history, save)
+
+
+def report(file: str, *, save: str | None = None) -> Report:
+    """Write a page about a result: case, pictures, convergence, error, machine.
+
+    Usage: python -m poisson report FILE [--save PAGE]
+
+      FILE         a result of 'solve'
+      --save PAGE  where to write it, as .html; without it, beside FILE
+
+    The page is one HTML file with its pictures in it. It needs nothing else and asks no network.
+
+    Examples:
+      python -m poisson report unit_square.h5
+      python -m poisson report unit_square.h5 --save report.html
+
+    Exit codes: 0 done, 2 bad input."""
+    if save is not None and Path(save).suffix.lower() not in (PAGE, ".htm"):
+        raise UsageError(f"--save {save}: {PAGE} is needed at its end")
+    return Report(file, save)
+
+
+def _beside(file: str, ending: str) -> Path:
+    path = Path(file)
+    return path.with_name(path.stem + ending)
+
+
+def _write(path: Path, content: bytes) -> None:
+    from poisson.output.files import replacing
+
+    with naming({Choice.PLACE: " with --save"}), replacing(path) as temporary:
+        temporary.write_bytes(content)
