@@ -78,7 +78,7 @@ def build(
     mistakes = Mistakes()
     axes = dimension(data)
     form = validate(data, mistakes)
-    checker = _Checker(form, mistakes, axes, folder)
+    checker = _Checker(form, mistakes, axes, folder, overridden)
     exact = checker.exact()
     conditions = checker.conditions()
     grid = checker.grid(conditions)
@@ -153,8 +153,11 @@ def _report(mistakes: Mistakes, solver: SolverSettings, run: RunSettings, proble
 class _Checker:
     """Checks the keys that depend on each other, and turns them into the parts of a problem."""
 
-    def __init__(self, form: CaseFile, mistakes: Mistakes, axes: int | None, folder: Path) -> None:
+    def __init__(
+        self, form: CaseFile, mistakes: Mistakes, axes: int | None, folder: Path, overridden: Sequence[Keys]
+    ) -> None:
         self.form = form
+        self.overridden = overridden
         self.mistakes = mistakes
         self.axes = axes
         self.folder = folder
@@ -207,7 +210,8 @@ class _Checker:
         own = [getattr(boundary, name) or getattr(boundary, name[0]) for name in FACE_NAMES[: 2 * self.axes]]
         if all(own):
             given = boundary.all.model_dump(exclude_none=True)
-            self.mistakes.wrong(path, given, "nothing, as every face has a condition of its own")
+            instead = "; override those" if any(each[:2] == path for each in self.overridden) else ""
+            self.mistakes.wrong(path, given, f"nothing, as every face has a condition of its own{instead}")
 
     def _condition(self, name: str, table: FaceTable | None) -> Condition | None:
         path = ("boundary", name)
@@ -216,7 +220,7 @@ class _Checker:
         given = table.model_dump(exclude_none=True)
         kinds = [name for name in given if name != ALPHA]
         if len(kinds) != 1 or (ALPHA in given and not Kind(kinds[0]).takes_alpha):
-            self.mistakes.wrong(path, given, f"exactly {ONE_CONDITION}")
+            self.mistakes.wrong(path, given, f"exactly {ONE_CONDITION}{self._replaced(path, given)}")
             return None
         kind = Kind(kinds[0])
         if kind.takes_alpha and ALPHA not in given:
@@ -232,6 +236,14 @@ class _Checker:
         if not kind.fixes:
             self._need_formulas(key, "a")
         return Condition(kind, given, None, alpha)
+
+    def _replaced(self, path: Keys, given: Mapping[str, Any]) -> str:
+        """How to replace the table of a face, where overrides of single keys have added to what the file has."""
+        keys = [each[2] for each in self.overridden if each[:2] == path and len(each) > 2]
+        table = {key: given[key] for key in keys if key in given}
+        if not set(table) - {ALPHA}:
+            return ""
+        return f"; to replace the condition: --set {toml.dotted(path)}={toml.shown(table)}"
 
     def grid(self, conditions: dict[str, Condition]) -> Grid | None:
         domain, mistakes = self.form.domain, self.mistakes

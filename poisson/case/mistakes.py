@@ -75,10 +75,15 @@ class Mistakes:
         order = {name: position for position, name in enumerate(CaseFile.model_fields)}
         ordered = sorted(self._found, key=lambda mistake: order.get(mistake[0][0], len(order)))
         lines = [
-            f"--set {line}" if any(path[: len(given)] == given for given in overridden) else line
+            f"--set {line}" if any(_touches(path, given) for given in overridden) else line
             for path, line in ordered[:MOST_SHOWN]
         ]
         return lines if len(ordered) <= MOST_SHOWN else [*lines, f"and {len(ordered) - MOST_SHOWN} more"]
+
+
+def _touches(path: Path, given: Path) -> bool:
+    """Whether an override gave what stands at a key, or a part of what stands at a key of a table."""
+    return path[: len(given)] == given or (len(path) > 1 and given[: len(path)] == path)
 
 
 def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:

@@ -126,6 +126,16 @@ PERIODIC = ('boundary.x="periodic"',)
             ("boundary.x=periodic", "boundary.y=periodic", "boundary.z_lower.neumann=0", "boundary.z_upper.neumann=0"),
             'boundary.all: { dirichlet = "z" }; allowed: nothing, as every face has a condition of its own',
         ),
+        (
+            ("boundary.x=periodic", "boundary.y=periodic", "boundary.z=periodic", "boundary.all.dirichlet=1"),
+            "--set boundary.all: { dirichlet = 1.0 }; allowed: nothing, as every face has a condition of its own; "
+            "override those",
+        ),
+        (
+            ("boundary.all.neumann=2",),
+            '--set boundary.all: { dirichlet = "z", neumann = 2.0 }; allowed: exactly one of dirichlet, neumann and '
+            "robin, and alpha beside robin; to replace the condition: --set boundary.all={ neumann = 2.0 }",
+        ),
     ],
 )
 def test_a_clash_is_one_line_with_the_fix(overrides: tuple[str, ...], line: str) -> None:

@@ -70,7 +70,7 @@ def test_a_case_whose_files_are_gone_is_read_back(tmp_path: Path) -> None:
     assert problem_of(case.text, "b", tmp_path, {}) == case.problem
     del tables["boundary"]["x_lower"]
     tables["boundary"]["all"] = {"neumann": {"file": "g.npy"}}  # type: ignore[dict-item]
-    text = "\n".join(f"{name} = {toml._value(table)}" for name, table in tables.items())
+    text = "\n".join(f"{name} = {toml.written(table)}" for name, table in tables.items())
     assert {face.value for face in problem_of(text, "b", HERE, {}).faces} == {FieldFile(HERE / "g.npy")}
 
 
