@@ -21,7 +21,7 @@ from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, validate
 from poisson.case.mistakes import Path as Keys
 from poisson.case.schema import CaseFile, FaceTable, FileTable, Output
-from poisson.case.settings import WITHOUT_VECTORS, Case, OutputSettings, Units
+from poisson.case.settings import WITHOUT_VECTORS, Case, Interval, OutputSettings, Units
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.boundary import FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.differences import ORDERS
@@ -331,7 +331,9 @@ class _Checker:
         if "error" in output.fields:
             self._need_exact(("output", "fields"), "error")
         units = Units(output.units.length, output.units.value)
-        settings = OutputSettings(file, tuple(dict.fromkeys(["u", *output.fields])), output.order, units)
+        fields = tuple(dict.fromkeys(["u", *output.fields]))
+        every = None if output.checkpoint_every is None else Interval.of(output.checkpoint_every)
+        settings = OutputSettings(file, fields, output.order, units, every)
         if not settings.vectors and output.order != Output.model_fields["order"].default:
             mistakes.wrong(("output", "order"), output.order, WITHOUT_VECTORS.format("output.fields"))
         if grid is not None and settings.vectors and min(grid.shape) <= output.order:
@@ -463,7 +465,8 @@ def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], outp
     tables |= {
         "title": title,
         "boundary": boundary,
-        "output": {
+        "output": tables["output"]
+        | {
             "file": str(output.file),
             "fields": output.fields,
             "order": output.order,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
 from poisson.backends.registry import AUTO, backend_names
-from poisson.case.settings import LENGTH, VALUE
+from poisson.case.settings import LENGTH, VALUE, Interval
 from poisson.mesh.axis import MIN_NODES
 from poisson.mesh.boundary import CONDITIONS, TABLES
 from poisson.problem.fields import HDF5_SUFFIXES
@@ -84,6 +84,11 @@ def _blocks(counts: list[int]) -> list[int]:
 
 def _ranks_kind(item: object) -> str:
     return "<text>" if isinstance(item, str) else "<list>" if isinstance(item, (list, tuple)) else "<number>"
+
+
+def _interval(text: str) -> str:
+    Interval.of(text)
+    return text
 
 
 Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -280,6 +285,13 @@ class UnitNames(Table):
     value: Annotated[str, AfterValidator(unit)] = Field(default=VALUE, title="the unit of u", description=UNIT)
 
 
+Every = Annotated[
+    Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT), Tag("<number>")]
+    | Annotated[str, AfterValidator(_interval), Tag("<text>")],
+    Discriminator(_kind),
+]
+
+
 class Output(Table):
     file: Annotated[str, AfterValidator(_hdf5)] | None = Field(
         default=None,
@@ -300,6 +312,11 @@ class Output(Table):
         default_factory=UnitNames,
         title="the units of length and of u, for axes and for readers",
         description='a table such as { length = "m", value = "V" }',
+    )
+    checkpoint_every: Every | None = Field(
+        default=None,
+        title="how often the iterate of a long solve is kept beside the result, to be resumed from",
+        description='an integer >= 1, of iterations, or a time in s, min or h such as "10 min"',
     )
 
 

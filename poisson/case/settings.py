@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,38 @@ def _is_simple(name: str) -> bool:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """How often something is done: after so many iterations, or so many seconds.
+
+    Parameters
+    ----------
+    iterations : int
+        0 where the time counts.
+    seconds : float
+        0 where the iterations count.
+    """
+
+    iterations: int = 0
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, given: int | str) -> Interval:
+        """What a case file has for it: a number of iterations, or a time such as ``10 min``.
+
+        Raises
+        ------
+        ValueError
+            If it is neither.
+        """
+        if isinstance(given, int):
+            return cls(iterations=given)
+        found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|min|h)", given, re.ASCII)
+        if found is None or float(found[1]) == 0.0:
+            raise ValueError(f"{given!r} is no time such as '10 min'")
+        return cls(seconds=float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]])
+
+
+@dataclass(frozen=True)
 class OutputSettings:
     """The table ``[output]``.
 
@@ -70,12 +103,15 @@ class OutputSettings:
         Order of accuracy of the differences that ``gradient`` and ``flux`` are computed with.
     units : Units
         Names of the units, for files and pictures.
+    checkpoint_every : Interval, optional
+        How often the iterate is kept beside the result while the solve goes on.
     """
 
     file: Path
     fields: tuple[str, ...]
     order: int
     units: Units = Units()
+    checkpoint_every: Interval | None = None
 
     @property
     def vectors(self) -> tuple[str, ...]:

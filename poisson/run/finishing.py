@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import platform
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -20,8 +22,10 @@ from poisson.run.ranks import Ranks
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution
 from poisson.solvers import registry
+from poisson.solvers.iteration import Iterate
 from poisson.solvers.rounding import at_rounding_in_norm
 from poisson.solvers.spectrum import remove_mean
+from poisson.solvers.status import Status
 from poisson.solvers.stopping import SolveResult, Stopping
 
 
@@ -105,6 +109,48 @@ def finish(
     )
 
 
+def unfinished(
+    setup: Setup,
+    ranks: Ranks,
+    problem: Problem,
+    stopping: Stopping,
+    origin: Mapping[str, str | int | float],
+    iterate: Iterate,
+) -> Solution:
+    """An iterate of a solve that goes on, as a solution: that of this process alone, or of all that have a part.
+
+    Parameters
+    ----------
+    setup : Setup
+        What the solve works with.
+    ranks : Ranks
+        Which have a part in it.
+    problem : Problem
+        What is solved.
+    stopping : Stopping
+        The tolerances of the solve.
+    origin : mapping
+        How the solution comes about.
+    iterate : Iterate
+        The iterate.
+    """
+    values = setup.backend.to_host(iterate.u())[setup.operator.lattice.owned]
+    if iterate.factor != 1.0:
+        values = values / iterate.factor
+    return Solution(
+        problem=problem,
+        u=np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :]),
+        status=Status.UNFINISHED,
+        iterations=iterate.iterations,
+        norm=stopping.norm,
+        residual=iterate.history[-1][1] if iterate.history else math.nan,
+        target=iterate.target,
+        history=tuple(iterate.history),
+        provenance=dict(origin) | {"method": setup.described_with(iterate.instead)},
+        share=ranks.held(problem.grid.array_shape) if ranks.division else None,
+    )
+
+
 def _u(
     setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: NDArray[Any] | None
 ) -> tuple[Any, SolveResult]:
@@ -134,8 +180,8 @@ def _u(
     return copy.reshape(problem.grid.array_shape), result
 
 
-def provenance(setup: Setup, started: datetime, result: SolveResult) -> dict[str, str | int | float]:
-    """How a result came about, but for what `Ranks.provenance` has."""
+def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:
+    """How a result comes about, but for what `Ranks.provenance` has."""
     return {
         "version": poisson.__version__,
         "host": platform.node(),
@@ -145,7 +191,7 @@ def provenance(setup: Setup, started: datetime, result: SolveResult) -> dict[str
         "backend": setup.backend.name,
         "device": setup.backend.device,
         "precision": setup.precision,
-        "method": setup.described + (f", then {result.instead}" if result.instead else ""),
+        "method": setup.described,
         "reason": setup.choice.reason if setup.choice else "asked for",
         "loop": setup.settings.value("loop") if "loop" in registry.method_of(setup.settings).keys else "",
         "tuning": setup.operations.tuning(),

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,9 +17,17 @@ import numpy as np
 from poisson.backends.base import Backend
 from poisson.backends.ledger import Ledger
 from poisson.case import Case
+from poisson.discrete.share import agreed
 from poisson.errors import CaseError, PoissonError
+from poisson.output import checkpoint
+from poisson.output.checkpoint import Saved
 from poisson.output.record import Performance
+from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
+from poisson.run import interrupts
+from poisson.run.checkpoints import Checkpoints
+from poisson.run.load import load
+from poisson.run.ranks import communicator_of
 from poisson.run.solution import Interrupted, Solution
 from poisson.run.solver import Solver
 from poisson.solvers.stopping import Observer
@@ -46,6 +51,7 @@ def solve(
     appraise: Appraise | None = None,
     keep: Keep | None = None,
     comm: Any = None,
+    resume: bool = False,
     **options: Any,
 ) -> Solution:
     """Solve a case or a problem, in this process or, given a communicator, in several, which all call this.
@@ -69,6 +75,9 @@ def solve(
         interrupt is only noted.
     comm : communicator of mpi4py, optional
         The processes; each has a part of the grid and of the solution (`Solution.gather`).
+    resume : bool
+        For a case: go on from the newest checkpoint beside its ``output.file``, or from that result if its solve ended
+        early. One that is complete is loaded; where there is nothing, the solve begins from the beginning.
     **options
         For a problem, the further arguments of `poisson.Solver`.
 
@@ -81,7 +90,7 @@ def solve(
     ------
     PoissonError
         If a setting does not fit, the backend is not available, memory is short, the data are not finite, or a singular
-        problem has no solution.
+        problem has no solution; or if what there is to resume belongs to another case.
     Interrupted
         If Ctrl-C was pressed once the loop had begun. It is a KeyboardInterrupt, and its ``solution`` is the last
         complete iterate.
@@ -89,10 +98,10 @@ def solve(
     named = {"method": method, "backend": backend, "precision": precision}
     options |= {name: value for name, value in named.items() if value is not None}
     if isinstance(case, Problem) or (case is None and comm is not None):
-        for name, given in {"appraise": appraise, "keep": keep}.items():
+        for name, given in {"appraise": appraise, "keep": keep, "resume": resume or None}.items():
             if given is not None:
                 raise CaseError([f"{name}: given beside a problem; allowed: only beside a case"])
-        return _solve(Solver(case, comm=comm, **options), observer, None, None, None)
+        return _solve(Solver(case, comm=comm, **options), observer, None, None, None, None)
     if not isinstance(case, Case):
         kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
         raise CaseError([f"case: a {type(case).__name__}; allowed: {kinds}"])
@@ -100,39 +109,85 @@ def solve(
         raise CaseError(
             [f"{', '.join(options)}: given beside a case, which has its own settings; change those instead"]
         )
-    return _solve(Solver.of(case, count=appraise is not None, comm=comm), observer, appraise, keep, case)
+    communicator = communicator_of(comm)
+    saved = found(case, communicator) if resume else None
+    if saved is not None and saved.complete:
+        return load(saved.path)
+    return go_on(case, saved, observer=observer, appraise=appraise, keep=keep, comm=communicator)
+
+
+def found(case: Case, communicator: Communicator) -> Saved | None:
+    """What there is of a case to be resumed, which all ranks look for together.
+
+    Raises
+    ------
+    CaseError
+        If it belongs to another case.
+    """
+    saved = None
+    with agreed(communicator):
+        if communicator.rank == 0:
+            saved = checkpoint.newest(case.output.file, case.text)
+    return communicator.broadcast(saved)  # type: ignore[no-any-return]
+
+
+def go_on(
+    case: Case,
+    saved: Saved | None,
+    *,
+    observer: Observer | None = None,
+    appraise: Appraise | None = None,
+    keep: Keep | None = None,
+    comm: Any = None,
+) -> Solution:
+    """Solve a case from what was `found` of it, or without that from the beginning; otherwise as `solve`."""
+    solver = Solver.of(case, count=appraise is not None, comm=comm)
+    return _solve(solver, observer, appraise, keep, case, Checkpoints(case, saved, {"commit": _commit()}))
 
 
 def _solve(
-    solver: Solver, observer: Observer | None, appraise: Appraise | None, keep: Keep | None, case: Case | None
+    solver: Solver,
+    observer: Observer | None,
+    appraise: Appraise | None,
+    keep: Keep | None,
+    case: Case | None,
+    checkpoints: Checkpoints | None,
 ) -> Solution:
     # Asked of git before there is a result, which an interrupt could lose.
-    commit = {"commit": _commit()}
+    more = {"commit": _commit()} | (checkpoints.origin if checkpoints else {})
     solution: Solution | None = None
     try:
-        with _interrupts() as (interrupted, pressed):
-            bare = solver.solve(observer=observer, interrupted=interrupted)
-            solution = replace(bare, provenance=dict(bare.provenance) | commit)
+        with interrupts.noted() as pressed:
+            if checkpoints is None:
+                bare = solver.solve(observer=observer, interrupted=pressed)
+            else:
+                bare = solver.keep_on(checkpoints, observer, pressed)
+            times = dict(bare.times)
+            times["solve"] += checkpoints.seconds if checkpoints else 0.0
+            solution = replace(bare, provenance=dict(bare.provenance) | more, times=times)
             if case is not None:
                 solution = replace(solution, case_text=case.text, units=case.output.units)
             if keep is not None:
                 keep(solution)
-        if solver.ranks.communicator.agree(pressed.is_set()):
-            raise KeyboardInterrupt
-        return _measured(solver, solution, appraise)
-    except KeyboardInterrupt:
+            if checkpoints is not None and solution.status.success and solver.ranks.speaks:
+                checkpoints.remove()
+        numbers = [int(number) for (number,) in solver.ranks.communicator.allgather([pressed.number])]
+        if any(numbers):
+            raise interrupts.Ended(max(numbers))
+        return _measured(solver, solution, appraise, bare.times["solve"])
+    except KeyboardInterrupt as interrupt:
         if solution is None:
             raise
-        raise Interrupted(solution) from None
+        raise Interrupted(solution, getattr(interrupt, "number", signal.SIGINT)) from None
 
 
-def _measured(solver: Solver, solution: Solution, appraise: Appraise | None) -> Solution:
-    """The solution with what its operations reached."""
+def _measured(solver: Solver, solution: Solution, appraise: Appraise | None, seconds: float) -> Solution:
+    """The solution with what its operations reached in so many seconds."""
     if appraise is None or solver.ledger is None:
         return solution
     times, start = dict(solution.times), time.perf_counter()
     with np.errstate(all="ignore"):
-        performance = _appraised(appraise, solver.local_backend, solver.ledger, times["solve"])
+        performance = _appraised(appraise, solver.local_backend, solver.ledger, seconds)
     times["appraise"] = time.perf_counter() - start
     return replace(solution, times=times, performance=performance)
 
@@ -144,29 +199,6 @@ def _appraised(appraise: Appraise, backend: Backend, ledger: Ledger, seconds: fl
     except (PoissonError, MemoryError) as error:
         log.warning("the operations could not be timed: %s", error)
         return None
-
-
-@contextlib.contextmanager
-def _interrupts() -> Iterator[tuple[Callable[[], bool], threading.Event]]:
-    """Within, the first interrupt only sets the event, which the callable reads; a second one interrupts as usual."""
-    pressed = threading.Event()
-
-    # Nothing is said here, where a write of the log itself may have been interrupted.
-    def note(number: int, frame: FrameType | None) -> None:
-        if pressed.is_set():
-            raise KeyboardInterrupt
-        pressed.set()
-
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
-        # Someone else decides what an interrupt does; a shell has it ignored for a command in the background.
-        yield pressed.is_set, pressed
-        return
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed.is_set, pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from poisson.backends.base import Array, Backend, Operations, Reduction
 from poisson.backends.ledger import Ledger
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.mesh.differences import Differences
+from poisson.output.checkpoint import THEN
 from poisson.solvers import registry
 from poisson.solvers.choose import Choice, describe
 from poisson.solvers.entries import Given
@@ -146,6 +147,10 @@ class Setup:
     def described(self) -> str:
         """The method that runs, with its main settings."""
         return describe(self.settings, self.precision)
+
+    def described_with(self, instead: str) -> str:
+        """The same with the method that went on, if there is one."""
+        return self.described + (THEN + instead if instead else "")
 
     def method_for(self, *, guess: bool) -> Method:
         """The method for a solve with or without an initial guess, which a start on the coarsest grid would not use."""

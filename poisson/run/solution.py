@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -358,8 +359,11 @@ class Interrupted(KeyboardInterrupt):
     ----------
     solution : Solution
         The last complete iterate, with the status ``interrupted``; where the loop had ended before, its result.
+    number : int
+        The signal, that of Ctrl-C or one that the caller has made count as such.
     """
 
-    def __init__(self, solution: Solution) -> None:
+    def __init__(self, solution: Solution, number: int = signal.SIGINT) -> None:
         super().__init__("the solve was interrupted; the last complete iterate is the solution of this exception")
         self.solution = solution
+        self.number = number

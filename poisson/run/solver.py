@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
@@ -22,8 +23,9 @@ from poisson.mesh.differences import ORDERS
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem, require_problem
 from poisson.run import spread
+from poisson.run.checkpoints import Checkpoints
 from poisson.run.exclusive import Exclusive
-from poisson.run.finishing import finish, provenance
+from poisson.run.finishing import finish, provenance, unfinished
 from poisson.run.loading import Loader
 from poisson.run.memory import VECTORS
 from poisson.run.ranks import Ranks, communicator_of
@@ -260,10 +262,21 @@ class Solver:
             If the data are not finite, a singular problem has no solution, or this solver is asked from within one of
             its own solves.
         """
-        ranks = self.ranks
-        with self._exclusive.use(), self._setup.backend.in_use(), ranks.speaking(), ranks.communicator.together():
+        with self._in_use():
             given = {"f": f, "initial": initial, "c": c}
             return self._solve(given, boundary, out, observer, interrupted)
+
+    def keep_on(self, checkpoints: Checkpoints, observer: Observer | None, interrupted: Callable[[], bool]) -> Solution:
+        """Solve for the problem's own data, as `solve` does, from a checkpoint on and with others on the way."""
+        with self._in_use():
+            given = {"f": None, "initial": None, "c": None}
+            return self._solve(given, None, None, observer, interrupted, checkpoints)
+
+    @contextlib.contextmanager
+    def _in_use(self) -> Iterator[None]:
+        ranks = self.ranks
+        with self._exclusive.use(), self._setup.backend.in_use(), ranks.speaking(), ranks.communicator.together():
+            yield
 
     def _solve(
         self,
@@ -272,6 +285,7 @@ class Solver:
         out: Any,
         observer: Observer | None,
         interrupted: Callable[[], bool],
+        checkpoints: Checkpoints | None = None,
     ) -> Solution:
         times: dict[str, float] = {}
         ranks = self.ranks
@@ -286,23 +300,34 @@ class Solver:
         with _timed(times, "setup"), np.errstate(all="ignore"):
             self._take_operator(problem)
             setup = self._setup
-            discretisation = self._load(problem)
+            discretisation = self._load(checkpoints.resumed(problem) if checkpoints else problem)
         times["setup"] += self._seconds
         self._seconds = 0.0
+        origin = provenance(setup, started) | ranks.provenance()
         stopping = setup.stopping
+        asked = ranks.interrupted(interrupted)
+        begun, between = None, lambda iterate: asked()
+        if checkpoints:
+            begun = checkpoints.begun
+            made = partial(unfinished, setup, ranks, problem, stopping, origin)
+            between = checkpoints.between(ranks, asked, made)
         with _timed(times, "solve"), np.errstate(all="ignore"):
-            if problem.guess and setup.operator.singular:
+            if problem.guess and setup.operator.singular and not begun:
                 remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
             method = setup.method_for(guess=problem.guess)
-            asked = ranks.interrupted(interrupted)
             result = method.solve(
-                setup.u, setup.source, stopping=stopping, observer=observer, interrupted=lambda iterate: asked()
+                *(setup.u, setup.source),
+                stopping=replace(stopping, begun=begun),
+                observer=observer,
+                interrupted=between,
             )
             setup.backend.synchronize()
         with _timed(times, "finish"), np.errstate(all="ignore"):
             solution = self._finish(problem, discretisation, setup.left_over(result), stopping, out)
         return replace(
-            solution, times=ranks.slowest(times), provenance=provenance(setup, started, result) | ranks.provenance()
+            solution,
+            times=ranks.slowest(times),
+            provenance=origin | {"method": setup.described_with(result.instead)},
         )
 
     def _with(self, f: Any, initial: Any, c: Any, boundary: Any) -> Problem:

@@ -14,6 +14,7 @@ class Status(StrEnum):
     STAGNATED = "stagnated"
     DIVERGED = "diverged"
     INTERRUPTED = "interrupted"
+    UNFINISHED = "unfinished"
 
     @property
     def advice(self) -> str:
@@ -24,6 +25,11 @@ class Status(StrEnum):
     def exit_code(self) -> int:
         """Exit code of the command: 0 for a success, 130 interrupted, 1 otherwise."""
         return 0 if self.success else 130 if self is Status.INTERRUPTED else 1
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more iterations may reach the solution: nothing was wrong when there were no more."""
+        return self in (Status.UNFINISHED, Status.INTERRUPTED, Status.MAX_ITERATIONS)
 
     @property
     def success(self) -> bool:
@@ -38,4 +44,5 @@ _ADVICE = {
     Status.STAGNATED: "the residual falls no further, or too slowly; take another solver.method or preconditioner",
     Status.DIVERGED: "the residual grew or is not finite; check the size of f, c and the boundary data",
     Status.INTERRUPTED: "stopped by the user; u is the last complete iterate",
+    Status.UNFINISHED: "a checkpoint of a solve that had not ended, which can be resumed from here",
 }

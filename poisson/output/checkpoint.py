@@ -1,0 +1,211 @@
+"""Checkpoints: what a solve had reached when it was broken off, in files of the layout of a result beside the result.
+
+The name of each says after how many iterations it was written. A file appears whole or not at all, and each new one is
+there before the oldest goes, so that at any moment at least one stands that can be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from poisson.case.differences import differences
+from poisson.errors import CaseError, OutputError
+from poisson.output.description import describe_apart
+from poisson.output.hdf5 import is_result
+from poisson.output.reading import EDITED, damaged, read
+from poisson.solvers.status import Status
+
+MOST_KEPT = 2
+"""The last ones: the one before stands until the next is whole, and where a disk damages one there is another."""
+
+FREE = (
+    ("title",),
+    ("solver", "max_iterations"),
+    *(("run", name) for name in ("backend", "precision", "threads", "ranks")),
+    ("output",),
+)
+"""The keys of a case that may be others when it is resumed: no iterate depends on them, but for rounding."""
+
+FREE_AT_THE_END = (
+    ("solver", "max_iterations"),
+    *(("run", name) for name in ("backend", "threads", "ranks")),
+    ("output", "file"),
+    ("output", "checkpoint_every"),
+)
+"""Those that may be others where the result is there already."""
+
+THEN = ", then "
+"""Between the method that was chosen and the one that went on."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """How far a solve has come by what is on disk.
+
+    Parameters
+    ----------
+    path : Path
+        The file: a checkpoint or a result.
+    status : Status
+        How the solve has ended, if it has.
+    iterations : int
+        That have made its u.
+    target : float
+        The residual norm to reach, in U/L².
+    history : tuple of (int, float)
+        The norms that were read.
+    seconds : float
+        Of the solver loop.
+    backend, precision : str
+        Where and in which type it was computed.
+    instead : str
+        The method that had gone on, where the one that was chosen stalled.
+    case_text : str
+        The case.
+    """
+
+    path: Path
+    status: Status
+    iterations: int
+    target: float
+    history: tuple[tuple[int, float], ...]
+    seconds: float
+    backend: str
+    precision: str
+    instead: str
+    case_text: str
+
+    @property
+    def complete(self) -> bool:
+        """Whether the solve has ended by itself, so that there is nothing to go on with."""
+        return not self.status.goes_on
+
+
+def path_of(file: Path, iterations: int) -> Path:
+    """The checkpoint of a result after so many iterations."""
+    return file.with_name(f"{file.stem}.checkpoint-{iterations}{file.suffix}")
+
+
+def beside(file: Path) -> list[Path]:
+    """The checkpoints that there are of a result, that of the most iterations first."""
+    name = re.compile(rf"{re.escape(file.stem)}\.checkpoint-(\d{{1,18}}){re.escape(file.suffix)}")
+    found: list[tuple[int, Path]] = []
+    with contextlib.suppress(OSError):
+        found = [(int(match[1]), path) for path in file.parent.iterdir() if (match := name.fullmatch(path.name))]
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def remove(file: Path, *, but_for: tuple[Path, ...] = ()) -> None:
+    """Remove the checkpoints of a result; files of other origin stay."""
+    for path in beside(file):
+        if path not in but_for and is_result(path):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def newest(file: Path, case_text: str) -> Saved | None:
+    """From where a case can be resumed: the newest whole checkpoint of a result, or the result itself.
+
+    A result whose solve ended early is as good as a checkpoint. One that is complete counts before all checkpoints.
+
+    Parameters
+    ----------
+    file : Path
+        The result.
+    case_text : str
+        The case, as TOML with every default filled in.
+
+    Returns
+    -------
+    Saved or None
+        None where there is nothing, which the log says.
+
+    Raises
+    ------
+    CaseError
+        If what there is belongs to another case. The lines have the keys that differ.
+    """
+    others: dict[Path, list[str]] = {}
+    for saved in _found(file):
+        changed = _changed(saved, case_text, FREE_AT_THE_END if saved.complete else FREE)
+        if not changed:
+            return saved
+        if saved.complete:
+            log.info("%s is the result of another case, which ends here (%s)", saved.path, "; ".join(changed))
+        else:
+            others[saved.path] = changed
+    if others:
+        path, changed = next(iter(others.items()))
+        raise CaseError(
+            [f"{path}: it belongs to another case, so this one cannot be resumed; solve it without that", *changed]
+        )
+    log.info("nothing of %s is there to be resumed: the solve begins from the beginning", file)
+    return None
+
+
+def _found(file: Path) -> Iterator[Saved]:
+    """What there is, the most useful first; of a damaged file the log tells."""
+    result = None
+    if file.exists():
+        result = _whole(file)
+        if result is not None and result.complete:
+            yield result
+            result = None
+    for path in beside(file):
+        if (saved := _whole(path)) is None:
+            continue
+        if result is not None and result.iterations > saved.iterations:
+            yield result
+            result = None
+        yield saved
+    if result is not None:
+        yield result
+
+
+def _whole(path: Path) -> Saved | None:
+    try:
+        return load(path)
+    except OutputError as error:
+        log.warning("%s", error)
+        return None
+
+
+def load(path: Path) -> Saved:
+    """What a checkpoint, or a result, says of its solve, after all its values were found to be whole.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be read, or is damaged.
+    """
+    describe_apart(path)
+    stored = read(path, (), free=lambda: 1 << 62, lazy=True)
+    if stored.edited:
+        raise OutputError(f"{path}: {damaged(EDITED)}")
+    provenance = stored.provenance
+    return Saved(
+        path=path,
+        status=stored.status,
+        iterations=stored.iterations,
+        target=stored.target,
+        history=stored.history,
+        seconds=stored.times.get("solve", 0.0),
+        backend=str(provenance.get("backend", "")),
+        precision=str(provenance.get("precision", "")),
+        instead=str(provenance.get("method", "")).partition(THEN)[2],
+        case_text=stored.case_text,
+    )
+
+
+def _changed(saved: Saved, case_text: str, free: tuple[tuple[str, ...], ...]) -> list[str]:
+    try:
+        return differences(saved.case_text, case_text, free)
+    except CaseError as error:
+        return list(error.mistakes)

@@ -1,0 +1,80 @@
+"""The signals that end a solve after the current iteration: Ctrl-C, and what a command counts as that."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import NoReturn
+
+
+class Ended(KeyboardInterrupt):
+    """A signal has ended what was under way, as Ctrl-C does.
+
+    Parameters
+    ----------
+    number : int
+        Which one.
+    text : str
+        What there is to say.
+    """
+
+    def __init__(self, number: int, text: str = "interrupted") -> None:
+        super().__init__(text)
+        self.number = number
+        self.text = text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.number, self.text)
+
+
+def end(number: int, frame: FrameType | None) -> NoReturn:
+    """The handler of a signal that counts as Ctrl-C: a solve that is under way notes the signal instead."""
+    raise Ended(number)
+
+
+class Pressed:
+    """What has come so far.
+
+    Attributes
+    ----------
+    number : int
+        The first signal, or 0.
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def __call__(self) -> bool:
+        return self.number != 0
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[Pressed]:
+    """Within, the first interrupt is only noted; a second one interrupts as usual.
+
+    Of signals with a handler of someone else's, that decides what they do; a shell has Ctrl-C ignored for a command in
+    the background.
+    """
+    pressed = Pressed()
+
+    # Nothing is said here, where a write of the log itself may have been interrupted.
+    def note(number: int, frame: FrameType | None) -> None:
+        if pressed():
+            end(number, frame)
+        pressed.number = number
+
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    ours = {number: handler for number, handler in before.items() if handler in (signal.default_int_handler, end)}
+    for number in ours:
+        signal.signal(number, note)
+    try:
+        yield pressed
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
