@@ -465,13 +465,13 @@ def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], outp
     tables |= {
         "title": title,
         "boundary": boundary,
-        "output": tables["output"]
-        | {
+        "output": {
             "file": str(output.file),
             "fields": output.fields,
             "order": output.order,
             "units": {"length": output.units.length, "value": output.units.value},
-        },
+        }
+        | {name: item for name, item in tables["output"].items() if name == "checkpoint_every"},
     }
     order = [name for name in CaseFile.model_fields if name != "parameters" or form.parameters]
     return {name: tables[name] for name in order}

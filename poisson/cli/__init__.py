@@ -30,12 +30,12 @@ from poisson.cli.measuring import (
 )
 from poisson.cli.pictures import plot, report
 from poisson.cli.scaling import bench_scaling
+from poisson.cli.signals import ending
 from poisson.cli.solving import Info, Solve, Verify, info, solve, verify
 from poisson.cli.starting import completion, new, schema
 from poisson.cli.sweeping import sweep
 from poisson.cli.terms import (
     EXIT_ERROR,
-    EXIT_INTERRUPTED,
     EXIT_OK,
     Request,
     SharedRequest,
@@ -47,6 +47,7 @@ from poisson.cli.terms import (
 )
 from poisson.errors import PoissonError
 from poisson.parallel.communicator import Communicator, Serial
+from poisson.parallel.failures import code_of
 from poisson.parallel.launched import launch
 
 __all__ = ["COMMANDS", "GROUPS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
@@ -131,6 +132,7 @@ Exit codes:
   1    not converged (the result is still written, marked so); a comparison is off
   2    bad input, or a file that cannot be read or written
   130  interrupted by Ctrl-C (solve still writes the last complete iterate; a second one aborts)
+  143  the same by SIGTERM, as batch systems send it; 129 by SIGHUP
 
 Messages and progress go to standard error, results to standard output."""
 
@@ -158,14 +160,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit code: 0 converged or verified, 1 not, 2 for what a user can mend, 130 interrupted. An exception that
-        leaves this function is a defect of the package.
+        The exit code: 0 converged or verified, 1 not, 2 for what a user can mend, 130 interrupted, 143 and 129 by
+        SIGTERM and SIGHUP. An exception that leaves this function is a defect of the package.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     with streams():
         launched = launch()
         if launched is None:
-            return _main(words)
+            with ending():
+                return _main(words)
         from poisson.cli.ranks import carry_out
 
         return carry_out(launched, partial(_dispatch, words))
@@ -184,7 +187,7 @@ def _main(argv: list[str]) -> int:
         return EXIT_ERROR
     except KeyboardInterrupt as interrupt:
         complain(str(interrupt) or "interrupted")
-        return EXIT_INTERRUPTED
+        return code_of(interrupt)
 
 
 def _dispatch(argv: list[str], communicator: Communicator) -> int:

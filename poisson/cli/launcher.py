@@ -137,16 +137,18 @@ class _Watch:
         self._server = server
         self._ranks = ranks
         self._ways: list[socket.socket] = []
-        self._pressed = 0
+        self._pressed: list[int] = []
         self._code: int | None = None
         self._printed = b""
 
-    def until_the_end(self) -> tuple[int, int | None, bool, str]:
-        """The exit code of the launcher, that which the ranks have told, whether there was an interrupt, and what the
-        launcher has printed."""
+    def until_the_end(self) -> tuple[int, int | None, int, str]:
+        """The exit code of the launcher, that which the ranks have told, the signal that has interrupted, or 0, and
+        what the launcher has printed."""
         output = self._process.stdout
         assert output is not None
-        numbers = (signal.SIGINT, signal.SIGTERM)
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
         before = {number: signal.signal(number, self._interrupt) for number in numbers}
         try:
             with selectors.DefaultSelector() as selector:
@@ -173,7 +175,8 @@ class _Watch:
                 signal.signal(number, handler)
             for way in self._ways:
                 way.close()
-        return launched, self._code, self._pressed > 0, self._printed.decode(errors="replace")
+        first = self._pressed[0] if self._pressed else 0
+        return launched, self._code, first, self._printed.decode(errors="replace")
 
     def _accept(self) -> socket.socket:
         way, _ = self._server.accept()
@@ -196,20 +199,21 @@ class _Watch:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         """Hand an interrupt on as the signal that launchers pass to their processes, once these have come."""
-        self._pressed += 1
+        self._pressed.append(number)
         if len(self._ways) >= self._ranks:
             self._process.send_signal(signal.SIGUSR1)
-        elif self._pressed > 1:
+        elif len(self._pressed) > 1:
             self._process.terminate()
 
 
-def _verdict(launcher: str, ranks: int, launched: int, code: int | None, interrupted: bool, printed: str) -> int:
+def _verdict(launcher: str, ranks: int, launched: int, code: int | None, signalled: int, printed: str) -> int:
     """The exit code of the command, from all that is known at the end."""
     if code is not None:
-        return code
-    if interrupted:
+        # To the ranks every signal is handed on as the same one.
+        return 128 + signalled if signalled and code == EXIT_INTERRUPTED else code
+    if signalled:
         complain("interrupted")
-        return EXIT_INTERRUPTED
+        return 128 + signalled
     # Only what a rank has printed for itself begins so.
     own = [line for line in printed.splitlines() if line.startswith("poisson: ")]
     if own:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from types import FrameType
 
 from poisson.cli.launcher import Console
-from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, complain, discard, murmur
+from poisson.cli.signals import ending
+from poisson.cli.terms import EXIT_ERROR, complain, discard, murmur
 from poisson.errors import PoissonError
 from poisson.parallel.communicator import Communicator
-from poisson.parallel.failures import CODE_DEFECT, Failure
+from poisson.parallel.failures import CODE_DEFECT, Failure, code_of
 from poisson.parallel.launched import Launch, world
 from poisson.parallel.mpi import MpiCommunicator
 
@@ -46,7 +45,7 @@ def carry_out(launched: Launch, work: Work) -> int:
     int
         The exit code, the same on every rank.
     """
-    with _signals(), Console.connected() as console:
+    with ending(launched=True), Console.connected() as console:
         try:
             communicator = world(launched)
         except PoissonError as error:
@@ -76,7 +75,7 @@ def carry_out(launched: Launch, work: Work) -> int:
 def tell(failure: Failure, size: int) -> None:
     """Say why all end, naming the rank among `size` if that was not the first."""
     place = f"process {failure.rank} of {size}: " if failure.rank > 0 and size > 1 else ""
-    if failure.code == EXIT_INTERRUPTED:
+    if failure.interrupt:
         complain(failure.text or "interrupted")
     elif failure.code == CODE_DEFECT:
         murmur(f"{place}{failure.text.rstrip()}")
@@ -101,7 +100,7 @@ def _done(communicator: MpiCommunicator, work: Work) -> tuple[int, list[Failure]
             code = communicator.broadcast(code)
     except KeyboardInterrupt as error:
         # While all were about to end: a second one, or one with nothing to lose.
-        return EXIT_INTERRUPTED, [Failure.of(communicator.rank, error)], False
+        return code_of(error), [Failure.of(communicator.rank, error)], False
     return code, failures, everyone
 
 
@@ -129,26 +128,3 @@ def _heard(speaks: bool) -> Iterator[None]:
         return
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
         yield
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """Within, what launchers make of an interrupt counts as one.
-
-    They end processes by SIGTERM, once or more often, and hand on SIGUSR1.
-    """
-    ended: list[int] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGTERM:
-            if ended:
-                return
-            ended.append(number)
-        signal.raise_signal(signal.SIGINT)
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGUSR1)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import poisson
 from poisson.cli.terms import (
     EXIT_ERROR,
-    EXIT_INTERRUPTED,
     EXIT_OFF,
     EXIT_OK,
     UsageError,
@@ -28,11 +27,14 @@ from poisson.cli.terms import (
 )
 from poisson.errors import CaseError, Choice, OutputError
 from poisson.parallel.communicator import Communicator
+from poisson.parallel.failures import code_of, signal_of
+from poisson.run import interrupts
 from poisson.solvers.status import Status
 
 if TYPE_CHECKING:
     from poisson.case import Case
     from poisson.cli.journal import Journal
+    from poisson.output.checkpoint import Saved
     from poisson.run.concerns import Concern
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,7 @@ class Solve:
     profile: bool = False
     json: bool = False
     log: str | None = None
+    resume: bool = False
 
     def execute(self, communicator: Communicator) -> int:
         from poisson.cli.journal import Journal
@@ -69,10 +72,10 @@ class Solve:
             try:
                 with naming(OPTIONS):
                     return self._execute(communicator, written, journal)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as interrupt:
                 what = f"the result is in {written[0]}" if written else "nothing was written"
                 self._end(journal, Status.INTERRUPTED.value, what)
-                raise KeyboardInterrupt(f"interrupted; {what}") from None
+                raise interrupts.Ended(signal_of(interrupt), f"interrupted; {what}") from None
             except Exception as error:
                 self._end(journal, "error", str(error))
                 raise
@@ -104,6 +107,9 @@ class Solve:
                 self._check_output(file)
                 result.check(file, size, overwrite=self.overwrite)
                 concerns = _concerns(case)
+        saved = run.found(case, communicator) if self.resume else None
+        if saved is not None and saved.complete:
+            return self._complete(saved, journal)
         operations = registry.sweep_of(case.solver)
         traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, operations) if operations else None
 
@@ -114,18 +120,18 @@ class Solve:
             with Progress(traffic, quiet=self.quiet) as progress:
                 observer = Observers([progress, journal]) if journal else progress
                 appraised = appraise if self.profile else None
-                solution = run.solve(case, observer=observer, appraise=appraised, keep=keep, comm=communicator)
+                solution = run.go_on(case, saved, observer=observer, appraise=appraised, keep=keep, comm=communicator)
             code = solution.status.exit_code
         except Interrupted as interrupted:
             if not written:
                 raise
-            solution, code = interrupted.solution, EXIT_INTERRUPTED
+            solution, code = interrupted.solution, code_of(interrupted)
         if communicator.broadcast(solution.performance is not None and size <= MOST_WRITTEN_TWICE):
             try:
                 hdf5.write(file, solution)
             except OutputError as error:
                 complain(f"warning: the times of the operations are not in the result: {error.worded(OPTIONS)}")
-        if code == EXIT_INTERRUPTED and solution.status.exit_code != code:
+        if code > EXIT_ERROR and solution.status is not Status.INTERRUPTED:
             complain("warning: interrupted after the solve had ended; its result is complete")
         path, beside = written
         said = [asdict(concern) for concern in concerns]
@@ -140,6 +146,17 @@ class Solve:
                 return code or EXIT_ERROR
         if self.quiet and solution.status.exit_code != EXIT_OK:
             complain(f"warning: {solution.status.value}: {solution.advice}")
+        return code
+
+    def _complete(self, saved: Saved, journal: Journal | None) -> int:
+        """There is nothing to be done: the result is there."""
+        text = f"{saved.path} is complete: {saved.status.value} after {saved.iterations} iterations"
+        code = saved.status.exit_code
+        self._end(journal, saved.status.value, text)
+        if self.json:
+            say(as_json({"status": saved.status.value, "exit_code": code, "output": saved.path, "complete": True}))
+        elif not self.quiet:
+            say(f"{text}; without --resume it is solved again")
         return code
 
     @staticmethod
@@ -270,11 +287,12 @@ def solve(
     log: str | None = None,
     json: bool = False,
     quiet: bool = False,
+    resume: bool = False,
 ) -> Solve:
     """Solve a case file and write the result.
 
     Usage: python -m poisson solve CASE [--set KEY=VALUE ...] [--output FILE] [--overwrite] [--backend NAME] [--ranks N]
-                                        [--profile] [--log FILE] [--json] [--quiet]
+                                        [--resume] [--profile] [--log FILE] [--json] [--quiet]
 
       CASE             the case file (TOML)
       --set KEY=VALUE  override a key of the case file; may be given several times
@@ -282,6 +300,8 @@ def solve(
       --overwrite      replace files of these names that are no results, too; older results always are replaced
       --backend NAME   {backends}; the same as --set run.backend=NAME
       --ranks N        solve in N processes, started on this machine; under mpirun or srun, leave it out
+      --resume         go on from the newest checkpoint of the case (output.checkpoint_every), or from a result that
+                       ended early; where there is nothing, from the beginning
       --profile        time the operations after the solve, beside the bandwidth of memory, and show the speed
       --log FILE       add to this file what happens, a JSON object a line: every residual norm, warnings, the end
       --json           print one JSON object in the place of the lines for people
@@ -295,9 +315,10 @@ def solve(
       python -m poisson solve cases/unit_square.toml --set solver.rtol=1e-6 --set domain.shape=[257,257]
       python -m poisson solve cases/unit_square.toml -o run1.h5 --backend numpy -q
 
-    Exit codes: 0 converged, 1 not converged (the result is still written), 2 bad input, 130 interrupted."""
+    Exit codes: 0 converged, 1 not converged (the result is still written), 2 bad input, 130 interrupted, 143 and 129
+    interrupted by SIGTERM and SIGHUP, which count as Ctrl-C."""
     changes = overrides(set, output=output, backend=backend)
-    return Solve(case, changes, quiet, overwrite, rank_count(ranks), profile, json, log)
+    return Solve(case, changes, quiet, overwrite, rank_count(ranks), profile, json, log, resume)
 
 
 def verify(

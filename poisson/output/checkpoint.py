@@ -136,6 +136,8 @@ def newest(file: Path, case_text: str) -> Saved | None:
     for saved in _found(file):
         changed = _changed(saved, case_text, FREE_AT_THE_END if saved.complete else FREE)
         if not changed:
+            if not saved.complete:
+                log.info("resumed from %s after %d iterations", saved.path, saved.iterations)
             return saved
         if saved.complete:
             log.info("%s is the result of another case, which ends here (%s)", saved.path, "; ".join(changed))
@@ -144,7 +146,7 @@ def newest(file: Path, case_text: str) -> Saved | None:
     if others:
         path, changed = next(iter(others.items()))
         raise CaseError(
-            [f"{path}: it belongs to another case, so this one cannot be resumed; solve it without that", *changed]
+            [f"{path}: of another case, so this one cannot be resumed from it; solve it from the beginning", *changed]
         )
     log.info("nothing of %s is there to be resumed: the solve begins from the beginning", file)
     return None

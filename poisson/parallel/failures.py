@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import traceback
 from dataclasses import dataclass
 
@@ -15,6 +16,21 @@ CODE_ERROR = 2
 CODE_INTERRUPTED = 130
 
 
+def signal_of(interrupt: KeyboardInterrupt) -> int:
+    """The signal of an interrupt, which it carries where that was not Ctrl-C."""
+    number: int = getattr(interrupt, "number", signal.SIGINT)
+    return number
+
+
+def code_of(interrupt: KeyboardInterrupt) -> int:
+    """The exit code of what was interrupted: 128 and the signal, as of a process that the signal itself has ended.
+
+    By SIGUSR1 launchers hand Ctrl-C on.
+    """
+    number = signal_of(interrupt)
+    return CODE_INTERRUPTED if number == signal.SIGUSR1 else 128 + number
+
+
 @dataclass(frozen=True)
 class Failure:
     """How a rank failed.
@@ -26,7 +42,7 @@ class Failure:
     text : str
         What there is to say, in lines; empty of an interrupt.
     code : int
-        The exit code: 130 of an interrupt, 2 of what a user can mend, 1 of a defect.
+        The exit code: above 128 of an interrupt, 2 of what a user can mend, 1 of a defect.
     """
 
     rank: int
@@ -37,13 +53,18 @@ class Failure:
     def of(cls, rank: int, error: BaseException) -> Failure:
         """The failure that an exception is; a defect keeps its traceback."""
         if isinstance(error, KeyboardInterrupt):
-            return cls(rank, str(error), CODE_INTERRUPTED)
+            return cls(rank, str(error), code_of(error))
         if isinstance(error, PoissonError):
             return cls(rank, str(error)[:MOST_TOLD], CODE_ERROR)
         if isinstance(error, MemoryError):
             detail = f" ({error})" if str(error) else ""
             return cls(rank, f"not enough memory{detail}; take fewer nodes, or float32 instead of float64", CODE_ERROR)
         return cls(rank, "".join(traceback.format_exception(error))[-MOST_TOLD:], CODE_DEFECT)
+
+    @property
+    def interrupt(self) -> bool:
+        """Whether it was interrupted, by whatever signal."""
+        return self.code > 128
 
     @property
     def remote(self) -> RemoteFailure:

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import Any
 
 
 class Ended(KeyboardInterrupt):
@@ -30,9 +30,28 @@ class Ended(KeyboardInterrupt):
         return type(self), (self.number, self.text)
 
 
-def end(number: int, frame: FrameType | None) -> NoReturn:
-    """The handler of a signal that counts as Ctrl-C: a solve that is under way notes the signal instead."""
-    raise Ended(number)
+class Ending:
+    """The handler of a signal that counts as Ctrl-C; a solve that is under way notes the signal instead.
+
+    Parameters
+    ----------
+    once : bool
+        Whether the signal counts once only: launchers send SIGTERM several times.
+    """
+
+    def __init__(self, *, once: bool = False) -> None:
+        self._once = once
+        self._came = False
+
+    def counts(self) -> bool:
+        """Whether the signal, which has come, counts."""
+        counts = not (self._once and self._came)
+        self._came = True
+        return counts
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.counts():
+            raise Ended(number)
 
 
 class Pressed:
@@ -62,15 +81,22 @@ def noted() -> Iterator[Pressed]:
 
     # Nothing is said here, where a write of the log itself may have been interrupted.
     def note(number: int, frame: FrameType | None) -> None:
+        handler = ours[number]
+        if isinstance(handler, Ending) and not handler.counts():
+            return
         if pressed():
-            end(number, frame)
+            raise Ended(number)
         pressed.number = number
 
     if threading.current_thread() is not threading.main_thread():
         yield pressed
         return
     before = {number: signal.getsignal(number) for number in signal.valid_signals()}
-    ours = {number: handler for number, handler in before.items() if handler in (signal.default_int_handler, end)}
+    ours: dict[int, Any] = {
+        number: handler
+        for number, handler in before.items()
+        if isinstance(handler, Ending) or handler is signal.default_int_handler
+    }
     for number in ours:
         signal.signal(number, note)
     try:
