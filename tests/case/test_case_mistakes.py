@@ -316,7 +316,7 @@ WRONG: list[tuple[str, str | None, str]] = [
     (
         "output.feilds",
         '["u"]',
-        "output.feilds: unknown key; allowed: file, fields, order, units; did you mean 'fields'?",
+        "output.feilds: unknown key; allowed: file, fields, order, units, checkpoint_every; did you mean 'fields'?",
     ),
     ("output.units", '"m"', 'output.units: "m"; allowed: a table such as { length = "m", value = "V" }'),
     ("output.units.length", "3", f"output.units.length: 3; allowed: {UNIT}"),
