@@ -23,20 +23,13 @@ from poisson.solvers.status import Status
 MOST_KEPT = 2
 """The last ones: the one before stands until the next is whole, and where a disk damages one there is another."""
 
-FREE = (
-    ("title",),
-    ("solver", "max_iterations"),
-    *(("run", name) for name in ("backend", "precision", "threads", "ranks")),
-    ("output",),
-)
-"""The keys of a case that may be others when it is resumed: no iterate depends on them, but for rounding."""
+MACHINE = ("solver.max_iterations", "run.backend", "run.threads", "run.ranks")
 
-FREE_AT_THE_END = (
-    ("solver", "max_iterations"),
-    *(("run", name) for name in ("backend", "threads", "ranks")),
-    ("output", "file"),
-    ("output", "checkpoint_every"),
-)
+FREE = ("title", "run.precision", *MACHINE)
+"""The keys of a case that may be others when it is resumed, with those of ``[output]``: no iterate depends on them, but
+for rounding."""
+
+FREE_AT_THE_END = ("output.file", "output.checkpoint_every", *MACHINE)
 """Those that may be others where the result is there already."""
 
 THEN = ", then "
@@ -134,7 +127,7 @@ def newest(file: Path, case_text: str) -> Saved | None:
     """
     others: dict[Path, list[str]] = {}
     for saved in _found(file):
-        changed = _changed(saved, case_text, FREE_AT_THE_END if saved.complete else FREE)
+        changed = _changed(saved, case_text)
         if not changed:
             if not saved.complete:
                 log.info("resumed from %s after %d iterations", saved.path, saved.iterations)
@@ -206,8 +199,15 @@ def load(path: Path) -> Saved:
     )
 
 
-def _changed(saved: Saved, case_text: str, free: tuple[tuple[str, ...], ...]) -> list[str]:
+def _changed(saved: Saved, case_text: str) -> list[str]:
+    """A line for each key that keeps a solve from going on from what is saved, or that from being its result."""
+    free = FREE_AT_THE_END if saved.complete else FREE
     try:
-        return differences(saved.case_text, case_text, free)
+        found = differences(saved.case_text, case_text, free)
     except CaseError as error:
         return list(error.mistakes)
+    return [
+        f"{key}: {' -> '.join(end or 'nothing' for end in ends)}"
+        for key, ends in found.items()
+        if saved.complete or not key.startswith("output.")
+    ]
