@@ -187,6 +187,34 @@ def loaded(draw: Random, folder: Path) -> str:
     return "accepted"
 
 
+def compared(draw: Random, folder: Path) -> str:
+    """Two results are compared, or one line says which of them cannot be."""
+    first, second = folder / "first.h5", folder / "second.h5"
+    first.write_bytes(draw.choice(_good_results()))
+    content = draw.choice(_good_results())
+    second.write_bytes(inputs.damaged(draw, content) if draw.random() < 0.8 else content)
+    paths = [str(first), str(second)]
+    draw.shuffle(paths)
+    code, lines, shown = _called(["compare", *paths])
+    require_lines(shown or ["nothing"])
+    if code not in (EXIT_OK, EXIT_OFF, EXIT_ERROR) or (code == EXIT_ERROR) != bool(lines):
+        raise Defect(f"exit code {code}, said {lines}")
+    return {EXIT_OK: "the same", EXIT_OFF: "different", EXIT_ERROR: "refused"}[code].replace(" ", "_")
+
+
+def _called(words: list[str]) -> tuple[int, list[str], list[str]]:
+    """The exit code of a command, the lines of its messages, and those of its answer."""
+    said, shown = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(shown):
+        code = main(words)
+    lines = said.getvalue().splitlines()
+    for line in lines:
+        require_lines([line])
+        if not line.startswith(("poisson: error: ", "poisson: warning: ")):
+            raise Defect(f"said: {line[:300]}")
+    return code, lines, [line for line in shown.getvalue().splitlines() if line]
+
+
 @cache
 def _good_results() -> tuple[bytes, ...]:
     found = []
@@ -201,7 +229,7 @@ def _good_results() -> tuple[bytes, ...]:
 
 
 def solve(draw: Random, folder: Path) -> str:
-    """A case is solved and written whole, or one line says why not; nothing else is left in the folder."""
+    """A case is checked, or solved and written whole, or a line says why not; nothing else is left in the folder."""
     tables = inputs.case_tables(draw)
     _make_small(draw, tables)
     try:
@@ -211,19 +239,19 @@ def solve(draw: Random, folder: Path) -> str:
     (folder / "case.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
     (folder / "f.npy").write_bytes(inputs.npy(draw))
     there = set(os.listdir(folder))
-    words = ["solve", str(folder / "case.toml"), "--output", str(folder / "out.h5"), "--quiet"]
-    words += ["--set", f"solver.max_iterations={draw.choice((1, 7, 40))}", "--set", "run.backend=numpy"]
-    said, shown = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(shown):
-        code = main(words)
-    lines = said.getvalue().splitlines()
+    more = ["--set", f"solver.max_iterations={draw.choice((1, 7, 40))}", "--set", "run.backend=numpy"]
+    if draw.random() < 0.2:
+        code, _, shown = _called(["check", str(folder / "case.toml"), *more])
+        require_lines(shown or ["nothing"])
+        if code not in (EXIT_OK, EXIT_ERROR) or set(os.listdir(folder)) != there:
+            raise Defect(f"exit code {code} of a check, and there are {os.listdir(folder)}")
+        return "checked" if code == EXIT_OK else "refused"
+    code, lines, shown = _called(
+        ["solve", str(folder / "case.toml"), "--output", str(folder / "out.h5"), "--quiet", *more]
+    )
     new = set(os.listdir(folder)) - there
-    for line in lines:
-        require_lines([line])
-        if not line.startswith(("poisson: error: ", "poisson: warning: ")):
-            raise Defect(f"said: {line[:300]}")
-    if shown.getvalue():
-        raise Defect(f"printed: {shown.getvalue()[:300]}")
+    if shown:
+        raise Defect(f"printed: {shown[:5]}")
     errors = [line for line in lines if line.startswith("poisson: error: ")]
     if code == EXIT_ERROR and errors and not new:
         return "refused"
@@ -318,7 +346,8 @@ TARGETS: dict[str, tuple[Target, float]] = {
     "hdf5_field": (hdf5_field, 0.1),
     "result": (result, 0.04),
     "loaded": (loaded, 0.03),
-    "solve": (solve, 0.04),
+    "compared": (compared, 0.02),
+    "solve": (solve, 0.05),
     "command_line": (command_line, 0.06),
     "tuning": (tuning, 0.04),
 }

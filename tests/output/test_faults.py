@@ -6,8 +6,10 @@ after the other. test_disk_full.py has the HDF5 file on a real full disk.
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
+import re
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +19,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.places import ROOT
 from support.results import make_solution
 
 from poisson.backends.gpu.shapes import VECTOR_SHAPE
 from poisson.backends.gpu.tuned import FOLDER_VARIABLE, Device, Setting
+from poisson.cli import main
 from poisson.errors import OutputError
 from poisson.output import result
 from poisson.perf import autotune
@@ -173,3 +177,63 @@ def test_whatever_step_fails_a_whole_file_stays(
             # It tells of the data that are there.
             same = before if found[writer.name] == before[writer.name] else after
             assert found[beside] == same[beside]
+
+
+def test_a_new_case_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the file that it reads, which does not stand there alone."""
+    monkeypatch.chdir(tmp_path)
+    words = ["new", "mine", "--from", "source_from_file"]
+    for function in (OPENED, SYNCED, "link"):
+        for number in range(1, 7):
+            with monkeypatch.context() as patch:
+                calls = failing(patch, function, number, OSError(errno.ENOSPC, "No space left on device"))
+                code = main(words)
+            found = set(os.listdir(tmp_path))
+            if code == 0:
+                assert found == {"mine.toml", "source.h5"}
+            else:
+                assert code == 2 and "mine.toml" not in found
+                assert found <= {"source.h5"}
+            for name in found:
+                os.unlink(name)
+            if calls[0] < number:
+                break
+        else:
+            raise AssertionError(function)
+
+
+WRITERS_OF_FILES = {"write_text", "write_bytes", "savefig", "tofile", "savez", "to_csv"}
+ELSEWHERE = {
+    "output/files.py:_create": "the drafts themselves",
+    "output/files.py:put": "the drafts themselves",
+    "output/files.py:add": "the drafts themselves",
+    "cli/terms.py:streams": "to nowhere",
+    "cli/ranks.py:_heard": "to nowhere",
+    "cli/journal.py:_appended": "a log grows line by line, and ends with a warning: tests/cli/test_journal.py",
+}
+"""What opens a file to write and is no draft."""
+
+
+def writes(node: ast.AST) -> bool:
+    """Whether it is a call that opens a file to write."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "O_CREAT"
+    if not isinstance(node, ast.Call):
+        return False
+    method, name = getattr(node.func, "attr", None), getattr(node.func, "id", None)
+    texts = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    opened = "open" in (method, name) and any(re.fullmatch(r"[wax]b?\+?|rb?\+b?", text) for text in texts)
+    return opened or method in WRITERS_OF_FILES
+
+
+def test_every_file_is_written_as_a_draft() -> None:
+    """Only so is it whole or not there: what else writes is in the list, with the reason."""
+    found = set()
+    for path in sorted((ROOT / "poisson").rglob("*.py")):
+        functions = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef)]
+        for function in functions:
+            names = {getattr(node, "id", None) for node in ast.walk(function)}
+            to_memory = "BytesIO" in ast.unparse(function)
+            if any(map(writes, ast.walk(function))) and not names & {"drafted", "replacing"} and not to_memory:
+                found.add(f"{path.relative_to(ROOT / 'poisson')}:{function.name}")
+    assert found == set(ELSEWHERE)
