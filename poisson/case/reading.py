@@ -26,6 +26,9 @@ MAX_DEPTH = 8
 """Tables and lists inside each other; a right case has at most 3."""
 
 
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+"""What an HDF5 file begins with."""
+
 TOO_DEEP = f"tables or lists are nested more than {MAX_DEPTH} deep"
 
 _TOKENS = re.compile(
@@ -161,6 +164,8 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CaseError([f"{str(path)!r} cannot be read: {reason}"]) from error
+    if content.startswith(_HDF5):
+        raise CaseError([f"{str(path)!r} is an HDF5 file; a case file is a text in TOML"])
     if len(content) > MAX_FILE:
         raise CaseError([f"{str(path)!r} is longer than {MAX_FILE} bytes; a case file is a short text"])
     try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from poisson.backends.registry import backend_names
 from poisson.case import examples
@@ -35,6 +37,8 @@ class Word:
         What the value may be, where that is known.
     files : str
         The pattern of the files that it may be; empty where it is no file.
+    goes_on : bool
+        Whether more follows a word without a blank.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Word:
     takes: bool
     words: tuple[str, ...] = ()
     files: str = ""
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,9 +96,24 @@ def _word(name: str, note: str, *, takes: bool) -> Word:
         "precision": PRECISIONS,
         "from": tuple(examples.cases()),
         "shell": SHELLS,
+        "set": tuple(f"{key}=" for key in keys()),
     }
     files = FILES.get(bare, FOLDER if bare == "folder" else "*" if bare in ("plot", "save", "log") else "")
-    return Word(name, note, takes, words.get(bare, ()), files if takes else "")
+    return Word(name, note, takes, words.get(bare, ()), files if takes else "", bare == "set")
+
+
+def keys() -> dict[str, tuple[str, ...]]:
+    """The keys of a case file, as ``--set`` takes them, with the words that may stand there."""
+    schema = json.loads(examples.SCHEMA.read_text("utf-8"))
+    return {key: tuple(map(str, part.get("enum", ()))) for key, part in _keys(schema, "")}
+
+
+def _keys(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, part in table["properties"].items():
+        if "properties" in part:
+            yield from _keys(part, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", part
 
 
 def _firsts(found: Iterable[Command]) -> list[str]:
@@ -143,6 +163,8 @@ _poisson() {
     fi
     case $command in
 %(pairs)s    esac
+    case $option in
+%(keys)s    esac
     case "$command $option" in
 %(values)s    esac
     case $command in
@@ -170,7 +192,8 @@ def _bash(found: list[Command]) -> str:
         names = f"_poisson_words {_quoted(option.name for option in command.options)}"
         value = _bash_value(command.arguments[0]) if command.arguments else ":"
         cases.append(f"        '{command.name}') if [[ $current == -* ]]; then {names}; else {value}; fi ;;\n")
-    parts = {"pairs": pairs, "values": values, "commands": cases}
+    known = [f"        {key}) _poisson_words {_quoted(words)}; return ;;\n" for key, words in keys().items() if words]
+    parts = {"pairs": pairs, "keys": known, "values": values, "commands": cases}
     return _BASH % {"firsts": " ".join(_firsts(found)), **{name: "".join(lines) for name, lines in parts.items()}}
 
 
@@ -180,7 +203,8 @@ def _quoted(words: Iterable[str]) -> str:
 
 def _bash_value(word: Word) -> str:
     if word.words:
-        return f"_poisson_words {_quoted(word.words)}"
+        more = "; compopt -o nospace 2>/dev/null" if word.goes_on else ""
+        return f"_poisson_words {_quoted(word.words)}{more}"
     if word.files == FOLDER:
         return "_poisson_folders"
     return f"_poisson_files '{word.files}'" if word.files else ":"
@@ -260,6 +284,8 @@ def _zsh_quoted(text: str) -> str:
 
 
 def _zsh_value(word: Word) -> str:
+    if word.goes_on:
+        return f'{{compadd -S "" -- {" ".join(word.words)}}}'
     if word.words:
         return f"({' '.join(word.words)})"
     if word.files == FOLDER:

@@ -386,6 +386,8 @@ def test_unreadable_files(tmp_path: Path) -> None:
     assert file_mistake(tmp_path) == f"'{tmp_path}' is a directory; name a case file in it"
     path.write_bytes(b'title = "\xff"')
     assert file_mistake(path) == f"'{path}' is not UTF-8 text: byte 9 is wrong"
+    path.write_bytes(b"\x89HDF\r\n\x1a\n")
+    assert file_mistake(path) == f"'{path}' is an HDF5 file; a case file is a text in TOML"
     path.write_bytes(b"#" * (2**18 + 1))
     assert file_mistake(path) == f"'{path}' is longer than 262144 bytes; a case file is a short text"
     path.write_text("a = 1\nb = 2\nc = = 3\n")

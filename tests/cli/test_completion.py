@@ -11,7 +11,7 @@ import pytest
 from poisson.backends.registry import backend_names
 from poisson.case import examples
 from poisson.cli import COMMANDS, main, options_of
-from poisson.cli.completion import commands, script
+from poisson.cli.completion import commands, keys, script
 
 FIRSTS = [*dict.fromkeys(name.split()[0] for name in COMMANDS), "help"]
 
@@ -63,7 +63,11 @@ def test_bash_completes_commands_options_names_and_files(tmp_path: Path) -> None
         "poisson solve --backend n": {"numpy"},
         "poisson solve --backend = n": {"numpy"},
         "poisson solve --backend =": set(backend_names()),
-        "poisson solve --set |": set(),
+        "poisson solve --set solver.me": {"solver.method="},
+        "poisson solve --set = solver.rt": {"solver.rtol="},
+        "poisson solve --set solver.method = jac": {"jacobi"},
+        "poisson solve --set = run.precision =": {"float64", "float32", "mixed"},
+        "poisson solve --set |": {f"{key}=" for key in keys()},
         "poisson solve -o |": {"a.h5", "sub"},
         "poisson bench |": {name.split()[1] for name in COMMANDS if name.startswith("bench ")},
         "poisson bench la": {"laplacian"},
