@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import yaml
 from support.places import ROOT
+from test_documents import TAUGHT
 
 from poisson import cli
 
 DOCS = ROOT / "docs"
-RUN = [DOCS / "index.md", *sorted(DOCS.glob("tutorial*.md")), *sorted(DOCS.glob("how-to-*.md"))]
+RUN = [path for path in sorted(DOCS.glob("*.md")) if path.name.startswith(TAUGHT)]
 """Pages whose listings are run, in their order and in one folder for each page."""
 
 
