@@ -23,7 +23,6 @@ RUN = [path for path in sorted(DOCS.glob("*.md")) if path.name.startswith(TAUGHT
 """Pages whose listings are run, in their order and in one folder for each page."""
 
 
-
 def listings(text: str) -> Iterator[tuple[str, str]]:
     """The language and the text of every fenced block."""
     yield from re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
