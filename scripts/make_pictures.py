@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and the gallery from the case files.
+"""Draw the pictures of the README and the gallery from the case files, and the roofline from its table.
 
     python scripts/make_pictures.py [IMAGES]
 
@@ -7,7 +7,9 @@ IMAGES is where the pictures go, by default ``docs/images``. It needs matplotlib
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,27 +18,32 @@ import numpy as np
 from make_source import main as make_source
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 import poisson
+from poisson import backends
+from poisson.perf import roofline
+from poisson.perf.traffic import cost
+from poisson.perf.workload import box, every_operation
 from poisson.problem.problem import Problem
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
-LEVELS = 25
 DOTS_PER_INCH = 80
 
 GALLERY = (
-    ("point_charge", "A smeared charge, z = 0"),
-    ("dipole", "A dipole and its field"),
-    ("capacitor", "A capacitor with dielectric"),
-    ("pressure_projection", "Pressure and its gradient"),
-    ("heated_plate", "A heated plate that air cools"),
-    ("electrolyte", "Screened charges"),
-    ("grounded_box", "A charge in a grounded box"),
-    ("anisotropic_channel", "A long channel"),
+    ("point_charge", "A smeared charge", {}),
+    ("dipole", "A dipole and its field", {"lines": True}),
+    ("capacitor", "A capacitor with dielectric", {"lines": True}),
+    ("pressure_projection", "Pressure and its gradient", {"vectors": True}),
+    ("heated_plate", "A heated plate that air cools", {"vectors": True}),
+    ("electrolyte", "Screened charges", {}),
+    ("grounded_box", "A charge in a grounded box", {"lines": True}),
+    ("anisotropic_channel", "A long channel", {}),
 )
-"""The cases of the gallery with their titles."""
+"""The cases of the gallery with their titles, and what is drawn beside u."""
+
+H200 = roofline.Roof(4267e9, 33140e9)
+"""What `poisson roofline` measured there: the copy, and the peak of arithmetic."""
 
 METHODS = ("jacobi", "chebyshev", "sor", "cg", "multigrid")
 
@@ -50,50 +57,14 @@ def solve(name: str, *overrides: str) -> poisson.Solution:
         return poisson.solve(poisson.load_case(case, overrides))
 
 
-def plane(solution: poisson.Solution) -> tuple[list[NDArray[np.float64]], NDArray[Any]]:
-    """x, y and u in 2D, and in the plane z of the largest u in 3D; with the nodes that a period repeats."""
-    grid, u = solution.problem.grid, solution.host_u
+def draw_field(axes: Axes, name: str, title: str, **options: Any) -> None:
+    """The solution of a case; in 3D in the plane z of the largest value."""
+    solution = solve(name)
+    grid = solution.problem.grid
     if grid.dimension == 3:
-        u = u[np.unravel_index(np.abs(u).argmax(), u.shape)[0]]
-    coordinates = [grid.coordinates(axis) for axis in (0, 1)]
-    for axis in (0, 1):
-        if grid.periodic[axis]:
-            coordinates[axis] = np.append(coordinates[axis], grid.upper[axis])
-            u = np.concatenate([u, np.take(u, [0], axis=1 - axis)], axis=1 - axis)
-    return coordinates, u
-
-
-def draw_field(axes: Axes, solution: poisson.Solution, title: str) -> None:
-    """Filled contours of u with lines of equal value, and arrows of a vector field if there is one."""
-    (x, y), u = plane(solution)
-    low, high = float(u.min()), float(u.max())
-    signed = low < 0.0 < high and min(-low, high) > 0.1 * max(-low, high)
-    if signed:
-        high = max(-low, high)
-        low = -high
-    levels = np.linspace(low, high, LEVELS)
-    filled = axes.contourf(x, y, u, levels=levels, cmap="RdBu_r" if signed else "inferno")
-    axes.contour(x, y, u, levels=levels[2:-2:3], colors="black", linewidths=0.4, alpha=0.5)
-    vectors = [name for name in ("flux", "gradient") if name in solution.fields]
-    if vectors and u.ndim == 2:
-        draw_arrows(axes, solution, vectors[0])
-    axes.set(title=title, xlabel="x", ylabel="y")
-    # A long channel would be a line if its axes had one scale.
-    axes.set_aspect("equal" if np.ptp(x) < 4 * np.ptp(y) else "auto")
-    axes.locator_params(nbins=5)
-    axes.figure.colorbar(filled, ax=axes, ticks=np.linspace(low, high, 5), format="%.3g")
-
-
-def draw_arrows(axes: Axes, solution: poisson.Solution, name: str) -> None:
-    """Arrows of one length along a vector field; against it for the gradient, so that all point downhill."""
-    grid, vectors = solution.problem.grid, solution.fields[name]
-    step = max(1, min(grid.shape) // 12)
-    rows, columns = (slice(step // 2, None, step),) * 2
-    shown = vectors[rows, columns] * (-1.0 if name == "gradient" else 1.0)
-    length = np.linalg.norm(shown, axis=-1, keepdims=True)
-    shown = shown / np.where(length > 1e-12 * length.max(), length, np.inf)
-    x, y = (grid.coordinates(axis) for axis in (0, 1))
-    axes.quiver(x[columns], y[rows], shown[..., 0], shown[..., 1], scale=28, width=0.003, color="black", alpha=0.6)
+        z = np.unravel_index(np.abs(solution.host_u).argmax(), grid.array_shape)[0]
+        options["slice"] = {"z": float(grid.coordinates(2)[z])}
+    replace(solution, problem=replace(solution.problem, title=title)).plot(ax=axes, **options)
 
 
 def draw_histories(axes: Axes) -> None:
@@ -110,11 +81,36 @@ def draw_histories(axes: Axes) -> None:
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def save(figure: Figure, path: Path) -> Path:
+def draw_roofline() -> Figure:
+    """The operations of one H200 at 4096² below its roof, from the tables of docs/performance.md."""
+    text = (ROOT / "docs" / "performance.md").read_text("utf-8")
+    table = text.partition("Effective bandwidth over the copy:")[2].partition("\n### ")[0]
+    reached = dict(re.findall(r"^\| ([a-z_ ,]+?)(?:, order 8)? \| ([0-9.]+) \|", table, re.MULTILINE))
+    [sweep_ms] = re.findall(r"^\| in a pass, ms a sweep \| ([0-9.]+) \|", table, re.MULTILINE)
+    # An operation has the same flops for each byte on every backend and, but for the edges, on every grid.
+    ledger = every_operation(backends.create("numpy", np.dtype("float64")), box((512, 512)))
+    costs = {call.label: cost(call) for call in ledger.samples}
+    rows = []
+    for label, needed in costs.items():
+        name = label.replace(" + ", " with ").replace(", no source", " without a source")
+        if name in reached and needed.intensity:
+            intensity = needed.intensity
+            rate = float(reached[name]) * H200.bandwidth * intensity
+            rows.append({"operation": label, "flops_per_byte": intensity, "flops_per_second": rate})
+    sweeps = 6
+    flops = sweeps * costs["sweep"].flops / 512**2 * 4096**2
+    many = {"operation": f"sweeps x{sweeps}", "flops_per_byte": sweeps * costs["sweep"].intensity}
+    rows.append(many | {"flops_per_second": flops / (sweeps * float(sweep_ms) * 1e-3)})
+    figure = Figure(layout="constrained")
+    roofline.draw(figure, "one NVIDIA H200, 4096 x 4096 nodes, float64", H200, rows)
+    return figure
+
+
+def save(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> Path:
     """Write a picture with few colours: they are small."""
     from PIL import Image
 
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    figure.savefig(path, dpi=dots_per_inch)
     with Image.open(path) as image:
         image.convert("RGB").quantize(256).save(path, optimize=True)
     return path
@@ -125,13 +121,19 @@ def main(images: Path) -> list[Path]:
     images.mkdir(parents=True, exist_ok=True)
     front = Figure(figsize=(12.0, 3.2), layout="constrained")
     axes = front.subplots(1, 3)
-    draw_field(axes[0], solve("heated_square"), "Heated square")
-    draw_field(axes[1], solve("source_from_file"), "Two charges")
+    draw_field(axes[0], "heated_square", "Heated square")
+    draw_field(axes[1], "source_from_file", "Two charges", lines=True)
     draw_histories(axes[2])
-    gallery = Figure(figsize=(15.0, 6.4), layout="constrained")
-    for panel, (name, title) in zip(gallery.subplots(2, 4).flat, GALLERY, strict=True):
-        draw_field(panel, solve(name), title)
-    return [save(front, images / "solutions.png"), save(gallery, images / "gallery.png")]
+    gallery = Figure(figsize=(15.0, 7.0), layout="constrained")
+    for panel, (name, title, options) in zip(gallery.subplots(2, 4).flat, GALLERY, strict=True):
+        draw_field(panel, name, title, **options)
+    pictures = {
+        "solutions": front,
+        "gallery": gallery,
+        "box": solve("grounded_box").plot(lines=True),
+    }
+    written = [save(figure, images / f"{name}.png") for name, figure in pictures.items()]
+    return [*written, save(draw_roofline(), images / "roofline_h200.png", 110)]
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Communications of the ACM 52 (2009).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -127,27 +128,49 @@ def peak_flops(backend: Backend) -> float:
 
 
 def draw(figure: Figure, title: str, roof: Roof, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Flops a second over flops a byte, both logarithmic: the attainable line, and a point for each operation."""
+    """Flops a second over flops a byte, both logarithmic: the attainable line, and a point for each operation.
+
+    The legend goes from left to right, with the part of the attainable that each reaches; no two points look the same.
+    """
+    from matplotlib import colormaps
+
+    points = sorted((row for row in rows if row["flops_per_byte"]), key=lambda row: float(row["flops_per_byte"]))
+    figure.set_size_inches(9.0, max(4.8, 1.2 + 0.2 * len(points)))
     axes = figure.subplots()
-    points = [row for row in rows if row["flops_per_byte"]]
     ridge = roof.peak / roof.bandwidth
     left = min(row["flops_per_byte"] for row in points) / 2
     right = 4 * max(ridge, *(row["flops_per_byte"] for row in points))
     line = np.array([left, ridge, right])
-    label = f"attainable: {roof.bandwidth / 1e9:.0f} GB/s, {roof.peak / 1e9:.0f} GFLOP/s"
-    axes.loglog(line, [roof.attainable(x) / 1e9 for x in line], color="black", linewidth=1.2, label=label)
-    markers = "osD^v<>Phd*X"
-    for number, row in enumerate(sorted(points, key=lambda row: float(row["flops_per_byte"]))):
+    axes.loglog(line, [roof.attainable(x) / 1e9 for x in line], color="black", linewidth=1.2)
+    middle = math.sqrt(ridge * right)
+    axes.text(middle, roof.peak / 1e9, f"{roof.peak / 1e9:.0f} GFLOP/s", ha="center", va="bottom", fontsize="small")
+    markers = "oD^sv"
+    for number, row in enumerate(points):
+        reached = row["flops_per_second"] / roof.attainable(row["flops_per_byte"])
         axes.loglog(
             row["flops_per_byte"],
             row["flops_per_second"] / 1e9,
             linestyle="none",
             marker=markers[number % len(markers)],
-            color=f"C{number % 10}",
-            label=row["operation"],
+            color=colormaps["turbo"]((number + 0.5) / len(points)),
+            markeredgecolor="black",
+            markeredgewidth=0.5,
+            markersize=7,
+            alpha=0.85,
+            label=f"{row['operation']}, {reached:.0%}",
         )
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, 1.6 * high)
+    axes.annotate(
+        f"{roof.bandwidth / 1e9:.0f} GB/s",
+        (math.sqrt(left * ridge), roof.attainable(math.sqrt(left * ridge)) / 1e9),
+        (-6.0, 6.0),
+        textcoords="offset points",
+        ha="right",
+        fontsize="small",
+    )
     axes.set_xlabel("flops for each byte that must move")
     axes.set_ylabel("GFLOP/s")
     axes.set_title(title, fontsize="small", wrap=True)
-    axes.grid(visible=True, which="both", linewidth=0.3)
-    figure.legend(loc="outside right center", fontsize="x-small")
+    axes.grid(visible=True, linewidth=0.4, alpha=0.6)
+    figure.legend(loc="outside right upper", fontsize="x-small", title="% of attainable", title_fontsize="x-small")

@@ -164,9 +164,12 @@ def test_the_figure_has_the_line_and_a_point_for_each_operation() -> None:
     line, *points = axes.get_lines()
     assert list(zip(*line.get_data(), strict=True)) == [(0.0625, 6.25), (2.0, 200.0), (8.0, 200.0)]
     assert {point.get_label(): (point.get_xdata()[0], point.get_ydata()[0]) for point in points} == {
-        "dot": (0.125, 10.0),
-        "sweep": (0.5, 40.0),
+        "dot, 80%": (0.125, 10.0),
+        "sweep, 80%": (0.5, 40.0),
     }
+    assert {text.get_text() for text in axes.texts} == {"100 GB/s", "200 GFLOP/s"}
+    looks = [(point.get_marker(), tuple(point.get_color())) for point in points]
+    assert len(set(looks)) == len(looks)
 
 
 @pytest.mark.usefixtures("short_measurements")

@@ -307,7 +307,7 @@ def _cuts(at: Mapping[int, float], units: Units) -> list[str]:
 
 def _titled(axes: Axes, title: str, subtitle: str) -> None:
     """A title of the user's, and below it what is to be seen."""
-    axes.set_title(title + ("\n" if subtitle else ""), fontsize="medium", parse_math=False)
+    axes.set_title(title + ("\n" if subtitle else ""), fontsize="medium", parse_math=False, y=1.0)
     if subtitle:
         axes.annotate(
             subtitle,
