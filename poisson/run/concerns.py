@@ -17,6 +17,7 @@ from poisson.problem.expressions import Expression
 from poisson.run.facts import Facts, facts_of
 from poisson.run.sample import Values
 from poisson.solvers.spectrum import smoothest
+from poisson.solvers.stopping import Stopping
 
 JUMP = 1e-3
 """Values that should be the same may differ by this part of their range."""
@@ -102,7 +103,7 @@ def concerns_of(case: Case, facts: Facts | None = None) -> tuple[Concern, ...]:
 def _jumps_at_edges(facts: Facts) -> Iterator[Concern]:
     """Dirichlet faces whose values differ where they meet."""
     problem, sample, ends = facts.problem, facts.sample, facts.fixed
-    if ends is None:
+    if ends is None or ends[0] == ends[1]:
         return
     allowed = JUMP * (ends[1] - ends[0])
     worst: tuple[float, int, int] | None = None
@@ -234,7 +235,8 @@ def _beyond_rounding(facts: Facts, case: Case) -> Iterator[Concern]:
     eps = float(np.finfo(case.run.dtype).eps)
     diagonal = float(facts.a.mean()) * sum(2.0 / (h * h) for h in facts.problem.grid.spacing)
     floor = ROUNDING * eps * diagonal * u
-    if not stopping.target(reference) < floor < math.inf:
+    # A target of zero is to go as far as can be.
+    if not 0.0 < stopping.target(reference) < floor < math.inf:
         return
     least = 10.0 ** math.ceil(math.log10(max(CERTAIN * floor / reference, SMALL_TOLERANCE)))
     ways = [f"take {least:.0e} or more"] if least < 1.0 else ["take fewer nodes (domain.shape)"]
@@ -293,7 +295,8 @@ def _too_many_sweeps(facts: Facts, case: Case) -> Iterator[Concern]:
     """Sweeps that the limit does not allow."""
     stopping = case.solver.stopping
     factor, power = SWEEPS.get(case.solver.method, (0.0, 0.0))
-    if not factor or not stopping.rtol > 0.0:
+    if not factor or not stopping.rtol > 0.0 or stopping.max_iterations != Stopping().max_iterations:
+        # Who sets a limit knows of it.
         return
     diagonal = float(facts.a.max()) * sum(2.0 / (h * h) for h in facts.problem.grid.spacing) + float(facts.c.max())
     sweeps = factor * math.log(1.0 / stopping.rtol) * (diagonal / facts.softest) ** power

@@ -20,7 +20,7 @@ from poisson.problem.fields import ArrayField, FieldFile, FunctionField, Range, 
 from poisson.problem.problem import Coefficient, Problem
 from poisson.problem.sampling import Limit, require_values
 
-MOST_NODES = 1 << 17
+MOST_NODES = 1 << 16
 """A grid of no more nodes is its own sample."""
 
 RUNS = {1: (64, 1024), 2: (16, 16), 3: (5, 8)}

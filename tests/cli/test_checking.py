@@ -77,7 +77,7 @@ def test_the_report_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
         path,
         "--json",
         "--set",
-        "solver.rtol=0.0",
+        "solver.rtol=1e-16",
         "--set",
         "solver.method=auto",
         "--set",
