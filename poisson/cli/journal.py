@@ -40,6 +40,8 @@ class Journal(logging.Handler):
         self._name = name
         self._clock = clock
         self._begin = clock()
+        self._before: list[tuple[str, Mapping[str, Any]]] | None = []
+        """What is told before the case is known, which is to be in the first line."""
 
     @classmethod
     @contextlib.contextmanager
@@ -61,8 +63,11 @@ class Journal(logging.Handler):
                 logger.removeHandler(journal)
 
     def note(self, event: str, found: Mapping[str, Any]) -> None:
-        """Write a line."""
+        """Write a line, after that of `begin`."""
         if self._stream is None:
+            return
+        if self._before is not None:
+            self._before.append((event, found))
             return
         line = as_json({EVENT: event, "elapsed": self._clock() - self._begin, **found})
         try:
@@ -74,7 +79,16 @@ class Journal(logging.Handler):
 
     def begin(self, found: Mapping[str, Any]) -> None:
         """Write the first line of a solve."""
+        before, self._before = self._before, None
         self.note("start", {"time": datetime.now(UTC).isoformat(timespec="seconds"), **found})
+        for event, told in before or ():
+            self.note(event, told)
+
+    def end(self, found: Mapping[str, Any]) -> None:
+        """Write the last line."""
+        if self._before is not None:
+            self.begin({})
+        self.note("end", found)
 
     def start(self, target: float, reference: str, max_iterations: int) -> None:
         """As of `poisson.solvers.stopping.Observer`."""

@@ -137,7 +137,7 @@ class Solve:
         said = [asdict(concern) for concern in concerns]
         ended = Ended(solution, extent(solution), (path, beside), traffic, self.profile, said)
         if journal:
-            journal.note("end", ended.record(code))
+            journal.end(ended.record(code))
         if not self.quiet or self.json:
             try:
                 say(as_json(ended.record(code)) if self.json else ended.lines())
@@ -162,7 +162,7 @@ class Solve:
     @staticmethod
     def _end(journal: Journal | None, status: str, text: str) -> None:
         if journal:
-            journal.note("end", {"status": status, "text": text})
+            journal.end({"status": status, "text": text})
 
     def _check_output(self, file: Path) -> None:
         from poisson.output.xdmf import path_beside

@@ -68,6 +68,18 @@ def test_a_log_says_why_a_solve_failed(case: str, capsys: pytest.CaptureFixture[
     end = lines_of("a.log")[-1]
     assert (end["event"], end["status"]) == ("end", "error")
     assert error == f"poisson: error: {end['text']}"
+    # Before there is a case, too.
+    assert main(["solve", "none.toml", "--log", "b.log"]) == 2
+    begin, end = lines_of("b.log")
+    assert (begin["event"], end["event"]) == ("start", "end")
+    assert end["text"] == "there is no case file 'none.toml'"
+
+
+def test_the_case_comes_first(case: str) -> None:
+    Path("exact.toml").write_text(SQUARE.replace("f = 1.0", 'f = 0.0\nexact = "x*y"'))
+    assert main(["solve", "exact.toml", "--set", "equation.f=2", "--log", "a.log"]) == 0
+    assert [line["event"] for line in lines_of("a.log")][:2] == ["start", "warning"]
+    assert main(["solve", case, "--log", "a.log"]) == 0
 
 
 def test_a_log_has_warnings_and_messages_that_are_not_shown(tmp_path: Path) -> None:
@@ -84,8 +96,9 @@ def test_a_log_has_warnings_and_messages_that_are_not_shown(tmp_path: Path) -> N
         # Readable while it goes on.
         assert [line["event"] for line in lines_of(str(path))] == ["start", "message", "warning"]
     with Journal.opened(str(path)) as journal:
+        journal.begin({})
         journal(3, float("nan"))
-    [_, message, warning, norm] = lines_of(str(path))
+    [_, message, warning, _, norm] = lines_of(str(path))
     assert (message["text"], warning["text"], norm["iteration"], norm["residual"]) == (
         "checkpoint written",
         "careful",
@@ -123,6 +136,7 @@ def test_the_case_is_no_log(case: str, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_disk_that_is_full_ends_the_log_and_not_the_solve(capsys: pytest.CaptureFixture[str]) -> None:
     with open("/dev/full", "w", buffering=1) as full:
         journal = Journal(full, "a.log")
+        journal.begin({})
         journal(0, 1.0)
         journal(1, 0.5)
         assert capsys.readouterr().err == "poisson: warning: a.log: the log ends here: No space left on device\n"

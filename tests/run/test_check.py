@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import emulated
 from support.places import ROOT
+from support.ranks import on_ranks
 
 import poisson
 from poisson.backends.numpy import NumpyBackend
@@ -156,3 +158,26 @@ def test_the_grids_of_a_chain_are_found_without_arrays() -> None:
         operator = Discretisation(each).operator
         levels = levels_of(backend.bind(operator), over_correction=False)
         assert grids_of(operator) == tuple(level.operator.shape for level in levels)
+
+
+def test_ranks_check_together_what_each_has_of_a_grid() -> None:
+    shape = ["domain.shape=[65, 129, 65]", "solver.method=multigrid"]
+    found = on_ranks(2, lambda comm: check(case_of("cube", *shape), comm=comm))
+    assert all(each.mistakes == () and each.ranks == 2 for each in found)
+    alone = checked("cube", *shape).plan
+    for each in found:
+        assert each.plan is not None and alone is not None
+        # Half of the nodes, and a halo.
+        assert 0.5 < each.plan.needs[0].size / alone.needs[0].size < 0.8
+        assert each.plan.needs[0].users == 2
+    found = on_ranks(2, lambda comm: check(case_of("cube", "run.ranks=3"), comm=comm))
+    assert all(each.mistakes[0].startswith("run.ranks: 3; allowed: ") for each in found)
+
+
+def test_on_a_device_memory_is_needed_there_and_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poisson.backends.create", lambda name, dtype, threads=0: emulated(dtype))
+    plan = checked("unit_square").plan
+    assert plan is not None and plan.backend == "gpu"
+    device, host = plan.needs
+    assert (device.place, device.what) == ("the gpu backend", "3 arrays")
+    assert device.size == 3 * 8 * 129 * 129 and host.what == "room for its result"
