@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poisson.cli.terms import (
-    EXIT_INTERRUPTED,
     EXIT_OFF,
     EXIT_OK,
     UsageError,
@@ -46,22 +45,22 @@ class Sweep:
         entries = sweep.plan(self.case, self.settings, folder)
         self._make(folder)
         rows: list[Row] = []
-        interrupted = False
+        interrupted = EXIT_OK
         try:
             for place, entry in enumerate(entries, start=1):
                 log.info("%d/%d  %s", place, len(entries), _named(entry.variation.values))
                 rows.append(self._row(entry))
         except KeyboardInterrupt as pressed:
-            interrupted = True
+            from poisson.parallel.failures import code_of
             from poisson.run.solution import Interrupted
+
+            interrupted = code_of(pressed)
 
             if isinstance(pressed, Interrupted) and entry.file.exists():
                 rows.append(sweep.row_from(entry.variation.values, entry.file, pressed.solution))
         rows = sweep.with_orders(rows)
-        self._tell(rows, entries, folder, interrupted=interrupted)
-        if interrupted:
-            return EXIT_INTERRUPTED
-        return EXIT_OK if all(row.success for row in rows) else EXIT_OFF
+        self._tell(rows, entries, folder, interrupted=interrupted != EXIT_OK)
+        return interrupted or (EXIT_OK if all(row.success for row in rows) else EXIT_OFF)
 
     def _row(self, entry: Entry) -> Row:
         import numpy as np

@@ -20,7 +20,8 @@ from poisson.case.differences import differences
 from poisson.case.reading import field_files
 from poisson.case.variations import Variation, variations
 from poisson.errors import CaseError, OutputError, PoissonError
-from poisson.output import reading, result
+from poisson.output import checkpoint, reading, result
+from poisson.output.checkpoint import Saved
 from poisson.output.reading import Stored
 from poisson.output.record import Record
 from poisson.run import memory, run
@@ -30,7 +31,7 @@ from poisson.solvers.stopping import Observer
 REFUSED, FAILED = "refused", "failed"
 """In the place of a status: the values do not go together; the solve could not be carried out."""
 
-BESIDE = ("output.file",)
+BESIDE = ("output.file", "output.checkpoint_every")
 """Keys in which a result may differ from the case that it is taken for."""
 
 _ROUNDED = 1e-2
@@ -155,14 +156,30 @@ def row_of(entry: Entry, observer: Observer | None = None) -> Row:
 
 
 def solve(case: Case, file: Path, observer: Observer | None) -> Solution:
-    """Solve a case into a file; of an interrupted solve the last complete iterate is written."""
+    """Solve a case into a file, going on from a checkpoint of it or from an interrupted result if there is one.
+
+    Of an interrupted solve the last complete iterate is written.
+    """
     size = memory.result_bytes(case.problem, case.run.dtype, case.output.fields)
     result.check(file, size)
 
     def keep(solution: Solution) -> None:
         result.save(file, solution)
 
-    return run.solve(case, observer=observer, keep=keep)
+    return run.go_on(case, _begun(case, file), observer=observer, keep=keep)
+
+
+def _begun(case: Case, file: Path) -> Saved | None:
+    """From where a case can be resumed."""
+    there = [path for path in (file, *checkpoint.beside(file)) if path.exists()]
+    if not there or any(_newer_files(case, path) for path in there):
+        return None
+    try:
+        saved = checkpoint.newest(file, case.text)
+    except CaseError as error:
+        log.info("%s", error.mistakes[0])
+        return None
+    return saved if saved is not None and not saved.complete else None
 
 
 def row_from(values: dict[str, Any], file: Path, record: Record | Stored, *, kept: bool = False) -> Row:
@@ -206,7 +223,8 @@ def finished(case: Case, file: Path) -> Stored | None:
     if stored.edited:
         reason = reading.EDITED
     elif stored.status.exit_code > 1:
-        reason = f"it was {stored.status.value}"
+        # From there it goes on.
+        return None
     elif others:
         reason = f"it is of another {', '.join(others)}"
     elif newer := _newer_files(case, file):

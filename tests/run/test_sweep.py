@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,11 @@ from poisson.case.differences import differences
 from poisson.case.variations import MOST, values_of, variations
 from poisson.cli import main
 from poisson.errors import CaseError
+from poisson.output.checkpoint import Saved
+from poisson.output.hdf5 import text_checksum
 from poisson.perf.report import Report
 from poisson.run import run, sweep
-from poisson.run.solution import Interrupted
+from poisson.run.interrupts import Ended
 from poisson.run.sweep_figure import axis_key, draw
 
 WRITE_PLOT = Report.write_plot
@@ -252,34 +255,65 @@ def test_failures_are_rows_with_their_reasons(capsys: pytest.CaptureFixture[str]
     assert sum(line.startswith("equation.a=") for line in lines) == 4
 
 
+class Presses:
+    """An observer that sends a signal once, after ten iterations."""
+
+    def __init__(self, number: int) -> None:
+        self._left = [number]
+
+    def start(self, target: float, reference: str, max_iterations: int) -> None:
+        """Nothing is to be noted."""
+
+    def __call__(self, iteration: int, norm: float) -> None:
+        if iteration >= 10 and self._left:
+            os.kill(os.getpid(), self._left.pop())
+
+
 @pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_sweep_tells_what_is_there_and_goes_on(
-    begun: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    begun: bool, number: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole: Callable[..., poisson.Solution] = run.solve
-    solved: list[tuple[int, ...]] = []
+    """From the iterate that was written, if there is one."""
+    whole: Callable[..., poisson.Solution] = run.go_on
+    solved: list[tuple[int, int]] = []
 
-    def pressed(case: Any, **named: Any) -> poisson.Solution:
-        shape = case.problem.grid.shape
-        if shape == (17,) and shape not in solved:
-            solved.append(shape)
-            if begun:
-                limited = load("a.toml", ["solver.method=jacobi", "solver.max_iterations=2", "domain.shape=[17]"])
-                named["keep"](solution := whole(limited))
-                raise Interrupted(solution)
-            raise KeyboardInterrupt
-        solved.append(shape)
-        return whole(case, **named)
+    def pressed(case: Any, saved: Saved | None, **named: Any) -> poisson.Solution:
+        nodes, first = case.problem.grid.shape[0], len(solved) == 1
+        solved.append((nodes, saved.iterations if saved else 0))
+        if nodes == 17 and first and not begun:
+            raise Ended(number)
+        if nodes == 17 and first:
+            named["observer"] = Presses(number)
+        return whole(case, saved, **named)
 
-    monkeypatch.setattr(run, "solve", pressed)
+    monkeypatch.setattr(run, "go_on", pressed)
     words = ["sweep", "a.toml", "--set=domain.shape=[9],[17],[33]"]
-    assert main(words) == 130
+    words += ["--set=solver.method=jacobi", "--set=solver.check_every=5"]
+    assert main(words) == 128 + number
     lines = capsys.readouterr().out.splitlines()
     there = 2 if begun else 1
     assert f"interrupted: {there} of 3 are there; the same command goes on" in lines
+    assert sum(" interrupted " in line for line in lines) == begun
     assert main(words) == 0
     assert "1 of 3 were there and have not been solved again" in capsys.readouterr().out
-    assert solved == [(9,), (17,), (17,), (33,)]
+    assert [nodes for nodes, _ in solved] == [9, 17, 17, 33]
+    assert [iterations > 0 for _, iterations in solved] == [False, False, begun, False]
+    with h5py.File("a-sweep/a_shape=17_method=jacobi_check_every=5.h5") as file:
+        assert file.attrs["status"] == "converged"
+
+
+def test_an_interrupted_result_of_another_case_is_no_beginning(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--set=solver.method=jacobi"]
+    [row] = rows_of(capsys, *words)
+    with h5py.File(row["file"], "r+") as file:
+        file.attrs["status"] = "interrupted"
+        file.attrs["text_checksum"] = text_checksum(file)
+    Path("a.toml").write_text(CASE.replace("pi**2*sin", "2*sin").replace(', exact = "sin(pi*x)"', ""), "utf-8")
+    assert main(["sweep", "a.toml", *words]) == 0
+    assert "of another case, so this one cannot be resumed from it" in capsys.readouterr().err
+    with h5py.File(row["file"]) as file:
+        assert file.attrs["status"] == "converged"
 
 
 # ---- parts
