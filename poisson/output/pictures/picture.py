@@ -44,7 +44,8 @@ class Picture(Figure):
         if _in_notebook():
             from IPython.display import display
 
-            display(self)
+            untyped: Any = display
+            untyped(self)
             return True
         from matplotlib import pyplot
 
