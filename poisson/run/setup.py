@@ -171,7 +171,9 @@ class Setup:
 
     def make_ready(self) -> None:
         """Have kernels compiled, beside each other, with which most solves begin and end."""
-        operations, u, f, norms = self.operations, self.u, self.f, self.norms
+        if self.backend.on_host:
+            return
+        operations, u, f, norms = self.operations, self.renew(), self.f, self.norms
         calls = [
             partial(operations.norm, f, norms),
             partial(operations.residual, u, None, f, norms),
