@@ -123,7 +123,7 @@ def test_the_examples_in_python_run(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     hdf5.write("unit_square.h5", poisson.solve(load("cases/unit_square.toml", small)))
     examples = [(path, text) for path in LISTED for text in blocks(path.read_text("utf-8"), "python")]
     assert [path.name for path, _ in examples] == [
-        *["README.md"] * 2 + ["output.md"] * 2 + ["parallel.md"] + ["python.md"] * 6
+        *["README.md"] * 2 + ["output.md"] * 2 + ["parallel.md"] + ["python.md"] * 7
     ]
     for path, text in examples:
         if path.name != "parallel.md":

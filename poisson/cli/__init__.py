@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from poisson.backends.registry import NAMES, backend_names
+from poisson.cli.calling import bench_call
 from poisson.cli.checking import check
 from poisson.cli.comparing import compare
 from poisson.cli.measuring import (
@@ -78,6 +79,7 @@ GROUPS: dict[str, dict[str, Callable[..., Request | SharedRequest]]] = {
         "bench jacobi": bench_jacobi,
         "bench operations": bench_operations,
         "bench solve": bench_solve,
+        "bench call": bench_call,
         "bench scaling": bench_scaling,
     },
 }

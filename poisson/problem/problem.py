@@ -13,7 +13,7 @@ import numpy as np
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.grid import AXES, Grid
-from poisson.problem.arrays import host, is_array, shape_of
+from poisson.problem.arrays import host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
@@ -406,8 +406,6 @@ def _box_face(given: Any, nodes: tuple[int, ...], face: int, name: str) -> Face:
 
 
 def _face_data(given: Any, nodes: tuple[int, ...], face: int, name: str) -> FaceData:
-    if len(nodes) == 1 and is_array(given) and shape_of(given) == (1,):
-        given = host(given)[0]
     field = _field(given, len(nodes), name)
     with _named(name):
         require_on_face(field, nodes, face)

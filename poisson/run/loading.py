@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.faces import FaceTerms
 from poisson.discrete.share import Share
+from poisson.errors import CaseError
 from poisson.mesh.grid import slabs
+from poisson.problem.arrays import is_array, shape_of
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
@@ -101,6 +104,24 @@ class Loader:
         if self._faces is None or self._faces[0] is not problem.faces or not all(map(_lasts, problem.faces)):
             self._faces = problem.faces, FaceTerms(problem)
         return self._faces[1]
+
+
+def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
+    """The sources that a user gives together, on a grid with arrays of this shape.
+
+    Raises
+    ------
+    CaseError
+        If it is one source, or nothing that can be gone through.
+    """
+    allowed = f"an array of the shape (k, {', '.join(map(str, shape))}), or a sequence of sources"
+    if is_array(given):
+        found = shape_of(given)
+        if len(found) != len(shape) + 1:
+            raise CaseError([f"fs: an array of the shape {found}; allowed: {allowed}"])
+    elif isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
+        raise CaseError([f"fs: a {type(given).__name__}; allowed: {allowed}"])
+    return list(given)
 
 
 def _lasts(face: Face) -> bool:

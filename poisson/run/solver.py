@@ -26,7 +26,7 @@ from poisson.run import spread
 from poisson.run.checkpoints import Checkpoints
 from poisson.run.exclusive import Exclusive
 from poisson.run.finishing import finish, provenance, unfinished
-from poisson.run.loading import Loader
+from poisson.run.loading import Loader, sources_of
 from poisson.run.memory import VECTORS
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.setting_up import set_up, set_up_on
@@ -266,6 +266,32 @@ class Solver:
             given = {"f": f, "initial": initial, "c": c}
             return self._solve(given, boundary, out, observer, interrupted)
 
+    def solve_many(self, fs: Any) -> list[Solution]:
+        """Solve for several sources.
+
+        Parameters
+        ----------
+        fs : array or iterable
+            An array of NumPy, or on a device, with an axis more than the grid's, the first; or an iterable of what
+            `solve` takes as f.
+
+        Returns
+        -------
+        list of Solution
+            One for each source, in order.
+
+        Raises
+        ------
+        PoissonError
+            As of `solve`, for the first source that it is raised for; nothing is returned then.
+
+        Examples
+        --------
+        >>> solver = poisson.Solver(poisson.Problem.on_box((65, 65)))             # doctest: +SKIP
+        >>> first, second = solver.solve_many([1.0, "sin(pi*x)"])                 # doctest: +SKIP
+        """
+        return [self.solve(f) for f in sources_of(fs, self.problem.grid.array_shape)]
+
     def keep_on(self, checkpoints: Checkpoints, observer: Observer | None, interrupted: Callable[[], bool]) -> Solution:
         """Solve for the problem's own data, as `solve` does, from a checkpoint on and with others on the way."""
         with self._in_use():
@@ -317,7 +343,7 @@ class Solver:
             method = setup.method_for(guess=problem.guess)
             result = method.solve(
                 *(setup.u, setup.source),
-                stopping=replace(stopping, begun=begun),
+                stopping=replace(stopping, begun=begun) if begun else stopping,
                 observer=observer,
                 interrupted=between,
             )

@@ -277,3 +277,39 @@ def test_only_another_operator_is_set_up(monkeypatch: pytest.MonkeyPatch) -> Non
     weaker = solver.solve(boundary={"x_lower": {"robin": 0.0, "alpha": 0.0}}).u
     assert len(made) == 6
     assert weaker.max() > solver.solve().u.max()
+
+
+# ---- several sources
+
+
+def test_several_sources_come_to_what_each_does() -> None:
+    solver = Solver(Problem.on_box((17, 9), boundary="x"), "multigrid", "openmp")
+    fs = np.stack([source((9, 17), seed) for seed in range(3)])
+    expected = [solver.solve(f) for f in fs]
+    for given in (fs, list(fs), iter(fs), fs[:, :, ::-1][:, :, ::-1]):
+        found = solver.solve_many(given)
+        assert [each.status for each in found] == [each.status for each in expected]
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one.u, other.u)
+            assert (one.residual, one.target, one.iterations) == (other.residual, other.target, other.iterations)
+    texts = solver.solve_many(["x*y", 2.0, lambda x, y: x - y])
+    np.testing.assert_array_equal(texts[1].u, solver.solve(2.0).u)
+    assert solver.solve_many([]) == solver.solve_many(np.empty((0, 9, 17))) == []
+
+
+def test_what_is_not_several_sources_is_refused() -> None:
+    solver = Solver(Problem.on_box((17, 9)), "fft", "openmp")
+    for given, found in {
+        "an array of the shape (9, 17)": np.zeros((9, 17)),
+        "a str": "x*y",
+        "a float": 1.0,
+        "a dict": {"f": 1.0},
+    }.items():
+        with pytest.raises(CaseError) as refused:
+            solver.solve_many(found)
+        assert str(refused.value) == f"fs: {given}; allowed: an array of the shape (k, 9, 17), or a sequence of sources"
+    bad = np.ones((3, 9, 17))
+    bad[1, 2, 3] = np.nan
+    with pytest.raises(CaseError, match=r"equation.f: nan at x = 0.1875, y = 0.25"):
+        solver.solve_many(bad)
+    assert len(solver.solve_many(bad[::2])) == 2

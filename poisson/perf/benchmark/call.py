@@ -1,0 +1,166 @@
+"""What a call of a solver costs beside its loop: from the caller's arrays to the caller's arrays."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from poisson.errors import PoissonError
+from poisson.perf.report import Column, Report
+from poisson.problem.problem import Problem
+from poisson.run.solver import Solver
+
+METHODS = ("fft", "multigrid")
+SIZES = ((129, 129), (1025, 1025), (4097, 4097), (257, 257, 257))
+MANY = 16
+"""Sources that are solved for together."""
+MOST_OF_MANY = 1 << 18
+"""Nodes of a grid, at most, on which many sources are."""
+SHORT = 0.2
+"""Short calls are repeated for so many seconds, ..."""
+MOST_CALLS = 1000
+"""... but not more often than this."""
+
+COLUMNS = (
+    Column("size", "size"),
+    Column("method", "method"),
+    Column("call", "call"),
+    Column("seconds", "ms", ".3f", 1e3),
+    Column("lowest", "lowest", ".3f", 1e3),
+    Column("highest", "highest", ".3f", 1e3),
+    Column("of_loop", "of loop", ".2f"),
+    Column("peak", "peak MB", ".0f", 1e-6),
+)
+
+
+def bench(
+    sizes: Sequence[tuple[int, ...]], methods: Sequence[str], *, name: str = "auto", threads: int = 0, repeats: int = 7
+) -> Report:
+    """Time calls with sources that are arrays of NumPy, and on a GPU also of CuPy.
+
+    Parameters
+    ----------
+    sizes : sequence of tuple of int
+        Grids: nodes along x, y(, z).
+    methods : sequence of str
+        The methods.
+    name : str
+        The backend, or ``auto``.
+    threads : int
+        Threads on the host; 0 takes ``OMP_NUM_THREADS``, or all processors.
+    repeats : int
+        Calls of each kind, at least, of which the median counts.
+
+    Raises
+    ------
+    BackendUnavailable
+        If the backend does not run here.
+    ResourceError
+        If the arrays of a grid do not fit.
+    PoissonError
+        If a solve does not converge.
+    """
+    rows: list[Mapping[str, Any]] = []
+    device = ""
+    for nodes in sizes:
+        for method in methods:
+            place = _Place(nodes, method, name, threads, repeats)
+            rows += place.rows()
+            device = f"{place.solver.backend.name}: {place.solver.backend.device}"
+    return Report(
+        f"calls of a solver on {device}",
+        COLUMNS,
+        tuple(rows),
+        (
+            "first: a new solver's set-up and first call; loop: what of a call is the solver's loop; call: solve(f); "
+            "out: solve(f, out=u);",
+            f"many: solve_many of {MANY} sources; peak: of the memory of the process meanwhile, with f and u; "
+            f"medians of {repeats} calls or more",
+        ),
+    )
+
+
+class _Place:
+    """A solver with a source for it."""
+
+    def __init__(self, nodes: tuple[int, ...], method: str, name: str, threads: int, repeats: int) -> None:
+        self._nodes, self._method, self._repeats = nodes, method, repeats
+        self._f = np.random.default_rng(1).standard_normal(nodes[::-1])
+        self._settings: dict[str, Any] = {"method": method, "backend": name, "threads": threads}
+        start = time.perf_counter()
+        self.solver = self._made()
+        self._solved()
+        self._first = time.perf_counter() - start
+
+    def rows(self) -> Iterator[Mapping[str, Any]]:
+        """The measurements."""
+        clear_peak()
+        loops: list[float] = []
+        calls = self._times(lambda: loops.append(self._solved()))
+        peak = peak_bytes()
+        loop = statistics.median(loops)
+        yield self._row("loop", loops, loop, None)
+        yield self._row("call", calls, loop, peak)
+        out = np.empty(self._nodes[::-1])
+        yield self._row("out", self._times(lambda: self._solved(out=out)), loop, None)
+        yield self._row("first", [self._first], loop, None)
+        xp = self.solver.backend.array_module
+        if xp is not np:
+            there = xp.asarray(self._f)
+            yield self._row("on the device", self._times(lambda: self._solved(there)), loop, None)
+        if self._f.size <= MOST_OF_MANY:
+            sources = np.stack([self._f] * MANY)
+            yield self._row("many", self._times(lambda: self.solver.solve_many(sources)), loop, None)
+
+    def _made(self) -> Solver:
+        return Solver(Problem.on_box(self._nodes), **self._settings)
+
+    def _solved(self, f: Any = None, out: Any = None) -> float:
+        """Solve; returns the time of the loop."""
+        solution = self.solver.solve(self._f if f is None else f, out=out)
+        if not solution.status.success:
+            raise PoissonError(f"a solve ended as {solution.status.value}: {solution.advice}")
+        return solution.times["solve"]
+
+    def _times(self, call: Callable[[], object]) -> list[float]:
+        seconds: list[float] = []
+        call()
+        while len(seconds) < self._repeats or (sum(seconds) < SHORT and len(seconds) < MOST_CALLS):
+            start = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    def _row(self, call: str, seconds: Sequence[float], loop: float, peak: int | None) -> Mapping[str, Any]:
+        median = statistics.median(seconds)
+        return {
+            "size": "x".join(map(str, self._nodes)),
+            "method": self._method,
+            "call": call,
+            "seconds": median,
+            "lowest": min(seconds),
+            "highest": max(seconds),
+            "of_loop": median / loop,
+            "peak": peak,
+        }
+
+
+def clear_peak(process: Path = Path("/proc/self")) -> None:
+    """Have the system forget the largest memory that this process had, where it can."""
+    with suppress(OSError):
+        (process / "clear_refs").write_text("5")
+
+
+def peak_bytes(process: Path = Path("/proc/self")) -> int | None:
+    """The largest memory that this process had, since `clear_peak` if that works; None if nothing tells it."""
+    try:
+        lines = (process / "status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)

@@ -1,0 +1,81 @@
+"""`bench call`: what it tells of a call beside its loop.
+
+Covers poisson.cli.calling and poisson.perf.benchmark.call.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from poisson.cli import main
+from poisson.perf.benchmark import call
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
+    assert main(["bench", "call", "--json", "--repeats=3", *options]) == 0
+    rows: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return rows
+
+
+def test_every_kind_of_call_has_a_row(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "SHORT", 0.0)
+    rows = rows_of(capsys, "--n=9x9,9x9x9", "--backend=numpy")
+    kinds = ["loop", "call", "out", "first", "many"]
+    expected = [(size, method, kind) for size in ("9x9", "9x9x9") for method in ("fft", "multigrid") for kind in kinds]
+    assert [(row["size"], row["method"], row["call"]) for row in rows] == expected
+    for row in rows:
+        assert 0.0 < row["lowest"] <= row["seconds"] <= row["highest"]
+    for loop, whole, *_ in zip(*[iter(rows)] * len(kinds), strict=True):
+        assert loop["of_loop"] == 1.0
+        assert whole["lowest"] > loop["lowest"]
+        assert whole["of_loop"] == pytest.approx(whole["seconds"] / loop["seconds"])
+        assert whole["peak"] is None or whole["peak"] > 1e7
+
+
+def test_calls_that_are_short_are_many(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as fit into the time by a clock that goes on by a hundredth whenever it is read."""
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.01
+        return now
+
+    made: list[Any] = []
+    solved = call._Place._solved
+    monkeypatch.setattr(call._Place, "_solved", lambda *given, **named: made.append(0) or solved(*given, **named))
+    monkeypatch.setattr(call, "MOST_OF_MANY", 0)
+    monkeypatch.setattr(call, "time", SimpleNamespace(perf_counter=clock))
+    rows_of(capsys, "--n=5x5", "--method=fft", "--backend=numpy")
+    # The first, those of the rows `call` and `out`, and before each of these one that does not count.
+    assert len(made) == 1 + 2 * (1 + 20)
+
+
+def test_memory_is_what_the_system_says(tmp_path: Path) -> None:
+    (tmp_path / "status").write_text("Name:\tpython\nVmHWM:\t   2048 kB\n")
+    call.clear_peak(tmp_path)
+    assert (tmp_path / "clear_refs").read_text() == "5"
+    assert call.peak_bytes(tmp_path) == 2 << 20
+    assert call.peak_bytes(tmp_path / "nowhere") is None
+    call.clear_peak(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ("--n=9", "--n 9: a size is NXxNY or NXxNYxNZ"),
+        ("--n=9x2", "--n 2: a whole number is needed, at least 3"),
+        ("--method=jacobi", "--method jacobi: it is one of fft, multigrid"),
+        ("--threads=2 --backend=numpy", "--threads 2: without the openmp backend there are no threads to count"),
+        ("--repeats=0", "--repeats 0: a whole number is needed, at least 1"),
+    ],
+)
+def test_bad_options_take_one_line(options: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "call", *options.split()]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.strip().removeprefix("poisson: error: ")) == ("", line)
