@@ -43,6 +43,10 @@ class ResourceError(PoissonError):
     """The machine has too little memory or disk for the case."""
 
 
+class BackendFailed(PoissonError):
+    """A backend that was there does not work: the device is lost, a kernel does not compile, a library fails."""
+
+
 class PackageMissing(PoissonError):
     """A package that only this needs is not installed."""
 

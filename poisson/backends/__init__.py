@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from poisson.backends import registry
 from poisson.backends.registry import AUTO, NAMES, entry_of
-from poisson.errors import BackendUnavailable
+from poisson.errors import BackendFailed, BackendUnavailable, PoissonError, ResourceError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from poisson.backends.base import Backend
 
-__all__ = ["NAMES", "BackendInfo", "create", "describe"]
+__all__ = ["NAMES", "BackendInfo", "create", "describe", "instead_of", "reported"]
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +61,50 @@ def create(name: str, dtype: np.dtype[Any] | type[np.floating[Any]], threads: in
     BackendUnavailable
         If there is none of that name, or it does not run here; the line says why and what to install.
     """
-    return _first_available(dtype, threads) if name == AUTO else entry_of(name).create(dtype, threads)
+    if name == AUTO:
+        return instead_of({}, dtype, threads)
+    with reported():
+        return entry_of(name).create(dtype, threads)
+
+
+def instead_of(failed: Mapping[str, str], dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> Backend:
+    """Make the backend that ``auto`` takes where some have failed.
+
+    Parameters
+    ----------
+    failed : mapping
+        By their names why they are not to be taken, for people.
+    dtype, threads
+        As `create` takes them.
+
+    Raises
+    ------
+    BackendUnavailable
+        If there is none left.
+    """
+    refusals: dict[str, PoissonError] = {}
+    for name, entry in registry.BACKENDS.items():
+        if name in failed:
+            continue
+        try:
+            with reported():
+                backend = entry.create(dtype, threads)
+        except (BackendUnavailable, BackendFailed, ResourceError) as error:
+            refusals[name] = error
+            continue
+        log.info("backend %s: %s", name, backend.device)
+        # A machine without a package that few have is the usual case and not worth a word. A device that does not work
+        # is, and a missing library costs most of the speed.
+        said = dict(failed) | {
+            refused: str(reason)
+            for refused, reason in refusals.items()
+            if not (registry.BACKENDS[refused].optional and isinstance(reason.__cause__, ModuleNotFoundError))
+        }
+        for refused, reason in said.items():
+            log.warning("falling back to %s; %s: %s", name, refused, reason)
+        backend.instead_of = "; ".join(f"{refused}: {reason}" for refused, reason in said.items())
+        return backend
+    raise BackendUnavailable("; ".join(f"{name}: {reason}" for name, reason in (dict(failed) | refusals).items()))
 
 
 def describe(threads: int = 0) -> list[BackendInfo]:
@@ -70,24 +115,27 @@ def describe(threads: int = 0) -> list[BackendInfo]:
     for name in registry.BACKENDS:
         try:
             rows.append(BackendInfo(name, True, create(name, np.float64, threads).device, ""))
-        except BackendUnavailable as error:
+        except PoissonError as error:
             rows.append(BackendInfo(name, False, "", str(error)))
     return rows
 
 
-def _first_available(dtype: np.dtype[Any] | type[np.floating[Any]], threads: int) -> Backend:
-    refusals: dict[str, BackendUnavailable] = {}
-    for name, entry in registry.BACKENDS.items():
-        try:
-            backend = entry.create(dtype, threads)
-        except BackendUnavailable as error:
-            refusals[name] = error
-            continue
-        log.info("backend %s: %s", name, backend.device)
-        for refused, reason in refusals.items():
-            # A machine without a package that few have is the usual case and not worth a word. A device that does not
-            # work is, and a missing library costs most of the speed.
-            if not (registry.BACKENDS[refused].optional and isinstance(reason.__cause__, ModuleNotFoundError)):
-                log.warning("falling back to %s; %s: %s", name, refused, reason)
-        return backend
-    raise BackendUnavailable("; ".join(f"{name}: {reason}" for name, reason in refusals.items()))
+@contextlib.contextmanager
+def reported() -> Iterator[None]:
+    """Within, what a device, its driver or a compiler raises becomes an error of one line.
+
+    Raises
+    ------
+    BackendFailed
+        If the device is lost, or a kernel does not compile.
+    ResourceError
+        If the device has too little memory.
+    """
+    try:
+        yield
+    except Exception as error:
+        from poisson.backends.gpu.failures import failure
+
+        if (failed := failure(error)) is not None:
+            raise failed from error
+        raise

@@ -71,12 +71,15 @@ class Backend(CallersArrays, ABC):
         Threads of the host that operations run on.
     on_host : bool
         Whether arrays are in the host's memory.
+    instead_of : str
+        The backends that ``auto`` would have taken before it, with why it did not; for people.
     """
 
     name: str
     device: str
     threads: int = 1
     on_host: bool = False
+    instead_of: str = ""
     any_axis: bool = False
     bound: Mapping[type, Callable[[Any, Any], Any]]
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from poisson.case import Case
-from poisson.errors import PoissonError, RemoteFailure
+from poisson.errors import OutputError, PoissonError, RemoteFailure
 from poisson.output import checkpoint, hdf5
 from poisson.output.checkpoint import Saved
 from poisson.problem.fields import FieldFile
@@ -104,6 +104,12 @@ class Checkpoints:
             return ends
 
         return between
+
+    def go_on_from_the_last(self) -> None:
+        """Let the solve begin again with the last one that was written, if there is one."""
+        if self._kept:
+            with contextlib.suppress(OutputError):
+                self._saved = checkpoint.load(self._kept[-1])
 
     def remove(self) -> None:
         """Remove all of them, once the result is there that they were for."""

@@ -190,6 +190,7 @@ def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:
         "numpy": np.__version__,
         "backend": setup.backend.name,
         "device": setup.backend.device,
+        **({"instead_of": setup.local.instead_of} if setup.local.instead_of else {}),
         "precision": setup.precision,
         "method": setup.described,
         "reason": setup.choice.reason if setup.choice else "asked for",

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from poisson import backends
+from poisson.backends import registry as backend_registry
 from poisson.backends.base import Backend
 from poisson.backends.ledger import counted
 from poisson.backends.registry import AUTO
 from poisson.discrete.discretisation import Discretisation, Operator
-from poisson.errors import BackendUnavailable
+from poisson.errors import BackendFailed, BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.problem.problem import Problem
@@ -45,6 +48,7 @@ def set_up(
     *,
     count: bool,
     divided: Callable[[], Problem],
+    failed: Mapping[str, str] = MappingProxyType({}),
 ) -> Setup:
     """Everything that does not depend on the source.
 
@@ -64,12 +68,59 @@ def set_up(
         Whether operations are counted.
     divided : callable
         Called when every rank knows its part: the problem with the values of its arrays there.
+    failed : mapping
+        The backends that ``auto`` has tried, with what they failed by.
+
+    Raises
+    ------
+    NextBackend
+        If the backend that ``auto`` has taken fails, and another one may not.
     """
-    local = local_backend(ranks, run)
+    local = local_backend(ranks, run, failed)
     vectors = any(name in VECTORS for name in fields)
-    divide(problem, settings, ranks, local, order if vectors else 0)
-    problem = divided()
-    return _on(local, problem, settings, run, ranks, fields, order, count=count)
+    with falling_back(local, run, ranks):
+        divide(problem, settings, ranks, local, order if vectors else 0)
+        problem = divided()
+        return _on(local, problem, settings, run, ranks, fields, order, count=count)
+
+
+class NextBackend(Exception):
+    """The backend that ``auto`` has taken has failed.
+
+    Parameters
+    ----------
+    name : str
+        The backend.
+    reason : str
+        By what it failed. Not the error, which would hold the memory of the device.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+@contextlib.contextmanager
+def falling_back(local: Backend, run: RunSettings, ranks: Ranks) -> Iterator[None]:
+    """Within, what a backend fails by has one line; where ``auto`` has taken it and there is another, it is tried next.
+
+    Several ranks have one backend, and end with the error: not all of them may have failed. Where memory is short on
+    the host, no other backend of the host has more.
+
+    Raises
+    ------
+    NextBackend
+        If there is another one.
+    """
+    try:
+        with backends.reported():
+            yield
+    except (BackendFailed, BackendUnavailable, ResourceError, MemoryError) as error:
+        short = isinstance(error, (ResourceError, MemoryError)) and local.on_host
+        if run.backend != AUTO or ranks.size > 1 or short or local.name == tuple(backend_registry.BACKENDS)[-1]:
+            raise
+        raise NextBackend(local.name, str(error) or "there is too little memory") from None
 
 
 def set_up_on(
@@ -141,11 +192,12 @@ def _on(
     return setup
 
 
-def local_backend(ranks: Ranks, run: RunSettings) -> Backend:
-    """The backend of this process; all ranks have the same one."""
+def local_backend(ranks: Ranks, run: RunSettings, failed: Mapping[str, str] = MappingProxyType({})) -> Backend:
+    """The backend of this process; all ranks have the same one. Those that have `failed` are not tried again."""
     threads = take_place(ranks.communicator, run.backend, run.threads)
     with ranks.agreed():
-        local = backends.create(run.backend, DTYPES[run.dtype], threads)
+        dtype = DTYPES[run.dtype]
+        local = backends.instead_of(failed, dtype, threads) if failed else backends.create(run.backend, dtype, threads)
     names = ranks.everyone(local.name)
     if len(set(names)) > 1:
         places = dict(zip(names, ranks.hosts, strict=True))

@@ -29,7 +29,7 @@ from poisson.run.finishing import finish, provenance, unfinished
 from poisson.run.loading import Loader, sources_of
 from poisson.run.memory import VECTORS
 from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.setting_up import set_up, set_up_on
+from poisson.run.setting_up import NextBackend, falling_back, set_up, set_up_on
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution
 from poisson.solvers.settings import RunSettings, SolverSettings
@@ -167,12 +167,22 @@ class Solver:
         self._fields = fields
         self._order = order
         self._seconds = 0.0
+        self._failed: dict[str, str] = {}
         start = time.perf_counter()
         with np.errstate(all="ignore"), self.ranks.speaking(), self.ranks.communicator.together():
-            self._setup = self._set_up(count)
-            self._loader = Loader(self._setup, self.ranks.share)
-            self._operator_of = self.problem
+            self._set_up_somewhere(count)
         self._seconds = time.perf_counter() - start
+
+    def _set_up_somewhere(self, count: bool) -> None:
+        """Set up on the backend asked for, or on the first that does not fail where ``auto`` may choose it."""
+        while True:
+            try:
+                self._setup = self._set_up(count)
+                break
+            except NextBackend as failed:
+                self._failed[failed.name] = failed.reason
+        self._loader = Loader(self._setup, self.ranks.share)
+        self._operator_of = self.problem
 
     def _set_up(self, count: bool) -> Setup:
         def divided() -> Problem:
@@ -185,6 +195,7 @@ class Solver:
             *(self.problem, self.settings, self.run, self.ranks, self._fields, self._order),
             count=count,
             divided=divided,
+            failed=self._failed,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -262,9 +273,8 @@ class Solver:
             If the data are not finite, a singular problem has no solution, or this solver is asked from within one of
             its own solves.
         """
-        with self._in_use():
-            given = {"f": f, "initial": initial, "c": c}
-            return self._solve(given, boundary, out, observer, interrupted)
+        given = {"f": f, "initial": initial, "c": c}
+        return self._solve_somewhere(given, boundary, out, observer, interrupted)
 
     def solve_many(self, fs: Any) -> list[Solution]:
         """Solve for several sources.
@@ -294,15 +304,33 @@ class Solver:
 
     def keep_on(self, checkpoints: Checkpoints, observer: Observer | None, interrupted: Callable[[], bool]) -> Solution:
         """Solve for the problem's own data, as `solve` does, from a checkpoint on and with others on the way."""
-        with self._in_use():
-            given = {"f": None, "initial": None, "c": None}
-            return self._solve(given, None, None, observer, interrupted, checkpoints)
+        given = {"f": None, "initial": None, "c": None}
+        return self._solve_somewhere(given, None, None, observer, interrupted, checkpoints)
 
-    @contextlib.contextmanager
-    def _in_use(self) -> Iterator[None]:
+    def _solve_somewhere(
+        self,
+        given: dict[str, Any],
+        boundary: Any,
+        out: Any,
+        observer: Observer | None,
+        interrupted: Callable[[], bool],
+        checkpoints: Checkpoints | None = None,
+    ) -> Solution:
+        """Solve where the solver is set up, and on the next backend where that fails and ``auto`` had chosen it."""
         ranks = self.ranks
-        with self._exclusive.use(), self._setup.backend.in_use(), ranks.speaking(), ranks.communicator.together():
-            yield
+        with self._exclusive.use(), ranks.speaking():
+            while True:
+                setup = self._setup
+                falls_back = falling_back(setup.local, self.run, ranks)
+                try:
+                    with setup.backend.in_use(), ranks.communicator.together(), falls_back:
+                        return self._solve(given, boundary, out, observer, interrupted, checkpoints)
+                except NextBackend as failed:
+                    self._failed[failed.name] = failed.reason
+                with np.errstate(all="ignore"):
+                    self._set_up_somewhere(self.ledger is not None)
+                if checkpoints:
+                    checkpoints.go_on_from_the_last()
 
     def _solve(
         self,
