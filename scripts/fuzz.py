@@ -48,7 +48,10 @@ class Found:
 
 
 def watch(name: str, seeds: range, patience: float = PATIENCE) -> Found:
-    """Try the inputs of a target in a process of its own, and in another one after each that it does not survive."""
+    """Try the inputs of a target in a process of its own, and in another one after each that it does not survive.
+
+    Several targets, with commas between them, take turns.
+    """
     found, begin = Found(), time.monotonic()
     while seeds:
         seeds = _watch(name, seeds, patience, found)
@@ -110,6 +113,7 @@ def work(name: str, first: int, stop: int) -> None:
     from fuzz_targets import attempt
 
     warnings.simplefilter("ignore")
+    names = name.split(",")
     out = os.dup(1)
     os.dup2(2, 1)
     page = resource.getpagesize()
@@ -125,7 +129,7 @@ def work(name: str, first: int, stop: int) -> None:
         for seed in range(first, stop):
             os.write(out, b"begin %d\n" % seed)
             try:
-                outcome = attempt(name, seed, Path(folder))
+                outcome = attempt(names[seed % len(names)], seed, Path(folder))
             except Exception:
                 outcome = "defect " + traceback.format_exc().replace("\n", "\t").encode("ascii", "replace").decode()
             os.write(out, outcome.encode() + b"\n")

@@ -30,7 +30,7 @@ from poisson.case import from_mapping, load, regrid
 from poisson.cli import COMMANDS, main
 from poisson.cli.terms import EXIT_ERROR, EXIT_OFF, EXIT_OK, printable
 from poisson.errors import CaseError, ExpressionError, OutputError, PoissonError
-from poisson.output import hdf5
+from poisson.output import checkpoint, hdf5
 from poisson.output.description import describe
 from poisson.problem.expressions import parse
 from poisson.problem.fields import FieldFile
@@ -202,6 +202,62 @@ def compared(draw: Random, folder: Path) -> str:
     return {EXIT_OK: "the same", EXIT_OFF: "different", EXIT_ERROR: "refused"}[code].replace(" ", "_")
 
 
+RESUMED = """
+[equation]
+f = "x*y + 1"
+[domain]
+lower = [0, 0]
+upper = [1, 1]
+shape = [7, 6]
+[boundary]
+all = { dirichlet = "x" }
+[solver]
+method = "jacobi"
+rtol = 1e-3
+[run]
+backend = "numpy"
+[output]
+checkpoint_every = 20
+"""
+
+
+def resumed(draw: Random, folder: Path) -> str:
+    """A solve goes on from what one has left that was broken off, in any state, or a line says why not."""
+    (folder / "case.toml").write_text(RESUMED, "utf-8")
+    left = dict(_left_over())
+    for name in draw.sample(sorted(left), draw.randint(1, len(left))):
+        left[name] = inputs.damaged(draw, left[name]) if draw.random() < 0.8 else b""
+    for name, content in left.items():
+        (folder / name).write_bytes(content)
+    code, lines, _ = _called(
+        ["solve", str(folder / "case.toml"), "--output", str(folder / "out.h5"), "--resume", "--quiet"]
+    )
+    there = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
+    if code == EXIT_ERROR:
+        if {name: there.get(name) for name in left} != left or not lines:
+            raise Defect(f"exit code 2, said {lines}, and there are {sorted(there)}")
+        return "refused"
+    if code != EXIT_OK or not {"out.h5", "out.xmf"} <= set(there) or any(".tmp" in name for name in there):
+        raise Defect(f"exit code {code}, and there are {sorted(there)}")
+    require_lines(describe(folder / "out.h5").split("\n"))
+    return "resumed"
+
+
+@cache
+def _left_over() -> dict[str, bytes]:
+    """The checkpoints of a solve that was broken off after it had written them."""
+    remove = checkpoint.remove
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "case.toml").write_text(RESUMED, "utf-8")
+        checkpoint.remove = lambda file, **kept: remove(file, **kept) if kept else None
+        try:
+            _called(["solve", str(folder / "case.toml"), "--output", str(folder / "out.h5"), "--quiet"])
+        finally:
+            checkpoint.remove = remove
+        return {path.name: path.read_bytes() for path in folder.glob("out.checkpoint-*")}
+
+
 def _called(words: list[str]) -> tuple[int, list[str], list[str]]:
     """The exit code of a command, the lines of its messages, and those of its answer."""
     said, shown = io.StringIO(), io.StringIO()
@@ -347,6 +403,7 @@ TARGETS: dict[str, tuple[Target, float]] = {
     "result": (result, 0.04),
     "loaded": (loaded, 0.03),
     "compared": (compared, 0.02),
+    "resumed": (resumed, 0.004),
     "solve": (solve, 0.05),
     "command_line": (command_line, 0.06),
     "tuning": (tuning, 0.04),

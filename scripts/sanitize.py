@@ -132,9 +132,8 @@ def addresses(folder: Path, tests: list[str]) -> bool:
         "UBSAN_OPTIONS": f"print_stacktrace=1:{log}",
         "LD_PRELOAD": " ".join(preloaded),
     }
-    works = "from poisson import backends; backends.create('openmp', 'float64')"
-    right = run([sys.executable, "-c", works], environment) == 0
-    right = pytest(tests or [*parallel(), "-k", OF_LIBRARY, *OPERATIONS], environment) and right
+    require_library(environment)
+    right = pytest(tests or [*parallel(), "-k", OF_LIBRARY, *OPERATIONS], environment)
     reports = sorted(folder.glob("report.*"))
     for path in reports:
         print(path.read_text(errors="replace"))
@@ -165,6 +164,7 @@ def threads(folder: Path, tests: list[str]) -> bool:
     require_control(folder, [sys.executable, "-c", CALL_CONTROL, str(control)], environment)
     library = built(folder, {"POISSON_SANITIZE": "threads", "POISSON_NATIVE": "OFF"}, {"CXX": compiler})
     environment["POISSON_LIBRARY"] = str(library)
+    require_library(environment)
     right = pytest(tests or ["-k", OF_LIBRARY, *OPERATIONS], environment)
     if not tests:
         right = pytest(["-k", "openmp or different or threads", *OF_THREADS], environment) and right
@@ -229,6 +229,13 @@ def built(folder: Path, defines: Mapping[str, str], environment: Mapping[str, st
         command += ["-C", option]
     subprocess.run([*command, str(ROOT)], env=os.environ | environment, check=True)
     return folder / "installed" / "poisson" / "backends" / "openmp" / "libpoisson.so"
+
+
+def require_library(environment: Mapping[str, str]) -> None:
+    """Make sure that the library is loaded: its tests would be skipped."""
+    works = "from poisson import backends; backends.create('openmp', 'float64')"
+    if run([*still(), sys.executable, "-c", works], environment) != 0:
+        raise RuntimeError("the library that was built for this cannot be loaded")
 
 
 def under_thread_sanitizer(folder: Path, preloaded: Path) -> dict[str, str]:

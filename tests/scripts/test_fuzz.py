@@ -20,17 +20,17 @@ from poisson.errors import ExpressionError
 from poisson.problem.expressions import parse
 
 COUNTS = {
-    "case_file": 150,
-    "case_tables": 150,
+    "case_file": 100,
+    "case_tables": 100,
     "expression": 150,
     "npy_field": 100,
     "command_line": 60,
     "tuning": 60,
-    "solve": 25,
+    "solve": 20,
 }
 """Of what reads in this process."""
-APART = {"hdf5_field": 50, "result": 40, "loaded": 40, "compared": 20}
-"""Of what a library reads that a file may bring down: in a process that is watched."""
+APART = {"hdf5_field": 14, "result": 10, "loaded": 10, "compared": 5, "resumed": 1}
+"""Three times so many of what a library reads that a file may bring down: in a process that is watched."""
 
 
 def test_every_target_has_inputs_here() -> None:
@@ -52,11 +52,12 @@ def test_no_input_is_a_defect(name: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_no_file_of_hdf5_is_a_defect() -> None:
-    for name, count in APART.items():
-        found = fuzz.watch(name, range(count))
-        assert found.defects == [], name
-        assert len(found.outcomes) > 1
-        assert found.outcomes.total() == count
+    turns = ",".join(name for name, count in APART.items() for _ in range(count))
+    count = 3 * sum(APART.values())
+    found = fuzz.watch(turns, range(count))
+    assert found.defects == []
+    assert set(found.outcomes) == {"accepted", "refused", "resumed", "the_same"}
+    assert found.outcomes.total() == count
 
 
 def reason(text: str) -> str:
@@ -87,7 +88,7 @@ sys.path[:0] = [{scripts!r}, {root!r}]
 import fuzz, fuzz_targets
 kept = []
 def target(draw, folder):
-    what = {{"1": "crash", "3": "halt", "5": "raise"}}.get(str(number[0]), "accepted")
+    what = {{"3": "halt", "5": "raise", "7": "crash"}}.get(str(number[0]), "accepted")
     number[0] += 1
     kept.append(bytes([1]) * (2 << 20))
     if what == "crash":
@@ -110,10 +111,13 @@ def test_the_watch_notices_a_crash_a_halt_a_traceback_and_growth(
     scripts = Path(fuzz_targets.__file__).parent
     script.write_text(SCRIPT.format(scripts=str(scripts), root=str(scripts.parent), name="planted"), "utf-8")
     monkeypatch.setattr(fuzz, "__file__", str(script))
-    found = fuzz.watch("planted", range(1, 40), patience=3.0)
-    assert found.outcomes == {"crash": 1, "halt": 1, "defect": 1, "accepted": 36}
-    (first, crash), (second, halt), (third, raised), (_, growth) = found.defects
-    assert (first, second, third) == (1, 3, 5)
-    assert "ended with -6" in crash and halt == "no end within 3 s"
+    # However slow the machine is: of the first there is no other end, and the others have time.
+    found = fuzz.watch("planted", range(3, 4), patience=1.0)
+    assert found.defects == [(3, "no end within 1 s")]
+    found = fuzz.watch("planted", range(4, 40))
+    assert found.outcomes == {"crash": 1, "defect": 1, "accepted": 34}
+    (first, raised), (second, crash), (_, growth) = found.defects
+    assert (first, second) == (5, 7)
     assert raised.rstrip().endswith("ValueError: a line\nand another")
+    assert "ended with -6" in crash
     assert growth.startswith("the memory of the process has grown by ")
