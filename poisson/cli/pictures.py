@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from poisson.cli.terms import EXIT_OK, UsageError, naming, say
-from poisson.errors import Choice, PackageMissing
+from poisson.errors import Choice
+from poisson.output.pictures import drawing
 
 FORMS = (".png", ".svg", ".pdf")
 PAGE = ".html"
@@ -49,10 +50,8 @@ class Report:
     save: str | None
 
     def execute(self) -> int:
-        try:
+        with drawing("report", "jinja2", "matplotlib"):
             from poisson.output.report import page
-        except ModuleNotFoundError as error:
-            raise PackageMissing("report needs jinja2 and matplotlib: pip install jinja2 matplotlib") from error
         from poisson.run.load import load
 
         solution = load(self.file, lazy=Path(self.file).is_file() and Path(self.file).stat().st_size > LARGE)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import logging
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from poisson.errors import CaseError, PackageMissing
 from poisson.mesh.grid import AXES
 from poisson.output import summary
+from poisson.output.pictures import drawing
 from poisson.output.record import Record, field_note
 from poisson.problem.arrays import on_device
 from poisson.run import derived
@@ -309,7 +309,7 @@ class Solution(Record):
         PackageMissing
             If matplotlib is not installed.
         """
-        with _drawing():
+        with drawing("plot", "matplotlib"):
             from poisson.output.pictures.figures import draw
         options: dict[str, Any] = {"cmap": cmap, "levels": levels, "slice": slice, "vectors": vectors, "lines": lines}
         return draw(self, field, ax=ax, length=length, value=value, **options)
@@ -338,18 +338,9 @@ class Solution(Record):
         PackageMissing
             If matplotlib is not installed.
         """
-        with _drawing():
+        with drawing("plot", "matplotlib"):
             from poisson.output.pictures.figures import draw_history
         return draw_history(self, ax=ax)
-
-
-@contextlib.contextmanager
-def _drawing() -> Iterator[None]:
-    """Within, what draws is imported."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise PackageMissing("plot needs matplotlib: pip install matplotlib") from error
 
 
 class Interrupted(KeyboardInterrupt):

@@ -1,6 +1,6 @@
 """`plot` and `report`: what they write where, and what they refuse.
 
-Covers poisson.cli.pictures and poisson.output.report.
+Covers poisson.cli.pictures, poisson.output.pictures and poisson.output.report.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +20,8 @@ from support.results import make_solution
 
 import poisson
 from poisson import cli
+from poisson.errors import PackageMissing
+from poisson.output.pictures import drawing
 from poisson.output.record import OperationUse, Performance
 from poisson.problem.problem import Problem
 from poisson.run.solution import Solution
@@ -101,6 +104,38 @@ def test_what_cannot_be_drawn_is_said(
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"poisson: error: {line}") and err.count("\n") == 1
     assert result.read_bytes() == before and sorted(os.listdir()) == ["a.h5", "a.xmf"]
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "line"),
+    [
+        (["plot", "a.h5"], "matplotlib", "plot needs matplotlib: pip install matplotlib"),
+        (["report", "a.h5"], "jinja2", "report needs jinja2 and matplotlib: pip install jinja2 matplotlib"),
+    ],
+)
+def test_what_is_not_installed_is_named(
+    result: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    package: str,
+    line: str,
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith(("poisson.output.pictures.", "poisson.output.report", package)):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert cli.main(words) == 2
+    assert capsys.readouterr() == ("", f"poisson: error: {line}\n")
+
+
+def test_a_setting_of_matplotlib_that_is_wrong_is_one_line() -> None:
+    wrong = "Key backend: 'none such' is not a valid value for backend"
+    with (
+        pytest.raises(PackageMissing, match=f"^plot: matplotlib cannot be loaded: {wrong}$"),
+        drawing("plot", "matplotlib"),
+    ):
+        raise ValueError(wrong)
 
 
 # ---- reports

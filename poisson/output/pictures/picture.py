@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import warnings
+from importlib import import_module
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -42,10 +43,7 @@ class Picture(Figure):
     def shown(self) -> bool:
         """Show it as `show`, and say whether there was a notebook or a display to show it on."""
         if _in_notebook():
-            from IPython.display import display
-
-            untyped: Any = display
-            untyped(self)
+            import_module("IPython.display").display(self)
             return True
         from matplotlib import pyplot
 
