@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class New:
                     data.add()
             case.add()
         beside = f", which reads {source}" if source in wanted else ""
-        say(f"{path} is written{beside}; to solve it: python -m poisson solve {path}")
+        say(f"{path} is written{beside}; to solve it: python -m poisson solve {shlex.quote(str(path))}")
         return EXIT_OK
 
 

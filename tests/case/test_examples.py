@@ -61,6 +61,7 @@ def test_what_stands_in_its_comments_is_right() -> None:
 def test_names_with_signs_of_toml_are_written_right(capsys: pytest.CaptureFixture[str]) -> None:
     name = 'a "b" \\c.d'
     assert main(["new", name]) == 0
+    assert capsys.readouterr().out.endswith("python -m poisson solve 'a \"b\" \\c.d.toml'\n")
     case = load(f"{name}.toml")
     assert (case.problem.title, case.output.file) == (name, Path(f"{name}.h5"))
 
