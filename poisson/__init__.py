@@ -1,9 +1,29 @@
 """Finite-difference solution of Poisson problems on a box: −∇·(a∇u) + c u = f.
 
+What to call for what:
+
+    State a problem
+      Problem.on_box(shape, f=…, a=…, c=…, boundary=…)  from numbers, texts, functions and arrays
+      load_case("case.toml")                            from a case file, with its settings
+    Solve it
+      solve(problem, "multigrid", rtol=1e-10)           once
+      Solver(problem).solve(f=…)                        for many sources, with all set up once
+      LinearOperator(problem)                           as a matrix, for the solvers of SciPy
+    What comes back: a Solution
+      .u  .status  .residual  .error  .history          the values, and how it ended
+      .E  .gradient  .flux  .at(x, y)  .fluxes()        derivatives, between the nodes, through the faces
+      .plot()  .to_xarray()  .save("u.h5")              pictures and files
+      load("u.h5")                                      a Solution again
+    What can go wrong
+      PoissonError                                      what a caller can mend, in one line
+      NotConverged                                      a warning; with strict=True an error
+      Interrupted                                       Ctrl-C; its .solution is the last iterate
+
 >>> import poisson
->>> case = poisson.load_case("cases/unit_square.toml")     # doctest: +SKIP
->>> solution = poisson.solve(case)                          # doctest: +SKIP
->>> solution.status, solution.residual, solution.u.shape    # doctest: +SKIP
+>>> problem = poisson.Problem.on_box((33, 33), f="2*pi*pi*sin(pi*x)*sin(pi*y)", boundary=0.0)
+>>> solution = poisson.solve(problem)
+>>> print(solution.status, round(solution.at(0.5, 0.5), 3))
+converged 1.001
 """
 
 from __future__ import annotations
@@ -18,6 +38,7 @@ if TYPE_CHECKING:
 
     from poisson.case import Case as Case
     from poisson.case import load as load_case
+    from poisson.errors import NotConverged as NotConverged
     from poisson.errors import PoissonError as PoissonError
     from poisson.problem.problem import Problem as Problem
     from poisson.run.load import load as load
@@ -31,6 +52,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "Case": ("poisson.case", "Case"),
     "load_case": ("poisson.case", "load"),
+    "NotConverged": ("poisson.errors", "NotConverged"),
     "PoissonError": ("poisson.errors", "PoissonError"),
     "Interrupted": ("poisson.run.solution", "Interrupted"),
     "LinearOperator": ("poisson.run.scipy_operator", "LinearOperator"),
@@ -46,6 +68,7 @@ __all__ = [
     "Case",
     "Interrupted",
     "LinearOperator",
+    "NotConverged",
     "PoissonError",
     "Problem",
     "Solution",
@@ -67,3 +90,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__doc__", "__version__"]

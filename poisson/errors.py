@@ -6,10 +6,18 @@ anything that is not a `PoissonError` is a defect of this package and keeps its 
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from typing import Any
 
 
 class PoissonError(Exception):
-    """The parent of every error that a user can act on."""
+    """The parent of every error that a user can act on; its text is one line, with the cause and the fix.
+
+    Examples
+    --------
+    >>> poisson.solve(poisson.Problem.on_box((33, 33)), "multigrit")
+    Traceback (most recent call last):
+    poisson.errors.CaseError: solver.method: "multigrit"; allowed: ...
+    """
 
 
 class ExpressionError(PoissonError):
@@ -53,6 +61,35 @@ class PackageMissing(PoissonError):
 
 class IncompatibleSource(PoissonError):
     """A singular problem has no solution: the source and the boundary data do not balance."""
+
+
+class NotConverged(PoissonError, UserWarning):
+    """A solve has ended before u is the solution to the tolerance: a warning, with ``strict=True`` an error.
+
+    Parameters
+    ----------
+    text : str
+        How it ended, in one line.
+    solution : Solution, optional
+        What there is, where it is an error.
+
+    Examples
+    --------
+    >>> problem = poisson.Problem.on_box((33, 33), f=1.0)
+    >>> try:
+    ...     solution = poisson.solve(problem, "jacobi", max_iterations=10, strict=True)
+    ... except poisson.NotConverged as error:
+    ...     solution = error.solution
+    >>> solution.status, solution.iterations
+    (<Status.MAX_ITERATIONS: 'max_iterations'>, 10)
+    """
+
+    def __init__(self, text: str, solution: Any = None) -> None:
+        super().__init__(text)
+        self.solution = solution
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.solution)
 
 
 class Choice(Enum):

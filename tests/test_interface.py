@@ -6,12 +6,21 @@ Covers poisson.
 from __future__ import annotations
 
 import copy
+import doctest
+import inspect
 import pickle
+import pydoc
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.places import ROOT
 from support.results import make_solution, part_of
 
 import poisson
@@ -76,3 +85,111 @@ def test_solutions_are_pickled_with_u_on_the_host_and_copied_as_they_are() -> No
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(on_device)).u, solution.u)
     with pytest.raises(CaseError, match="a part of a solution cannot be pickled: gather it, or save it and load"):
         pickle.dumps(part_of(solution, Serial(), (1, 1)))
+
+
+# ---- names and help
+
+
+def test_what_can_be_completed_is_the_interface_and_nothing_else() -> None:
+    import poisson.cli
+
+    assert dir(poisson) == sorted([*poisson.__all__, "__doc__", "__version__"])
+    assert all(hasattr(poisson, name) for name in dir(poisson))
+
+
+def test_the_help_begins_with_a_map_of_every_name() -> None:
+    shown = pydoc.plain(pydoc.render_doc(poisson)).splitlines()
+    begin = next(number for number, line in enumerate(shown) if "What to call for what:" in line)
+    first = "\n".join(shown[begin : begin + 27])
+    assert begin < 10 and ">>> import poisson" in first
+    for name in set(poisson.__all__) - {"Case", "Status"}:
+        assert re.search(rf"\b{name}\b", first), name
+
+
+# ---- examples
+
+
+def members(kind: type) -> Iterator[tuple[str, Any]]:
+    """What a class of the interface offers by a name without underscore, with its docstring."""
+    for owner in kind.__mro__:
+        if owner.__module__.startswith("poisson"):
+            for name, member in vars(owner).items():
+                for holder in ("fget", "func", "__func__"):
+                    member = getattr(member, holder, member)
+                if inspect.isfunction(member) and not name.startswith("_"):
+                    yield f"{kind.__name__}.{name}", member
+
+
+PUBLIC = {name: getattr(poisson, name) for name in poisson.__all__}
+PUBLIC |= {name: member for kind in PUBLIC.values() if inspect.isclass(kind) for name, member in members(kind)}
+
+
+def test_every_public_docstring_has_an_example() -> None:
+    assert "Solution.at" in PUBLIC and "Solver.solve" in PUBLIC
+    assert [name for name, item in PUBLIC.items() if ">>> " not in (item.__doc__ or "")] == []
+    assert [name for name, item in PUBLIC.items() if "+SKIP" in (item.__doc__ or "")] == []
+
+
+@pytest.mark.parametrize("name", ["poisson", *PUBLIC])
+def test_the_examples_of_docstrings_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cases").symlink_to(ROOT / "cases")
+    item = PUBLIC.get(name, poisson)
+    if ".plot" in item.__doc__.partition("Examples")[2]:
+        pytest.importorskip("matplotlib")
+    names = {"poisson": poisson, "np": np}
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    test = doctest.DocTestParser().get_doctest(item.__doc__, names, name, inspect.getsourcefile(item), 0)
+    said: list[str] = []
+    doctest.DocTestRunner(optionflags=flags).run(test, out=said.append)
+    assert test.examples and not said, "".join(said)
+
+
+# ---- types
+
+CORRECT = """
+import numpy as np
+import poisson
+
+problem = poisson.Problem.on_box((33, 33), f=np.ones((33, 33)), a="1 + x", boundary={"x": "periodic", "all": 0.0})
+solution: poisson.Solution = poisson.solve(problem, "multigrid", rtol=1e-10, fields=("gradient",))
+assert solution.status is poisson.Status.CONVERGED
+field = solution.E[0, 0].sum() + solution.at(0.5, 0.5) + solution.fluxes()["y_lower"]
+again: poisson.Solution = poisson.load(solution.save("u.h5"), lazy=True)
+solver = poisson.Solver(problem, backend="numpy", cycle="W")
+try:
+    solver.solve(f=lambda x, y: x * y)
+except poisson.PoissonError as error:
+    print(str(error), poisson.__version__)
+"""
+
+WRONG = """
+import poisson
+
+problem = poisson.Problem.on_box((33, 33))
+poisson.solve(problem, rtoll=3)
+poisson.Solver(problem, rtoll=3)
+poisson.solve(problem).statuss
+poisson.solve(3)
+"""
+
+
+def test_a_type_checker_knows_the_interface(tmp_path: Path) -> None:
+    """With the settings and the cache of this project's own check, which has read the package before."""
+    assert (ROOT / "poisson" / "py.typed").is_file()
+    (tmp_path / "correct.py").write_text(CORRECT)
+    (tmp_path / "wrong.py").write_text(WRONG)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--no-error-summary",
+        str(tmp_path / "correct.py"),
+        str(tmp_path / "wrong.py"),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
+    found = [line.partition("wrong.py:")[2] for line in done.stdout.splitlines() if ": error:" in line]
+    assert done.stderr == ""
+    assert [(int(line.split(":")[0]), re.findall(r'"(\w+)"', line)[0]) for line in found] == [
+        (5, "rtoll"), (6, "rtoll"), (7, "Solution"), (8, "solve")
+    ], done.stdout  # fmt: skip

@@ -65,6 +65,12 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Case:
     ------
     CaseError
         With one line for each mistake in the file and in the overrides.
+
+    Examples
+    --------
+    >>> case = poisson.load_case("cases/unit_square.toml", ["domain.shape = [33, 33]", "solver.rtol = 1e-6"])
+    >>> poisson.solve(case).u.shape
+    (33, 33)
     """
     path = Path(path)
     return from_mapping(_read(path), name=path.stem, folder=path.parent, overrides=overrides)

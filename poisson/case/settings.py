@@ -132,6 +132,12 @@ class Case:
     text : str
         The case as TOML with every default filled in and every override applied. Read again with the same folder for
         its field files, it gives an equal case.
+
+    Examples
+    --------
+    >>> case = poisson.load_case("cases/unit_square.toml")
+    >>> case.problem.grid.shape, case.solver.method, case.output.fields
+    ((129, 129), 'auto', ('u', 'f', 'residual', 'error'))
     """
 
     problem: Problem

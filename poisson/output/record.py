@@ -182,7 +182,13 @@ class Record:
 
     @property
     def advice(self) -> str:
-        """What the status means and what to do about it, in one line."""
+        """What the status means and what to do about it, in one line.
+
+        Examples
+        --------
+        >>> poisson.solve(poisson.Problem.on_box((33, 33), f=1.0)).advice
+        'the residual, recomputed in float64, is below the tolerance'
+        """
         if self.status is Status.CONVERGED and self.error_bar is not None:
             return "the algebraic error is estimated to be below the discretisation error"
         if self.status is Status.AT_ROUNDING:
@@ -193,7 +199,13 @@ class Record:
 
     @property
     def host_u(self) -> NDArray[Any]:
-        """u as a NumPy array: itself, or a copy of what is on a device."""
+        """u as a NumPy array: itself, or a copy of what is on a device or in a file.
+
+        Examples
+        --------
+        >>> type(poisson.solve(poisson.Problem.on_box((33, 33), f=1.0)).host_u)
+        <class 'numpy.ndarray'>
+        """
         return self.u if isinstance(self.u, np.ndarray) else np.asarray(self.u.get())
 
 

@@ -64,6 +64,12 @@ class Problem:
         The coefficient of the gradient, > 0, dimensionless.
     mean : str
         How a between two nodes follows from its values at them, where it varies: ``harmonic`` or ``arithmetic``.
+
+    Examples
+    --------
+    >>> problem = poisson.Problem.on_box((33, 17), f="x*y", boundary={"x": "periodic", "all": 0.0})
+    >>> problem.grid.periodic, problem.c, problem == poisson.Problem.on_box((33, 17))
+    ((True, False), 0.0, False)
     """
 
     grid: Grid
@@ -132,6 +138,18 @@ class Problem:
         ------
         CaseError
             With one line that says what is wrong.
+
+        Examples
+        --------
+        >>> problem = poisson.Problem.on_box(
+        ...     (65, 33),  # nodes along x, y
+        ...     upper=(2.0, 1.0),
+        ...     f=lambda x, y: np.exp(-((x - 1.4) ** 2 + (y - 0.5) ** 2) / 0.02),
+        ...     a=np.where(np.arange(65) < 30, 5.0, 1.0) * np.ones((33, 1)),
+        ...     boundary={"x_lower": 1.0, "x_upper": {"neumann": 0.0}, "y": "periodic"},
+        ... )
+        >>> poisson.solve(problem).u.shape
+        (33, 65)
         """
         nodes = _corner("shape", shape, operator.index, "integers")
         dimension = len(nodes)
@@ -160,6 +178,11 @@ class Problem:
         """The same problem on a grid of half the intervals, without its initial guess and its exact solution.
 
         None where `Grid.coarser` has no such grid.
+
+        Examples
+        --------
+        >>> poisson.Problem.on_box((33, 17)).coarser().grid.shape
+        (17, 9)
         """
         grid = self.grid.coarser()
         if grid is None:
@@ -189,6 +212,12 @@ class Problem:
         ------
         CaseError
             With one line that says what is wrong.
+
+        Examples
+        --------
+        >>> problem = poisson.Problem.on_box((33, 17), boundary={"x_lower": 1.0, "all": 0.0})
+        >>> problem.having(f="x*y", boundary={"x_lower": "sin(pi*y)"}).faces[0].value
+        Expression('sin(3.141592653589793*y)')
         """
         given = {"f": f, "initial": initial, "c": c}
         found: dict[str, Any] = {
@@ -209,17 +238,35 @@ class Problem:
 
     @property
     def varies(self) -> bool:
-        """Whether the coefficients of the discrete operator differ from node to node; α of a Robin face is one."""
+        """Whether the coefficients of the discrete operator differ from node to node; α of a Robin face is one.
+
+        Examples
+        --------
+        >>> poisson.Problem.on_box((33, 17), a=3.0).varies, poisson.Problem.on_box((33, 17), a="1 + x").varies
+        (False, True)
+        """
         return number(self.a) is None or number(self.c) is None or any(face.absorbs for face in self.faces)
 
     @property
     def guess(self) -> bool:
-        """Whether there is an initial guess other than zero."""
+        """Whether there is an initial guess other than zero.
+
+        Examples
+        --------
+        >>> poisson.Problem.on_box((33, 17), initial="x").guess
+        True
+        """
         return self.initial is not _NOTHING and self.initial != _NOTHING
 
     @property
     def equation(self) -> str:
-        """The equation, and what a is in it."""
+        """The equation, and what a is in it.
+
+        Examples
+        --------
+        >>> poisson.Problem.on_box((33, 17), a="1 + x").equation
+        '-div(a grad u) + c u = f, a = a(x, y), harmonic mean between nodes'
+        """
         a = number(self.a)
         if a is not None:
             return f"{EQUATION}, a = {a:.12g}"

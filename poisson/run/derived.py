@@ -68,7 +68,8 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
     else:
         known = dict.fromkeys(["u", *solution.fields, *VECTORS, FIELD_STRENGTH])
         raise CaseError([f"there is no field {field!r} in this solution; there is {', '.join(known)}"])
-    return interpolate(solution.problem.grid, values, points)[()]
+    found = interpolate(solution.problem.grid, values, points)
+    return found if found.ndim else found.item()
 
 
 def face_flux(solution: Solution, face: str) -> float:

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+MAY_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+"""What may count as Ctrl-C: to look at every signal there is would take as long as a small solve."""
+
 
 class Ended(KeyboardInterrupt):
     """A signal has ended what was under way, as Ctrl-C does.
@@ -91,7 +94,7 @@ def noted() -> Iterator[Pressed]:
     if threading.current_thread() is not threading.main_thread():
         yield pressed
         return
-    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    before = {number: signal.getsignal(number) for number in MAY_END}
     ours: dict[int, Any] = {
         number: handler
         for number, handler in before.items()

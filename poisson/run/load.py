@@ -50,6 +50,15 @@ def load(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool 
         If the file is missing, locked, no result, damaged, or larger than the memory.
     CaseError
         If it has not all of the fields that are asked for.
+
+    Examples
+    --------
+    >>> solution = poisson.solve(poisson.Problem.on_box((33, 33), f=1.0), fields=("residual", "f"))
+    >>> path = solution.save("square.h5", overwrite=True)
+    >>> poisson.load(path).problem == solution.problem
+    True
+    >>> poisson.load(path, ["residual"], lazy=True).fields["residual"][16, 4:8].shape
+    (4,)
     """
     path = Path(path)
     if isinstance(fields, str):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.run import interrupts
 from poisson.run.checkpoints import Checkpoints
+from poisson.run.ended import Watching, judged, observer_of
 from poisson.run.load import load
+from poisson.run.options import Arguments
 from poisson.run.ranks import communicator_of
 from poisson.run.solution import Interrupted, Solution
 from poisson.run.solver import Solver
@@ -47,12 +49,13 @@ def solve(
     backend: str | None = None,
     precision: str | None = None,
     *,
-    observer: Observer | None = None,
+    observer: Watching | None = None,
     appraise: Appraise | None = None,
     keep: Keep | None = None,
     comm: Any = None,
     resume: bool = False,
-    **options: Any,
+    strict: bool = False,
+    **options: Unpack[Arguments],
 ) -> Solution:
     """Solve a case or a problem, in this process or, given a communicator, in several, which all call this.
 
@@ -66,8 +69,8 @@ def solve(
         What to solve; a case says how, too.
     method, backend, precision : str, optional
         For a problem, as `poisson.Solver` takes them, with its defaults.
-    observer : Observer, optional
-        Told the target residual at the start and every norm that is read.
+    observer : function or Observer, optional
+        Told the iteration and the norm of its residual, whenever that is read; an `Observer` also the target.
     appraise : callable, optional
         For a case: called at the end to measure the operations of the loop, as `poisson.perf.usage.appraise` does.
     keep : callable, optional
@@ -78,6 +81,8 @@ def solve(
     resume : bool
         For a case: go on from the newest checkpoint beside its ``output.file``, or from that result if its solve ended
         early. One that is complete is loaded; where there is nothing, the solve begins from the beginning.
+    strict : bool
+        Whether a solve that did not converge is an error; else it is a warning.
     **options
         For a problem, the further arguments of `poisson.Solver`.
 
@@ -94,26 +99,40 @@ def solve(
     Interrupted
         If Ctrl-C was pressed once the loop had begun. It is a KeyboardInterrupt, and its ``solution`` is the last
         complete iterate.
+    NotConverged
+        If the solve did not converge, and `strict`.
+
+    Examples
+    --------
+    >>> problem = poisson.Problem.on_box((33, 33), f=lambda x, y: np.exp(-100 * ((x - 0.3) ** 2 + y**2)))
+    >>> solution = poisson.solve(problem, "multigrid", rtol=1e-10, fields=("residual",))
+    >>> solution.status, float(abs(solution.fields["residual"]).max()) < 1e-8
+    (<Status.CONVERGED: 'converged'>, True)
+    >>> poisson.solve(poisson.load_case("cases/unit_square.toml")).error.max < 1e-4
+    True
     """
     named = {"method": method, "backend": backend, "precision": precision}
-    options |= {name: value for name, value in named.items() if value is not None}
+    settings: dict[str, Any] = {**options, **{name: value for name, value in named.items() if value is not None}}
+    watching = observer_of(observer)
     if isinstance(case, Problem) or (case is None and comm is not None):
         for name, given in {"appraise": appraise, "keep": keep, "resume": resume or None}.items():
             if given is not None:
                 raise CaseError([f"{name}: given beside a problem; allowed: only beside a case"])
-        return _solve(Solver(case, comm=comm, **options), observer, None, None, None, None)
+        solver = Solver(case, comm=comm, **settings)
+        return judged(_solve(solver, watching, None, None, None, None), strict=strict, speaks=solver.ranks.speaks)
     if not isinstance(case, Case):
         kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
         raise CaseError([f"case: a {type(case).__name__}; allowed: {kinds}"])
-    if options:
+    if settings:
         raise CaseError(
-            [f"{', '.join(options)}: given beside a case, which has its own settings; change those instead"]
+            [f"{', '.join(settings)}: given beside a case, which has its own settings; change those instead"]
         )
     communicator = communicator_of(comm)
     saved = found(case, communicator) if resume else None
     if saved is not None and saved.complete:
         return load(saved.path)
-    return go_on(case, saved, observer=observer, appraise=appraise, keep=keep, comm=communicator)
+    solution = go_on(case, saved, observer=watching, appraise=appraise, keep=keep, comm=communicator)
+    return judged(solution, strict=strict, speaks=communicator.rank == 0)
 
 
 def found(case: Case, communicator: Communicator) -> Saved | None:
@@ -140,7 +159,7 @@ def go_on(
     keep: Keep | None = None,
     comm: Any = None,
 ) -> Solution:
-    """Solve a case from what was `found` of it, or without that from the beginning; otherwise as `solve`."""
+    """Solve a case from what was `found` of it, or without that from the beginning, without a word of how it ended."""
     solver = Solver.of(case, count=appraise is not None, comm=comm)
     return _solve(solver, observer, appraise, keep, case, Checkpoints(case, saved, {"commit": _commit()}))
 
@@ -158,10 +177,7 @@ def _solve(
     solution: Solution | None = None
     try:
         with interrupts.noted() as pressed:
-            if checkpoints is None:
-                bare = solver.solve(observer=observer, interrupted=pressed)
-            else:
-                bare = solver.keep_on(checkpoints, observer, pressed)
+            bare = solver.keep_on(checkpoints, observer, pressed)
             times = dict(bare.times)
             times["solve"] += checkpoints.seconds if checkpoints else 0.0
             solution = replace(bare, provenance=dict(bare.provenance) | more, times=times)

@@ -35,7 +35,14 @@ class _RealMap(ScipyOperator):
         super().__init__(np.dtype(np.float64), (size, size))  # type: ignore[call-arg]  # SciPy has no annotations
 
     def dot(self, x: Any) -> Any:
-        """As SciPy's, for vectors and columns in arrays of any library; SciPy would drop the mask of one."""
+        """As SciPy's, for vectors and columns in arrays of any library; SciPy would drop the mask of one.
+
+        Examples
+        --------
+        >>> A = poisson.LinearOperator(poisson.Problem.on_box((3,), upper=[2.0]))
+        >>> A.dot([1.0])
+        array([2.])
+        """
         return super().dot(host(x) if is_array(x) and not np.isscalar(x) else x)
 
     def _matvec(self, x: Any) -> AnyVector:
@@ -83,9 +90,11 @@ class LinearOperator(_RealMap):
 
     Examples
     --------
-    >>> A = poisson.LinearOperator(problem)                                        # doctest: +SKIP
-    >>> x, info = scipy.sparse.linalg.cg(A, A.rhs, M=A.preconditioner, rtol=1e-8)  # doctest: +SKIP
-    >>> u = A.scatter(x)                                                           # doctest: +SKIP
+    >>> import scipy.sparse.linalg
+    >>> A = poisson.LinearOperator(poisson.Problem.on_box((33, 33), f=1.0, a="1 + x"))
+    >>> x, info = scipy.sparse.linalg.cg(A, A.rhs, M=A.preconditioner, rtol=1e-8)
+    >>> A.shape, info, A.scatter(x).shape
+    ((961, 961), 0, (33, 33))
     """
 
     def __init__(self, problem: Problem, backend: str = "auto", *, threads: int = 0) -> None:
@@ -119,6 +128,12 @@ class LinearOperator(_RealMap):
         ------
         CaseError
             If it has another shape, masked values, or no numbers.
+
+        Examples
+        --------
+        >>> A = poisson.LinearOperator(poisson.Problem.on_box((5, 5)))
+        >>> A.gather(np.ones((5, 5))).shape
+        (9,)
         """
         found = _numbers(values)
         if found.shape != self._grid_shape:
@@ -133,6 +148,15 @@ class LinearOperator(_RealMap):
         ------
         CaseError
             If it has not one number for each unknown.
+
+        Examples
+        --------
+        >>> A = poisson.LinearOperator(poisson.Problem.on_box((4, 4), boundary=7.0))
+        >>> A.scatter([1.0, 2.0, 3.0, 4.0])
+        array([[7., 7., 7., 7.],
+               [7., 1., 2., 7.],
+               [7., 3., 4., 7.],
+               [7., 7., 7., 7.]])
         """
         found = _numbers(x)
         if found.size != self._roots.size:
@@ -146,12 +170,12 @@ class LinearOperator(_RealMap):
         return partial(type(self), threads=threads), (problem, backend)
 
     def _apply(self, x: Vector) -> Vector:
-        with self.in_use():
+        with self._in_use():
             self._operations.residual(self._put(x), None, self._y)
             return -self._take(self._y)
 
     @contextmanager
-    def in_use(self) -> Iterator[None]:
+    def _in_use(self) -> Iterator[None]:
         """Within, the arrays are the calling thread's alone."""
         with self._exclusive.use(), self._backend.in_use():
             yield
@@ -177,7 +201,7 @@ class _Cycle(_RealMap):
 
     def _apply(self, x: Vector) -> Vector:
         assert self._cycle is not None
-        with self._of.in_use():
+        with self._of._in_use():
             self._cycle.apply(self._of._put(x), self._of._y)
             return self._of._take(self._of._y)
 

@@ -35,7 +35,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Solution(Record):
-    """The result of a solve: see `poisson.output.record.Record` for what it holds."""
+    """The result of a solve: see `poisson.output.record.Record` for what it holds.
+
+    Examples
+    --------
+    >>> solution = poisson.solve(poisson.Problem.on_box((33, 33), f="2*pi*pi*sin(pi*x)*sin(pi*y)"), "fft", "numpy")
+    >>> solution
+    Solution
+      equation  -div(a grad u) + c u = f, a = 1
+      grid      33 x 33 nodes on [0, 1] x [0, 1]
+      method    fft on numpy, float64
+      status    converged after 1 iteration
+      residual  ... (rms), target 1.02e-07
+      u         0 to 1.0008, float64
+      time      ... s, ... s of them in the loop
+    """
 
     def __repr__(self) -> str:
         return summary.text(self)
@@ -67,17 +81,35 @@ class Solution(Record):
 
         That of `fields` if it was asked for before the solve; else by differences of second order, computed when it is
         asked for first, with the threads of this machine.
+
+        Examples
+        --------
+        >>> poisson.solve(poisson.Problem.on_box((9, 9), boundary="3*x + y")).gradient[4, 4].round(6)
+        array([3., 1.])
         """
         return self._vector("gradient")
 
     @cached_property
     def flux(self) -> NDArray[Any]:
-        """−a∇u at the nodes, as `gradient`; where a varies by the fluxes through the links (docs/numerics.md)."""
+        """−a∇u at the nodes, as `gradient`; where a varies by the fluxes through the links (docs/numerics.md).
+
+        Examples
+        --------
+        >>> poisson.solve(poisson.Problem.on_box((9, 9), a=2.0, boundary="3*x + y")).flux[4, 4].round(6)
+        array([-6., -2.])
+        """
         return self._vector("flux")
 
     @cached_property
     def E(self) -> NDArray[Any]:  # noqa: N802 - the name in physics
-        """−∇u at the nodes, as `gradient`: the electric field, where u is a potential."""
+        """−∇u at the nodes, as `gradient`: the electric field, where u is a potential.
+
+        Examples
+        --------
+        >>> solution = poisson.solve(poisson.Problem.on_box((9, 17, 5), boundary="3*x + y - z"))
+        >>> solution.E.shape, solution.E[2, 3, 4].round(6)
+        ((5, 17, 9, 3), array([-3., -1.,  1.]))
+        """
         return -self.gradient
 
     def at(self, *points: Any, field: str = "u") -> Any:
@@ -101,6 +133,14 @@ class Solution(Record):
             If a point is outside of the box, or the coordinates do not fit.
         CaseError
             If there is no such field, or this process has a part of it only.
+
+        Examples
+        --------
+        >>> solution = poisson.solve(poisson.Problem.on_box((9, 9), boundary="3*x + y"))
+        >>> round(solution.at(0.3, 0.77), 6)
+        1.67
+        >>> solution.at([0.1, 0.2, 0.3], 0.5, field="E").shape
+        (3, 2)
         """
         return derived.at(self, points, field)
 
@@ -119,11 +159,24 @@ class Solution(Record):
         ------
         CaseError
             If there is no such face, or this process has a part of u only.
+
+        Examples
+        --------
+        >>> solution = poisson.solve(poisson.Problem.on_box((9, 9), boundary="3*x + y"))
+        >>> round(solution.face_flux("x_lower"), 6)
+        3.0
         """
         return derived.face_flux(self, face)
 
     def fluxes(self) -> dict[str, float]:
-        """`face_flux` of every face that is not periodic, by name."""
+        """`face_flux` of every face that is not periodic, by name.
+
+        Examples
+        --------
+        >>> solution = poisson.solve(poisson.Problem.on_box((33, 33), f=1.0), rtol=1e-12)
+        >>> {face: round(flux, 6) for face, flux in solution.fluxes().items()}
+        {'x_lower': 0.25, 'x_upper': 0.25, 'y_lower': 0.25, 'y_upper': 0.25}
+        """
         return {face: derived.face_flux(self, face) for face in derived.faces(self)}
 
     def _vector(self, name: str) -> NDArray[Any]:
@@ -151,6 +204,13 @@ class Solution(Record):
         ------
         OutputError
             If it cannot be written; the line says where the result was saved instead.
+
+        Examples
+        --------
+        >>> solution = poisson.solve(poisson.Problem.on_box((33, 33), f=1.0))
+        >>> path = solution.save("square.h5", overwrite=True)  # and square.xmf
+        >>> poisson.load(path).u.shape
+        (33, 33)
         """
         from poisson.output import result
 
@@ -177,6 +237,12 @@ class Solution(Record):
         ------
         CaseError
             If there is no such field.
+
+        Examples
+        --------
+        >>> solution = poisson.solve(poisson.Problem.on_box((33, 33), f=1.0))  # with comm=…, on every process
+        >>> solution.gather().shape
+        (33, 33)
         """
         known = {"u": self.host_u, **self.fields}
         if field not in known:
@@ -199,6 +265,12 @@ class Solution(Record):
         ------
         PackageMissing
             If xarray is not installed.
+
+        Examples
+        --------
+        >>> data = poisson.solve(poisson.Problem.on_box((33, 33), boundary="x")).to_xarray()
+        >>> round(float(data.u.sel(x=0.5, y=0.25)), 6)
+        0.5
         """
         try:
             import xarray
@@ -308,6 +380,11 @@ class Solution(Record):
             If there is no such field, an option does not fit, or this is a part of a solution.
         PackageMissing
             If matplotlib is not installed.
+
+        Examples
+        --------
+        >>> solution = poisson.solve(poisson.Problem.on_box((33, 33), f=1.0))
+        >>> solution.plot(lines=True, length="m", value="V").savefig("u.png")
         """
         with drawing("plot", "matplotlib"):
             from poisson.output.pictures.figures import draw
@@ -337,6 +414,11 @@ class Solution(Record):
         ------
         PackageMissing
             If matplotlib is not installed.
+
+        Examples
+        --------
+        >>> solution = poisson.solve(poisson.Problem.on_box((33, 33), f=1.0), "multigrid")
+        >>> solution.plot_history().savefig("history.png")
         """
         with drawing("plot", "matplotlib"):
             from poisson.output.pictures.figures import draw_history
@@ -352,6 +434,14 @@ class Interrupted(KeyboardInterrupt):
         The last complete iterate, with the status ``interrupted``; where the loop had ended before, its result.
     number : int
         The signal, that of Ctrl-C or one that the caller has made count as such.
+
+    Examples
+    --------
+    >>> problem = poisson.Problem.on_box((33, 33), f=1.0)
+    >>> try:
+    ...     solution = poisson.solve(problem)
+    ... except poisson.Interrupted as stopped:  # Ctrl-C
+    ...     solution = stopped.solution
     """
 
     def __init__(self, solution: Solution, number: int = signal.SIGINT) -> None:

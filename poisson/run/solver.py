@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -16,52 +17,24 @@ from poisson.backends.base import Backend
 from poisson.backends.ledger import Ledger
 from poisson.case import Case
 from poisson.case.combinations import clashes
-from poisson.case.settings import WITHOUT_VECTORS
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, PoissonError
-from poisson.mesh.differences import ORDERS
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem, require_problem
-from poisson.run import spread
+from poisson.run import interrupts, spread
 from poisson.run.checkpoints import Checkpoints
+from poisson.run.ended import Watching, judged, observer_of
 from poisson.run.exclusive import Exclusive
 from poisson.run.finishing import finish, provenance, unfinished
 from poisson.run.loading import Loader, sources_of
-from poisson.run.memory import VECTORS
+from poisson.run.options import Options, checked_fields, require_place
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.setting_up import NextBackend, falling_back, set_up, set_up_on
 from poisson.run.setup import Setup
-from poisson.run.solution import Solution
+from poisson.run.solution import Interrupted, Solution
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-
-def _never() -> bool:
-    """Nobody interrupts."""
-    return False
-
-
-class Options(TypedDict, total=False):
-    """The further keys of ``[solver]``, as `poisson.case.SolverSettings` describes them."""
-
-    omega: float | None
-    loop: Literal["blocked", "fused", "staged"]
-    rtol: float
-    atol: float
-    norm: Literal["rms", "max"]
-    max_iterations: int
-    check_every: int
-    cycle: Literal["V", "W", "F"]
-    full: bool
-    smoother: Literal["chebyshev", "jacobi", "red-black"]
-    pre: int
-    post: int
-    preconditioner: str
-    stop: Literal["residual", "discretisation"]
 
 
 class Solver:
@@ -104,9 +77,9 @@ class Solver:
 
     Examples
     --------
-    >>> problem = poisson.Problem.on_box((65, 65), f="sin(pi*x)*sin(pi*y)")    # doctest: +SKIP
-    >>> solver = poisson.Solver(problem, rtol=1e-10)                           # doctest: +SKIP
-    >>> first, second = solver.solve(), solver.solve(f=lambda x, y: x * y)     # doctest: +SKIP
+    >>> problem = poisson.Problem.on_box((33, 33), f="sin(pi*x)*sin(pi*y)")
+    >>> solver = poisson.Solver(problem, rtol=1e-10)
+    >>> first, second = solver.solve(), solver.solve(f=lambda x, y: x * y)
     """
 
     _arrays: tuple[Problem | None, tuple[str, ...]] = (None, ())
@@ -136,13 +109,20 @@ class Solver:
         if ranks is not None:
             run["ranks"] = ranks if isinstance(ranks, int) else list(ranks)
         settings, machine = check_settings({"method": method, **options}, run, problem)
-        checked = _checked_fields(fields, order, problem)
+        checked = checked_fields(fields, order, problem)
         self._arrays = (given, arrays)
         self._begin(problem, settings, machine, checked, order, count=False, comm=communicator)
 
     @classmethod
     def of(cls, case: Case, *, count: bool = False, comm: Any = None) -> Solver:
-        """The solver of a case; with `count` it counts the operations (`ledger`)."""
+        """The solver of a case; with `count` it counts the operations (`ledger`).
+
+        Examples
+        --------
+        >>> case = poisson.load_case("cases/unit_square.toml", ["domain.shape = [33, 33]"])
+        >>> poisson.Solver.of(case).solve().u.shape
+        (33, 33)
+        """
         solver = cls.__new__(cls)
         fields = tuple(name for name in case.output.fields if name != "u")
         solver._begin(case.problem, case.solver, case.run, fields, case.output.order, count=count, comm=comm)
@@ -207,27 +187,58 @@ class Solver:
 
     @property
     def backend(self) -> Backend:
-        """Where it solves."""
+        """Where it solves.
+
+        Examples
+        --------
+        >>> poisson.Solver(poisson.Problem.on_box((33, 33)), backend="numpy").backend.name
+        'numpy'
+        """
         return self._setup.backend
 
     @property
     def local_backend(self) -> Backend:
-        """That of this process, where others have parts of the grid; else the same."""
+        """That of this process, where others have parts of the grid; else the same.
+
+        Examples
+        --------
+        >>> solver = poisson.Solver(poisson.Problem.on_box((33, 33)))
+        >>> solver.local_backend is solver.backend
+        True
+        """
         return self._setup.local
 
     @property
     def operator(self) -> Operator:
-        """The discrete operator on the backend."""
+        """The discrete operator on the backend.
+
+        Examples
+        --------
+        >>> poisson.Solver(poisson.Problem.on_box((33, 33))).operator.unknowns
+        961
+        """
         return self._setup.operator
 
     @property
     def ledger(self) -> Ledger | None:
-        """The operations so far, if they are counted."""
+        """The operations so far, if they are counted.
+
+        Examples
+        --------
+        >>> poisson.Solver(poisson.Problem.on_box((33, 33))).ledger is None
+        True
+        """
         return self._setup.ledger
 
     @property
     def method(self) -> str:
-        """The method that runs, with its main settings."""
+        """The method that runs, with its main settings.
+
+        Examples
+        --------
+        >>> poisson.Solver(poisson.Problem.on_box((33, 33)), "multigrid").method
+        'multigrid (V(2,1), chebyshev)'
+        """
         return self._setup.described
 
     def solve(
@@ -238,10 +249,13 @@ class Solver:
         boundary: Any = None,
         c: Any = None,
         out: Any = None,
-        observer: Observer | None = None,
-        interrupted: Callable[[], bool] = _never,
+        observer: Watching | None = None,
+        interrupted: Callable[[], bool] | None = None,
+        strict: bool = False,
     ) -> Solution:
         """Solve for a source, and for other data.
+
+        Ctrl-C ends it as it ends `poisson.solve`, unless the caller asks to be asked.
 
         Parameters
         ----------
@@ -256,10 +270,12 @@ class Solver:
             of the solve before, which of an array or a function is not known; so they are for another α of a face.
         out : array, optional
             Where u is written: of its shape and type.
-        observer : Observer, optional
-            Told the target residual at the start and every norm that is read.
-        interrupted : callable
-            Asked now and then; true ends the solve.
+        observer : function or Observer, optional
+            Told the iteration and the norm of its residual, whenever that is read; an `Observer` also the target.
+        interrupted : callable, optional
+            Asked now and then; true ends the solve. Signals are then left alone.
+        strict : bool
+            Whether a solve that did not converge is an error; else it is a warning.
 
         Returns
         -------
@@ -272,11 +288,24 @@ class Solver:
         PoissonError
             If the data are not finite, a singular problem has no solution, or this solver is asked from within one of
             its own solves.
+        NotConverged
+            If the solve did not converge, and `strict`.
+        Interrupted
+            If Ctrl-C was pressed. It is a KeyboardInterrupt, and its ``solution`` is the last complete iterate.
+
+        Examples
+        --------
+        >>> solver = poisson.Solver(poisson.Problem.on_box((33, 33)), "multigrid", rtol=1e-6)
+        >>> for source in (1.0, "sin(2*pi*x)", lambda x, y: x * y, np.ones((33, 33))):
+        ...     solution = solver.solve(f=source)
+        >>> solver.solve(f=source, initial=solution.u).iterations
+        0
         """
         given = {"f": f, "initial": initial, "c": c}
-        return self._solve_somewhere(given, boundary, out, observer, interrupted)
+        solution = self._solve_somewhere(given, boundary, out, observer_of(observer), interrupted)
+        return judged(solution, strict=strict, speaks=self.ranks.speaks)
 
-    def solve_many(self, fs: Any) -> list[Solution]:
+    def solve_many(self, fs: Any, *, strict: bool = False) -> list[Solution]:
         """Solve for several sources.
 
         Parameters
@@ -284,6 +313,8 @@ class Solver:
         fs : array or iterable
             An array of NumPy, or on a device, with an axis more than the grid's, the first; or an iterable of what
             `solve` takes as f.
+        strict : bool
+            As of `solve`.
 
         Returns
         -------
@@ -297,13 +328,26 @@ class Solver:
 
         Examples
         --------
-        >>> solver = poisson.Solver(poisson.Problem.on_box((65, 65)))             # doctest: +SKIP
-        >>> first, second = solver.solve_many([1.0, "sin(pi*x)"])                 # doctest: +SKIP
+        >>> solver = poisson.Solver(poisson.Problem.on_box((33, 33)))
+        >>> [solution.u.shape for solution in solver.solve_many([1.0, "sin(pi*x)"])]
+        [(33, 33), (33, 33)]
         """
-        return [self.solve(f) for f in sources_of(fs, self.problem.grid.array_shape)]
+        solutions = []
+        for f in sources_of(fs, self.problem.grid.array_shape):
+            solution = self._solve_somewhere({"f": f, "initial": None, "c": None}, None, None, None, None)
+            solutions.append(judged(solution, strict=strict, speaks=self.ranks.speaks))
+        return solutions
 
-    def keep_on(self, checkpoints: Checkpoints, observer: Observer | None, interrupted: Callable[[], bool]) -> Solution:
-        """Solve for the problem's own data, as `solve` does, from a checkpoint on and with others on the way."""
+    def keep_on(
+        self, checkpoints: Checkpoints | None, observer: Observer | None, interrupted: Callable[[], bool]
+    ) -> Solution:
+        """Solve for the problem's own data, from a checkpoint on and with others on the way, without a word of the end.
+
+        Examples
+        --------
+        >>> poisson.Solver(poisson.Problem.on_box((33, 33), f=1.0)).keep_on(None, None, lambda: False).status
+        <Status.CONVERGED: 'converged'>
+        """
         given = {"f": None, "initial": None, "c": None}
         return self._solve_somewhere(given, None, None, observer, interrupted, checkpoints)
 
@@ -313,24 +357,45 @@ class Solver:
         boundary: Any,
         out: Any,
         observer: Observer | None,
-        interrupted: Callable[[], bool],
+        interrupted: Callable[[], bool] | None,
         checkpoints: Checkpoints | None = None,
     ) -> Solution:
-        """Solve where the solver is set up, and on the next backend where that fails and ``auto`` had chosen it."""
+        """Solve where the solver is set up, and on the next backend where that fails and ``auto`` had chosen it.
+
+        Ctrl-C ends it, unless the caller asks to be asked.
+        """
         ranks = self.ranks
+        # While another thread solves here, Ctrl-C ends the wait.
         with self._exclusive.use(), ranks.speaking():
-            while True:
-                setup = self._setup
-                falls_back = falling_back(setup.local, self.run, ranks)
-                try:
-                    with setup.backend.in_use(), ranks.communicator.together(), falls_back:
-                        return self._solve(given, boundary, out, observer, interrupted, checkpoints)
-                except NextBackend as failed:
-                    self._failed[failed.name] = failed.reason
-                with np.errstate(all="ignore"):
-                    self._set_up_somewhere(self.ledger is not None)
-                if checkpoints:
-                    checkpoints.go_on_from_the_last()
+            if interrupted is not None:
+                return self._solve_on_backends(given, boundary, out, observer, interrupted, checkpoints)
+            with interrupts.noted() as pressed:
+                solution = self._solve_on_backends(given, boundary, out, observer, pressed, checkpoints)
+        if ranks.communicator.agree(pressed()):
+            raise Interrupted(solution, pressed.number or signal.SIGINT)
+        return solution
+
+    def _solve_on_backends(
+        self,
+        given: dict[str, Any],
+        boundary: Any,
+        out: Any,
+        observer: Observer | None,
+        interrupted: Callable[[], bool],
+        checkpoints: Checkpoints | None,
+    ) -> Solution:
+        while True:
+            setup = self._setup
+            falls_back = falling_back(setup.local, self.run, self.ranks)
+            try:
+                with setup.backend.in_use(), self.ranks.communicator.together(), falls_back:
+                    return self._solve(given, boundary, out, observer, interrupted, checkpoints)
+            except NextBackend as failed:
+                self._failed[failed.name] = failed.reason
+            with np.errstate(all="ignore"):
+                self._set_up_somewhere(self.ledger is not None)
+            if checkpoints:
+                checkpoints.go_on_from_the_last()
 
     def _solve(
         self,
@@ -349,7 +414,7 @@ class Solver:
             given = {name: spread.array(ranks, name, data, shape, backend) for name, data in given.items()}
         with ranks.agreed():
             problem = self._with(**given, boundary=boundary)
-            _require_place(out, ranks, shape, self._setup.backend)
+            require_place(out, ranks, shape, self._setup.backend)
         started = datetime.now(UTC)
         with _timed(times, "setup"), np.errstate(all="ignore"):
             self._take_operator(problem)
@@ -437,44 +502,6 @@ def _same_operator(problem: Problem, other: Problem) -> bool:
         *((one.alpha, two.alpha) for one, two in zip(problem.faces, other.faces, strict=True)),
     ]
     return all(one is two or (isinstance(one, (int, float, Expression)) and one == two) for one, two in pairs)
-
-
-def _require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backend) -> None:
-    """Refuse a place for u that does not fit.
-
-    Raises
-    ------
-    CaseError
-        With one line that says what is wrong.
-    """
-    if out is None:
-        return
-    held = ranks.held(shape)
-    wanted = shape if held is None else tuple(stop - start for start, stop in held.ranges)
-    if not isinstance(out, np.ndarray):
-        found = f"a {type(out).__name__}"
-    elif out.shape != wanted or out.dtype != backend.dtype:
-        found = f"an array of the shape {out.shape} and the type {out.dtype}"
-    elif not out.flags.writeable:
-        found = "an array that is read-only"
-    else:
-        return
-    raise CaseError([f"out: {found}; allowed: a NumPy array of the shape {wanted} and the type {backend.dtype}"])
-
-
-def _checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple[str, ...]:
-    """The fields asked for but u, which a solution has in any case."""
-    known = ("u", "f", "a", "c", "residual", "error", "gradient", "flux")
-    wrong = [fields] if isinstance(fields, str) else [name for name in fields if name not in known]
-    if wrong:
-        raise CaseError([f"fields: {wrong[0]!r}; allowed: a list of {', '.join(known)}"])
-    if order not in ORDERS:
-        raise CaseError([f"order: {order!r}; allowed: {', '.join(map(str, ORDERS))}"])
-    if order != ORDERS[0] and not any(name in VECTORS for name in fields):
-        raise CaseError([f"order: {order!r}; allowed: {WITHOUT_VECTORS.format('fields')}"])
-    if "error" in fields and problem.exact is None:
-        raise CaseError(["fields: 'error'; allowed: only where the exact solution is given"])
-    return tuple(name for name in fields if name != "u")
 
 
 @contextlib.contextmanager

@@ -156,7 +156,7 @@ def _compare(case: Case, communicator: Communicator) -> Report:
         for name, settings in _variants(case):
             log.info("backend %s, %s", info.name, name)
             on_backend = replace(case, run=replace(case.run, backend=info.name), solver=settings)
-            solution = _whole(run.solve(on_backend, comm=communicator))
+            solution = _whole(run.go_on(on_backend, None, comm=communicator))
             difference = solution.host_u.reshape(direct.shape) - direct
             allowed = _allowed(operator, lowest, solution, direct)
             agrees = _rms(difference) <= allowed and solution.status.success
@@ -237,7 +237,7 @@ def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
     before: tuple[float, float] | None = None
     for shape in shapes:
         log.info("grid %s", " x ".join(map(str, shape)))
-        solution = _whole(run.solve(regrid(case, shape), comm=communicator))
+        solution = _whole(run.go_on(regrid(case, shape), None, comm=communicator))
         assert solution.error is not None
         converged = converged and solution.status.success
         now = max(solution.problem.grid.spacing), solution.error.rms

@@ -6,7 +6,16 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a solve ended: a text, the name that stands in output files."""
+    """How a solve ended: a text, the name that stands in output files.
+
+    Examples
+    --------
+    >>> solution = poisson.solve(poisson.Problem.on_box((33, 33), f=1.0))
+    >>> solution.status
+    <Status.CONVERGED: 'converged'>
+    >>> solution.status == "converged", solution.status.success
+    (True, True)
+    """
 
     CONVERGED = "converged"
     AT_ROUNDING = "at_rounding"
@@ -18,22 +27,46 @@ class Status(StrEnum):
 
     @property
     def advice(self) -> str:
-        """What it means and what to do about it, in one line."""
+        """What it means and what to do about it, in one line.
+
+        Examples
+        --------
+        >>> poisson.Status.INTERRUPTED.advice
+        'stopped by the user; u is the last complete iterate'
+        """
         return _ADVICE[self]
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command: 0 for a success, 130 interrupted, 1 otherwise."""
+        """Exit code of the command: 0 for a success, 130 interrupted, 1 otherwise.
+
+        Examples
+        --------
+        >>> poisson.Status.DIVERGED.exit_code
+        1
+        """
         return 0 if self.success else 130 if self is Status.INTERRUPTED else 1
 
     @property
     def goes_on(self) -> bool:
-        """Whether more iterations may reach the solution: nothing was wrong when there were no more."""
+        """Whether more iterations may reach the solution: nothing was wrong when there were no more.
+
+        Examples
+        --------
+        >>> poisson.Status.MAX_ITERATIONS.goes_on, poisson.Status.DIVERGED.goes_on
+        (True, False)
+        """
         return self in (Status.UNFINISHED, Status.INTERRUPTED, Status.MAX_ITERATIONS)
 
     @property
     def success(self) -> bool:
-        """Whether u is the solution: to the tolerance, or to rounding where the tolerance asks for more than that."""
+        """Whether u is the solution: to the tolerance, or to rounding where the tolerance asks for more than that.
+
+        Examples
+        --------
+        >>> [status.value for status in poisson.Status if status.success]
+        ['converged', 'at_rounding']
+        """
         return self in (Status.CONVERGED, Status.AT_ROUNDING)
 
 

@@ -28,7 +28,7 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.case.combinations import clashes
 from poisson.case.schema import CaseFile
 from poisson.problem.problem import Problem
-from poisson.run.solver import Options
+from poisson.run.options import Options
 from poisson.run.verify import _variants
 from poisson.solvers import registry
 from poisson.solvers.choose import describe

@@ -1,0 +1,74 @@
+"""What is said, or raised, of a solve that has ended."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import cast
+
+from poisson.errors import CaseError, NotConverged
+from poisson.run.solution import Solution
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import Observer
+
+Watching = Observer | Callable[[int, float], object]
+"""An observer, or a function that is told the iteration and the norm of its residual alone."""
+
+
+def judged(solution: Solution, *, strict: bool, speaks: bool) -> Solution:
+    """The solution, after a word about one that has not converged.
+
+    Parameters
+    ----------
+    solution : Solution
+        What a solve returns.
+    strict : bool
+        Whether that is an error, and no warning, which names the line that called the caller of this function.
+    speaks : bool
+        Whether this rank warns.
+
+    Raises
+    ------
+    NotConverged
+        With `strict`, if the solution has not converged.
+    """
+    if solution.status.success:
+        return solution
+    line = (
+        f"the solve ended as {solution.status.value} after {solution.iterations} iterations, with the residual "
+        f"{solution.residual:.3g} ({solution.norm}) and the target {solution.target:.3g}: {solution.advice}"
+    )
+    if strict:
+        raise NotConverged(line, solution)
+    if speaks and solution.status is not Status.INTERRUPTED:
+        warnings.warn(NotConverged(line), stacklevel=3)
+    return solution
+
+
+def observer_of(given: Watching | None) -> Observer | None:
+    """An observer from what a caller gives.
+
+    Raises
+    ------
+    CaseError
+        If it is none.
+    """
+    if given is None:
+        return None
+    if not callable(given):
+        allowed = "a function of the iteration and the norm of its residual"
+        raise CaseError([f"observer: a {type(given).__name__}; allowed: {allowed}"])
+    return cast(Observer, given) if hasattr(given, "start") else _Function(given)
+
+
+class _Function:
+    """An observer that knows nothing of the start."""
+
+    def __init__(self, function: Callable[[int, float], object]) -> None:
+        self._function = function
+
+    def start(self, target: float, reference: str, max_iterations: int) -> None:
+        """A function is not told."""
+
+    def __call__(self, iteration: int, norm: float) -> None:
+        self._function(iteration, norm)

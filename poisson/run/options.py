@@ -1,0 +1,82 @@
+"""The arguments of solvers: those that are keys of a case file, and checks of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+
+from poisson.backends.base import Backend
+from poisson.case.settings import WITHOUT_VECTORS
+from poisson.errors import CaseError
+from poisson.mesh.differences import ORDERS
+from poisson.problem.problem import Problem
+from poisson.run.memory import VECTORS
+from poisson.run.ranks import Ranks
+
+
+class Options(TypedDict, total=False):
+    """The further keys of ``[solver]``, as `poisson.case.SolverSettings` describes them."""
+
+    omega: float | None
+    loop: Literal["blocked", "fused", "staged"]
+    rtol: float
+    atol: float
+    norm: Literal["rms", "max"]
+    max_iterations: int
+    check_every: int
+    cycle: Literal["V", "W", "F"]
+    full: bool
+    smoother: Literal["chebyshev", "jacobi", "red-black"]
+    pre: int
+    post: int
+    preconditioner: str
+    stop: Literal["residual", "discretisation"]
+
+
+class Arguments(Options, total=False):
+    """Beside these, what else `poisson.Solver` takes by name."""
+
+    threads: int
+    fields: Sequence[str]
+    order: int
+    ranks: int | Sequence[int] | None
+
+
+def checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple[str, ...]:
+    """The fields asked for but u, which a solution has in any case."""
+    known = ("u", "f", "a", "c", "residual", "error", "gradient", "flux")
+    wrong = [fields] if isinstance(fields, str) else [name for name in fields if name not in known]
+    if wrong:
+        raise CaseError([f"fields: {wrong[0]!r}; allowed: a list of {', '.join(known)}"])
+    if order not in ORDERS:
+        raise CaseError([f"order: {order!r}; allowed: {', '.join(map(str, ORDERS))}"])
+    if order != ORDERS[0] and not any(name in VECTORS for name in fields):
+        raise CaseError([f"order: {order!r}; allowed: {WITHOUT_VECTORS.format('fields')}"])
+    if "error" in fields and problem.exact is None:
+        raise CaseError(["fields: 'error'; allowed: only where the exact solution is given"])
+    return tuple(name for name in fields if name != "u")
+
+
+def require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backend) -> None:
+    """Refuse a place for u that does not fit.
+
+    Raises
+    ------
+    CaseError
+        With one line that says what is wrong.
+    """
+    if out is None:
+        return
+    held = ranks.held(shape)
+    wanted = shape if held is None else tuple(stop - start for start, stop in held.ranges)
+    if not isinstance(out, np.ndarray):
+        found = f"a {type(out).__name__}"
+    elif out.shape != wanted or out.dtype != backend.dtype:
+        found = f"an array of the shape {out.shape} and the type {out.dtype}"
+    elif not out.flags.writeable:
+        found = "an array that is read-only"
+    else:
+        return
+    raise CaseError([f"out: {found}; allowed: a NumPy array of the shape {wanted} and the type {backend.dtype}"])
