@@ -35,7 +35,7 @@ def draw(figure: Figure, rows: Sequence[Row]) -> None:
             lines.setdefault(label, []).append(row)
     shown = dict(list(lines.items())[:_MOST_LINES])
     known = any(row.error_rms is not None for row in rows)
-    quality = ("error_rms", "rms error (U)") if known else ("residual", "residual (U/L²)")
+    quality = ("error_rms", "rms error") if known else ("residual", "residual")
     left, right = figure.subplots(1, 2)
     _panel(left, key, rows, shown, *quality)
     _panel(right, key, rows, shown, "seconds", "time of the solver loop (s)")
@@ -75,9 +75,9 @@ def _panel(axes: Axes, key: str, rows: Sequence[Row], lines: dict[str, list[Row]
             for row in members
         ]
         drawn = sorted((x, y) for x, y in points if x is not None and y is not None and 0.0 < y < math.inf)
-        # Open signs and broken lines, so that one line shows below another.
+        # Open signs and broken lines, so that one line shows below another; between words there is nothing.
         style: dict[str, Any] = {
-            "linestyle": ("-", "--", ":")[count % 3],
+            "linestyle": ("-", "--", ":")[count % 3] if numeric else "none",
             "marker": "os^Dv"[count % 5],
             "fillstyle": "none",
         }

@@ -23,7 +23,7 @@ from poisson.output.record import Record
 from poisson.parallel.communicator import Communicator
 from poisson.run import run
 from poisson.run.outcome import error_norms
-from poisson.run.ranks import communicator_of
+from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.solution import Solution
 from poisson.solvers import registry
 
@@ -129,6 +129,8 @@ def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Report
         If the grid is too large for the direct solution, or the case gives no exact solution to refine against.
     """
     communicator = communicator_of(comm)
+    # A wrong number of processes is refused before the direct solution, which takes longest.
+    Ranks(communicator, case.run.ranks)
     # Of a case that is solved again and again no solve is to be resumed.
     case = replace(case, output=replace(case.output, checkpoint_every=None))
     return _compare(case, communicator) if refine is None else _refine(case, refine, communicator)

@@ -312,6 +312,13 @@ def test_no_verdict_where_the_scheme_is_exact(exact: str) -> None:
     )
 
 
+def test_a_wrong_number_of_processes_is_refused_before_the_direct_solution(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make_case(SINE, WALLS, (5, 5))
+    monkeypatch.setattr(reference, "Direct", lambda *_: pytest.fail("solved"))
+    with pytest.raises(CaseError, match=r"^run\.ranks: 2; allowed: as many as there are processes, "):
+        verify(replace(case, run=replace(case.run, ranks=2)))
+
+
 def test_refine_needs_an_exact_solution() -> None:
     with pytest.raises(CaseError, match=r"^verify --refine needs equation\.exact: give the exact solution as a text$"):
         verify(CASES["reaction"], 3)
