@@ -34,6 +34,8 @@ Range = tuple[int, int]
 
 MOST_HEADER = 1 << 16
 """Bytes of the header of a ``.npy`` file."""
+MOST_OF_ROW = 1 << 16
+"""Nodes along x that are read at once, where a few of them are wanted."""
 MOST_NAMES = 1000
 """Data sets of a file among which one of a similar name is looked for."""
 
@@ -96,10 +98,19 @@ class FieldFile:
         CaseError
             If the file cannot be read.
         """
+        *slow, fast = runs
+        first, last = fast[0][0], fast[-1][1]
+        # Chunks have whole rows: to read each once is faster than to read parts of it often.
+        whole = bool(slow) and last - first <= MOST_OF_ROW
+        places = np.concatenate([np.arange(*run) for run in fast]) - first
         with self._open() as array:
-            return np.ascontiguousarray(
-                joined(np, lambda block: array[tuple(slice(*ends) for ends in block)], runs), dtype=np.float64
-            )
+
+            def read(block: tuple[Range, ...]) -> NDArray[Any]:
+                values: NDArray[Any] = array[tuple(slice(*ends) for ends in block)]
+                return values[..., places] if whole else values
+
+            found = joined(np, read, (*slow, ((first, last),)) if whole else runs)
+            return np.ascontiguousarray(found, dtype=np.float64)
 
     def __str__(self) -> str:
         return f"{str(self.path)!r}" if self.dataset is None else f"{self.dataset!r} in {str(self.path)!r}"

@@ -128,6 +128,7 @@ class Check:
     mistakes: tuple[str, ...]
 
 
+@np.errstate(all="ignore")
 def check(case: Case, *, comm: Any = None) -> Check:
     """Find out what would become of a case, on the processes of a communicator, which all call this.
 

@@ -238,7 +238,7 @@ def _beyond_rounding(facts: Facts, case: Case) -> Iterator[Concern]:
     # A target of zero is to go as far as can be.
     if not 0.0 < stopping.target(reference) < floor < math.inf:
         return
-    least = 10.0 ** math.ceil(math.log10(max(CERTAIN * floor / reference, SMALL_TOLERANCE)))
+    least = 10.0 ** math.ceil(math.log10(min(max(CERTAIN * floor / reference, SMALL_TOLERANCE), 1.0 / SMALL_TOLERANCE)))
     ways = [f"take {least:.0e} or more"] if least < 1.0 else ["take fewer nodes (domain.shape)"]
     if case.run.precision == "float32":
         ways.append('run.precision = "float64" or "mixed"')

@@ -17,6 +17,9 @@ from poisson.problem.problem import Problem, number
 from poisson.problem.sampling import NOT_NEGATIVE, POSITIVE, Limit
 from poisson.run.sample import Sample, Values
 
+SOFTEST = 1e-300
+"""No eigenvalue is called smaller, as it is divided by."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -111,7 +114,7 @@ class Facts:
                     held += absorbed / (absorbed + 2.0)
             total += a * (math.pi * held / (2.0 * extent)) ** 2
             free.append(a * (math.pi / extent) ** 2)
-        return total if total > 0.0 else min(free)
+        return max(total if total > 0.0 else min(free), SOFTEST)
 
 
 def facts_of(problem: Problem) -> Facts:

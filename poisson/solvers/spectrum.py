@@ -216,7 +216,8 @@ def stable_order(roots: Sequence[float]) -> list[float]:
 
 def chebyshev_rate(lowest: float, highest: float) -> float:
     """ln of the factor by which a sweep of a long Chebyshev iteration reduces the error."""
-    return math.acosh((highest + lowest) / (highest - lowest)) if lowest < highest else math.inf
+    # Rounding may leave an eigenvalue of next to nothing below zero.
+    return math.acosh(max(1.0, (highest + lowest) / (highest - lowest))) if lowest < highest else math.inf
 
 
 def remove_mean(operations: Operations, x: Array, work: Array, place: Reduction) -> None:

@@ -45,7 +45,7 @@ def test_what_is_foretold_is_what_the_solver_does(name: str) -> None:
     assert (found.plan.method, found.plan.precision) == (solver.method, solution.provenance["precision"])
     assert found.plan.reason == solution.provenance["reason"]
     assert found.singular == solver.operator.singular
-    assert found.plan.backend == "numpy"
+    assert found.plan.backend == "numpy" and len(found.plan.needs) == 1
     levels = levels_of(solver._setup.operations, over_correction=True)
     assert found.grids == tuple(level.operator.shape[: case.problem.grid.dimension] for level in levels)
 

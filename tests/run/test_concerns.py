@@ -16,6 +16,7 @@ import poisson
 from poisson.backends.numpy import NumpyBackend
 from poisson.case import Case, from_mapping, load
 from poisson.discrete.discretisation import Discretisation
+from poisson.run.check import check
 from poisson.run.concerns import concerns_of
 from poisson.run.facts import facts_of
 from poisson.solvers.spectrum import weighted_mean
@@ -148,10 +149,14 @@ def test_mistakes_are_all_told_and_nothing_else_is_a_concern() -> None:
     assert concerns_of(case, facts) == ()
 
 
+COOLED = "boundary.x_lower={robin=0.0, alpha='3 + y'}"
+
+
 @pytest.mark.parametrize("name", ["heated_plate", "electrolyte", "rod", "capacitor", "screened", "periodic_2d", "cube"])
-def test_the_facts_are_those_of_the_operator(name: str) -> None:
+@pytest.mark.parametrize("overrides", [[], [COOLED]], ids=["", "cooled"])
+def test_the_facts_are_those_of_the_operator(name: str, overrides: list[str]) -> None:
     """Ranges, spectrum, singularity and the mean of c as the solver's own operator has them."""
-    problem = case_of(name).problem
+    problem = case_of(name, *(overrides if name == "heated_plate" else [])).problem
     backend = NumpyBackend(np.float64)
     exact, facts = Discretisation(problem).operator_on(backend), facts_of(problem)
     found = facts.operator
@@ -200,3 +205,16 @@ def test_extreme_values_break_nothing(f: str, value: str) -> None:
         "boundary": {"all": {"robin": value, "alpha": "1e300*y"}, "y_lower": {"dirichlet": value}},
     }
     concerns_of(from_mapping(tables, name="a", folder="."))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["equation.f=-1", "equation.a=1e-300", "solver.atol=1e-300", "domain.upper=[1e100, 1e-100]"],
+        ["boundary.y_lower={neumann=1e16}", "domain.upper=[1e100, 1e-100]"],
+        ["equation.a=1 + x", "boundary.x_upper={robin=1.0, alpha='x*1e308'}", "solver.rtol=1e-300"],
+    ],
+)
+def test_extreme_cases_can_be_checked(overrides: list[str]) -> None:
+    assert check(case_of("heated_plate", "run.backend=numpy", *overrides)).plan is not None

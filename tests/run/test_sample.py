@@ -37,6 +37,8 @@ def test_a_sample_has_few_nodes_of_the_grid_from_end_to_end(shape: tuple[int, ..
     for nodes, runs in zip(shape, sample.runs, strict=True):
         assert runs[0][0] == 0 and runs[-1][1] == nodes
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(runs))
+    for runs, inner in zip(sample.runs, sample.neighbours, strict=True):
+        assert inner.sum() == sum(stop - start - 2 for start, stop in runs)
     values = sample.nodes("f", sample.problem.f)
     assert values.shape == sample.shape[::-1]
     line = values.reshape(-1, sample.shape[0])[0]

@@ -129,6 +129,10 @@ def test_a_limit_is_kept_by_shorter_polynomials() -> None:
     assert result.history[-1][1] < result.history[0][1]
 
 
+def test_an_eigenvalue_that_rounding_leaves_below_zero_has_no_rate() -> None:
+    assert chebyshev_rate(-1e-20, 2.0) == chebyshev_rate(0.0, 2.0) == 0.0
+
+
 @pytest.mark.parametrize("name", ["openmp", "emulated"])
 def test_chebyshev_makes_the_same_iterates_on_every_backend(name: str) -> None:
     a = cube((20, 17), (F, M, W, W))
