@@ -21,6 +21,9 @@ from support.places import ROOT
 
 import poisson
 from poisson.backends import NAMES
+from poisson.backends.openmp.library import DISTRIBUTION
+
+RECIPE = ROOT / "scripts" / "conda" / "recipe.yaml"
 
 PACKAGE = ROOT / "poisson"
 
@@ -322,6 +325,17 @@ def test_the_version_is_the_same_everywhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["version"] == poisson.__version__
     assert f"\n## [{poisson.__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"\nversion: {poisson.__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f'\n  version: "{poisson.__version__}"\n' in RECIPE.read_text("utf-8")
+
+
+def test_packages_of_other_kinds_have_its_name_and_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    recipe = RECIPE.read_text("utf-8")
+    assert project["name"] == DISTRIBUTION and f"\n  name: {DISTRIBUTION}\n" in recipe
+    needed = re.findall(r"- (\S+) (>=\S+)", recipe[recipe.index("\n  run:\n") : recipe.index("\ntests:")])
+    packages = [re.findall(r"^(.*)(>=.*)$", item)[0] for item in project["dependencies"]]
+    assert needed == [("python", project["requires-python"]), *packages]
 
 
 def test_the_command_that_an_installation_makes_exists() -> None:

@@ -41,7 +41,7 @@ from poisson.backends.openmp.library import (
     Signatures,
     TransferStructure,
 )
-from poisson.backends.openmp.studies import STUDIES, STUDIES_NAME, TYPED_STUDIES
+from poisson.backends.openmp.studies import STUDIES, TYPED_STUDIES
 from poisson.backends.operations import ALL, OPERATIONS, Role
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -172,7 +172,7 @@ def signatures() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 LIBRARIES = [
     pytest.param(openmp_library.LIBRARY_NAME, HEADER, signatures(), id="library"),
-    pytest.param(STUDIES_NAME, STUDIES_HEADER, with_suffixes(STUDIES, TYPED_STUDIES), id="studies"),
+    pytest.param(openmp_library.STUDIES_NAME, STUDIES_HEADER, with_suffixes(STUDIES, TYPED_STUDIES), id="studies"),
 ]
 """The libraries: their files, their headers, and what ctypes is told of them."""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from poisson.backends.openmp.levels import LEVELS, levels
 from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.processors import run_time_was_loaded, short_waits, waiting_is_set
 from poisson.discrete.operator import Operator
@@ -23,7 +24,9 @@ from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
 ABI_VERSION = 8
-LIBRARY_NAME = "libpoisson.so"
+LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
+DISTRIBUTION = "poisson-solver"
+"""What this package is called where packages are looked for by name."""
 LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
 
@@ -166,17 +169,30 @@ def check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
 
 
 def library_path() -> Path | None:
-    """Where the library is: what `LIBRARY_VARIABLE` names, beside this file, or where this package is installed."""
+    """Where the library is: what `LIBRARY_VARIABLE` names, beside this file, or where this package is installed.
+
+    Of several for different instruction sets it is that of the best set that the processor has.
+    """
     if named := os.environ.get(LIBRARY_VARIABLE):
         # As a relative path, ctypes would look for it in the system's folders.
         return Path(named).absolute()
-    places = [Path(__file__).with_name(LIBRARY_NAME)]
+    folders = [Path(__file__).parent]
     with suppress(metadata.PackageNotFoundError):
         # `python -m poisson` in a checkout imports the sources of the current folder, not what pip has built.
-        places.append(
-            Path(str(metadata.distribution("poisson").locate_file(f"poisson/backends/openmp/{LIBRARY_NAME}")))
-        )
-    return next((place for place in places if place.exists()), None)
+        folders.append(Path(str(metadata.distribution(DISTRIBUTION).locate_file("poisson/backends/openmp"))))
+    names = (LIBRARY_NAME, *(of_level(LIBRARY_NAME, level) for level in levels()))
+    return next((path for folder in folders for name in names if (path := folder / name).exists()), None)
+
+
+def of_level(name: str, level: str) -> str:
+    """The name of a library that is built for an instruction set, one of several."""
+    return f"{name.removesuffix('.so')}_{level}.so"
+
+
+def studies_path(library: Path) -> Path:
+    """The library of measurements that belongs to a library."""
+    beside = (of_level(STUDIES_NAME, level) for level in LEVELS if library.name == of_level(LIBRARY_NAME, level))
+    return library.with_name(next(beside, STUDIES_NAME))
 
 
 @cache

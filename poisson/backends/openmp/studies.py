@@ -19,10 +19,9 @@ from poisson.backends.openmp.library import (
     declare,
     library_path,
     load_library,
+    studies_path,
 )
 from poisson.errors import BackendUnavailable
-
-STUDIES_NAME = "libpoisson_studies.so"
 
 _OPERATOR = POINTER(OperatorStructure)
 _STATUS = c_int32
@@ -54,7 +53,7 @@ def load_studies() -> ctypes.CDLL:
     load_library()
     beside = library_path()
     assert beside is not None
-    path = beside.with_name(STUDIES_NAME)
+    path = studies_path(beside)
     try:
         library = ctypes.CDLL(str(path))
         version = library.poisson_studies_abi_version()

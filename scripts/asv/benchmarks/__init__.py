@@ -1,0 +1,1 @@
+"""What asv follows over commits: rows of `python -m poisson bench`."""

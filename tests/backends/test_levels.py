@@ -1,0 +1,70 @@
+"""Which library is loaded where there are several, one for each of some instruction sets.
+
+Covers poisson.backends.openmp.levels and poisson.backends.openmp.library.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poisson.backends.openmp import library
+from poisson.backends.openmp.levels import LEVELS, levels
+
+SMALLEST = "fpu lm sse sse2"
+NEHALEM = f"{SMALLEST} cx16 lahf_lm popcnt pni ssse3 sse4_1 sse4_2"
+HASWELL = f"{NEHALEM} avx avx2 bmi1 bmi2 f16c fma abm movbe xsave"
+SKYLAKE = f"{HASWELL} avx512f avx512bw avx512cd avx512dq avx512vl"
+ALL = tuple(LEVELS)
+
+
+def table(folder: Path, flags: str) -> Path:
+    path = folder / "cpuinfo"
+    path.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: none\n\nprocessor\t: 1\nflags\t\t: lm\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (SKYLAKE, ALL),
+        (SKYLAKE.replace("avx512dq", ""), ALL[1:]),
+        (HASWELL, ALL[1:]),
+        (HASWELL.replace(" fma", ""), ALL[2:]),
+        (NEHALEM, ALL[2:]),
+        (SMALLEST, ALL[3:]),
+        ("fpu sse", ()),
+    ],
+)
+def test_the_levels_of_a_processor(tmp_path: Path, flags: str, expected: tuple[str, ...]) -> None:
+    assert levels.__wrapped__(table(tmp_path, flags)) == expected
+
+
+def test_a_processor_that_linux_tells_nothing_of(tmp_path: Path) -> None:
+    assert levels.__wrapped__(tmp_path / "missing") == ()
+    (tmp_path / "arm").write_text("processor\t: 0\nFeatures\t: fp asimd\n")
+    assert levels.__wrapped__(tmp_path / "arm") == ()
+
+
+def test_the_best_library_is_taken_and_one_for_this_machine_before_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(library.LIBRARY_VARIABLE, raising=False)
+    monkeypatch.setattr(library, "__file__", str(tmp_path / "library.py"))
+    monkeypatch.setattr(library, "DISTRIBUTION", "no-such-package")
+    monkeypatch.setattr(library, "levels", lambda: ("x86-64-v3", "x86-64-v2", "x86-64"))
+    assert library.library_path() is None
+    for name in ("libpoisson_x86-64-v4.so", "libpoisson_x86-64.so", "libpoisson_x86-64-v3.so", "libpoisson.so"):
+        (tmp_path / name).touch()
+        expected = None if name.endswith("v4.so") else tmp_path / name
+        assert library.library_path() == expected
+
+
+def test_the_library_of_measurements_is_that_of_the_same_level(tmp_path: Path) -> None:
+    for name, expected in (
+        ("libpoisson.so", "libpoisson_studies.so"),
+        ("libpoisson_x86-64-v3.so", "libpoisson_studies_x86-64-v3.so"),
+        ("another.so", "libpoisson_studies.so"),
+    ):
+        assert library.studies_path(tmp_path / name) == tmp_path / expected
