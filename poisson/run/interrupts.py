@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -74,8 +74,8 @@ class Pressed:
 
 
 @contextlib.contextmanager
-def noted() -> Iterator[Pressed]:
-    """Within, the first interrupt is only noted; a second one interrupts as usual.
+def noted(numbers: Sequence[signal.Signals] = MAY_END) -> Iterator[Pressed]:
+    """Within, the first interrupt by one of these signals is only noted; a second one interrupts as usual.
 
     Of signals with a handler of someone else's, that decides what they do; a shell has Ctrl-C ignored for a command in
     the background.
@@ -94,7 +94,7 @@ def noted() -> Iterator[Pressed]:
     if threading.current_thread() is not threading.main_thread():
         yield pressed
         return
-    before = {number: signal.getsignal(number) for number in MAY_END}
+    before = {number: signal.getsignal(number) for number in numbers}
     ours: dict[int, Any] = {
         number: handler
         for number, handler in before.items()

@@ -21,6 +21,7 @@ from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import BackendFailed, BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
+from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem
 from poisson.run.memory import VECTORS, require_memory
 from poisson.run.placement import communicator_for, take_place
@@ -242,3 +243,14 @@ def _require_room(
             nodes=nodes,
             beside=beside,
         )
+
+
+def same_operator(problem: Problem, other: Problem) -> bool:
+    """Whether two problems that differ in their data have the same operator for certain."""
+    if problem is other:
+        return True
+    pairs = [
+        (problem.c, other.c),
+        *((one.alpha, two.alpha) for one, two in zip(problem.faces, other.faces, strict=True)),
+    ]
+    return all(one is two or (isinstance(one, (int, float, Expression)) and one == two) for one, two in pairs)

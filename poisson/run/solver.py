@@ -19,7 +19,6 @@ from poisson.case import Case
 from poisson.case.combinations import clashes
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, PoissonError
-from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem, require_problem
 from poisson.run import interrupts, spread
 from poisson.run.checkpoints import Checkpoints
@@ -29,12 +28,15 @@ from poisson.run.finishing import finish, provenance, unfinished
 from poisson.run.loading import Loader, sources_of
 from poisson.run.options import Options, checked_fields, require_place
 from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.setting_up import NextBackend, falling_back, set_up, set_up_on
+from poisson.run.setting_up import NextBackend, falling_back, same_operator, set_up, set_up_on
 from poisson.run.setup import Setup
 from poisson.run.solution import Interrupted, Solution
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
+
+CTRL_C = (signal.SIGINT,)
+"""What ends a solve that Python has asked for; to look at more takes a part of a small one."""
 
 
 class Solver:
@@ -369,7 +371,7 @@ class Solver:
         with self._exclusive.use(), ranks.speaking():
             if interrupted is not None:
                 return self._solve_on_backends(given, boundary, out, observer, interrupted, checkpoints)
-            with interrupts.noted() as pressed:
+            with interrupts.noted(CTRL_C) as pressed:
                 solution = self._solve_on_backends(given, boundary, out, observer, pressed, checkpoints)
         if ranks.communicator.agree(pressed()):
             raise Interrupted(solution, pressed.number or signal.SIGINT)
@@ -459,7 +461,7 @@ class Solver:
 
     def _take_operator(self, problem: Problem) -> None:
         """Set up anew what depends on the operator, and on the boundary values, where they are others."""
-        if not _same_operator(problem, self._operator_of):
+        if not same_operator(problem, self._operator_of):
             self._setup = set_up_on(
                 self._setup, problem, self.settings, self.run, self.ranks, self._fields, self._order
             )
@@ -491,17 +493,6 @@ def _rebuilt(
     solver = kind.__new__(kind)
     solver._begin(problem, settings, run, fields, order, count=count)
     return solver
-
-
-def _same_operator(problem: Problem, other: Problem) -> bool:
-    """Whether two problems that differ in their data have the same operator for certain."""
-    if problem is other:
-        return True
-    pairs = [
-        (problem.c, other.c),
-        *((one.alpha, two.alpha) for one, two in zip(problem.faces, other.faces, strict=True)),
-    ]
-    return all(one is two or (isinstance(one, (int, float, Expression)) and one == two) for one, two in pairs)
 
 
 @contextlib.contextmanager
