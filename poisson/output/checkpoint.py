@@ -129,7 +129,9 @@ def newest(file: Path, case_text: str) -> Saved | None:
     for saved in _found(file):
         changed = _changed(saved, case_text)
         if not changed:
-            if not saved.complete:
+            if saved.complete:
+                _clear(file, case_text)
+            else:
                 log.info("resumed from %s after %d iterations", saved.path, saved.iterations)
             return saved
         if saved.complete:
@@ -143,6 +145,14 @@ def newest(file: Path, case_text: str) -> Saved | None:
         )
     log.info("nothing of %s is there to be resumed: the solve begins from the beginning", file)
     return None
+
+
+def _clear(file: Path, case_text: str) -> None:
+    """Remove the checkpoints of a case that is complete: a run that was killed in its last moment leaves them."""
+    for path in beside(file):
+        with contextlib.suppress(OutputError):
+            if not _changed(_read(path), case_text):
+                path.unlink(missing_ok=True)
 
 
 def _found(file: Path) -> Iterator[Saved]:
@@ -181,6 +191,10 @@ def load(path: Path) -> Saved:
         If it cannot be read, or is damaged.
     """
     describe_apart(path)
+    return _read(path)
+
+
+def _read(path: Path) -> Saved:
     stored = read(path, (), free=lambda: 1 << 62, lazy=True)
     if stored.edited:
         raise OutputError(f"{path}: {damaged(EDITED)}")

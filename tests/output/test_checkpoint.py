@@ -82,3 +82,15 @@ def test_only_ours_are_removed(tmp_path: Path, solution: poisson.Solution) -> No
     other.write_text("somebody's own")
     checkpoint.remove(file, but_for=(checkpoint.path_of(file, 30),))
     assert sorted(tmp_path.iterdir()) == [other, checkpoint.path_of(file, 30)]
+
+
+def test_a_result_that_is_complete_clears_its_own_checkpoints(tmp_path: Path, solution: poisson.Solution) -> None:
+    """A run that is killed between its result and their removal leaves them."""
+    file = write(tmp_path, solution, 20)
+    other = checkpoint.path_of(file, 30)
+    text = solution.case_text.replace("9", "11")
+    hdf5.write(other, replace(solution, iterations=30, case_text=text))
+    hdf5.write(file, replace(solution, status=Status.CONVERGED))
+    saved = checkpoint.newest(file, solution.case_text)
+    assert saved is not None and saved.complete
+    assert sorted(tmp_path.iterdir()) == [other, file]
