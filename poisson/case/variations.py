@@ -19,7 +19,9 @@ MOST = 10_000
 """Combinations beyond which it is a slip of the hand."""
 
 _LONGEST_VALUE = 32
+"""Letters."""
 _LONGEST_NAME = 160
+"""Bytes; systems take 255, with what distinguishes a checkpoint among them."""
 _OPENING, _CLOSING, _QUOTES = "([{", ")]}", "\"'"
 
 
@@ -141,7 +143,8 @@ def _name(case: str, shorter: dict[str, str], values: dict[str, Any]) -> str:
     """
     parts = [f"{shorter[key]}={_spelt(value)}" for key, value in values.items()]
     whole = "_".join([_plain(case), *parts])
-    return whole if len(whole) <= _LONGEST_NAME else f"{whole[:_LONGEST_NAME]}-{_checksum(whole)}"
+    held = whole.encode("utf-8", "replace")
+    return whole if len(held) <= _LONGEST_NAME else f"{held[:_LONGEST_NAME].decode(errors='ignore')}-{_checksum(whole)}"
 
 
 def _spelt(value: Any) -> str:

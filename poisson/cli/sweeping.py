@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poisson.cli.terms import (
+    EXIT_ERROR,
     EXIT_OFF,
     EXIT_OK,
     UsageError,
@@ -40,8 +41,9 @@ class Sweep:
 
     def execute(self) -> int:
         from poisson.run import sweep
+        from poisson.run.interrupts import Ended
 
-        folder = Path(self.folder or f"{Path(self.case).stem}-sweep")
+        folder = Path(f"{Path(self.case).stem}-sweep" if self.folder is None else self.folder)
         entries = sweep.plan(self.case, self.settings, folder)
         self._make(folder)
         rows: list[Row] = []
@@ -55,12 +57,15 @@ class Sweep:
             from poisson.run.solution import Interrupted
 
             interrupted = code_of(pressed)
-
             if isinstance(pressed, Interrupted) and entry.file.exists():
                 rows.append(sweep.row_from(entry.variation.values, entry.file, pressed.solution))
+        if not rows:
+            raise Ended(interrupted - 128, "interrupted; nothing was solved")
         rows = sweep.with_orders(rows)
-        self._tell(rows, entries, folder, interrupted=interrupted != EXIT_OK)
-        return interrupted or (EXIT_OK if all(row.success for row in rows) else EXIT_OFF)
+        written = self._write(rows, folder)
+        self._tell(rows, entries, folder, written, interrupted=interrupted != EXIT_OK)
+        ended = EXIT_OK if all(row.success for row in rows) else EXIT_OFF
+        return interrupted or (EXIT_ERROR if written is None else ended)
 
     def _row(self, entry: Entry) -> Row:
         import numpy as np
@@ -95,21 +100,35 @@ class Sweep:
             for name in (TABLE, FIGURE):
                 check_target(folder / name)
 
-    def _tell(self, rows: Sequence[Row], entries: Sequence[Entry], folder: Path, *, interrupted: bool) -> None:
+    def _write(self, rows: Sequence[Row], folder: Path) -> list[Path] | None:
+        """Write the table and, if it can be had, the figure; None where the disk refuses, which is said."""
+        whole, table, figure = report(self.case, rows, whole=True), folder / TABLE, folder / FIGURE
+        written = [table]
+        try:
+            whole.write_csv(str(table))
+            if any(row.file for row in rows):
+                whole.write_plot(str(figure))
+                written.append(figure)
+        except PackageMissing:
+            log.info("there is no figure, as matplotlib is not installed: pip install matplotlib")
+        except OutputError as error:
+            complain(f"error: {error.worded(_FOLDER)}")
+            return None
+        return written
+
+    def _tell(
+        self,
+        rows: Sequence[Row],
+        entries: Sequence[Entry],
+        folder: Path,
+        written: Sequence[Path] | None,
+        *,
+        interrupted: bool,
+    ) -> None:
         from poisson.cli.terminal import table
 
-        whole = report(self.case, rows, whole=True)
-        names = [str(folder / TABLE)]
-        with naming(_FOLDER):
-            whole.write_csv(str(folder / TABLE))
-            if any(row.file for row in rows):
-                try:
-                    whole.write_plot(str(folder / FIGURE))
-                    names.append(str(folder / FIGURE))
-                except PackageMissing:
-                    log.info("there is no figure, as matplotlib is not installed: pip install matplotlib")
         if self.json:
-            say(as_json([dict(row) for row in whole.rows]))
+            say(as_json([dict(row) for row in report(self.case, rows, whole=True).rows]))
         elif not self.quiet:
             shown = report(self.case, rows, whole=False)
             kept = sum(row.kept for row in rows)
@@ -118,8 +137,10 @@ class Sweep:
                 notes.append(f"{kept} of {len(rows)} were there and have not been solved again")
             if interrupted:
                 notes.append(f"interrupted: {len(rows)} of {len(entries)} are there; the same command goes on")
-            figure = f", its figure in {names[1]}" if len(names) > 1 else ""
-            notes.append(f"results in {folder}{os.sep}; this table in {names[0]}{figure}")
+            beside = "".join(
+                f"{what} in {path}" for what, path in zip(("; this table", ", its figure"), written or (), strict=False)
+            )
+            notes.append(f"results in {folder}{os.sep}{beside}")
             headings = [column.heading for column in shown.columns]
             say("\n".join([shown.title, "", table(headings, shown.cells()), *notes]))
 
@@ -226,6 +247,8 @@ def sweep(
     settings = [*set, *([f"run.backend={backend}"] if backend is not None else [])]
     if not settings:
         raise UsageError("sweep needs --set KEY=VALUE,VALUE,..., such as --set solver.method=jacobi,multigrid")
+    if folder == "":
+        raise UsageError("--folder needs the name of a folder")
     for setting in settings:
         if setting.partition("=")[0].strip() in ("output.file", "output"):
             raise UsageError(f"--set {setting}: sweep names its files itself; give their folder with --folder")

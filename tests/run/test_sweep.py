@@ -23,7 +23,7 @@ from poisson.case import load
 from poisson.case.differences import differences
 from poisson.case.variations import MOST, values_of, variations
 from poisson.cli import main
-from poisson.errors import CaseError
+from poisson.errors import CaseError, Choice, OutputError
 from poisson.output.checkpoint import Saved
 from poisson.output.hdf5 import text_checksum
 from poisson.perf.report import Report
@@ -96,6 +96,9 @@ def test_names_are_fit_for_files_and_different_for_different_values() -> None:
     assert len(set(names)) == len(texts)
     assert all(len(name.encode()) < 200 and "/" not in name and name.isprintable() for name in names)
     assert "a_f=1.5" in names and "a_f=-1.5" in names and "a_f=x" in names
+    Path("ä" * 120 + ".toml").write_text(CASE, "utf-8")
+    [long, other] = [each.name for each in variations("ä" * 120 + ".toml", ["solver.rtol=1e-4,1e-5"])]
+    assert long != other and len(long.encode()) < 200 and long.startswith("äää")
     alike = ["boundary.x_lower.dirichlet=1", "boundary.x_upper.dirichlet=2"]
     assert variations("a.toml", alike)[0].name == "a_x_lower.dirichlet=1_x_upper.dirichlet=2"
 
@@ -138,6 +141,7 @@ def test_settings_that_nobody_can_mean_are_refused(settings: list[str], line: st
             ["a.toml", "--set=output.file=b.h5"],
             "--set output.file=b.h5: sweep names its files itself; give their folder with --folder",
         ),
+        (["a.toml", "--set=solver.rtol=1", "--folder="], "--folder needs the name of a folder"),
         (["b.toml", "--set=solver.rtol=1"], "there is no case file 'b.toml'"),
         (
             ["a.toml", "--backend=numpy,gup"],
@@ -301,6 +305,33 @@ def test_an_interrupted_sweep_tells_what_is_there_and_goes_on(
     assert [iterations > 0 for _, iterations in solved] == [False, False, begun, False]
     with h5py.File("a-sweep/a_shape=17_method=jacobi_check_every=5.h5") as file:
         assert file.attrs["status"] == "converged"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_sweep_that_is_interrupted_at_once_leaves_everything_as_it_was(
+    number: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_: Any, **__: Any) -> poisson.Solution:
+        raise Ended(number)
+
+    monkeypatch.setattr(run, "go_on", pressed)
+    assert main(["sweep", "a.toml", "--set=solver.method=fft", "--quiet"]) == 128 + number
+    assert capsys.readouterr() == ("", "poisson: interrupted; nothing was solved\n")
+    assert os.listdir("a-sweep") == []
+
+
+def test_a_table_that_cannot_be_written_is_printed_all_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Report, path: str) -> None:
+        raise OutputError(f"{path}: the disk is full; choose another place", Choice.PLACE)
+
+    monkeypatch.setattr(Report, "write_csv", full)
+    assert main(["sweep", "a.toml", "--set=solver.method=fft"]) == 2
+    out, err = capsys.readouterr()
+    line = "a-sweep/sweep.csv: the disk is full; choose another place with --folder"
+    assert err.splitlines()[-1] == f"poisson: error: {line}"
+    assert "converged" in out and out.endswith("results in a-sweep/\n")
 
 
 def test_an_interrupted_result_of_another_case_is_no_beginning(capsys: pytest.CaptureFixture[str]) -> None:
