@@ -182,7 +182,7 @@ def kernels(folder: Path, tests: list[str]) -> bool:
         raise Missing("g++ with ThreadSanitizer; on Debian and Ubuntu: apt-get install g++")
     environment = {**under_thread_sanitizer(folder, preloaded.resolve()), "EMULATION_RACES": "1"}
     require_control(folder, [sys.executable, "-c", KERNEL_CONTROL], environment)
-    right = pytest(tests or ["-k", "emulated and float64", *OF_KERNELS], environment)
+    right = pytest(tests or ["-k", "(emulated or gpu.py) and not float32", *OF_KERNELS], environment)
     unknown, known = [], Counter[str]()
     for text, summary in reports_of(folder):
         names = kernels_of(text, summary)
