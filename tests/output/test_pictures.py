@@ -373,6 +373,16 @@ def test_titles_are_no_formulas_and_values_need_not_be_finite() -> None:
     assert solution.plot().png().startswith(b"\x89PNG")
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1.7e308, 1e-315, math.inf])
+def test_values_near_the_ends_of_float64_are_drawn(size: float) -> None:
+    solution = solution_of((4, 5, 6), "x - 0.5")
+    wild = replace(solution, u=np.where(solution.u > 0.0, size, -1e-320))
+    assert wild.plot(vectors=True, lines=True).png().startswith(b"\x89PNG")
+    drawn = sample(wild, "u", {}, 9).values
+    assert np.isnan(drawn).any() == (size > 1.0) and (drawn[np.isfinite(drawn)] == 0.0).all()
+
+
 def test_a_thumbnail_is_an_image_in_itself() -> None:
     for dimension in (1, 2, 3):
         found = re.fullmatch(r'<img alt="u" src="data:image/png;base64,([^"]+)">', thumbnail(make_solution(dimension)))

@@ -37,6 +37,7 @@ _MARGINS, _MARGINS_BELOW, _LEAST_WIDTH = (1.9, 1.2), (0.9, 2.1), 4.6
 """Inches for what stands beside and above the box of a plane, with its colours beside or below it; for a title."""
 
 
+@np.errstate(all="ignore")
 def draw(
     record: Record,
     field: str = "u",
@@ -83,6 +84,7 @@ def draw(
     return figure if figure is not None else axes
 
 
+@np.errstate(all="ignore")
 def draw_history(record: Record, *, ax: Axes | None = None) -> Picture | Axes:
     """Draw the residual norm over the iterations, and the norm to reach."""
     figure, axes = _with_axes(ax, 5.6, 3.8)
@@ -107,6 +109,7 @@ def draw_history(record: Record, *, ax: Axes | None = None) -> Picture | Axes:
     return figure if figure is not None else axes
 
 
+@np.errstate(all="ignore")
 def thumbnail(record: Record) -> str:
     """A small picture of u for a page of HTML: an ``img`` element that holds it; empty for a part of a solution.
 

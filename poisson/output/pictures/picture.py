@@ -8,6 +8,7 @@ import warnings
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from poisson.errors import OutputError
@@ -70,7 +71,7 @@ class Picture(Figure):
     def file(self, form: str, dots_per_inch: float = DOTS_PER_INCH) -> bytes:
         """The picture as a file of a form that matplotlib knows, such as ``svg``."""
         stream = io.BytesIO()
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
             # A title may have characters that the font has not.
             warnings.filterwarnings("ignore", message="Glyph", category=UserWarning)
             self.savefig(stream, format=form, dpi=dots_per_inch)

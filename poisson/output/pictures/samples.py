@@ -21,6 +21,9 @@ from poisson.output.record import Record
 ERROR = "error"
 """The field that can be drawn without being there, where the exact solution is known."""
 
+SMALLEST = 1e-100
+"""What is smaller is drawn as zero, what is larger than its inverse as not finite: so differences do not overflow."""
+
 _ON_NODE = 1e-6
 """Parts of a spacing by which a plane may miss the nodes and still be theirs."""
 
@@ -80,7 +83,10 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sam
     kept = tuple(place.coordinates for axis, place in enumerate(places) if axis in shown)
     components = values.shape[grid.dimension :]
     shape = tuple(along.size for along in reversed(kept)) + components
-    return Sample(shown, kept, np.asarray(values, dtype=np.float64).reshape(shape))
+    drawn = np.array(values, dtype=np.float64).reshape(shape)
+    drawn[np.abs(drawn) > 1.0 / SMALLEST] = np.nan
+    drawn[np.abs(drawn) < SMALLEST] = 0.0
+    return Sample(shown, kept, drawn)
 
 
 def middle(grid: Grid, axis: int) -> float:
