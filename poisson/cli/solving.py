@@ -89,7 +89,7 @@ class Solve:
         from poisson.cli.summary import Ended
         from poisson.cli.terminal import Progress
         from poisson.discrete.share import agreed
-        from poisson.output import hdf5, result
+        from poisson.output import checkpoint, hdf5, result
         from poisson.output.record import extent
         from poisson.perf.traffic import sweep_bytes
         from poisson.perf.usage import appraise
@@ -110,6 +110,8 @@ class Solve:
         saved = run.found(case, communicator) if self.resume else None
         if saved is not None and saved.complete:
             return self._complete(saved, journal)
+        if not self.resume and (left := checkpoint.beside(file)):
+            log.info("%s is there, of a run that was broken off: --resume goes on from it", left[0])
         operations = registry.sweep_of(case.solver)
         traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, operations) if operations else None
 
