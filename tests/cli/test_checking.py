@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,8 @@ def test_the_report_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     )
     found = json.loads(out)
     assert (code, found["runs"], found["exit_code"], found["errors"]) == (0, True, 0, [])
+    text = (ROOT / "docs" / "running.md").read_text("utf-8").partition("| key of `check --json` |")[2]
+    assert set(found) <= set(re.findall(r"`(\w+)`", text.partition("\n\n")[0]))
     assert found["shape"] == [24, 17, 13] and found["periodic"] == [True, False, False]
     assert found["faces"][0] == {"face": "x", "condition": "periodic", "value": None, "alpha": None}
     assert found["faces"][1] == {"face": "y_lower", "condition": "neumann", "value": "exact", "alpha": None}

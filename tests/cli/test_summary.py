@@ -2,11 +2,13 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.places import ROOT
 from support.results import make_solution
 
 from poisson.cli.summary import Ended
@@ -60,6 +62,14 @@ def test_a_profile_adds_the_speed_and_the_operations(sweep_bytes: float | None, 
         "",
         plain[-1],
     ]
+
+
+def test_every_key_for_programs_is_documented() -> None:
+    text = (ROOT / "docs" / "running.md").read_text("utf-8").partition("| key of `solve --json` |")[2]
+    table = text.partition("\n\n")[0]
+    assert set(Ended(replace(SOLUTION, performance=PERFORMANCE), (0.0, 1.0), FILES).record(0)) <= set(
+        re.findall(r"`(\w+)`", table)
+    )
 
 
 def test_the_record_for_programs() -> None:
