@@ -156,7 +156,18 @@ class Solve:
         code = saved.status.exit_code
         self._end(journal, saved.status.value, text)
         if self.json:
-            say(as_json({"status": saved.status.value, "exit_code": code, "output": saved.path, "complete": True}))
+            ending = {"status": saved.status.value, "converged": saved.status.success, "exit_code": code}
+            say(
+                as_json(
+                    {
+                        "command": "solve",
+                        **ending,
+                        "iterations": saved.iterations,
+                        "file": saved.path,
+                        "complete": True,
+                    }
+                )
+            )
         elif not self.quiet:
             say(f"{text}; without --resume it is solved again")
         return code

@@ -43,7 +43,7 @@ from poisson.solvers.status import Status
 PYTHON = [sys.executable, "-m", "poisson"]
 THERE_IS = f"there is {', '.join(cli.COMMANDS)} and help"
 BENCHES = [name.removeprefix("bench ") for name in cli.COMMANDS if name.startswith("bench ")]
-OF_SOLVE = "--set, --output, --overwrite, --backend, --ranks, --profile, --log, --json, --quiet and --help"
+OF_SOLVE = "--set, --output, --overwrite, --backend, --ranks, --profile, --log, --json, --quiet, --resume and --help"
 SEE_SOLVE = "see 'python -m poisson solve --help'"
 REFUSED = [
     (["slove", "a.toml"], "unknown command 'slove'; did you mean solve?"),
@@ -291,8 +291,10 @@ class FakeRun:
         self.asked = (path, overrides)
         return self.case
 
-    def solve(self, case: object, observer: Any, appraise: Any, keep: Any, comm: Communicator) -> Solution:
-        assert case is self.case
+    def solve(
+        self, case: object, saved: object, *, observer: Any, appraise: Any, keep: Any, comm: Communicator
+    ) -> Solution:
+        assert case is self.case and saved is None
         assert comm.size == 1
         self.appraised = appraise is not None
         logging.getLogger("poisson.run.run").info("backend numpy")
@@ -308,7 +310,7 @@ class FakeRun:
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRun:
     fake = FakeRun(tmp_path / "result.h5")
     monkeypatch.setattr("poisson.case.load", fake.load)
-    monkeypatch.setattr("poisson.run.run.solve", fake.solve)
+    monkeypatch.setattr("poisson.run.run.go_on", fake.solve)
     monkeypatch.setattr("poisson.run.memory.result_bytes", lambda problem, dtype, fields: 1000)
     monkeypatch.setattr(
         "poisson.perf.traffic.sweep_bytes", lambda problem, itemsize, loop: 3.0 * itemsize * problem.grid.nodes
@@ -367,6 +369,7 @@ EXIT_CODES = {
     Status.STAGNATED: 1,
     Status.DIVERGED: 1,
     Status.INTERRUPTED: 130,
+    Status.UNFINISHED: 1,
 }
 
 
