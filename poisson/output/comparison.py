@@ -178,7 +178,7 @@ def compare(first: str | Path, second: str | Path, fields: Collection[str] = ())
     OutputError
         If a file is missing, locked, not a result, or damaged.
     CaseError
-        If a field is not in both, or the grids have no common nodes.
+        If a field is not in both, or a vector in one only, or the grids have no common nodes.
     """
     with _held(Path(first)) as one, _held(Path(second)) as other:
         strides = _strides(one, other)
@@ -187,6 +187,9 @@ def compare(first: str | Path, second: str | Path, fields: Collection[str] = ())
             if name not in both:
                 raise CaseError([f"there is no field {one_line(name)!r} in both; there is {', '.join(sorted(both))}"])
         chosen = sorted((name for name in both if not fields or name in fields), key=lambda name: (name != "u", name))
+        for name in chosen:
+            if one.fields[name].ndim != other.fields[name].ndim:
+                raise CaseError([f"{one_line(name)} is a vector in one of {first} and {second} only"])
         of_u = one.largest("u", strides[0]) if both.intersection(SCALED_BY_U, chosen) else 0.0
         compared = tuple(
             _difference(name, (one, other), strides, of_u if name in SCALED_BY_U else None, bool(fields))

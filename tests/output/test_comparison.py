@@ -267,6 +267,15 @@ def test_what_cannot_be_compared_is_one_line(
     assert capsys.readouterr() == ("", f"poisson: error: {line}\n")
 
 
+def test_a_vector_is_not_compared_with_numbers(pair: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    for path, components in zip(pair, ((), (3,)), strict=True):
+        with h5py.File(path, "r+") as file:
+            file["mine"] = np.zeros(SHAPE[::-1] + components)
+    assert main(["compare", "a.h5", "b.h5"]) == 2
+    assert capsys.readouterr().err == "poisson: error: mine is a vector in one of a.h5 and b.h5 only\n"
+    assert main(["compare", "a.h5", "b.h5", "--field=u"]) == 0
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_damaged_file_is_named(pair: tuple[Path, Path], place: int) -> None:
     with h5py.File(pair[place], "r+") as file:
