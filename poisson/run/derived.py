@@ -58,7 +58,7 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
     GridError
         If a point is outside of the box, or the coordinates do not fit.
     """
-    _require_whole(solution, "at", "gather it, or load the file that save writes")
+    _require_whole(solution, "at", "load the file that save writes")
     if field == "u":
         values = solution.host_u
     elif field in solution.fields:
@@ -84,7 +84,7 @@ def face_flux(solution: Solution, face: str) -> float:
     if face not in known:
         through = ", ".join(known) or "none, as every axis is periodic and what leaves at one end enters at the other"
         raise CaseError([f"face: {face!r}; allowed: {through}"])
-    _require_whole(solution, "face_flux", "gather it, or load the file that save writes")
+    _require_whole(solution, "face_flux", "load the file that save writes")
     discretisation = Discretisation(solution.problem).balanced(np)
     return outflow(discretisation, solution.host_u, FACE_NAMES.index(face))
 
