@@ -209,6 +209,7 @@ ELSEWHERE = {
     "output/files.py:add": "the drafts themselves",
     "cli/terms.py:streams": "to nowhere",
     "cli/ranks.py:_heard": "to nowhere",
+    "perf/benchmark/call.py:clear_peak": "a word to the system",
     "cli/journal.py:_appended": "a log grows line by line, and ends with a warning: tests/cli/test_journal.py",
 }
 """What opens a file to write and is no draft."""

@@ -22,6 +22,9 @@ from poisson.run.solution import Solution
 from poisson.solvers import registry
 from poisson.solvers.settings import PRECISIONS, RunSettings, SolverSettings
 
+# A few sweeps do not converge, and are not meant to.
+pytestmark = pytest.mark.filterwarnings("ignore::poisson.NotConverged")
+
 SINGULAR: dict[str, Any] = {"f": "cos(pi*x) + (x - 0.5)*y", "boundary": {"all": {"neumann": "x - y"}}}
 PERIODIC: dict[str, Any] = {"f": "exp(x)*sin(y)", "c": 0.5, "boundary": {"x": "periodic", "all": "x + 0.25*y"}}
 VARYING: dict[str, Any] = {
