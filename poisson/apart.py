@@ -26,6 +26,9 @@ LONGEST_SILENCE = 30.0
 MEMORY = 4 << 30
 """Bytes of addresses that the process may take beside those of the modules it loads."""
 
+LONGEST_ALONE = 2.0 * LONGEST_SILENCE
+"""Seconds without a sign of life after which the process ends by itself: who waited for it may have been killed."""
+
 IDLE = 10.0
 """Seconds without a call after which the process ends."""
 
@@ -85,6 +88,8 @@ def alive() -> None:
     """Let the process that waits know that work goes on; does nothing where none waits."""
     if _answers >= 0:
         os.write(_answers, b".")
+        # What comes is not handled, so that it ends a library that reads without an end, too.
+        signal.setitimer(signal.ITIMER_REAL, LONGEST_ALONE)
 
 
 def serve() -> None:
@@ -112,6 +117,7 @@ def serve() -> None:
         answer = json.dumps(resolve_name(function)(*arguments)).encode() + b"\n"
         with os.fdopen(os.dup(_answers), "wb") as stream:
             stream.write(answer)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
 
 def _folder() -> str:

@@ -103,3 +103,12 @@ def test_a_file_that_the_library_does_not_survive_is_one_line(tmp_path: Path, mo
     assert str(caught.value) == (
         f"'{path}' cannot be read as an HDF5 file: the HDF5 library does not survive it: it crashes (SIGSEGV)"
     )
+
+
+def test_a_call_ends_by_itself_where_nobody_waits_for_it_any_more() -> None:
+    # What ends it is the system's own clock, which no library that comes to no end can hold up.
+    left, repeated = apart.call("signal:getitimer", signal.ITIMER_REAL)
+    assert apart.LONGEST_SILENCE < left <= apart.LONGEST_ALONE
+    assert repeated == 0.0
+    with pytest.raises(apart.Lost, match=r"^it crashes \(SIGALRM\)$"):
+        apart.call("signal:raise_signal", signal.SIGALRM)
