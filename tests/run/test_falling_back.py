@@ -135,9 +135,9 @@ def test_the_last_one_ends_with_its_own_line(device: type[Device], monkeypatch: 
 
 
 def test_on_the_host_no_other_backend_has_more_memory(device: type[Device]) -> None:
-    device.on_host, device.arrays, device.error = True, 1, ResourceError("too little here")
+    device.on_host, device.arrays, device.error = True, 0, ResourceError("too little here")
     with pytest.raises(ResourceError, match=r"^too little here$"):
-        poisson.Solver(problem(), "jacobi")
+        poisson.solve(problem(), "jacobi")
 
 
 def test_a_mistake_of_the_data_is_not_the_backends(device: type[Device], caplog: pytest.LogCaptureFixture) -> None:
