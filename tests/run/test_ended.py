@@ -33,6 +33,7 @@ def test_a_solve_that_did_not_converge_warns_at_the_line_of_its_caller() -> None
     for call in (
         lambda: poisson.solve(PROBLEM, "jacobi", "numpy", max_iterations=5),
         lambda: solver().solve(f=2.0),
+        lambda: solver().solve_many([3.0])[0],
     ):
         with pytest.warns(poisson.NotConverged, match=LINE) as caught:
             solution = call()
@@ -45,6 +46,7 @@ def test_strict_makes_an_error_of_it_that_has_the_solution() -> None:
     for call in (
         lambda: poisson.solve(PROBLEM, "jacobi", "numpy", max_iterations=5, strict=True),
         lambda: solver().solve(strict=True),
+        lambda: solver().solve_many([1.0], strict=True),
     ):
         with pytest.raises(poisson.NotConverged, match=LINE) as caught:
             call()
