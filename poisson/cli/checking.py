@@ -18,6 +18,13 @@ LONGEST_TEXT = 60
 
 MOST_GRIDS = 4
 
+MEANINGS = {
+    "dirichlet": "dirichlet: u = value",
+    "neumann": "neumann: a du/dn = value",
+    "robin": "robin: a du/dn + alpha u = value",
+}
+"""What the kinds of conditions are, with their signs; n points out of the box."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -106,7 +113,8 @@ def report(found: Found, mistakes: Sequence[str]) -> str:
         lines.append(("parameters", ", ".join(f"{name} = {value:g}" for name, value in parameters.items())))
     lines.append(("grid", _grid(found)))
     parts = [problem.title or "case", "", aligned(lines), ""]
-    parts += [table(("face", "condition", "value", "alpha"), _faces(tables["boundary"])), ""]
+    rows = [(face, MEANINGS.get(kind, kind), value, alpha) for face, kind, value, alpha in _faces(tables["boundary"])]
+    parts += [table(("face", "condition", "value", "alpha"), rows), ""]
     lines = [("singular", _singular(found)), ("coarsening", _grids(found.grids))]
     plan = found.plan
     if plan is not None:
