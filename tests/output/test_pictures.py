@@ -306,6 +306,12 @@ def test_a_picture_of_a_box_has_three_planes_and_surfaces() -> None:
     assert cut.get_xlabel() == "x" and [text.get_text() for text in cut.texts] == ["z = 0.5"]
 
 
+def test_planes_go_through_a_bump_that_fills_the_box() -> None:
+    figure = solution_of((17, 17, 17), "sin(pi*x)*sin(pi*y)*sin(pi*z)").plot()
+    titles = [item.get_title() for item in figure.axes]
+    assert {"x = 0.5", "y = 0.5", "z = 0.5"} <= set(titles)
+
+
 def test_a_curve() -> None:
     solution = solution_of((9,), "x**2", units=Units("m", "V"))
     axes = solution.plot().axes[0]

@@ -183,10 +183,14 @@ def _box(
 
 
 def _centre(whole: Sample) -> list[float]:
-    """Where planes show most: in the inner half of the box, near its middle, at the value farthest from the median."""
+    """Where planes show most: in the inner half of the box, near its middle, at the value farthest from the usual one.
+
+    The usual one is that of the whole box: a bump in the middle of it may fill its inner half.
+    """
     inner = tuple(slice(count // 4, count - count // 4) for count in whole.values.shape)
-    values = np.nan_to_num(whole.values[inner], nan=0.0, posinf=0.0, neginf=0.0)
-    distance = np.abs(values - np.median(values))
+    values = np.nan_to_num(whole.values, nan=0.0, posinf=0.0, neginf=0.0)
+    usual, values = np.median(values), values[inner]
+    distance = np.abs(values - usual)
     extreme = np.argwhere(distance >= 0.99 * distance.max())
     nodes = extreme[np.abs(extreme - (np.array(values.shape) - 1) / 2).sum(axis=1).argmin()]
     return [
