@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #endif
 
+#include "core/lanes.h"
 #include "core/regions.h"
 
 #ifndef POISSON_OFFLOAD_NAME
@@ -100,9 +101,10 @@ public:
         if (block.bytes > MOST_BYTES) return std::free(block.start);
         while (count > 0 && (count == MOST || held + block.bytes > MOST_BYTES)) drop_oldest();
 #ifdef MADV_FREE
-        // The page with the line ahead of the array stays.
+        // Of small blocks there are too few to matter, and it would take as long as a solution. The page with the line
+        // ahead of the array stays.
         const int64_t page = block.bytes > HUGE_PAGE ? HUGE_PAGE : PAGE;
-        madvise(static_cast<char*>(block.start) + page, block.bytes - page, MADV_FREE);
+        if (block.bytes > LEFT) madvise(static_cast<char*>(block.start) + page, block.bytes - page, MADV_FREE);
 #endif
         arrays[count++] = array;
         held += block.bytes;
@@ -121,6 +123,7 @@ public:
 
 private:
     static constexpr int MOST = 128;
+    static constexpr int64_t LEFT = int64_t{1} << 19;
     static constexpr int64_t MOST_BYTES = int64_t{2} << 30;
     std::mutex mutex;
     void* arrays[MOST];
@@ -146,8 +149,11 @@ void first_write(char* row, int64_t bytes, bool all) {
 }
 #endif
 
+// What one thread copies or writes first: an array of so many bytes is one that one thread works on.
+constexpr int64_t SMALL_BYTES = SMALL_WORK * int64_t(sizeof(double));
+
 void copy_rows(char* to, int64_t to_pitch, const char* from, int64_t from_pitch, int64_t row_bytes, int64_t rows) {
-#pragma omp parallel for schedule(static) num_threads(team_size) if (rows * row_bytes > 65536)
+#pragma omp parallel for schedule(static) num_threads(team_size) if (rows * row_bytes > SMALL_BYTES)
     for (int64_t row = 0; row < rows; ++row) std::memcpy(to + row * to_pitch, from + row * from_pitch, row_bytes);
 }
 
@@ -209,7 +215,7 @@ poisson_status allocate(int64_t rows, int64_t row_bytes, void** memory) {
         std::memcpy(base - CACHE_LINE, &block, sizeof block);
     }
     // A page comes to live beside the core that first writes it: the thread that will work on these rows.
-#pragma omp parallel for schedule(static) num_threads(team_size) if (bytes > 65536)
+#pragma omp parallel for schedule(static) num_threads(team_size) if (bytes > SMALL_BYTES)
     for (int64_t row = 0; row < rows; ++row) first_write(base + row * row_bytes, row_bytes, bytes <= KEPT);
     *memory = base;
     return POISSON_SUCCESS;

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.callers import CallersArrays, CallersSources
+from poisson.backends.callers import ManySolver as ManySolver
 from poisson.backends.probe import Probe
 from poisson.backends.slabs import SlabSolver as SlabSolver
 from poisson.backends.subjects import Subject, require_plain
@@ -47,7 +48,7 @@ class FastSolver(Protocol):
         """
 
 
-class Backend(CallersArrays, ABC):
+class Backend(CallersArrays):
     """Arrays of one real type on one device, and the operations on them.
 
     Parameters
@@ -255,7 +256,7 @@ class Backend(CallersArrays, ABC):
         """The backend of another type on the same device, whose operations run in order with those of this one."""
 
 
-class Operations(CallersSources, ABC):
+class Operations(CallersSources):
     """The operations of an operator on a backend, as `Backend.bind` gives them.
 
     What they need beside the arrays of a call belongs to this object: tables, structures, plans of launches. Several

@@ -5,17 +5,18 @@ A backend on the host can do better than what stands here for every one.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 from numpy.typing import NDArray
 
 Array = Any
 Reduction = Any
 
 
-class CallersArrays:
+class CallersArrays(ABC):
     """Of a backend."""
 
     @abstractmethod
@@ -51,7 +52,7 @@ class CallersArrays:
         return None
 
 
-class CallersSources:
+class CallersSources(ABC):
     """Of the operations of an operator."""
 
     backend: Any
@@ -79,3 +80,21 @@ class CallersSources:
     def settled(self, f: Array) -> Array:
         """A source as an array of the backend: itself, or what `take` makes of one that is in the caller's memory."""
         return f
+
+
+@runtime_checkable
+class ManySolver(Protocol):
+    """A `FastSolver` for several sources in the memory of the caller (`CallersArrays.in_place`) at once."""
+
+    @property
+    def together(self) -> bool:
+        """Whether it can."""
+
+    def solve_many(self, fs: Sequence[Array], start: Array, us: Sequence[Array]) -> NDArray[np.float64]:
+        """us = A⁻¹ fs, as by `FastSolver.solve`; `start` has the values at fixed nodes, and zeros.
+
+        Returns
+        -------
+        array of shape (sources, 4)
+            The norms of each source, and those of the residual of its solution: (Σ f², max |f|, Σ r², max |r|).
+        """

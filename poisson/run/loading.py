@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.base import Array
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.faces import FaceTerms
 from poisson.discrete.share import Share
@@ -69,6 +70,25 @@ class Loader:
             setup.coarser.load(discretisation)
         return discretisation
 
+    def start(self, problem: Problem) -> Array | None:
+        """A new array with the boundary values and zeros, for several sources; None where faces add to the sources."""
+        if not self._whole or (faces := self._terms(problem)).adds:
+            return None
+        backend, shape = self._setup.backend, self._setup.operator.array_shape
+        start = backend.empty(shape)
+        backend.fill(start, 0.0)
+        faces.hold(backend.view(start))
+        return start
+
+    def in_place(self, discretisation: Discretisation) -> Array | None:
+        """The source of a problem in the memory of the caller; None where it is not."""
+        values = _rows(discretisation.problem.f, discretisation)
+        if values is None:
+            return None
+        return self._setup.backend.in_place(
+            values, discretisation.shift, lambda: _look(discretisation, discretisation.source)
+        )
+
     def _load_initial(self, discretisation: Discretisation, faces: FaceTerms) -> None:
         setup, problem = self._setup, discretisation.problem
         backend = setup.backend
@@ -85,10 +105,7 @@ class Loader:
 
     def _load_source(self, discretisation: Discretisation, faces: FaceTerms) -> None:
         setup, backend = self._setup, self._setup.backend
-        values = _rows(discretisation.problem.f, discretisation)
-        given = None
-        if values is not None:
-            given = backend.in_place(values, discretisation.shift, lambda: _look(discretisation, discretisation.source))
+        given = self.in_place(discretisation)
         if given is not None and setup.reads_in_place and not faces.adds:
             setup.source = given
             return

@@ -31,6 +31,7 @@ from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.setting_up import NextBackend, falling_back, same_operator, set_up, set_up_on
 from poisson.run.setup import Setup
 from poisson.run.solution import Interrupted, Solution
+from poisson.run.together import solve_together
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
@@ -334,11 +335,20 @@ class Solver:
         >>> [solution.u.shape for solution in solver.solve_many([1.0, "sin(pi*x)"])]
         [(33, 33), (33, 33)]
         """
-        solutions = []
-        for f in sources_of(fs, self.problem.grid.array_shape):
-            solution = self._solve_somewhere({"f": f, "initial": None, "c": None}, None, None, None, None)
+        sources, solutions = sources_of(fs, self.problem.grid.array_shape), []
+        for f, found in zip(sources, self._together(sources), strict=True):
+            given = {"f": f, "initial": None, "c": None}
+            solution = found or self._solve_somewhere(given, None, None, None, None)
             solutions.append(judged(solution, strict=strict, speaks=self.ranks.speaks))
         return solutions
+
+    def _together(self, sources: Sequence[Any]) -> list[Solution | None]:
+        """The solutions for sources that are solved for at once; None for others."""
+        if self._fields or self.ranks.size > 1:
+            return [None] * len(sources)
+        with self._exclusive.use(), self._setup.backend.in_use():
+            self._take_operator(self.problem)
+            return solve_together(self._setup, self._loader, self.ranks, self.problem, sources)
 
     def keep_on(
         self, checkpoints: Checkpoints | None, observer: Observer | None, interrupted: Callable[[], bool]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
 from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, describe, patience_with
-from poisson.solvers.iteration import Interruption, Iterate, Method, never
+from poisson.solvers.iteration import Interruption, Iterate, ManyMethod, Method, never
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Begun, Later, Observer, SolveResult, Stopping
@@ -82,6 +82,20 @@ class ChosenMethod:
             )
             first = settings
         return replace(result, instead=instead)
+
+    @property
+    def together(self) -> bool:
+        """See `poisson.solvers.iteration.ManyMethod`."""
+        method = self._methods[self._chain[0]]
+        return isinstance(method, ManyMethod) and method.together
+
+    def solve_many(
+        self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
+    ) -> list[SolveResult | None]:
+        """See `poisson.solvers.iteration.ManyMethod`: by the first method."""
+        method = self._methods[self._chain[0]]
+        assert isinstance(method, ManyMethod)
+        return method.solve_many(fs, start, us, stopping)
 
     def _behind(self, begun: Begun | None) -> tuple[SolverSettings, ...]:
         """The methods from the one on that had gone on in a solve that is resumed."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from poisson.backends.base import Array, Operations
+from poisson.backends.base import Array, ManySolver, Operations
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.problem.problem import Problem
@@ -16,6 +16,7 @@ from poisson.solvers.iteration import Interruption, Norms, Watch, never
 from poisson.solvers.loops import sweep_through
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import chebyshev_roots, weighted_mean
+from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer, SolveResult, Stopping
 
 MOST_REFINEMENTS = 3
@@ -96,6 +97,29 @@ class FastTransform:
                 status = watch.stalled()
             best = min(best, now[0])
         return replace(watch.result(status, done, *pair), norms=now)
+
+    @property
+    def together(self) -> bool:
+        """See `poisson.solvers.iteration.ManyMethod`."""
+        return isinstance(self._solver, ManySolver) and self._solver.together
+
+    def solve_many(
+        self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
+    ) -> list[SolveResult | None]:
+        """See `poisson.solvers.iteration.ManyMethod`: one solution by transforms for each, if that is enough."""
+        assert isinstance(self._solver, ManySolver)
+        measure, operator = stopping.measure, self._operator
+        found: list[SolveResult | None] = []
+        for f, u, norms in zip(fs, us, self._solver.solve_many(fs, start, us).tolist(), strict=True):
+            source, left = (norms[0], norms[1]), (norms[2], norms[3])
+            if not math.isfinite(source[0]):
+                f.refuse()
+            reference = max(measure(operator, source), stopping.data)
+            target, norm = stopping.target(reference), measure(operator, left)
+            solved = 0.0 < reference < math.inf and norm <= target
+            result = SolveResult(Status.CONVERGED, 1, u, None, target, ((1, norm),), norms=left)
+            found.append(result if solved else None)
+        return found
 
     def _polish(self, pair: list[Array], f: Array) -> None:
         """Sweeps against what rounding left, from the first array to the other and back; the first is the result."""

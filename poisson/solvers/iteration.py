@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -99,6 +99,37 @@ class Method(Protocol):
         SolveResult
             How it ended, the last iterate, and the history of the residual norm in U/L². The arrays in it may be `u` or
             the solver's own, which its next solve overwrites.
+        """
+
+
+@runtime_checkable
+class ManyMethod(Protocol):
+    """A `Method` that may solve for several sources together."""
+
+    @property
+    def together(self) -> bool:
+        """Whether it can."""
+
+    def solve_many(
+        self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
+    ) -> list[SolveResult | None]:
+        """Solve A u = f for each of the sources, which are in the memory of the caller (`Backend.in_place`).
+
+        Parameters
+        ----------
+        fs : sequence of Array
+            The sources, without terms of faces.
+        start : Array
+            The boundary values at fixed nodes, and zeros.
+        us : sequence of Array
+            Overwritten by the solutions.
+        stopping : Stopping
+            As for `Method.solve`.
+
+        Returns
+        -------
+        list of SolveResult
+            None for what `Method.solve` has to solve.
         """
 
 

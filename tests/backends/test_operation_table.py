@@ -36,6 +36,7 @@ from poisson.backends.openmp.library import (
     SUFFIXES,
     TYPED_FUNCTIONS,
     DifferencesStructure,
+    DirectStructure,
     LineStructure,
     OperatorStructure,
     Signatures,
@@ -184,6 +185,7 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "poisson_transfer": TransferStructure,
     "poisson_differences": DifferencesStructure,
     "poisson_line": LineStructure,
+    "poisson_direct": DirectStructure,
 }
 
 
@@ -257,13 +259,14 @@ def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
 
 def test_the_structures_have_the_fields_of_the_header() -> None:
     text = without_comments(HEADER)
-    scalars = {**SCALARS, **dict.fromkeys(("const int32_t*", "const double*", "const void*"), c_void_p)}
+    pointers = ("const int32_t*", "const double*", "const void*", "const poisson_line* const*")
+    scalars = {**SCALARS, **dict.fromkeys(pointers, c_void_p)}
     assert set(re.findall(r"\} (\w+);", text)) == {*STRUCTURES, "poisson_status"}
     for name, structure in STRUCTURES.items():
         body = re.search(rf"typedef struct \{{([^{{}}]*)\}} {name};", text)
         assert body is not None
         fields = []
-        for c_type, field, count in re.findall(r"([\w ]+?\*?)\s+(\w+)(?:\[(\d+)\])?;", body[1]):
+        for c_type, field, count in re.findall(r"([\w* ]+?)\s+(\w+)(?:\[(\d+)\])?;", body[1]):
             kind = scalars[c_type.strip()]
             fields.append((field, kind * int(count) if count else kind))
         assert tuple(fields) == tuple(structure._fields_)

@@ -23,7 +23,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """What this package is called where packages are looked for by name."""
@@ -81,6 +81,18 @@ class LineStructure(Structure):
     )
 
 
+class DirectStructure(Structure):
+    """Transforms, and what solves for their modes: poisson_direct."""
+
+    _fields_ = (
+        ("lines", c_void_p),
+        ("scales", c_void_p),
+        ("spectra", c_void_p * 3),
+        ("transforms", c_int32),
+        ("tridiagonal", c_int32),
+    )
+
+
 _LINE = POINTER(LineStructure)
 _DIFFERENCES = POINTER(DifferencesStructure)
 _OPERATOR = POINTER(OperatorStructure)
@@ -99,6 +111,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "upload": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
     "download": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
     "result_bytes": (c_int64, ()),
+    "solve_many": (_STATUS, (_OPERATOR, POINTER(DirectStructure), c_int64, *(c_void_p,) * 6)),
     "read": (_STATUS, (c_void_p, c_double * 2)),
 }
 NUMBERS = {"abi_version", "studies_abi_version", "devices", "threads", "depth"}

@@ -10,15 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.openmp.arrays import given, pitch_of
-from poisson.backends.openmp.library import LineStructure, operator_structure
+from poisson.backends.openmp.library import DirectStructure, LineStructure, operator_structure
 from poisson.backends.slabs import HostSlab, Plane, Run, by_rows, eigenvalues_by_node
 from poisson.backends.spectra import Line, free, require_constant
-from poisson.backends.transforms import AxisTransform, HostTransforms, ScipyTransform, by_scipy, transformed_axes
+from poisson.backends.transforms import (
+    AxisTransform,
+    HostTransforms,
+    ScipyTransform,
+    by_scipy,
+    take_boundary,
+    transformed_axes,
+)
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
 
 if TYPE_CHECKING:
-    from poisson.backends.openmp.arrays import DeviceArray
+    from poisson.backends.openmp.arrays import CallersArray, DeviceArray
     from poisson.backends.openmp.backend import OpenmpBackend
 
 
@@ -47,6 +54,22 @@ class TransformsInPlace:
         transforms = [_transform(backend, structure, Line(operator, axis)) for axis in axes[: -1 if tridiagonal else 3]]
         modes = _Modes(backend, structure, operator, transforms)
         self._transforms = HostTransforms(operator, transforms, modes.tridiagonal if tridiagonal else modes.divide)
+        self._many = None
+        own = [transform for transform in transforms if isinstance(transform, _LibraryTransform)]
+        if len(own) == len(transforms) and backend.dtype == np.float64 and operator.unknowns and not operator.singular:
+            self._many = _Many(backend, structure, operator, own, modes.spectra, tridiagonal)
+
+    @property
+    def together(self) -> bool:
+        """See `poisson.backends.callers.ManySolver`."""
+        return self._many is not None
+
+    def solve_many(
+        self, fs: Sequence[CallersArray], start: DeviceArray, us: Sequence[DeviceArray]
+    ) -> NDArray[np.float64]:
+        """See `poisson.backends.callers.ManySolver`."""
+        assert self._many is not None
+        return self._many.solve(fs, start, us)
 
     def solve(self, f: DeviceArray, u: DeviceArray) -> None:
         """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
@@ -57,6 +80,66 @@ def _transform(backend: OpenmpBackend, structure: Any, line: Line) -> AxisTransf
     if not line.factors:
         return ScipyTransform(line.operator, line.axis, backend.threads)
     return _LibraryTransform(backend.functions.transform, structure, line, backend.dtype)
+
+
+class _Many:
+    """Direct solutions for several sources, each by one thread.
+
+    Parameters
+    ----------
+    backend : OpenmpBackend
+        On the host, in float64.
+    structure : pointer
+        To the operator as the library sees it.
+    operator : Operator
+        With constant coefficients, not singular.
+    transforms : sequence of _LibraryTransform
+        Along the axes that are transformed.
+    spectra : sequence of arrays
+        The eigenvalues along each axis.
+    tridiagonal : bool
+        Whether the last axis is not transformed.
+    """
+
+    def __init__(
+        self,
+        backend: OpenmpBackend,
+        structure: Any,
+        operator: Operator,
+        transforms: Sequence[_LibraryTransform],
+        spectra: Sequence[NDArray[np.float64]],
+        tridiagonal: bool,
+    ) -> None:
+        self._backend, self._structure, self._operator = backend, structure, operator
+        count = len(transforms)
+        lines = (ctypes.c_void_p * count)(*(ctypes.addressof(each.structure) for each in transforms))
+        scales = (ctypes.c_double * count)(*(each.scale for each in transforms))
+        self._kept = (transforms, spectra, lines, scales)
+        self._direct = DirectStructure(
+            lines=ctypes.addressof(lines),
+            scales=ctypes.addressof(scales),
+            spectra=(ctypes.c_void_p * 3)(*(values.ctypes.data for values in spectra)),
+            transforms=count,
+            tridiagonal=tridiagonal,
+        )
+
+    def solve(self, fs: Sequence[CallersArray], start: DeviceArray, us: Sequence[DeviceArray]) -> NDArray[np.float64]:
+        """See `poisson.backends.callers.ManySolver`."""
+        count, norms, held = len(fs), np.empty((len(fs), 4)), given(start)
+        terms = None
+        if held.any():
+            terms = self._backend.empty(start.shape)
+            self._backend.fill(terms, 0.0)
+            take_boundary(self._operator, given(terms), held)
+        self._backend._library.poisson_solve_many(
+            *(self._structure, ctypes.byref(self._direct), count),
+            (ctypes.c_void_p * count)(*(f.pointer for f in fs)),
+            (ctypes.c_int64 * count)(*(f.pitch for f in fs)),
+            *(start.pointer, None if terms is None else terms.pointer),
+            (ctypes.c_void_p * count)(*(u.pointer for u in us)),
+            norms.ctypes.data,
+        )
+        return norms
 
 
 class SlabInPlace:
@@ -176,28 +259,27 @@ class _LibraryTransform:
         self.spectrum = line.spectrum()[free(line.operator, line.axis)]
         self._function = function
         self._operator = operator
-        self._scale = 1.0 / line.gain
+        self.scale = 1.0 / line.gain
         complex_type = np.result_type(dtype, np.complex64)
         self._tables = (line.roots().astype(complex_type), line.turns().astype(complex_type), _digits_reversed(line))
         roots, turns, order = (table.ctypes.data for table in self._tables)
-        self._line = ctypes.byref(
-            LineStructure(
-                axis=line.axis,
-                kind=int(line.kind),
-                reversed=int(line.reversed),
-                radix=(ctypes.c_int32 * 32)(*line.factors),
-                length=line.length,
-                roots=roots,
-                turns=turns,
-                order=order,
-            )
+        self.structure = LineStructure(
+            axis=line.axis,
+            kind=int(line.kind),
+            reversed=int(line.reversed),
+            radix=(ctypes.c_int32 * 32)(*line.factors),
+            length=line.length,
+            roots=roots,
+            turns=turns,
+            order=order,
         )
+        self._line = ctypes.byref(self.structure)
 
     def forward(self, array: NDArray[Any]) -> None:
         self._function(self._operator, self._line, 1, 1.0, array.ctypes.data)
 
     def backward(self, array: NDArray[Any]) -> None:
-        self._function(self._operator, self._line, 0, self._scale, array.ctypes.data)
+        self._function(self._operator, self._line, 0, self.scale, array.ctypes.data)
 
 
 def _digits_reversed(line: Line) -> NDArray[np.int32]:

@@ -1,0 +1,75 @@
+"""Several sources at once, where the method and the backend take them in the memory of the caller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from poisson.discrete.discretisation import Discretisation
+from poisson.problem.problem import Problem
+from poisson.run.finishing import finish, provenance
+from poisson.run.loading import Loader
+from poisson.run.ranks import Ranks
+from poisson.run.setup import Setup
+from poisson.run.solution import Solution
+from poisson.solvers.iteration import ManyMethod
+
+MOST_NODES = 1 << 20
+"""Of a grid, at most, for which several sources are solved for at once, each by one thread."""
+
+
+def solve_together(
+    setup: Setup, loader: Loader, ranks: Ranks, problem: Problem, sources: Sequence[Any]
+) -> list[Solution | None]:
+    """Solve for what can be solved for at once.
+
+    Parameters
+    ----------
+    setup : Setup
+        That of the problem.
+    loader : Loader
+        Of its arrays.
+    ranks : Ranks
+        This process alone.
+    problem : Problem
+        With all data but the source.
+    sources : sequence
+        As `poisson.Solver.solve` takes them.
+
+    Returns
+    -------
+    list of Solution
+        None for a source that has to be solved for alone.
+
+    Raises
+    ------
+    CaseError
+        If one is wrong, or its values are not finite.
+    """
+    found: list[Solution | None] = [None] * len(sources)
+    if len(sources) < 2 or problem.grid.nodes > MOST_NODES:
+        return found
+    start, started = time.perf_counter(), datetime.now(UTC)
+    method, stopping = setup.method_for(guess=problem.guess), setup.stopping
+    if not (isinstance(method, ManyMethod) and method.together and setup.reads_in_place):
+        return found
+    with np.errstate(all="ignore"):
+        parts = [Discretisation(problem.having(f=f)) for f in sources]
+        fs, begin = [loader.in_place(part) for part in parts], loader.start(problem)
+        if begin is None or any(f is None for f in fs):
+            return found
+        us = [setup.backend.empty(setup.operator.array_shape) for _ in fs]
+        results = method.solve_many(fs, begin, us, stopping)
+        seconds = (time.perf_counter() - start) / len(fs)
+        origin = provenance(setup, started) | {"method": setup.described_with("")}
+        for n, (part, result) in enumerate(zip(parts, results, strict=True)):
+            if result is not None:
+                setup.u, setup.source = result.u, fs[n]
+                solution = finish(setup, ranks, (), part.problem, part, result, stopping)
+                found[n] = replace(solution, times={"solve": seconds}, provenance=origin)
+    return found
