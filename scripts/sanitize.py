@@ -240,7 +240,7 @@ def require_library(environment: Mapping[str, str]) -> None:
 
 def under_thread_sanitizer(folder: Path, preloaded: Path) -> dict[str, str]:
     """The environment of a process under ThreadSanitizer, which looks at what was compiled for it alone."""
-    options = "ignore_noninstrumented_modules=1 halt_on_error=0 history_size=4 exitcode=0"
+    options = "ignore_noninstrumented_modules=1 halt_on_error=0 history_size=4 exitcode=0 die_after_fork=0"
     return {
         "LD_PRELOAD": str(preloaded),
         "TSAN_OPTIONS": f"{options} log_path={folder / 'report'}",
