@@ -379,7 +379,7 @@ def test_the_choice_is_the_same_whatever_the_hour(monkeypatch: pytest.MonkeyPatc
 
     found = set()
     for bandwidth in (1e7, 1e9, 1e11, 1e13):
-        monkeypatch.setattr(expected, "_bandwidth", lambda backend, values, it=bandwidth: it)
+        monkeypatch.setattr(expected, "_bandwidth", lambda backend, values, it=bandwidth: (it, True))
         solver = Solver(B((300, 330), f=1.0, boundary=WALLS))
         found.add((solver.method, solver.solve().provenance["reason"]))
     assert len(found) == 1
