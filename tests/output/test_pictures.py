@@ -307,7 +307,7 @@ def test_a_picture_of_a_box_has_three_planes_and_surfaces() -> None:
 
 
 def test_planes_go_through_a_bump_that_fills_the_box() -> None:
-    figure = solution_of((17, 17, 17), "sin(pi*x)*sin(pi*y)*sin(pi*z)").plot()
+    figure = solution_of((33, 33, 33), "sin(pi*x)*sin(pi*y)*sin(pi*z)").plot()
     titles = [item.get_title() for item in figure.axes]
     assert {"x = 0.5", "y = 0.5", "z = 0.5"} <= set(titles)
 
