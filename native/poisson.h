@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* The C interface of the OpenMP library.
  *
  * The operations have the names of poisson/backends/base.py and end in _f32 or _f64. Arrays are what poisson_allocate

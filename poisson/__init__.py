@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Finite-difference solution of Poisson problems on a box: −∇·(a∇u) + c u = f.
 
 What to call for what:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls in a process of their own, which may crash, halt or ask for too much memory: this one goes on.
 
 Files of others are read with libraries that a damaged file can bring down. The process is started with the first call

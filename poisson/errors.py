@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The errors that a user can cause or meet.
 
 Each carries one line that names the cause and the fix. The command line prints that line and exits with code 2;

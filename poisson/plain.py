@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Plain files and plain data sets: all that is read of what others have written.
 
 An HDF5 file can refer to other files in several ways. Followed without looking, such a reference may lead to a pipe

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Solve random problems and judge every solution against an independent reference.
 
     python scripts/campaign.py --seeds=0:2000 [--backend=openmp|numpy|gpu] [--workers=2] [--only=KIND] [--verbose]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Random problems and ways to solve them, each from one seed."""
 
 from __future__ import annotations

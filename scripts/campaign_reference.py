@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The discrete problem of docs/numerics.md once more, from its definition: nothing here is imported from the package.
 
 The equations are balances of the nodes' control volumes, which a Neumann or a Robin face halves. A node i with the

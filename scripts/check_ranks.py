@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Solve cases on several processes and on one, and hold the results to each other.
 
     mpirun -n 2 python scripts/check_ranks.py [--backend NAME] [--large] [CASE ...]

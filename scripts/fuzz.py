@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Give the package random inputs, most of them nearly right: no traceback, no halt, no growth of memory.
 
     python scripts/fuzz.py [--inputs=100000] [--first=0] [--targets=NAME,...] [--patience=60]

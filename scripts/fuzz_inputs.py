@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Random inputs of every kind that the package reads: each is one seed, and most are nearly right.
 
 What is right is taken from the cases of the checkout and from small files made here; then values are replaced by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What reads the inputs of fuzz_inputs.py, and what must hold whatever they are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the table of Laplacian variants in docs/kernels.md from measurements.
 
     python -m poisson bench laplacian --n=512 --json > 512.json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kill a checkpointed solve at random moments, and see that nothing is lost.
 
 Usage: python scripts/kill_test.py [--moments N] [--seed S] [--every K] [KEY=VALUE ...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Draw the pictures of the README and the gallery from the case files, and the roofline from its table.
 
     python scripts/make_pictures.py [IMAGES]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write ``source.h5``, the source of ``cases/source_from_file.toml``: two charges of opposite sign.
 
     python scripts/make_source.py [FOLDER]

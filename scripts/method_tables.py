@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Write the tables of methods, preconditioners, keys and operations in the documents from their entries.
 
 So are the prototypes of the operations in native/poisson.h.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Change one line at a time, and see whether a test notices.
 
     python scripts/mutations.py --list

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Solve the same problems with other solvers and with this one, each as its users call it, and time the whole call.
 
     python scripts/peers.py [NAME,...] [--n 1025x1025,...] [--jump 1000] [--repeats 3] [--json]

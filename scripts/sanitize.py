@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run the code that is compiled under everything that looks over its shoulder.
 
     python scripts/sanitize.py [--only=addresses,threads,kernels,device] [--folder=DIR] [--tests="ARGUMENTS OF PYTEST"]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fixtures: the backends that the tests of operations run on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the README and docs/ say holds: keys, defaults, options, attributes, examples, links."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a user of the package meets in Python: names, help, types, equality, copies.
 
 Covers poisson.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The pages for users: every listing of a tutorial or a how-to page runs, and the site has every page.
 
 Covers poisson.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the package is put together: who imports whom, who knows a backend, what an import costs, how long files are.
 
 Covers poisson.
@@ -319,6 +320,18 @@ def test_no_file_is_longer_than_a_person_reads() -> None:
     lengths = {path: len(path.read_text("utf-8").splitlines()) for path in files if path.suffix in suffixes}
     assert len(lengths) > 80
     assert {str(path.relative_to(ROOT)): count for path, count in lengths.items() if count > MAX_LINES} == {}
+
+
+def test_every_source_names_its_licence_in_its_first_line() -> None:
+    """Or in the second, if the first says what runs it."""
+    suffixes = {".py", ".h", ".cpp", ".hip", ".sh"}
+    files = [path for part in ("poisson", "native", "tests", "scripts") for path in (ROOT / part).rglob("*")]
+    sources = [path for path in files if path.suffix in suffixes or path.name in ("CMakeLists.txt", "build_wheel")]
+    assert len(sources) > 400
+    for path in (*sources, ROOT / ".ci" / "run"):
+        lines = path.read_text("utf-8").split("\n", 2)
+        first = lines[1] if lines[0].startswith("#!") else lines[0]
+        assert first in ("# SPDX-License-Identifier: MIT", "// SPDX-License-Identifier: MIT"), path
 
 
 def test_the_version_is_the_same_everywhere() -> None:

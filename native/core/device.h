@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a region runs on a GPU: its threads, what a thread loads at once, its nodes, and how threads add up.
 //
 // With clang 19 or later a region is a bare kernel (ompx_bare): it starts without the state of OpenMP's run time, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a region runs on the host's threads; device.h is the same for a GPU.
 #ifndef POISSON_HOST_H
 #define POISSON_HOST_H

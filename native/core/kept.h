@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that the threads of a region work in, kept from call to call.
 #ifndef POISSON_KEPT_H
 #define POISSON_KEPT_H

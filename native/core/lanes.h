@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Eight neighbouring nodes at once on the host, in the vector types of GCC and Clang: the formulas take them as they
 // are.
 #ifndef POISSON_LANES_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The library's identity, its device, and memory on it.
 #include <omp.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a parallel region is written once for the host's threads and for a GPU.
 //
 // A region is a loop over tiles. On the host a tile is a row in 2D; in 3D it is a block of rows that stays in the cache

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The threads of regions: how many can be started, how they wait, and what is left of them in a forked process.
 #include "core/team.h"
 

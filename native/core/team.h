@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The threads that the regions of an operation run on, and the memory that they work in. Both belong to the thread that
 // calls the library, so that several threads may call it at once.
 #ifndef POISSON_TEAM_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // First derivatives on nodes by the differences of poisson/mesh/differences.py: derivative and gradient.
 #ifdef POISSON_OFFLOAD
 #include "derivatives/lines.h"

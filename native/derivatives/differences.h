@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The difference that a node of a line takes: central, or one-sided near a face.
 #ifndef POISSON_DIFFERENCES_H
 #define POISSON_DIFFERENCES_H

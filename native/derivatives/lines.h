@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // First derivatives on a GPU: how threads go along the lines of an axis.
 //
 // Along y and z a thread owns a pack of neighbouring lines and marches along them with the packs of the difference in

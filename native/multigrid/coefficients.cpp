@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The coefficients of links: links, and coarsen_links by the tables of poisson/discrete/transfer.py.
 #ifdef POISSON_OFFLOAD
 #include "core/regions.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The value at a node of one grid as a weighted sum over nodes of another, by tables for each axis.
 #ifndef POISSON_GATHER_H
 #define POISSON_GATHER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows between two grids on the same box, on the host: linear interpolation and its scaled transpose.
 //
 // The weights are those of poisson/mesh/transfer.py. Along y and z they follow from the places of the nodes, and

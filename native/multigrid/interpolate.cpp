@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From grid to grid by cubics: interpolate, by the tables of poisson/discrete/transfer.py.
 #ifdef POISSON_OFFLOAD
 #include "multigrid/gather.h"

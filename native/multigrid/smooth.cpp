@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several steps of relaxation in one call: sweeps and smooth. On the host they are one pass over memory
 // (wavefront.cpp); on a GPU they are put together from the operations, whose launches change between two arrays.
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One step of a pass at a few rows of nodes: a Jacobi sweep or the residual, and what goes with it.
 #ifndef POISSON_STEPS_H
 #define POISSON_STEPS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The steps of passes where a or c varies.
 #ifndef POISSON_OFFLOAD
 #include "multigrid/steps.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows of one grid from weighted sums of whole rows of another, on the host.
 #ifndef POISSON_SUMMED_ROWS_H
 #define POISSON_SUMMED_ROWS_H

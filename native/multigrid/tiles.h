@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tiles of the passes over memory that several sweeps share, of about equal sizes. They do not depend on the number
 // of threads, so neither do the sums that are made tile by tile.
 #ifndef POISSON_TILES_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Between two grids on the same box: restrict and prolong_add. On the host whole rows are added up first (grids.h); a
 // thread of a GPU gathers each value by the tables of poisson/discrete/transfer.py.
 #ifdef POISSON_OFFLOAD

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A pass over memory, tile by tile.
 //
 // A tile marches along the slowest axis, a group of rows (planes) at a time. Stage 0 is what the sweeps start from;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several steps of relaxation in one pass over memory, on the host: what `sweeps` and `smooth` ask for.
 #ifndef POISSON_WAVEFRONT_H
 #define POISSON_WAVEFRONT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The product of a dense matrix, the inverse of A on a small grid, and the values of an array: dense.
 #include "core/regions.h"
 

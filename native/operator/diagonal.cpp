@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What divides by the diagonal of A: diagonal_solve, and update where a or c varies.
 #include "operator/diagonal.h"
 

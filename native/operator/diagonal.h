@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The update of the iterate where the diagonal of A varies: diagonal.cpp.
 #ifndef POISSON_DIAGONAL_H
 #define POISSON_DIAGONAL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The direction of conjugate gradients on a GPU: d = z + beta p, and A d.
 //
 // A thread marches along the slowest axis with d of three rows in registers. What it needs of d beside its pack it

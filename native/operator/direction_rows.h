@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The direction of conjugate gradients on the host: d = z + beta p, and A d.
 //
 // A tile marches along the slowest axis. The rows (planes) of d around the one at hand stay in the cache, in a ring of

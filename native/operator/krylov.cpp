@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The two passes over memory of an iteration of conjugate gradients: direction and advance.
 #include "operator/packs.h"
 

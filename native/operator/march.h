@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The nodes of a tile on a GPU: a pack of columns, along which a thread marches.
 //
 // The lower neighbour, the node and the upper neighbour along the slowest axis stay in registers, so that u is read

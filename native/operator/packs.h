@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Nodes pack by pack, the same on the host and on a GPU, for what needs no neighbours.
 #ifndef POISSON_PACKS_H
 #define POISSON_PACKS_H

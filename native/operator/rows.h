@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The nodes of a tile on the host: whole rows, written in packs.
 #ifndef POISSON_ROWS_H
 #define POISSON_ROWS_H

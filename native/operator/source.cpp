@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Values in the memory of the caller, whose rows need no alignment: taken into an array, and the residual against them.
 #ifndef POISSON_OFFLOAD
 #include "core/kept.h"

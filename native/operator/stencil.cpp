@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operator A u = -div(a grad u) + c u on nodes: laplacian, boundary_conditions, residual, sweep, color_sweep,
 // defect.
 #include "operator/visit.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the host's rows and a GPU's columns of nodes share: neighbours, links, and what an operation writes.
 #ifndef POISSON_STENCIL_H
 #define POISSON_STENCIL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The stencils of operators whose coefficients vary from node to node.
 #include "operator/visit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operations on whole arrays: update, norm, fill, axpby, dot and correct.
 #include "operator/diagonal.h"
 #include "operator/stencil.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A stencil over all the nodes of a grid, in one region.
 #ifndef POISSON_VISIT_H
 #define POISSON_VISIT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the device streams and computes at most: the triad of the STREAM benchmark; and independent chains of
 // multiply-adds, several a thread, so that none waits for the one before.
 #include "core/regions.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The four stages on arrays in the host's memory, each mapped to the device and back around its own region: the naive
 // form of the Jacobi method with OpenMP target regions. Only `bench jacobi` uses it, to show what the mapping costs. In
 // a build for the host's threads nothing is mapped.

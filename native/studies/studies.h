@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 /* The C interface of the library of studies, which stands beside the OpenMP library and calls it: what only
  * measurements need. Arrays are those of the OpenMP library unless it says otherwise.
  */

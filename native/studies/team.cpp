@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The threads of the regions of studies: as many as the library gives the calling thread.
 #include "core/team.h"
 

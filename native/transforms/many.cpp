@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Direct solutions for several sources of one operator: each by one thread, on data that stay in its cache.
 #include <omp.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Complex Fourier transforms of many lines at once: a vector register has one value of each.
 #ifndef POISSON_SMALL_TRANSFORMS_H
 #define POISSON_SMALL_TRANSFORMS_H

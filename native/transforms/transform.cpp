@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sine, cosine, quarter-wave and Fourier transforms of the lines of an array along one axis, in place.
 //
 // Two lines are the real and the imaginary part of one complex line, as in kernels/transforms/transform.hip, which says

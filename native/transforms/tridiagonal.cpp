@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From the modes of f to those of u: by division where all axes are transformed, by a tridiagonal system along the
 // slowest axis for each mode of the others where it is not.
 //

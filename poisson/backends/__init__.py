@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Backends by name. A backend is imported when it is asked for."""
 
 from __future__ import annotations

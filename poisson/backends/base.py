@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The operations that every backend has, and what each must compute.
 
 A solver is written in these operations alone. `poisson.backends.operations` has the table of them: the methods here,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arrays in the memory of the caller: what a backend reads of them where they lie, and what it gives away.
 
 A backend on the host can do better than what stands here for every one.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What Linux's control groups let this process have, in both versions of their interface."""
 
 from __future__ import annotations

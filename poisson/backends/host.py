@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the backends on the CPU share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which operations a solve asked for, how often, and on what: counted without slowing its loop."""
 
 from __future__ import annotations

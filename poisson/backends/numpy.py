@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The executable specification: every operation in the fewest and plainest lines of NumPy."""
 
 from __future__ import annotations

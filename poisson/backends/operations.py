@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The table of operations: one entry each, with what its arguments are, what it reads and writes, and what it computes.
 
 From the entries follow the signatures of the library's functions (`poisson.backends.openmp.library`), what the ledger

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is measured of a backend, or only there to be measured; a solver's operations are in `poisson.backends.base`."""
 
 from __future__ import annotations

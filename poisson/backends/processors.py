@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The threads of the backends on the CPU: how many they take unasked, and how they wait for one another."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The backends by their names: where each is made, and what can be said of it before it is there.
 
 Nothing is imported here but what Python has: a backend is loaded when it is asked for.

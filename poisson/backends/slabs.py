@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each rank does of a direct solution where the slowest axis is divided, on the host.
 
 `poisson.parallel.fast` puts it together. Along the other axes lines are whole and are transformed; along the slowest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The spectrum of the operator along each axis, for direct solution by fast transforms.
 
 Where a and c are constant, A is a sum of second differences along the axes, and each of them is diagonal in sines,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What operations are bound to, and which of it a backend takes whose kernels know equally spaced nodes alone."""
 
 from __future__ import annotations

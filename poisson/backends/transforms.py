@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Direct solution by fast transforms on the host; `poisson.backends.spectra` has the mathematics."""
 
 from __future__ import annotations

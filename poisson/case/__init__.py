@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Case files: TOML, validated as a whole, to a `Case`.
 
 Each mistake is one line: the path of the key, the value found, what is allowed, and the nearest right name.

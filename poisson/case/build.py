@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From a checked form to a `Case`: what depends on more than one key."""
 
 from __future__ import annotations

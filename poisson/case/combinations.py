@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which settings make sense together, and for which problem: what holds for every method, and what the entries say."""
 
 from __future__ import annotations

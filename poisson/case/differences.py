@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The keys at which two cases differ, from their texts with every default filled in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether the exact solution of a case still is one where overrides have changed the case."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The case files that come with the package, and a commented one to start from."""
 
 from __future__ import annotations

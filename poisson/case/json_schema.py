@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The form of a case file as a JSON schema, by which editors complete and check case files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Finding and wording every mistake of a case file at once."""
 
 from __future__ import annotations

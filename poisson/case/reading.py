@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading a case: from a file, from a mapping, with overrides."""
 
 from __future__ import annotations

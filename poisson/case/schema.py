@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The form of a case file: every table and key, its type, range and default.
 
 The description of a field is what an error message says is allowed, its title what it means, for editors

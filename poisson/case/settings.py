@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A validated case: the problem, and how to solve it, run it and write it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A problem as the text that stands in a result, and back.
 
 What has no text, an array or a Python function, stands there as a table that names the file `NOWHERE`. A problem that

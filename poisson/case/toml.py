@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Keys and values as TOML writes them, for messages: on one line, and not long.
 
 Documents are written by tomli-w. It spreads lists over several lines, leaves characters that could steer a terminal as

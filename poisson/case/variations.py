@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Variations of a case: every combination of the values that some of its keys are to take."""
 
 from __future__ import annotations

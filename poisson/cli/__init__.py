@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line: the table of commands, and how a line of words becomes a request.
 
 Nothing is computed here. Fire calls a command's function with its arguments; that function only checks and collects

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command `bench call`."""
 
 from __future__ import annotations

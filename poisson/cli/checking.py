@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command `check`: what would become of a case, before anything is computed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command `compare`: what two results differ in."""
 
 from __future__ import annotations

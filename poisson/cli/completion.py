@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What completes a command line in a shell, made from the table of commands."""
 
 from __future__ import annotations

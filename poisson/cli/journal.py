@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``--log FILE``: what happens in a solve, as JSON, an object a line, readable while it goes on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``--ranks``: processes on this machine, started by mpirun for the user.
 
 What launchers print around a program, and what they make of signals, differs and is of no use to a user. So the ranks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The commands that measure: `bench`, `tune`, `roofline`."""
 
 from __future__ import annotations

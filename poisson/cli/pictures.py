@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The commands that draw results: `plot`, `report`."""
 
 from __future__ import annotations

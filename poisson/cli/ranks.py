@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A command that several processes carry out together: the first of them speaks, and all of them end as one.
 
 The processes were started by mpirun or srun, or by `poisson.cli.launcher`, which listens to what becomes of them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command `bench scaling`: the one measurement that several processes carry out together."""
 
 from __future__ import annotations

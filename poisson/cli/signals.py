@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The signals that end a command as Ctrl-C does: what batch systems, closing terminals and launchers send."""
 
 from __future__ import annotations

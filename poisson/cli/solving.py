@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The commands that solve and look at results: `solve`, `verify`, `info`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The commands to begin with: `new`, `schema`, `completion`."""
 
 from __future__ import annotations

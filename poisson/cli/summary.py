@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a solve came to: some lines for people, and one record for programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command `sweep`: a case for every combination of the values of some keys."""
 
 from __future__ import annotations

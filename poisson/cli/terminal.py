@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a user sees at the terminal: the progress of a solve, and tables.
 
 Tables and the line that is kept up to date are rich's. Ours is what it has nothing for: when to show progress and, off

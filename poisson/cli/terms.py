@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every command shares: exit codes, what a command is, how it speaks, and the values of its options."""
 
 from __future__ import annotations

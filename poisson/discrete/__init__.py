@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """From a problem to its discrete equations, and their direct solution as a reference."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From a problem to the arrays and constants that a backend needs.
 
 The operator is that of `poisson.discrete.operator`; a between two nodes is the harmonic or the arithmetic mean of its

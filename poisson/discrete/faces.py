@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the faces of a problem add to whole arrays, evaluated once for many sources."""
 
 from __future__ import annotations

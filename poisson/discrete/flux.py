@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The flux −a∇u where a varies from node to node.
 
 a and a difference of u that are both taken at a node miss the flux by any factor where a jumps beside it. The flux

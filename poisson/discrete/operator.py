@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The discrete operator: all that a kernel needs to know of a problem.
 
 It is the second-order central difference on the nodes of a lattice,

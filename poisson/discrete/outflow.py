@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What leaves through the faces: the integral of −a ∂u/∂n over each, as the discrete equations balance it.
 
 Each node has its control volume, and the flux through the link between two nodes leaves one and enters the other. On a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The same discrete operator as a scipy.sparse matrix, and its direct solution: what all else is verified against."""
 
 from __future__ import annotations

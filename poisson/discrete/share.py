@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The part of a problem that one of several processes has, and how what each finds on its part becomes known to all.
 
 Sums are made in the order of the processes, which are called ranks, so that every rank has the same numbers to the bit,

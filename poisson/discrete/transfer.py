@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Between the nodes of two lattices on the same box, axis by axis: `poisson.mesh.transfer` has the tables."""
 
 from __future__ import annotations

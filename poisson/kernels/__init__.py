@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The HIP kernel sources, as package data."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Where the nodes are: grids on a box, its faces, differences along axes."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One axis of a lattice of nodes: all that is separable about the operator, the grids and their division.
 
 Along an axis the operator takes, at node i and in units of a/h² with the spacing h,

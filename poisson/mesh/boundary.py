@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The faces of the box: their names, the kinds of condition, and how a stencil finds a neighbour across each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The equations along an axis for one mode of the others, as a chain: nodes that are linked, and lose to the ground.
 
 With an eigenvalue s of the other axes, in units of the coupling a/h², and the rows times the control widths W, they are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """First derivatives on a uniform grid, by differences of order 2, 4, 6 or 8.
 
 At a node with enough nodes on both sides the derivative is the central difference of order p = 2 k over 2 k + 1 nodes,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A uniform grid of nodes on a box.
 
 Tuples run in the order x(, y(, z)). Arrays are C-ordered with x contiguous, so their shape is the reverse: ``(nx,)``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Values between the nodes of a grid, by cubics through the four nearest nodes along each axis.
 
 Near a face the four lie on one side, on a periodic axis they wrap around; three nodes have parabolas. The weights are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The nodes of a problem: its axes in one order, and where each of them lies in an array.
 
 Axes run in the order x, y(, z), and so do tuples. Arrays are C-ordered with x contiguous, so that their shape is the

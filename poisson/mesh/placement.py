@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the nodes of a tabulated axis are, and what its two ends do: the kinds of axes beside the uniform one.
 
 Each has nodes, a control width around every one, and the conductance of the walls: what flows out through an end for a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Between an axis and a coarser one on the same interval: linear interpolation, its scaled transpose, links and cubics.
 
 Interpolation is linear between the nodes, whatever their numbers; between a face and the node next to it u goes on as

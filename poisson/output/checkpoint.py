@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checkpoints: what a solve had reached when it was broken off, in files of the layout of a result beside the result.
 
 The name of each says after how many iterations it was written. A file appears whole or not at all, and each new one is

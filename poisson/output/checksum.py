@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """CRC-32 of bytes of which each process has only some.
 
 The checksum is that of `zlib.crc32`, and does not depend on who has which bytes. It is a remainder of polynomials over

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What two results differ in: their fields node by node, the keys of their cases, and where they come from."""
 
 from __future__ import annotations

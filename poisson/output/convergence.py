@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How fast a residual falls, from its history."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a result file holds, in lines for people and as data, whatever state the file is in."""
 
 from __future__ import annotations

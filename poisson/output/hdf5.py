@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The one layout of a result: an HDF5 file that says what it holds and how it came about.
 
 ::

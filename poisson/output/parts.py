@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A result whose arrays are divided over processes, in one file that all of them write.
 
 Rank 0 does all that is done for the result of one process, and asks the others for their parts of the arrays when the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading a result file that may come from anyone: what it holds as data, or one line that says why not.
 
 Nothing is believed: the file may be damaged, lead elsewhere, or pretend to hold more than fits into memory.

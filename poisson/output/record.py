@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a solve leaves, as data: the solution, how the solve ended, and where it came from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A result on disk: the HDF5 file and the XDMF file beside it, which belong together at every moment."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What HDF5 writes to: a file that takes everything, and remembers what the disk refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A result in a few lines, for a prompt and for a notebook."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The XDMF file beside a result, by which ParaView and VisIt open it."""
 
 from __future__ import annotations

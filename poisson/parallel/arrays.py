@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arrays and results of a divided problem."""
 
 from __future__ import annotations

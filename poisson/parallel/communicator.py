@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the processes that solve one problem together talk: what a communicator must offer, and that of a single one.
 
 Processes are called ranks, and every one of them calls the same methods in the same order. What must have the same bits

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A backend whose arrays are divided over ranks: that of one process, with exchanges where they are needed.
 
 Every rank runs the same solver. An operation computes on the part of the rank with its halo, as far into the halo as it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the nodes of a lattice are divided over ranks: blocks along the slowest one or two axes.
 
 Rows along x stay whole: kernels go along them, and what is exchanged would lie scattered in memory. In 2D y is divided,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which nodes of an array go from which rank to which: the halos of a divided lattice, and its gathering."""
 
 from __future__ import annotations

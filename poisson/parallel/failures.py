@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What one rank tells the others when it fails."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Direct solution by fast transforms where the slowest axis is divided over ranks.
 
 Every rank transforms its planes along the other axes, which are whole. For each mode there is then a chain of equations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether this process was started as one of several, by mpirun, mpiexec or srun; and MPI where it was.
 
 Nothing here imports mpi4py, which starts MPI, before it is certain that there are several processes.

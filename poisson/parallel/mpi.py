@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ranks that are processes of MPI, with messages in the memory of the host.
 
 No wait here is without end when another rank fails: what is waited for is asked for again and again, and now and then a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ranks with a GPU each, whose arrays go from device to device by NCCL; everything else goes by MPI.
 
 What is exchanged takes its place among the launches of a stream, and can be part of a recorded graph. The host does not

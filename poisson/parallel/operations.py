@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The operations of a distributed backend: those of the local one, each after the exchange that it needs.
 
 What an operation needs of a halo, and what it leaves right of it, is counted in layers of nodes from the owned ones.

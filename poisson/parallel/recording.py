@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Recordings of operations on divided arrays: which exchanges they have depends on what is right when they begin."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The search for the fastest shapes of the kernels on a device, and the file that keeps them.
 
 For each kind of kernel the search starts at the shape that would be taken now and tries the values of one number after

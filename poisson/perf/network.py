@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a work takes on many ranks: a model of halos, gathered grids, separators and sums, from a few measured numbers.
 
 A rank computes on its nodes and on the halo beside them, and waits for what it exchanges; only the norms of the Jacobi

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Counters of the memory system from the vendors' profilers: ncu of NVIDIA and rocprofv3 of AMD.
 
 A profiler runs a command of its own, which launches the kernels of this package that are to be looked at; it leaves a

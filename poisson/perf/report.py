@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a measurement tells: a table for people, rows for programs, and a figure."""
 
 from __future__ import annotations

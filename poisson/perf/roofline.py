@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """All operations on one roofline: what each reaches beside what memory and arithmetic allow.
 
 S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for multicore architectures",

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How a time is measured: on the device, with the median and the spread, and the copy bandwidth beside it."""
 
 from __future__ import annotations

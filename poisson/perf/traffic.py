@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each operation must move between memory and chip, and what it must compute, stated once.
 
 Each array that an operation reads or writes counts once: that caches keep neighbours is taken for granted. Additions

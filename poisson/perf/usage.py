@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the operations of a solve reached: counted in the loop, timed after it."""
 
 from __future__ import annotations

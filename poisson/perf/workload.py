@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls of every operation on random data, made from the entries: what measurements of all operations run."""
 
 from __future__ import annotations

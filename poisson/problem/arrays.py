@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arrays of any library: what is one, where it is, and how it is read.
 
 An array is what has one of the `PROTOCOLS`, or is a buffer of Python's. One in the memory of the host is read by NumPy,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Conditions on the faces of the box.
 
 Where Dirichlet faces meet at an edge or a corner, the face that stands first in `FACE_NAMES` gives the value: x before

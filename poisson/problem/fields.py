@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fields that are not formulas: in a file, in an array, or a Python function; one real value for each node.
 
 Files are read by rows, so that one may be larger than memory. Arrays may be of any library, and are used where they

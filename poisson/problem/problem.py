@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The mathematical problem: equation, grid, faces, and the exact solution where it is known."""
 
 from __future__ import annotations

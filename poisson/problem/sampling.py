@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The functions of a problem on blocks of its nodes, in the layout of the backends' arrays.
 
 A backend's arrays have at least two axes: a 1D problem has one row, of shape ``(1, nx)``.

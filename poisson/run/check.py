@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether a case can be solved here, how, and at what cost: found out without an array of the grid's size."""
 
 from __future__ import annotations

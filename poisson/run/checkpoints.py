@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The checkpoints of one solve: the one that it goes on from, and those that it writes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What may go wrong with a case, though it can be solved: each concern names its key, says what is, and a way out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What follows from a solution: derivatives, values between nodes, and what leaves through the faces."""
 
 from __future__ import annotations

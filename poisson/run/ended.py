@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is said, or raised, of a solve that has ended."""
 
 from __future__ import annotations

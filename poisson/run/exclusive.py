@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What belongs to one thread at a time, such as the arrays of a solver."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a sample of a problem tells: the ranges of its coefficients and data, and what is wrong with them."""
 
 from __future__ import annotations

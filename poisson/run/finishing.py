@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From what a solve leaves on the backend to its solution."""
 
 from __future__ import annotations

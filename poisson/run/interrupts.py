@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The signals that end a solve after the current iteration: Ctrl-C, and what a command counts as that."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A solution from the file that holds it."""
 
 from __future__ import annotations

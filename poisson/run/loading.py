@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From the data of a problem to the arrays of a solver, for one solve after another."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether the arrays of a solve, and its result, fit into memory."""
 
 from __future__ import annotations

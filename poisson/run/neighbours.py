@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each of several processes runs on, and by what way its arrays reach the others: for people to read."""
 
 from __future__ import annotations

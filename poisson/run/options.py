@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The arguments of solvers: those that are keys of a case file, and checks of others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """After a solve: the residual that certifies it, its error, and the fields that are asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where each of several processes runs: its device, its share of the processors, how its arrays reach the others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ranks that solve one problem together: how it is divided over them, and who speaks."""
 
 from __future__ import annotations

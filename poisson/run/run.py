@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The one place that puts the parts together: Case -> Solver -> Solution."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The functions of a problem at few of its nodes, so that they can be looked at whatever the size of the grid.
 
 Along each axis a sample has runs of neighbouring nodes, from one end to the other: within a run it shows what the grid

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The discrete operator and a multigrid cycle as SciPy's linear operators."""
 
 from __future__ import annotations

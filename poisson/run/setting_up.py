@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """To set a solver up: the backend, how the grid is divided, the operator, the method, and room for all of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a solver sets up once, and keeps between solves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a solve returns: its record, with ways to save it, show it and hand it on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Solving one problem for many sources: everything that does not depend on the source is set up once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data that not every rank has: an array or a problem of the first one, or an array of which each has its part."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A case solved for every combination of the values that some of its keys are to take, each into a file of its own.
 
 What is in the folder already and belongs to the same case is not solved again, so that a sweep which was interrupted,

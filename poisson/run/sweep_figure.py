@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The picture of a sweep: what the results are like, and the time they took, over one of its keys."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several sources at once, where the method and the backend take them in the memory of the caller."""
 
 from __future__ import annotations

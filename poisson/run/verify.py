@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verification of a case: against the direct solution of the same discrete problem, and by the order of accuracy."""
 
 from __future__ import annotations

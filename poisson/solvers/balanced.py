@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Nearly singular problems: no Dirichlet face, and c or α so small that u is a large constant and a small rest."""
 
 from __future__ import annotations

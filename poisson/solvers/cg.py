@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Preconditioned conjugate gradients."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Jacobi sweeps accelerated by Chebyshev polynomials."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``method = "auto"``: which method a problem gets, why, and the time it should take. docs/methods.md has the table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the registry knows of a method and of a preconditioner: one entry each, in the file of what it describes."""
 
 from __future__ import annotations

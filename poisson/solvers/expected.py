@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What ``method = "auto"`` knows of a problem and of the machine, and what a method offers it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A method that ``auto`` has chosen, and others that go on where it stalls."""
 
 from __future__ import annotations

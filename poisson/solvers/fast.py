@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Direct solution by fast transforms, and as a preconditioner for coefficients that vary."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every iterative solve does with the norms that it reads: the target, the verdict, the history."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Weighted Jacobi: u ← u + ω (f − A u) / diag(A)."""
 
 from __future__ import annotations

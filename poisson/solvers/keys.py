@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Keys of ``[solver]``: the default of a setting, what may stand there and what it means, all in one place.
 
 A record of settings is a frozen dataclass that derives from `Settings`. Its fields made by `word`, `real`, `whole` or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The loops of the Jacobi method: passes of one or of several sweeps, or the four stages one by one."""
 
 from __future__ import annotations

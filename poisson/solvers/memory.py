@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How much memory the methods take."""
 
 from __future__ import annotations

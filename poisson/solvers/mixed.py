@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Mixed precision: work in float32 inside corrections in float64, to the residual that float64 can reach."""
 
 from __future__ import annotations

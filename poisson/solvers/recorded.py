@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Operations that are recorded once and repeated."""
 
 from __future__ import annotations

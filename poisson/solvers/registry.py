@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The methods and preconditioners by their names: everything that a name and settings lead to.
 
 A method or a preconditioner is known by its entry, which stands in a file of this folder, usually its own. Nothing else

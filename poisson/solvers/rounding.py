@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whether a residual is what the rounding of u makes it."""
 
 from __future__ import annotations

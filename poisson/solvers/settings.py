@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How to solve and where to run: the settings, with their defaults."""
 
 from __future__ import annotations

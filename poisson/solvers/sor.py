@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Successive over-relaxation with the nodes in red–black order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The spectrum of D⁻¹A, the Jacobi matrix taken from the identity, and polynomials that are small on it.
 
 Every row of A has a positive diagonal that is at least the sum of the sizes of its other entries (discretisation.py),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How a solve ended, with advice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """When a solve ends, and how it ended."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every operation of the table on every backend against the specification, with what its entry says of its arguments.
 
 The data are random, the sizes odd, and optional arguments are given and left out. An operation that gets an entry in

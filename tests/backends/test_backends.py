@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Backends by name: which one runs, and what a user is told where one does not, or where memory is short.
 
 Covers poisson.backends.registry, poisson.backends.host, poisson.backends.gpu, poisson.backends.gpu.cupy and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several sweeps in one pass of the OpenMP library: any faces, sizes, tiles, counts and numbers of threads."""
 
 from __future__ import annotations

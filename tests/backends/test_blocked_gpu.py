@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several sweeps in one pass of the gpu backend, on the emulation: any faces, sizes, strips and orders of threads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """First derivatives: exact weights, the order everywhere, every backend against the specification.
 
 Covers poisson.mesh.differences.

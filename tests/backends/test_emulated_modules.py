@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The modules and the memory of the emulated GPU: what is compiled and kept, and what arrays are like.
 
 Covers poisson.backends.gpu.runtime.

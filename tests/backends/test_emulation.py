@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The emulation of the GPU runs kernels as a GPU would, and finds the faults that it is for."""
 
 from __future__ import annotations

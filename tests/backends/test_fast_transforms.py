@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The direct solution by fast transforms against the sparse reference, for every combination of faces.
 
 Covers poisson.backends.spectra, poisson.backends.transforms, poisson.backends.gpu.transforms and

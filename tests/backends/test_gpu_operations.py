@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What only the gpu backend has to get right: strips of planes, the order of threads, two types on one device.
 
 Covers poisson.backends.gpu.backend and poisson.backends.gpu.launch.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Operations between grids, on links and with dense matrices, on every backend against the specification.
 
 Covers poisson.backends.gpu.transfer.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sources in the memory of the caller: what the library reads where it lies is what it reads of its own arrays.
 
 Covers poisson.backends.callers.

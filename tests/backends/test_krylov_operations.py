@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The operations of Krylov methods and of defect correction on every backend against the specification.
 
 Covers poisson.backends.gpu.krylov.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Operations are counted, also within recordings, and the loop is the same as without."""
 
 from __future__ import annotations

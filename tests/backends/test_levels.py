@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which library is loaded where there are several, one for each of some instruction sets.
 
 Covers poisson.backends.openmp.levels and poisson.backends.openmp.library.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The specification on tabulated axes, alone and beside uniform ones: every operation against dense matrices."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`OPERATIONS` against all that carries its names: methods, ctypes signatures, C prototypes, symbols, kernels.
 
 Covers poisson.backends.base, poisson.backends.openmp.calls, poisson.backends.openmp.library and

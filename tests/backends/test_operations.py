@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every operation on every backend against the specification: random data, odd sizes, every kind of face.
 
 Covers poisson.backends.numpy and poisson.backends.openmp.backend.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Operations on parts of a lattice with halos: on the nodes that a part owns they are those of the whole.
 
 Covers poisson.backends.numpy and poisson.backends.subjects.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Parts of a lattice on the backends of compiled kernels: on the nodes that a part owns they give what the whole has.
 
 Beyond the layers of a halo that an operation needs there is NaN, which must reach neither a node that is owned nor a

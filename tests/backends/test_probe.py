@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is measured of a backend, and the library that only measurements load.
 
 Covers poisson.backends.probe, poisson.backends.gpu.probe, poisson.backends.openmp.probe and

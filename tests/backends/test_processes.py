@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The openmp backend in processes of its own: after a fork, under limits, and how its threads wait."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Results of reductions of the gpu backend, on the emulation: exact, whichever block comes last; read behind a mark."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Axes that have collapsed to one node, on coarse grids: every operation of multigrid on every backend.
 
 Such an axis wraps and has an infinite spacing, as the second axis of a 1D problem; here it may be any, or two of three.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Half a level of multigrid in one call, against the composition of the operations in NumPy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Smoothing in few passes on the gpu backend, on the emulation: every face and combination of halved axes and steps.
 
 Covers poisson.backends.gpu.passes and poisson.backends.gpu.smooth.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Stencils with a and c that vary from node to node, on every backend, in one to three dimensions."""
 
 from __future__ import annotations

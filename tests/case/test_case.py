@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a right case file means; overrides, the resolved text, unreadable files, other grids.
 
 Covers poisson.case.build, poisson.case.reading, poisson.case.schema, poisson.case.settings and poisson.case.toml.

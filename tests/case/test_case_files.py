@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The case files of the repository."""
 
 from __future__ import annotations

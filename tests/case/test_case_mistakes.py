@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The exact line for every kind of mistake in a case file, and all of them at once.
 
 Covers poisson.case.mistakes.

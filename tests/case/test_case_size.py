@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Case files that are much too deep or too long: refused before they cost time or memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Settings that are right by themselves and make no sense together, or for the problem."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Overrides that change a case: what becomes of its exact solution and of its parameters.
 
 Covers poisson.case.exact.

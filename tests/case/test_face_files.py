@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data of faces in files: the same as arrays, checked as the other field files of a case are."""
 
 from __future__ import annotations

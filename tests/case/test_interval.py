@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How often checkpoints are written, by what a case file says.
 
 Covers poisson.case.settings.

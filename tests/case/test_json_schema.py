@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The JSON schema of case files, which editors use: what it takes and refuses, beside what `load` takes and refuses."""
 
 from __future__ import annotations

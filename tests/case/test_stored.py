@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Problems as texts in results, and back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command `check`, and the same checks before a solve."""
 
 from __future__ import annotations

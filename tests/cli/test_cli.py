@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line: what is refused, what is carried out, and what the user sees.
 
 Covers poisson.cli.solving and poisson.cli.terms.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line in a process of its own: files, signals, and streams that end early or lack letters."""
 
 from __future__ import annotations

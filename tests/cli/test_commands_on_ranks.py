@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A command on several processes: it speaks once, and a failure anywhere ends all with one message and one code.
 
 Covers poisson.cli.ranks and poisson.cli.launcher.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The completion of command lines, tried in bash itself, and the scripts of the other shells where these are."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The log of a solve in a file."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Wrong options of the commands that measure: each is refused in one line, before anything is measured.
 
 Covers poisson.perf.report.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`plot` and `report`: what they write where, and what they refuse.
 
 Covers poisson.cli.pictures, poisson.output.pictures and poisson.output.report.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """SIGTERM and SIGHUP end a command as Ctrl-C does, with exit codes of their own.
 
 Covers poisson.cli.signals and poisson.run.interrupts.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`solve`, `verify` and `info` on several processes: one answer and one file, and one end whatever happens to one.
 
 Covers poisson.cli.solving.

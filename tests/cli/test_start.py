@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``python -m poisson`` in a folder with modules of the names that the package imports.
 
 Covers poisson.__main__.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Standard streams that are closed, full or gone: the result is written all the same, and the exit code tells."""
 
 from __future__ import annotations

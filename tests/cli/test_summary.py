@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is told of a solve at its end."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the user sees at the terminal: progress, tables."""
 
 import fcntl

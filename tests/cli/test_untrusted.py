@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a case, an HDF5 file and a NPY file from anyone can make a solve do: compute, and write what was asked for.
 
 Python reports what it opens, runs, loads and starts to a hook; the HDF5 library opens files by itself, and what it may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The discrete operator is the one that was meant: exactly, in its spectrum, and in its order of accuracy.
 
 Covers poisson.discrete.reference.

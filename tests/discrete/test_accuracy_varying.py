@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Variable coefficients, Robin faces and one dimension: order of accuracy, and solutions that are met exactly."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Coefficients that vary: the operator they make, its parts and bounds, and what is refused.
 
 Covers poisson.discrete.operator.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the source makes leaves through the faces: to rounding, for every kind of face and whatever a is."""
 
 from __future__ import annotations

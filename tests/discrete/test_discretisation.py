@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From a problem to its arrays: source, initial guess and exact solution, node by node."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What leaves through the faces: all of it to rounding, and through each to second order."""
 
 from __future__ import annotations

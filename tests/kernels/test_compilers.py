@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The compilers of the GPU vendors report errors and spills."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every kernel that the gpu backend launches, compiled to machine code for NVIDIA and AMD GPUs without one.
 
 The backend runs all its operations on a runtime that only takes notes, so the launches are those that a device would

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Machine code that a compiler in use is known to get wrong: no kernel may depend on it."""
 
 from __future__ import annotations

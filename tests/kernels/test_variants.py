@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every variant of the Laplacian that is measured: its values on the emulation, its code for NVIDIA and AMD GPUs.
 
 Covers poisson.perf.benchmark.variants.

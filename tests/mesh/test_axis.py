@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Axes: their operator, its spectrum, the coarser axis and parts, against matrices and closed forms.
 
 Covers poisson.mesh.placement.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kinds of conditions on faces: what each of them is, and that a problem with it is solved."""
 
 from __future__ import annotations

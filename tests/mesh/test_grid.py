@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Grids: where the nodes are, and how a grid is cut."""
 
 from __future__ import annotations

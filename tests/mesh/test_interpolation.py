@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Values between the nodes."""
 
 from __future__ import annotations

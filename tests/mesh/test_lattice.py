@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lattices: the axes in one order, and their places in an array."""
 
 from __future__ import annotations

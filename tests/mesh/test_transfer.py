@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables that take values between a grid and a coarser one.
 
 Covers poisson.discrete.transfer.

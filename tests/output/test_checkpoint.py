@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which file a solve goes on from: the newest that is whole, as a process of its own finds.
 
 Covers poisson.output.checkpoint.

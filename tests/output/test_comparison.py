@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Two results beside each other: differences of fields, on nested grids too, of cases and of provenance.
 
 Covers poisson.cli.comparing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`info` on results in any state: a description or one line, never a crash, a halt or what could steer a terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every writer, and every way in which a write can fail: the file of before stays, and the line names the one meant.
 
 The disk is filled with real limits; the steps of a write that the system can refuse, or that Ctrl-C can meet, fail one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What may be replaced and what becomes of it, what killed runs leave, and that the two files of a result agree."""
 
 from __future__ import annotations

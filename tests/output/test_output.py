@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Result files: what they hold, and that a failure never leaves half of one.
 
 Covers poisson.errors, poisson.output.convergence, poisson.output.hdf5, poisson.output.record, poisson.output.result,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Pictures: what of a field is drawn, in which colours, where the surfaces and arrows are, and what is refused.
 
 Covers poisson.output.pictures.figures, poisson.output.pictures.labels, poisson.output.pictures.picture,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One file from the parts of several ranks: equal to that of one, and on a failure of any rank as it was before.
 
 Covers poisson.output.checksum and poisson.output.parts.

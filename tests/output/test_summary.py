@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A result in ten lines and as a table."""
 
 from __future__ import annotations

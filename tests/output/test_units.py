@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The names of units: from the case into the result, its XDMF file and xarray.
 
 Covers poisson.case.settings and poisson.output.record.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """VTK reads results as image data: the grid, the fields, and the file of several ranks.
 
 The reader is that of the package ``vtk``, too large for the extras: without it these tests are skipped, but the first.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Communicators: that of one rank, and the threads that play several in the tests.
 
 Covers poisson.parallel and poisson.parallel.communicator.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A problem divided over ranks is solved as the whole one is.
 
 Covers poisson.parallel.distributed, poisson.parallel.operations, poisson.parallel.exchange, poisson.parallel.arrays,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Direct solution by fast transforms on several ranks against that of one.
 
 Covers poisson.parallel.fast, poisson.backends.slabs, poisson.backends.gpu.slabs and poisson.mesh.chain.

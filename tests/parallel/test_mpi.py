@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Processes of MPI: what they say to one another, and how all of them end when one fails.
 
 Covers poisson.parallel.mpi and poisson.parallel.failures.

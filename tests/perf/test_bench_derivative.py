@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`bench derivative`: every form along every axis, with errors that are known.
 
 Covers poisson.perf.benchmark.derivative.

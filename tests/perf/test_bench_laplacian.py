@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`bench laplacian`: the sizes, the figure of merit, the rows, the notes and the figure.
 
 Covers poisson.perf.benchmark.laplacian, poisson.perf.report and poisson.perf.timing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`bench operations`: every operation is measured, by the bytes that it must move.
 
 Covers poisson.perf.benchmark.operations.

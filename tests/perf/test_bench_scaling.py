@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`bench scaling`: works on several ranks, what they exchange, and the rows of the report.
 
 Covers poisson.perf.benchmark.scaling, poisson.perf.benchmark.works, poisson.perf.benchmark.tally and

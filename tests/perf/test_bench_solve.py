@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`bench solve`: whole solves by every method, beside a plain solver by sine transforms.
 
 Covers poisson.perf.benchmark.sine, poisson.perf.benchmark.solve and poisson.perf.workload.

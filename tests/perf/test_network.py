@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The model of many ranks: what it says is sent is what is counted, and its numbers are right where they are known.
 
 Covers poisson.perf.network.

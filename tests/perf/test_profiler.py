@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The profilers' files and failures; the samples have the form of the vendors' documentation."""
 
 from __future__ import annotations

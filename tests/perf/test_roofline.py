@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The roofline: the attainable line, every operation below it, and the peak of arithmetic."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each operation must move and compute."""
 
 from __future__ import annotations

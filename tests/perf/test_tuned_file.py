@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The file that keeps the measured shapes of kernels.
 
 Covers poisson.backends.gpu.tuned.

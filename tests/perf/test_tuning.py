@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The shapes of kernels: which one is taken, and the search for them.
 
 Covers poisson.backends.gpu.choice, poisson.backends.gpu.shapes, poisson.perf.autotune and poisson.perf.candidates.

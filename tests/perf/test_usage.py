@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the operations of a solve reached: counted, timed by a scripted clock, shown and written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls in a process of their own, and files that would bring down the one that reads them.
 
 Covers poisson.apart.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The grammar of texts: values, precedence, derivatives, canonical text, messages, limits.
 
 Covers poisson.problem.expressions.calculus, poisson.problem.expressions.expression, poisson.problem.expressions.parser,

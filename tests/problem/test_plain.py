@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Input files that are not plain: refused at once, in one line that names what they are; nothing of them is read."""
 
 from __future__ import annotations

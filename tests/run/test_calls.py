@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls of one solver from arrays to arrays: what is read and written in place, new data of faces and new coefficients.
 
 Covers poisson.discrete.faces, poisson.run.loading and poisson.run.together.

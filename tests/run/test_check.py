@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What becomes of a case, found out before it is solved."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What may go wrong with a case: which case gets which warnings, and none of ours gets a wrong one.
 
 Covers poisson.run.facts.

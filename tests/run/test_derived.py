@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What follows from a solution: E, gradients and fluxes that nobody asked for before, points, faces.
 
 Covers poisson.run.derived and poisson.run.solution.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a caller is told of a solve that did not converge, or that was interrupted; observers that are functions.
 
 Covers poisson.run.ended and poisson.run.options.

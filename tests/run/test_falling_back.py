@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the backend that `auto` has taken fails, the next one solves, and that is said.
 
 Covers poisson.run.setting_up.

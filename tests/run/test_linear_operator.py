@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`poisson.LinearOperator` against the assembled matrix, and in SciPy's own solvers.
 
 Covers poisson.run.scipy_operator.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Solutions read back from their files.
 
 Covers poisson.run.load and poisson.output.reading.

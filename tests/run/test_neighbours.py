@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What people read of the processes and of the ways between them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where each of several processes runs: its device, its threads, and how its arrays reach the others."""
 
 from __future__ import annotations

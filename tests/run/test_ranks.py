@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A problem that several ranks solve together has the solution that one process finds.
 
 The ranks are threads that wait a random time before they communicate (support/ranks.py).

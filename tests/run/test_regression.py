@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every case file gave when it was last looked at: method, iterations, status, residual and error.
 
 A change of the numerics shows here. If it is meant, write the new values, and look at the difference before a commit:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A case that is solved again on one backend gives the same bits of u: every method, precision and kind of problem.
 
 Whichever thread comes first, wherever the arrays lie in memory, and whatever the solver has solved before.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sample of a problem's functions at few of its nodes, whatever the size of the grid."""
 
 from __future__ import annotations

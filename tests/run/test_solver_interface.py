@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`Problem.on_box`, `Solver` and `Solution`: what goes in, what is kept between solves, what comes out.
 
 Covers poisson.problem.problem, poisson.run.finishing, poisson.run.setting_up, poisson.run.setup,

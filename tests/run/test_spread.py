@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Data of problems that several ranks solve: whole arrays and files, parts of arrays, and what one rank alone has.
 
 Covers poisson.run.spread.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Solvers and operators in several threads: right answers, whoever shares what, and copies that share nothing.
 
 Covers poisson.run.exclusive.

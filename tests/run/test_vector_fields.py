@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The gradient and the flux of a solution: their values, their order, and how they are written.
 
 Covers poisson.discrete.flux.

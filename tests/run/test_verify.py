@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Verification: it passes where all is well, and says so where something is off."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Random problems against a reference that shares no code with the package; and their judge, who must see defects."""
 
 from __future__ import annotations

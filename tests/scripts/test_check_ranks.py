@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`scripts/check_ranks.py`: cases on several processes against the same on one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Random inputs of every kind, some hundreds with fixed seeds; and their watch, who must notice what they may do.
 
 What holds for each is in scripts/fuzz_targets.py.

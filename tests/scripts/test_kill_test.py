@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`scripts/kill_test.py`: a solve that is killed at random moments, and resumed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The tables that `scripts/method_tables.py` writes stand in the documents, and say what the registry does."""
 
 from __future__ import annotations

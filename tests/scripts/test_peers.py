@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`scripts/peers.py`: the solvers that the tests' environment has solve its problems, and its residual is that of A."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``method = "auto"``: what it chooses, why, and what it says.
 
 Covers poisson.solvers.choose, poisson.solvers.expected and poisson.solvers.memory.

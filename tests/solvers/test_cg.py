@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Conjugate gradients: iteration counts with each preconditioner, the true residual, singular problems."""
 
 from __future__ import annotations

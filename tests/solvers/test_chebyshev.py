@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Chebyshev acceleration: bounds, weights, their order, and the sweeps that a solve takes.
 
 Covers poisson.solvers.spectrum.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The weight of Jacobi: 1, but on grids where that leaves a mode undamped."""
 
 from __future__ import annotations

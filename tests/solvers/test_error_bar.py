@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The error bar: the largest error of u lies below it, and not far below.
 
 Covers poisson.solvers.multigrid.estimate.

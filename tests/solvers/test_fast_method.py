@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The method `fft`: what it asks of a backend, and what it makes of the rounding errors of transforms.
 
 Covers poisson.solvers.fast.

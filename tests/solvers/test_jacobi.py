@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Jacobi solver: how it ends, what it reads, and that neither the backend nor the loop changes the iterates.
 
 Covers poisson.solvers.loops.

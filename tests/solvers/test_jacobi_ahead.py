@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Jacobi solver asks for the next sweeps before it reads the norm of the last: it shows nowhere in its results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Multigrid: contraction factors for every size, mix of faces and ratio of spacings; its levels; its coarsest grid.
 
 Covers poisson.solvers.multigrid.coarsest, poisson.solvers.multigrid.cycle, poisson.solvers.multigrid.hierarchy,

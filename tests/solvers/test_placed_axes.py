@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Methods on lattices of stretched nodes and cells: they are written in operations, and ask the axes the rest."""
 
 from __future__ import annotations

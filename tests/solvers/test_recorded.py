@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is recorded, bound or made for a solver ends with it: poisson/solvers/recorded.py, and what backends keep."""
 
 from __future__ import annotations

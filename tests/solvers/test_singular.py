@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Problems whose solution is determined up to a constant: no Dirichlet face anywhere, and c = 0.
 
 Covers poisson.solvers.balanced.

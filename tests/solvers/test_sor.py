@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Red–black successive over-relaxation: the optimal weight, its rate, and the grids that it is not for."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """What the tests share: problems, operators, comparisons, the emulation of a GPU, compilers."""

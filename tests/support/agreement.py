@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A backend against the specification, with coefficients of any kind: what the tests of operations share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compiles HIP sources to machine code for an AMD GPU without one, where hipcc is installed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A NumPy backend whose operations are handed to a test before they run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Programs on several processes of MPI, which mpirun starts on this machine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compiles CUDA sources to machine code without a GPU, by NVRTC from the PyPI package nvidia-cuda-nvrtc."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the tests of operations share: operators with every kind of face, and random arrays."""
 
 from __future__ import annotations

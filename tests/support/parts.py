@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A lattice divided over several processes, played by one: parts of arrays, their exchange and summed reductions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the checkout is."""
 
 from pathlib import Path

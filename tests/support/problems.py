@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Cases and discrete problems for the tests of solving and verifying."""
 
 from __future__ import annotations

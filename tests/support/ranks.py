@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Ranks played by the threads of one process, with random delays: nothing may depend on the order of arrivals."""
 
 from __future__ import annotations

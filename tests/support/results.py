@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A small result for the tests of what is written and shown."""
 
 from dataclasses import dataclass, replace

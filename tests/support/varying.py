@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Problems whose coefficients vary in every way, for the tests that need the worst."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """HIP kernels compiled at run time through CuPy, for NVIDIA and AMD GPUs."""
 
 from __future__ import annotations

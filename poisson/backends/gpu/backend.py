@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """HIP kernels compiled at run time, for NVIDIA and AMD from one source.
 
 The backend knows kernels, launch geometry and arrays; a `Runtime` knows how to compile and launch. The runtime of a

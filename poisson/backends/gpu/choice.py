@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which shape a kernel takes: the one on trial, the one measured on the device, or the default of the architecture."""
 
 from __future__ import annotations

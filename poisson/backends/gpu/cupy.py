@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The runtime of a real GPU, through CuPy: CUDA on NVIDIA, HIP on AMD."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the gpu backend launches the kernels of first derivatives: forms, tiles and options."""
 
 from __future__ import annotations

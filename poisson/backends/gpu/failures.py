@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What CuPy raises where a device, a driver or a compiler fails, as errors of one line.
 
 CuPy need not be there: its exceptions are known by their names.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The operations of the gpu backend that Krylov methods, smoothing by colors and mixed precision need."""
 
 from __future__ import annotations

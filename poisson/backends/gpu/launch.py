@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arrays, reductions and launches of the gpu backend: all that its operations have in common."""
 
 from __future__ import annotations

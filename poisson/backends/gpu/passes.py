@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The passes over memory in which the gpu backend smooths, and the choice of those that take the least time.
 
 kernels/multigrid/passes.h says what a pass can do. Many steps in one move less memory, but pay with a halo for each

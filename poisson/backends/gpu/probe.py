@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is measured of the gpu backend."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the gpu backend needs from a device, and the device from it: compiled kernels, launches, events, memory."""
 
 from __future__ import annotations

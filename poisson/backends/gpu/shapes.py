@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the kernels are cut up: the built-in defaults of each architecture.
 
 They hold where `python -m poisson tune` has not measured the device itself; `poisson.backends.gpu.tuned` has what it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What each rank does of a direct solution on a GPU where the slowest axis is divided: `poisson.backends.slabs`.
 
 The axes that are whole are transformed as ever; the chains along the divided one are solved by a thread a mode

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Several steps of smoothing in few passes over memory: `sweeps`, `smooth` and its parts between grids that halve.
 
 `poisson.backends.gpu.passes` chooses the passes. What does not fit into passes goes the way of `Operations.smooth`, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The operations of the gpu backend between grids."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The direct solution on a GPU: the transforms of each axis in place, by kernels/transforms/transform.hip.
 
 A line whose length is a product of small factors is transformed in shared memory, read and written once; the last axis

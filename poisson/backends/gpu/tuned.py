@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `python -m poisson tune` found: shapes of kernels for a device, kept in the user's cache folder.
 
 One JSON file holds all that was measured with one device, one driver and one version of the kernels::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Arrays in the memory of the OpenMP library."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The OpenMP library through ctypes: the host's threads, or a GPU where it was built with an offloading compiler."""
 
 from __future__ import annotations

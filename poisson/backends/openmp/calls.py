@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Methods that call the functions of the library, made from the entries of the operations.
 
 A method hands its arguments on in the order of the entry, as `poisson.backends.openmp.library.signature` has their

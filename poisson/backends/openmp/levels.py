@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which of several builds of the OpenMP library suits the processor: wheels have one for each of a few kinds."""
 
 from __future__ import annotations

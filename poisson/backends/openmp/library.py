@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The functions of the OpenMP library and their ctypes signatures; where the library is, and how it is loaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The operations of the openmp backend: calls of the library, with the structures and tables that it reads.
 
 A structure has addresses of arrays, so an object here keeps what it points to, and everything ends with it.

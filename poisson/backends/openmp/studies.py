@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The library of studies through ctypes: what only measurements need, beside the OpenMP library, which it calls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The direct solution on the arrays of the OpenMP library: its own transforms and tridiagonal systems, or scipy's."""
 
 from __future__ import annotations

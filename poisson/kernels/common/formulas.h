@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The per-point formulas, once for every backend: the GPU kernels and the OpenMP library include this text.
 //
 // Before it, POISSON_FORMULA is defined as what makes an inline function in the language at hand.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What differs between CUDA, HIP and the tests' emulation on a CPU, and the types that every kernel uses.
 //
 // Options: REAL (float or double), DIMENSION (2 or 3), RULE_XL … RULE_ZU (the rules of the faces),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // First derivatives by differences of order 2 REACH: derivative along one axis, in two forms, and gradient.
 //
 // On an axis that wraps every node takes the central difference over 2 REACH + 1 nodes. On another one the REACH nodes

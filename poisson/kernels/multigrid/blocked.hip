@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several Jacobi sweeps in one pass over memory: sweeps. passes.h has the options.
 
 KERNEL poisson_sweeps(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From one grid to another: interpolate; and the coefficients of links: links and coarsen_links.
 //
 // The weights of each axis come in tables (poisson/discrete/transfer.py) with four entries for each node that is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The passes of passes.h in 2D: a group of 32 lanes has a line of nodes along x and marches along y.
 //
 // Everything between the stages lives in registers: a lane has WIDTH neighbouring nodes of a line, and its neighbours

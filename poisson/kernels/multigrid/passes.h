@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Several steps of smoothing in one pass over memory: what the marches of lines.h (2D) and planes.h (3D) share.
 //
 // Groups of 32 lanes own strips of nodes along x and march along the slowest axis. A pass is a chain of stages: DEPTH

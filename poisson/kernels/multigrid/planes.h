@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The passes of passes.h in 3D: a block has a tile of nodes in x and y and marches along z.
 //
 // A lane has WIDTH neighbouring nodes of ROWS neighbouring lines, and the planes below and above them in registers. Its

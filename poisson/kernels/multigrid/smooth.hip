@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What multigrid does on a level between two coarser visits, or a part of it, in one pass over memory: smooth. passes.h
 // has the options.
 

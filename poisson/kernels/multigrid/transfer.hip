@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Between two grids on the same box: restrict and prolong_add.
 //
 // The weights of each axis come in tables (poisson/discrete/transfer.py): the coarse node I gathers from the fine nodes

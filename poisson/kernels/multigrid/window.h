@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What NODES neighbouring nodes of a grid take along an axis from a coarser one, by tables with so many entries for
 // each node: LENGTH places that lie side by side, and weights for them. The source has no more nodes than the target;
 // `HALVES` says that it has half the intervals and the first node is even.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Passes with the operator that Krylov methods, smoothing by colors and mixed precision need: diagonal_solve,
 // direction, color_sweep and defect.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The march of a thread through the grid, with A u at every node that it comes to.
 //
 // A thread owns WIDTH neighbouring nodes along x and marches along the slowest axis (y in 2D, z in 3D), keeping the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operator A u = -div(a grad u) + c u on nodes, as kernels see it: weights, coefficients that vary, neighbours.
 //
 // Options: LINKS (1: a varies; the coefficients of the links along each axis are arrays, as those of Coefficients),

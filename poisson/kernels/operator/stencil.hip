@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The operator on nodes: laplacian, boundary_conditions, residual and sweep.
 
 // out = A u at the nodes that lie on no face; the others keep their values. No rule is needed there, so with constant

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Operations on whole arrays: update, norm, fill, axpby, dot, advance, correct and dense.
 //
 // A thread owns WIDTH neighbouring nodes of a row and visits every gridDim.y * BLOCK_Y-th row. Values past the end of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the device computes at most: independent chains of multiply-adds in registers, several a thread, so that none
 // waits for the one before.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The Laplacian in three dimensions in the ways of three tutorials, for `python -m poisson bench laplacian` alone:
 // out = A u at the nodes that lie on no face, as poisson_laplacian computes it. docs/kernels.md explains each way.
 //

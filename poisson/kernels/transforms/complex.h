@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Complex numbers, and the Fourier transforms of a few of them.
 
 struct alignas(2 * sizeof(real)) Complex {

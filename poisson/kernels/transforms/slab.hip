@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Direct solution by fast transforms where the slowest axis is divided (poisson/backends/gpu/slabs.py): for each mode
 // of the other axes the chain of equations along the planes of a rank (poisson/mesh/chain.py). A thread has one mode
 // and marches from plane to plane; neighbours in x lie in neighbouring threads. All numbers but those in memory are

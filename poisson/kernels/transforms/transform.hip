@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Direct solution by fast transforms (poisson/backends/gpu/transforms.py): sine, cosine, quarter-wave and Fourier
 // transforms of the lines of an array along one axis.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The lines of an array along one axis, as the transforms of transform.hip see them: where they lie in the array and in
 // shared memory, and the way from one to the other. transform.hip has the options.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole pictures of a solution: a field, how its residual fell, and a small one for a notebook."""
 
 from __future__ import annotations

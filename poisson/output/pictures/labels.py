@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What stands beside the axes and the colours."""
 
 from __future__ import annotations

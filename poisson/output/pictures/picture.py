@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A figure that shows itself, in a notebook and in a window."""
 
 from __future__ import annotations

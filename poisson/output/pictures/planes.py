@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A line or a plane of a field on a pair of axes: curve, contours, arrows, field lines."""
 
 from __future__ import annotations

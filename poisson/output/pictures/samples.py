@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is drawn of a field: the values on a line, a plane or the box, on no more nodes than a picture can show.
 
 A field may be as large as its file: it is asked for a few planes and strides, never for all of itself.

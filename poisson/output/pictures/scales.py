@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Colours and levels for the values of a field."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Surfaces on which a field in three dimensions has one value."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A page of HTML about a result, for people and for archives: it holds its pictures and asks no network."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a call of a solver costs beside its loop: from the caller's arrays to the caller's arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m poisson bench derivative`: the error, the time and the bandwidth of every form of a first derivative.
 
 The test is that of the finite-difference tutorial for CUDA that the kernels come from: the function is a sine along the

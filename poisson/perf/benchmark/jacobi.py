@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Jacobi loops on published problems: each kernel of an iteration, and the whole loop, on every backend."""
 
 from __future__ import annotations

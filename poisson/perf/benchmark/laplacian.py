@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m poisson bench laplacian`: every way to compute a Laplacian, by the figure of merit of the AMD lab notes.
 
 Effective bandwidth is the least data that must move over the time it takes. What must be read is every node but the 8

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every operation of a backend against the bandwidth of its memory, at given sizes."""
 
 from __future__ import annotations

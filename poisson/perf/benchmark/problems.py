@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The problems on which others have published the time of Jacobi iterations."""
 
 from __future__ import annotations

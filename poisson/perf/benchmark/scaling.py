@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How the time of a work changes with the ranks that share it: strong scaling of one grid, weak of one that grows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The plain solver by sine transforms that anyone would write first, to compare ours with."""
 
 from __future__ import annotations

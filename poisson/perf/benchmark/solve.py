@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Whole solves by every method, from arrays in the backend's memory to the solution there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Jacobi method as target regions that each map their arrays to the device and back: what not to do.
 
 This is the first form of the OpenMP port in "Jacobi method with HIP and OpenMP offloading" (AMD lab notes), there 46

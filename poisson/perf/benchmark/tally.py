@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What ranks exchange, counted without slowing them: messages that are recorded in a graph count with its replays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The ways to compute a Laplacian in three dimensions that `python -m poisson bench laplacian` compares.
 
 They are those of the three tutorials that the project began with: the finite-difference series of the AMD lab notes,

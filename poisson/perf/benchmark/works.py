@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The works whose time is measured on several ranks, and what a rank has of each: its part of the arrays, and a method.
 
 The nodes are divided as they are for a solve. What stands on a node depends on its place in the whole grid alone, so

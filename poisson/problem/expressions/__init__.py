@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Texts of a case file as functions of the coordinates.
 
 A closed grammar: numbers, the coordinates, ``pi`` and ``e``, parameters, ``+ - * / **``, brackets, a fixed list of

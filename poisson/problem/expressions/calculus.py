@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Derivatives of programs, one rule for each operation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The expression that the rest of the package holds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From a text to an expression: a tokenizer and an operator-precedence parser that keeps its own stacks."""
 
 from __future__ import annotations

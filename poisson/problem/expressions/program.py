@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Straight-line programs: how an expression is stored, built and evaluated.
 
 A program is a tuple of steps. Each step is a number, a coordinate, or an operation on earlier steps; the last step is

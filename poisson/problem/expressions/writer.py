@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The canonical text of a program: what the parser reads back to an equal program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Multigrid on nodes, for any number of nodes, any mix of faces and any ratio of spacings."""
 
 from poisson.solvers.multigrid.coarser import CoarserProblems

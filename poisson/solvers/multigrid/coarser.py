@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A problem discretised anew on coarser grids, with what the solution there says about that on the finest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The inverse of the operator on the coarsest grid, as a matrix, computed on the host."""
 
 from __future__ import annotations

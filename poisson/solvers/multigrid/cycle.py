@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One multigrid cycle on arrays that are made once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the registry knows of multigrid: the method, and the preconditioner that one of its cycles is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The error of the discretisation, estimated from the solutions of the same problem on coarser grids."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Full multigrid: a start from the coarsest grid up."""
 
 from __future__ import annotations

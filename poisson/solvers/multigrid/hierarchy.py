@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The grids of a multigrid method: which axes are coarsened from level to level, and the operator on each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The settings of a multigrid cycle."""
 
 from __future__ import annotations

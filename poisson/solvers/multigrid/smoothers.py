@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Smoothers: half a level of a multigrid cycle each time, in as few passes over memory as the backend has."""
 
 from __future__ import annotations

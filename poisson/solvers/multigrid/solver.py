@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The multigrid method: cycles until the residual is small, and one cycle as a preconditioner."""
 
 from __future__ import annotations

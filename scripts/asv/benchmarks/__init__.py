@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """What asv follows over commits: rows of `python -m poisson bench`."""

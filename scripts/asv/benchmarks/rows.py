@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rows of ``python -m poisson bench`` as benchmarks of asv: a history of the speed over commits.
 
     pip install asv virtualenv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs the GPU kernels on the CPU: the runtime that the gpu backend needs, for tests on a machine without a GPU."""
 
 from support.emulation.errors import ArgumentError, CompilationError, EmulationError, GuardError, LaunchError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernel source -> shared libraries for the CPU, kept under a digest of all that they depend on."""
 
 from __future__ import annotations

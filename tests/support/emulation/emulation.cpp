@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the libraries of kernels share: the threads of a block, their order, what they wait for, launches and errors.
 //
 // Each GPU thread of a block is a fiber, which runs until it waits or ends; blocks run one after another. The order of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Runs the GPU kernels on the CPU: what a kernel source needs of CUDA and HIP, for the system compiler on Linux.
 //
 // A library is one translation unit that Python writes: this header, the macros of the -D options, the kernel source,

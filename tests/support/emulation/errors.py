@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the emulation finds wrong with a kernel or with a call of one."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Compiled kernels: their signatures, and launches with checked arguments."""
 
 from __future__ import annotations

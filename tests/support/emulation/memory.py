@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Emulated device memory: arrays between guards, and filled with NaN, so that stray accesses show.
 
 The guards hold signalling NaNs that differ from item to item. What a kernel reads there turns its result into NaN, and

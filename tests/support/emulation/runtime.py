@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The runtime of the gpu backend with NumPy in the place of CuPy, and kernels that run on the CPU."""
 
 from __future__ import annotations
