@@ -20,7 +20,7 @@ import h5py
 import pytest
 from support.places import ROOT
 
-from poisson.cli import main
+from poisson.cli import launcher, main
 from poisson.cli.signals import ending
 from poisson.parallel.failures import Failure, code_of
 from poisson.run import interrupts
@@ -170,3 +170,13 @@ def test_a_process_ends_with_the_code_of_the_signal(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, (tmp_path / "a.h5").exists()) == (143, True), errors
+
+
+def test_a_command_with_ranks_ends_with_the_code_of_the_signal_that_it_got(capsys: pytest.CaptureFixture[str]) -> None:
+    """It hands on each of them as SIGUSR1, which the ranks take for Ctrl-C."""
+    for number, code in {signal.SIGINT: 130, **CODES}.items():
+        assert launcher._verdict("mpirun", 2, 0, 130, number, "") == code
+        assert launcher._verdict("mpirun", 2, 1, None, number, "") == code
+        assert launcher._verdict("mpirun", 2, 0, 0, number, "") == 0
+    assert launcher._verdict("mpirun", 2, 0, 130, 0, "") == 130
+    assert capsys.readouterr().err == "poisson: interrupted\n" * 3
