@@ -236,7 +236,7 @@ def require_library(environment: Mapping[str, str]) -> None:
     """Make sure that the library is loaded: its tests would be skipped."""
     works = "from poisson import backends; backends.create('openmp', 'float64')"
     if run([*still(), sys.executable, "-c", works], environment) != 0:
-        raise RuntimeError("the library that was built for this cannot be loaded")
+        raise SystemExit("the library that was built for this cannot be loaded")
 
 
 def under_thread_sanitizer(folder: Path, preloaded: Path) -> dict[str, str]:
