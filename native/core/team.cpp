@@ -187,7 +187,13 @@ void in_forked() {
 void make_team(int32_t threads) {
     int32_t size = threads > 0 ? threads : omp_get_max_threads();
     size = team_lost ? 1 : std::max(1, std::min({size, MOST_THREADS, omp_get_thread_limit()}));
-    if (size > team_kept) team_kept = size = team_kept + startable(size - team_kept);
+    if (size > team_kept) {
+        team_kept = size = team_kept + startable(size - team_kept);
+        // At once: what else starts threads could take their room before a region is large enough for them.
+        std::atomic<int32_t> begun{0};
+#pragma omp parallel num_threads(size)
+        ++begun;
+    }
     if (size > 1) wait_shortly(size);
     team_asked = threads;
     team_size = size;

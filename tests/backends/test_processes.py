@@ -21,7 +21,7 @@ import logging, os, sys, threading
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 import numpy as np
 import poisson
-problem = poisson.Problem.on_box((257, 129), f="sin(3*x)", a="1 + x")
+problem = poisson.Problem.on_box((385, 257), f="sin(3*x)", a="1 + x")
 solver = lambda threads=0: poisson.Solver(problem, "cg", "openmp", threads=threads, rtol=1e-4)
 threads_of = lambda solution: solution.provenance["device"].split(",")[1].strip()
 """
@@ -149,7 +149,7 @@ def test_a_limit_on_the_threads_of_a_user(room: int) -> None:
     """Where the run time would end the process; scipy's transforms, of lengths that the library has not, go on too."""
     script = f"""
 import resource
-odd = poisson.Problem.on_box((270, 258), f=1.0)
+odd = poisson.Problem.on_box((378, 270), f=1.0)
 for method, backend in (("cg", "openmp"), ("fft", "openmp"), ("fft", "numpy")):
     poisson.Solver(poisson.Problem.on_box((9, 9), f=1.0), method, backend).solve()  # imports what is needed
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -206,7 +206,7 @@ import time
 made = solver(2)
 made.solve()
 backend, operator = made.backend, made.operator
-u, f, r = (backend.from_host(np.ones((129, 257))) for _ in range(3))
+u, f, r = (backend.from_host(np.ones((257, 385))) for _ in range(3))
 backend.bind(operator).residual(u, f, r)
 start = time.process_time()
 for _ in range(40):
