@@ -63,3 +63,10 @@ def pages(part: Any) -> Iterator[str]:
 def test_the_site_has_every_page_once() -> None:
     navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
     assert sorted(pages(navigation)) == sorted(path.name for path in DOCS.glob("*.md"))
+
+
+def test_pages_link_to_nothing_outside_of_the_site() -> None:
+    outside = [
+        (path.name, link) for path in DOCS.glob("*.md") for link in re.findall(r"\]\((\.\./[^)]+)\)", path.read_text())
+    ]
+    assert outside == []
