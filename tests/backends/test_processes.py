@@ -116,7 +116,8 @@ other.join()
 print(made.solve().status.value)
 """
     assert output(script) == (
-        "this process was forked while another thread used this Solver: make a new one here\nconverged\n"
+        "this process was forked while another thread used this Solver: make a new one here\n"
+        "interrupted: the last complete iterate is kept\nconverged\n"
     )
 
 
