@@ -58,6 +58,15 @@ def solve(name: str, *overrides: str) -> poisson.Solution:
         return poisson.solve(poisson.load_case(case, overrides))
 
 
+def solve_tutorial() -> poisson.Solution:
+    """The solution of the case that the first tutorial is about."""
+    [text] = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / "tutorial.md").read_text("utf-8"), re.M | re.S)
+    with TemporaryDirectory() as folder:
+        case = Path(folder) / "discs.toml"
+        case.write_text(text, "utf-8")
+        return poisson.solve(poisson.load_case(case))
+
+
 def draw_field(axes: Axes, name: str, title: str, **options: Any) -> None:
     """The solution of a case; in 3D in the plane z of the largest value."""
     solution = solve(name)
@@ -132,6 +141,7 @@ def main(images: Path) -> list[Path]:
         "solutions": front,
         "gallery": gallery,
         "box": solve("grounded_box").plot(lines=True),
+        "discs": solve_tutorial().plot(lines=True),
     }
     written = [save(figure, images / f"{name}.png") for name, figure in pictures.items()]
     return [*written, save(draw_roofline(), images / "roofline_h200.png", 110)]

@@ -364,3 +364,9 @@ def test_every_public_name_exists() -> None:
         assert getattr(poisson, name) is getattr(import_module(poisson._PLACES[name][0]), poisson._PLACES[name][1])
     with pytest.raises(AttributeError, match="'poisson' has no attribute 'no_such_name'"):
         _ = poisson.no_such_name
+
+
+def test_every_file_of_tests_has_a_name_of_its_own() -> None:
+    """Without packages, pytest imports only one of two files of one name, and another order of files finds it out."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []

@@ -63,7 +63,7 @@ BOUND = {
 
 OTHER_METHODS = {
     Backend: {
-        *("empty", "from_host", "assemble", "synchronize", "memory", "probe"),
+        *("empty", "from_host", "to_host", "assemble", "synchronize", "memory", "probe"),
         *("reduction", "read", "companion"),
     },
     Operations: {"depth", "fast_solver", "slab_solver"},
@@ -71,7 +71,7 @@ OTHER_METHODS = {
 """The abstract methods that are no operations: memory, what is measured, the results of reductions, other backends;
 sweeps in a pass, and direct solvers."""
 FURTHER_METHODS = {
-    Backend: {"capture", "mark", "seconds", "bind", "to_host"},
+    Backend: {"capture", "mark", "seconds", "bind", "prepare"},
     Operations: {"tuning"},
 }
 """Those that a backend need not have of its own."""

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A result in ten lines and as a table."""
+"""A result in ten lines and as a table.
+
+Covers poisson.output.summary.
+"""
 
 from __future__ import annotations
 
