@@ -177,6 +177,7 @@ poisson.solve(3)
 
 def test_a_type_checker_knows_the_interface(tmp_path: Path) -> None:
     """With the settings and the cache of this project's own check, which has read the package before."""
+    pytest.importorskip("mypy")
     assert (ROOT / "poisson" / "py.typed").is_file()
     (tmp_path / "correct.py").write_text(CORRECT)
     (tmp_path / "wrong.py").write_text(WRONG)
