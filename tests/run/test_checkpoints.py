@@ -134,7 +134,9 @@ def test_every_method_ends_with_the_same_solution(tmp_path: Path, method: str) -
     assert solution.history[: len(behind)] == tuple(behind)
     assert [sweep for sweep, _ in solution.history] == sorted({sweep for sweep, _ in solution.history})
     assert solution.iterations == solution.history[-1][0] > reached
-    assert np.abs(solution.u - whole.u).max() < 1e-6 * np.abs(whole.u).max()
+    # Sweeps go on as if there had been no break; what has a memory of its own, such as directions, begins it anew.
+    most = 0.0 if method in ("chebyshev", "sor") else 1e-6
+    assert np.abs(solution.u - whole.u).max() <= most * np.abs(whole.u).max()
 
 
 @pytest.mark.parametrize("method", ["jacobi", "cg", "multigrid"])
