@@ -222,4 +222,5 @@ def test_a_launcher_that_fails_is_said_in_one_line(
 
 
 def test_the_launcher_is_that_of_the_mpi_that_is_loaded() -> None:
-    assert find_launcher() == command(1)[0]
+    loaded = command(1)[0]
+    assert find_launcher() == loaded

@@ -100,6 +100,7 @@ def test_a_failure_at_any_stage_of_a_solve_ends_it_on_all_ranks(tmp_path: Path) 
 
 
 def test_processes_give_one_answer_and_one_file(tmp_path: Path) -> None:
+    command(2)
     serial = subprocess.run(
         [sys.executable, "-m", "poisson", *SMALL, "--output", "one.h5"],
         capture_output=True,
