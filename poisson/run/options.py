@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.backends.base import Backend
 from poisson.case.settings import WITHOUT_VECTORS
 from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS
+from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem
 from poisson.run.memory import VECTORS
 from poisson.run.ranks import Ranks
@@ -81,3 +84,11 @@ def require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backe
     else:
         return
     raise CaseError([f"out: {found}; allowed: a NumPy array of the shape {wanted} and the type {backend.dtype}"])
+
+
+def apart(problem: Problem, out: NDArray[Any] | None) -> Problem:
+    """The problem with a copy of a source that u is to overwrite: the residual of u is certified from both."""
+    f = problem.f
+    if out is None or not isinstance(f, ArrayField) or f.on_device or not np.may_share_memory(f.values, out):
+        return problem
+    return replace(problem, f=ArrayField(f.values.copy()))

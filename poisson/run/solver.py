@@ -27,7 +27,7 @@ from poisson.run.ended import Watching, judged, observer_of
 from poisson.run.exclusive import Exclusive
 from poisson.run.finishing import finish, provenance, unfinished
 from poisson.run.loading import Loader, sources_of
-from poisson.run.options import Options, checked_fields, require_place
+from poisson.run.options import Options, apart, checked_fields, require_place
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.setting_up import NextBackend, falling_back, same_operator, set_up, set_up_on
 from poisson.run.setup import Setup
@@ -428,6 +428,7 @@ class Solver:
         with ranks.agreed():
             problem = self._with(**given, boundary=boundary)
             require_place(out, ranks, shape, self._setup.backend)
+            problem = apart(problem, out)
         started = datetime.now(UTC)
         with _timed(times, "setup"), np.errstate(all="ignore"):
             self._take_operator(problem)

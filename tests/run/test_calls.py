@@ -360,3 +360,16 @@ def test_a_source_that_one_solution_is_not_enough_for_is_solved_for_alone() -> N
         np.testing.assert_array_equal(one.u, other.u)
         assert (one.status, one.iterations, one.history) == (other.status, other.iterations, other.history)
     assert not found[1].u.any()
+
+
+@pytest.mark.parametrize("method", ["fft", "multigrid", "cg"])
+@pytest.mark.parametrize("boundary", [0.0, "periodic"])
+def test_u_may_take_the_place_of_its_source(method: str, boundary: Any) -> None:
+    f = np.random.default_rng(3).standard_normal((12, 17))
+    f -= f.mean() if boundary == "periodic" else 0.0
+    solver = poisson.Solver(poisson.Problem.on_box((17, 12), boundary=boundary), method, rtol=1e-9)
+    alone = solver.solve(f=f)
+    place = f.copy()
+    solution = solver.solve(f=place, out=place)
+    assert (solution.status, solution.residual) == (alone.status, alone.residual)
+    assert solution.u is place and (place == alone.u).all()
