@@ -106,7 +106,7 @@ def test_memory_is_aligned_guarded_and_released(runtime: EmulatedRuntime) -> Non
     assert 0 < free <= total
 
 
-@pytest.mark.parametrize("host", [np.zeros(3), np.zeros(1), np.zeros((1, 4)), np.zeros(4, np.float32)])
+@pytest.mark.parametrize("host", [np.zeros(3), np.zeros(1), np.zeros((1, 4))])
 def test_transfers_that_do_not_fit_are_refused(runtime: EmulatedRuntime, host: np.ndarray[Any, Any]) -> None:
     with pytest.raises(ArgumentError, match="upload of"):
         runtime.upload(host, runtime.allocate(4, np.float64))

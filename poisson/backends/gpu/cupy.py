@@ -126,13 +126,17 @@ class CupyRuntime:
         return np.uint64(memory.ptr), np.frombuffer(memory, dtype=np.float64, count=count)
 
     def upload(self, values: NDArray[Any], array: Any) -> None:
+        values = np.ascontiguousarray(values, dtype=array.dtype)
         self._copy_rows(array.data.ptr, array, values.ctypes.data, values, values, cp.cuda.runtime.memcpyHostToDevice)
 
-    def download(self, array: Any) -> NDArray[Any]:
+    def download(self, array: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:
         values = np.empty(array.shape, dtype=array.dtype)
         self.synchronize()  # the copy waits in the driver, where nothing can be looked at
         self._copy_rows(values.ctypes.data, values, array.data.ptr, array, values, cp.cuda.runtime.memcpyDeviceToHost)
-        return values
+        if out is None:
+            return values
+        out[...] = values
+        return out
 
     def _copy_rows(self, to: int, target: Any, start: int, source: Any, values: NDArray[Any], direction: int) -> None:
         """Copy the rows of `values` between addresses whose rows are as far apart as those of `target` and `source`."""

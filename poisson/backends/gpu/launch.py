@@ -178,11 +178,21 @@ class Launcher(Backend):
 
     def from_host(self, values: NDArray[Any]) -> Array:
         array = self.empty(values.shape)
-        self.runtime.upload(np.ascontiguousarray(values, dtype=self.dtype), array)
+        self.upload_into(values, array)
         return array
+
+    def upload_into(self, values: NDArray[Any], array: Array) -> None:
+        """Copy a NumPy array of real values, of any type and layout, to an array of its shape, or some rows of one.
+
+        It runs in order with the operations; `values` may change once this returns.
+        """
+        self.runtime.upload(values, array)
 
     def to_host(self, array: Array) -> NDArray[Any]:
         return self.runtime.download(array)
+
+    def copy_to(self, array: Array, out: NDArray[Any]) -> None:
+        self.runtime.download(array, out)
 
     @property
     def array_module(self) -> ModuleType:

@@ -80,10 +80,14 @@ class Runtime(Protocol):
         """A few float64 values that kernels write and the host reads: as a kernel argument, and as a host array."""
 
     def upload(self, values: NDArray[Any], array: Any) -> None:
-        """Copy a host array of the same shape and type to a device array."""
+        """Copy a host array of real values to a device array of its shape, in order with the launches.
 
-    def download(self, array: Any) -> NDArray[Any]:
-        """A copy of a device array on the host, once all launches before it are done."""
+        The host array may have any type and layout, and may change once this returns. Of the device array the rows are
+        whole; what lies between them may be written too.
+        """
+
+    def download(self, array: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """A copy of a device array on the host, once all launches before it are done; `out`, if that is given."""
 
     def in_order(self) -> AbstractContextManager[Any]:
         """Within, functions of `xp` run in order with the launches."""

@@ -94,22 +94,20 @@ class EmulatedRuntime:
         return values, values
 
     def upload(self, host_array: NDArray[Any], device_array: NDArray[Any]) -> None:
-        """Copy a host array into a device array of its shape and dtype.
+        """Copy a host array into a device array of its shape.
 
         Raises
         ------
         ArgumentError
-            If shape or dtype differ, or the target is not device memory.
+            If the shapes differ, or the target is not device memory.
         """
         self._require_device(device_array)
-        if host_array.shape != device_array.shape or host_array.dtype != device_array.dtype:
-            raise ArgumentError(
-                f"upload of {host_array.dtype} {host_array.shape} to {device_array.dtype} {device_array.shape}"
-            )
+        if host_array.shape != device_array.shape:
+            raise ArgumentError(f"upload of {host_array.shape} to {device_array.shape}")
         device_array[...] = host_array
 
-    def download(self, device_array: NDArray[Any]) -> NDArray[Any]:
-        """A contiguous copy on the host.
+    def download(self, device_array: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """A contiguous copy on the host, or `out` with the values.
 
         Raises
         ------
@@ -117,7 +115,10 @@ class EmulatedRuntime:
             If the array is not device memory.
         """
         self._require_device(device_array)
-        return np.array(device_array, order="C")
+        if out is None:
+            return np.array(device_array, order="C")
+        out[...] = device_array
+        return out
 
     def in_order(self) -> AbstractContextManager[None]:
         """NumPy and the emulated kernels run in order by themselves."""
