@@ -26,6 +26,8 @@ _HOST = (1, 3, 11)
 
 def is_array(given: object) -> bool:
     """Whether it is an array; a number of NumPy is one, of no axes."""
+    if type(given) is np.ndarray:
+        return True
     buffer = isinstance(given, (memoryview, array))
     return buffer or (not isinstance(given, type) and any(_has(given, name) for name in PROTOCOLS))
 
@@ -96,6 +98,8 @@ def require_unmasked(given: Any) -> None:
     CaseError
         With one line that says what was given, and not where.
     """
+    if type(given) is np.ndarray:
+        return
     interfaces = (getattr(given, name) for name in (CUDA, "__array_interface__") if _has(given, name))
     masks = any(isinstance(found, dict) and found.get("mask") is not None for found in interfaces)
     if masks or (isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given)):

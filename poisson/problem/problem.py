@@ -232,6 +232,11 @@ class Problem:
             return self
         if not set(found) <= {"initial"}:
             found["exact"] = None
+        if found.keys() == {"f", "exact"}:
+            # Nothing is to be checked again: what is asked of a problem does not depend on its source.
+            other = object.__new__(type(self))
+            other.__dict__.update(self.__dict__, **found)
+            return other
         try:
             return replace(self, **found)
         except ValueError as error:

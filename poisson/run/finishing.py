@@ -8,6 +8,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ def finish(
     result: SolveResult,
     stopping: Stopping,
     out: NDArray[Any] | None = None,
+    times: Mapping[str, float] = MappingProxyType({}),
+    origin: Mapping[str, str | int | float] = MappingProxyType({}),
 ) -> Solution:
     """The solution, its residual recomputed in float64, with those of the named fields that there are.
 
@@ -58,6 +61,8 @@ def finish(
         The tolerances of this solve.
     out : array, optional
         Where u is to be, in the shape of a solution.
+    times, origin : mapping
+        How long what took, and how the solution comes about, where that is known already.
     """
     wanted = tuple(name for name in names if name != "error" or problem.exact is not None)
     backend, operator = setup.backend, setup.operator
@@ -106,6 +111,8 @@ def finish(
         fields={name: fields[name] for name in wanted},
         error=error,
         error_bar=result.error,
+        times=dict(times),
+        provenance=dict(origin),
         share=ranks.held(problem.grid.array_shape),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -71,6 +70,7 @@ def solve_together(
         for n, (part, result) in enumerate(zip(parts, results, strict=True)):
             if result is not None:
                 setup.u, setup.source = result.u, fs[n]
-                solution = finish(setup, ranks, (), part.problem, part, result, stopping)
-                found[n] = replace(solution, times={"solve": seconds}, provenance=origin)
+                found[n] = finish(
+                    *(setup, ranks, (), part.problem, part, result, stopping), times={"solve": seconds}, origin=origin
+                )
     return found
