@@ -18,6 +18,7 @@ from poisson.case import Case, SolverSettings, regrid
 from poisson.case.combinations import clashes
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.discrete.share import agreed
 from poisson.errors import CaseError
 from poisson.mesh.axis import MIN_NODES
 from poisson.output.record import Record
@@ -36,6 +37,9 @@ SPECTRUM_UNKNOWNS = 20_000
 
 SPECTRUM_MARGIN = 0.9
 """What is found of the smallest eigenvalue lies above it, and that of a coarser grid by its discretisation error."""
+
+AGREES = "ok"
+"""The verdict on what differs from the direct solution by no more than is allowed."""
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +126,8 @@ def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Report
     refine : int, optional
         Instead of the comparison, solve on so many grids, the case's own last, and observe the order of accuracy.
     comm : communicator of mpi4py, optional
-        The processes that solve together; each has the direct solution of the whole problem, and the report.
+        The processes that solve together. The first has the direct solution, and the whole of what is compared with
+        it; each has the report.
 
     Raises
     ------
@@ -139,18 +144,13 @@ def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Report
 
 def _compare(case: Case, communicator: Communicator) -> Report:
     """Every available backend and every method or loop that stands for the case's, against scipy.sparse."""
-    reference.require_size(Discretisation(case.problem).laplacian)
-    discretisation = Discretisation(case.problem).balanced(np)
-    log.info("direct solution with scipy.sparse")
-    factors = reference.Direct(discretisation)
-    direct = factors.solution()
-    operator = factors.operator
-    lowest = SPECTRUM_MARGIN * factors.lowest_eigenvalue() if operator.varies else operator.eigenvalues()[0]
-    rows: list[dict[str, Any]] = []
-    passed = True
-    if case.problem.exact:
-        errors = error_norms(discretisation, direct)
-        rows.append({"backend": "scipy.sparse", "method": "direct", "error_rms": errors.rms, "error_max": errors.max})
+    rows: list[Mapping[str, Any]] = []
+    direct: _Direct | None = None
+    # The factors take most of the memory, so that several processes of a host have no room for as many of them.
+    with agreed(communicator):
+        if communicator.rank == 0:
+            direct = _Direct(case)
+            rows += direct.rows()
     missing = []
     for info in backends.describe():
         if not info.available:
@@ -159,35 +159,71 @@ def _compare(case: Case, communicator: Communicator) -> Report:
         for name, settings in _variants(case):
             log.info("backend %s, %s", info.name, name)
             on_backend = replace(case, run=replace(case.run, backend=info.name), solver=settings)
-            solution = _whole(run.go_on(on_backend, None, comm=communicator))
-            difference = solution.host_u.reshape(direct.shape) - direct
-            allowed = _allowed(operator, lowest, solution, direct)
-            agrees = _rms(difference) <= allowed and solution.status.success
-            passed = passed and agrees
-            rows.append(
-                {
-                    "backend": info.name,
-                    "method": name,
-                    "iterations": solution.iterations,
-                    "max_difference": float(np.abs(difference).max()),
-                    "rms_difference": _rms(difference),
-                    "allowed": allowed,
-                    "error_rms": solution.error.rms if solution.error else None,
-                    "error_max": solution.error.max if solution.error else None,
-                    "verdict": "ok" if agrees else "OFF" if solution.status.success else solution.status.value,
-                }
-            )
+            solution = run.go_on(on_backend, None, comm=communicator)
+            u = solution.gather()
+            if direct is not None and u is not None:
+                rows.append({"backend": info.name, "method": name, **direct.beside(solution, u)})
+    passed = all(row["verdict"] == AGREES for row in rows if "verdict" in row)
     notes = (
         "diff: against the direct solution of the same equations; allowed: what the residual left over and rounding "
         "explain, residual / smallest eigenvalue; error: against equation.exact",
         *missing,
     )
-    return Report(f"{case.problem.title or 'case'}: comparison with scipy.sparse", COMPARED, tuple(rows), notes, passed)
+    title = f"{case.problem.title or 'case'}: comparison with scipy.sparse"
+    report: Report = communicator.broadcast(Report(title, COMPARED, tuple(rows), notes, passed))
+    return report
 
 
-def _whole(solution: Solution) -> Solution:
-    """A solution with all of u on every rank."""
-    return solution if solution.share is None else replace(solution, u=solution.gather(all=True), fields={}, share=None)
+class _Direct:
+    """The direct solution of a case, and what differs from it.
+
+    Raises
+    ------
+    ResourceError
+        If the grid is too large.
+    """
+
+    def __init__(self, case: Case) -> None:
+        reference.require_size(Discretisation(case.problem).laplacian)
+        self._discretisation = Discretisation(case.problem).balanced(np)
+        log.info("direct solution with scipy.sparse")
+        factors = reference.Direct(self._discretisation)
+        self._u = factors.solution()
+        self._operator = factors.operator
+        varies = self._operator.varies
+        self._lowest = SPECTRUM_MARGIN * factors.lowest_eigenvalue() if varies else self._operator.eigenvalues()[0]
+
+    def rows(self) -> list[Mapping[str, Any]]:
+        """Its own row, if there is an exact solution."""
+        if not self._discretisation.problem.exact:
+            return []
+        errors = error_norms(self._discretisation, self._u)
+        return [{"backend": "scipy.sparse", "method": "direct", "error_rms": errors.rms, "error_max": errors.max}]
+
+    def beside(self, solution: Solution, u: NDArray[Any]) -> dict[str, Any]:
+        """The cells of a solution, the whole of whose u is given."""
+        difference = u.reshape(self._u.shape) - self._u
+        allowed = self._allowed(solution)
+        agrees = _rms(difference) <= allowed
+        return {
+            "iterations": solution.iterations,
+            "max_difference": float(np.abs(difference).max()),
+            "rms_difference": _rms(difference),
+            "allowed": allowed,
+            "error_rms": solution.error.rms if solution.error else None,
+            "error_max": solution.error.max if solution.error else None,
+            "verdict": solution.status.value if not solution.status.success else AGREES if agrees else "OFF",
+        }
+
+    def _allowed(self, solution: Record) -> float:
+        """A bound on the rms difference.
+
+        Rounding: u carries eps of its size, and the direct solution eps times the condition number at the worst.
+        """
+        highest = self._operator.eigenvalues()[1]
+        rounding = float(np.finfo(solution.host_u.dtype).eps) + float(np.finfo(np.float64).eps) * highest / self._lowest
+        left_over = _left_over(self._operator, self._lowest, solution)
+        return left_over + 4.0 * rounding * float(np.abs(self._u).max())
 
 
 def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:
@@ -203,16 +239,6 @@ def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:
             yield method, settings
 
 
-def _allowed(operator: Operator, lowest: float, solution: Record, direct: NDArray[np.float64]) -> float:
-    """A bound on the rms difference from the direct solution.
-
-    Rounding: u carries eps of its size, and the direct solution eps times the condition number at the worst.
-    """
-    highest = operator.eigenvalues()[1]
-    rounding = float(np.finfo(solution.host_u.dtype).eps) + float(np.finfo(np.float64).eps) * highest / lowest
-    return _left_over(operator, lowest, solution) + 4.0 * rounding * float(np.abs(direct).max())
-
-
 def _left_over(operator: Operator, lowest: float, solution: Record) -> float:
     """A bound on the rms difference from the solution of the discrete equations that the residual explains.
 
@@ -220,7 +246,7 @@ def _left_over(operator: Operator, lowest: float, solution: Record) -> float:
     and 1.
     """
     weights = math.sqrt(2.0**operator.dimension)
-    per_node = math.sqrt(operator.unknowns / solution.host_u.size) if solution.norm == "rms" else 1.0
+    per_node = math.sqrt(operator.unknowns / math.prod(operator.shape)) if solution.norm == "rms" else 1.0
     return weights * per_node * solution.residual / lowest
 
 
@@ -240,7 +266,7 @@ def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
     before: tuple[float, float] | None = None
     for shape in shapes:
         log.info("grid %s", " x ".join(map(str, shape)))
-        solution = _whole(run.go_on(regrid(case, shape), None, comm=communicator))
+        solution = run.go_on(regrid(case, shape), None, comm=communicator)
         assert solution.error is not None
         converged = converged and solution.status.success
         now = max(solution.problem.grid.spacing), solution.error.rms
@@ -257,7 +283,10 @@ def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
             }
         )
         before = now
-    left_over = _left_over(Discretisation(solution.problem).laplacian, _lowest(case, shapes), solution)
+    with agreed(communicator):
+        lowest = _lowest(case, shapes) if communicator.rank == 0 else math.nan
+    lowest = communicator.broadcast(lowest)
+    left_over = _left_over(Discretisation(solution.problem).laplacian, lowest, solution)
     passed = False
     if not converged:
         note = "no verdict: a solve has not converged"

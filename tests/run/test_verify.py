@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from conftest import real
 from support.problems import SINE, WALLS, make_case
+from support.ranks import ThreadCommunicator, on_ranks
 
 from poisson import backends
 from poisson.backends.base import Array
@@ -318,6 +319,52 @@ def test_a_wrong_number_of_processes_is_refused_before_the_direct_solution(monke
     monkeypatch.setattr(reference, "Direct", lambda *_: pytest.fail("solved"))
     with pytest.raises(CaseError, match=r"^run\.ranks: 2; allowed: as many as there are processes, "):
         verify(replace(case, run=replace(case.run, ranks=2)))
+
+
+@pytest.mark.parametrize("refine", [None, 2])
+def test_one_rank_of_several_has_the_direct_solution(monkeypatch: pytest.MonkeyPatch, refine: int | None) -> None:
+    only(monkeypatch, "numpy")
+    case = make_case(
+        {"f": "exact", "exact": "exp(x)*sin(2*y)", "a": "1 + x*y"},
+        EXACT_FACES,
+        (33, 37),
+        overrides=("solver.rtol=1e-10",),
+    )
+    case = replace(case, solver=case.solver.having(method="multigrid"))
+    alone = verify(case, refine)
+    made: list[int] = []
+    direct = reference.Direct
+
+    def noted(discretisation: Any) -> reference.Direct:
+        made.append(1)
+        return direct(discretisation)
+
+    monkeypatch.setattr(reference, "Direct", noted)
+    reports = on_ranks(2, lambda communicator: verify(case, refine, comm=communicator), delay=0.0)
+    assert reports[0] == reports[1]
+    assert (len(made), reports[0].passed, alone.passed) == (1, True, True)
+    for ours, others in zip(alone.records, reports[0].records, strict=True):
+        assert ours.keys() == others.keys()
+        for name, value in ours.items():
+            # What is left of a residual is not the same: sums are in another order.
+            if isinstance(value, float) and "difference" not in name:
+                assert others[name] == pytest.approx(value, rel=1e-5)
+            elif not isinstance(value, float):
+                assert others[name] == value
+
+
+def test_a_direct_solution_that_fails_ends_every_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise ResourceError("no room")
+
+    monkeypatch.setattr(reference, "Direct", fail)
+
+    def run(communicator: ThreadCommunicator) -> str:
+        with pytest.raises(ResourceError) as failed:
+            verify(CASES["dirichlet"], comm=communicator)
+        return str(failed.value)
+
+    assert on_ranks(2, run, delay=0.0) == ["no room"] * 2
 
 
 def test_refine_needs_an_exact_solution() -> None:
