@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.gpu.runtime import Event, Kernel, Module, Resources
+from poisson.backends.gpu.staging import Staging
 
 UNASKED_SHARED_BYTES = 48 * 1024
 """A kernel with more shared memory, declared and dynamic together, must say so before its first launch."""
@@ -76,10 +77,10 @@ class _Waiter:
 
 
 class _StreamEvent:
-    def __init__(self, stream: Any, waiter: _Waiter) -> None:
+    def __init__(self, stream: Any, waiter: _Waiter, timed: bool = True) -> None:
         self._stream = stream
         self._waiter = waiter
-        self._event = cp.cuda.Event()
+        self._event = cp.cuda.Event(disable_timing=not timed)
 
     def record(self) -> None:
         self._event.record(self._stream)
@@ -89,6 +90,44 @@ class _StreamEvent:
 
     def since(self, earlier: _StreamEvent) -> float:
         return float(cp.cuda.get_elapsed_time(earlier._event, self._event)) / 1e3
+
+
+class _StreamLink:
+    """The link of a device, with the copies of its one stream."""
+
+    def __init__(self, device: Any, stream: Any, waiter: _Waiter) -> None:
+        self._device = device
+        self._stream = stream
+        self._waiter = waiter
+
+    def in_use(self) -> AbstractContextManager[Any]:
+        return self._device  # type: ignore[no-any-return]  # CuPy has no annotations
+
+    def synchronize(self) -> None:
+        self._waiter.wait(self._stream)
+
+    def address(self, array: Any) -> int:
+        return int(array.data.ptr)
+
+    def pinned(self, count: int) -> NDArray[np.uint8]:
+        try:
+            # Not from CuPy's pool, which gives memory to others while the device may still copy from it.
+            memory = cp.cuda.PinnedMemoryPointer(cp.cuda.PinnedMemory(count), 0)
+        except cp.cuda.runtime.CUDARuntimeError:
+            return np.empty(count, np.uint8)  # from which the driver copies as well, only more slowly
+        return np.frombuffer(memory, dtype=np.uint8, count=count)
+
+    def push(self, address: int, memory: NDArray[np.uint8], count: int) -> None:
+        self._copy(address, memory.ctypes.data, count, cp.cuda.runtime.memcpyHostToDevice)
+
+    def pull(self, memory: NDArray[np.uint8], address: int, count: int) -> None:
+        self._copy(memory.ctypes.data, address, count, cp.cuda.runtime.memcpyDeviceToHost)
+
+    def mark(self, watched: bool) -> Event:
+        return _StreamEvent(self._stream, self._waiter if watched else _Waiter(), timed=False)
+
+    def _copy(self, target: int, source: int, count: int, direction: int) -> None:
+        cp.cuda.runtime.memcpyAsync(target, source, count, direction, self._stream.ptr)
 
 
 class CupyRuntime:
@@ -109,6 +148,7 @@ class CupyRuntime:
         self.shared_bytes = int(self._device.attributes[most])
         self._stream = cp.cuda.Stream(non_blocking=True)
         self._waiter = _Waiter()
+        self._staging = Staging(_StreamLink(self._device, self._stream, self._waiter))
 
     def in_use(self) -> AbstractContextManager[Any]:
         return self._device  # type: ignore[no-any-return]  # CuPy has no annotations
@@ -126,24 +166,10 @@ class CupyRuntime:
         return np.uint64(memory.ptr), np.frombuffer(memory, dtype=np.float64, count=count)
 
     def upload(self, values: NDArray[Any], array: Any) -> None:
-        values = np.ascontiguousarray(values, dtype=array.dtype)
-        self._copy_rows(array.data.ptr, array, values.ctypes.data, values, values, cp.cuda.runtime.memcpyHostToDevice)
+        self._staging.upload(values, array)
 
     def download(self, array: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        values = np.empty(array.shape, dtype=array.dtype)
-        self.synchronize()  # the copy waits in the driver, where nothing can be looked at
-        self._copy_rows(values.ctypes.data, values, array.data.ptr, array, values, cp.cuda.runtime.memcpyDeviceToHost)
-        if out is None:
-            return values
-        out[...] = values
-        return out
-
-    def _copy_rows(self, to: int, target: Any, start: int, source: Any, values: NDArray[Any], direction: int) -> None:
-        """Copy the rows of `values` between addresses whose rows are as far apart as those of `target` and `source`."""
-        width, rows = _row_bytes(values), values.size // values.shape[-1]
-        pitches = _row_bytes(target), _row_bytes(source)
-        cp.cuda.runtime.memcpy2DAsync(to, pitches[0], start, pitches[1], width, rows, direction, self._stream.ptr)
-        self.synchronize()
+        return self._staging.download(array, out)
 
     def in_order(self) -> AbstractContextManager[Any]:
         current = cp.cuda.get_current_stream()
@@ -199,8 +225,3 @@ class CupyRuntime:
         # HBM makes two transfers a cycle; for other memory CUDA gives a clock with which that holds, and HIP does not.
         unclear = self.architecture.startswith("gfx1")
         return None if unclear or not (kilohertz and bits) else 2e3 * kilohertz * bits / 8
-
-
-def _row_bytes(array: Any) -> int:
-    """Bytes from one row to the next."""
-    return int(array.strides[-2]) if array.ndim > 1 else int(array.nbytes)

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from poisson.backends.gpu.staging import Staging
 from support.emulation.build import Unit, chosen
 from support.emulation.errors import ArgumentError
 from support.emulation.kernels import EmulatedModule, Order
+from support.emulation.link import EmulatedLink
 from support.emulation.memory import Memory
 
 
@@ -68,6 +70,8 @@ class EmulatedRuntime:
         self.seed = seed
         self._cache = cache or Path(__file__).parents[3] / "build" / "emulation"
         self._memory = Memory()
+        self._link = EmulatedLink(self._memory)
+        self._staging = Staging(self._link)
 
     def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
         """A kernel source; of the options, those that define a macro (``-DNAME=VALUE``) count.
@@ -104,7 +108,8 @@ class EmulatedRuntime:
         self._require_device(device_array)
         if host_array.shape != device_array.shape:
             raise ArgumentError(f"upload of {host_array.shape} to {device_array.shape}")
-        device_array[...] = host_array
+        self._staging.upload(host_array, device_array)
+        self._link.synchronize()  # kernels run as they are launched
 
     def download(self, device_array: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """A contiguous copy on the host, or `out` with the values.
@@ -115,10 +120,7 @@ class EmulatedRuntime:
             If the array is not device memory.
         """
         self._require_device(device_array)
-        if out is None:
-            return np.array(device_array, order="C")
-        out[...] = device_array
-        return out
+        return self._staging.download(device_array, out)
 
     def in_order(self) -> AbstractContextManager[None]:
         """NumPy and the emulated kernels run in order by themselves."""

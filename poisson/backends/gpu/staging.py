@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: MIT
+"""Copies between arrays of the caller and arrays on a device, through pinned memory.
+
+A device copies memory of the host by itself, and at the speed of its link, where that is pinned. Pinning costs more
+than a copy, so what the caller has is copied through some pinned memory that is kept: in pieces, by several threads,
+as one alone reads and writes memory more slowly than the link. The device copies a piece while others are prepared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.gpu.runtime import Event
+from poisson.backends.processors import processors
+
+MOST_THREADS = 8
+"""That copy at a time: together they pass what a link carries."""
+THREAD_BYTES = 1 << 20
+"""For each thread at least: to start one costs as much as the copy of some 100 kB. What is smaller is one piece."""
+PIECE_BYTES = 1 << 22
+"""At most: those of all threads together stay in the last cache between the copies of the host and of the device."""
+LEAST_PIECE_BYTES = 1 << 18
+"""Of an array that is cut up."""
+LEAST_SLOT_BYTES = 1 << 16
+"""Of the memory for small arrays, which then grows a few times at most."""
+SLOTS = 2
+"""Pieces that a thread has under way: it copies one while the device copies another."""
+KEPT_BYTES = 1 << 22
+"""From here on the memory of results is kept: the pages of a new array cost as much as what is written to them."""
+
+
+class Link(Protocol):
+    """The device's own copies, in order with its launches, and the memory of the host that they are fast with."""
+
+    def in_use(self) -> AbstractContextManager[Any]:
+        """See `poisson.backends.gpu.runtime.Runtime`."""
+
+    def synchronize(self) -> None:
+        """See `poisson.backends.gpu.runtime.Runtime`."""
+
+    def address(self, array: Any) -> int:
+        """Of the first value of a device array."""
+
+    def pinned(self, count: int) -> NDArray[np.uint8]:
+        """So many bytes of memory that copies run from and to while the host does something else."""
+
+    def push(self, address: int, memory: NDArray[np.uint8], count: int) -> None:
+        """Ask for a copy of the first bytes of pinned memory to the device."""
+
+    def pull(self, memory: NDArray[np.uint8], address: int, count: int) -> None:
+        """Ask for a copy of bytes of the device to the beginning of pinned memory."""
+
+    def mark(self, watched: bool) -> Event:
+        """A new mark for the order of copies; whether its wait may be ended (`Runtime.watch`), or is short anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block of an array, with what lies between its rows."""
+
+    index: tuple[slice, ...]
+    """Its nodes."""
+    shape: tuple[int, ...]
+    offset: int
+    """Bytes from the first value of the array to that of the block."""
+    count: int
+    """Bytes from its first value to behind its last."""
+
+
+def pieces(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, most: int) -> list[Piece]:
+    """An array cut into blocks of at most so many bytes, which follow one another in memory."""
+    count = _span(shape, strides, itemsize)
+    if count <= most:
+        return [Piece(tuple(slice(0, nodes) for nodes in shape), shape, 0, count)]
+    axis = next(axis for axis, stride in enumerate(strides) if stride <= max(most, itemsize))
+    blocks = -(-shape[axis] // max(1, most // strides[axis]))
+    step = -(-shape[axis] // blocks)
+    cut: list[Piece] = []
+    whole = tuple(slice(0, nodes) for nodes in shape[axis + 1 :])
+    for leading in np.ndindex(*shape[:axis]):
+        before = sum(place * stride for place, stride in zip(leading, strides, strict=False))
+        for start in range(0, shape[axis], step):
+            stop = min(start + step, shape[axis])
+            index = (*(slice(place, place + 1) for place in leading), slice(start, stop), *whole)
+            block = (*(1,) * axis, stop - start, *shape[axis + 1 :])
+            cut.append(Piece(index, block, before + start * strides[axis], _span(block, strides, itemsize)))
+    return cut
+
+
+class _Slot:
+    """Pinned memory for a piece, and the mark behind the device's copy of it."""
+
+    def __init__(self, link: Link, watched: bool) -> None:
+        self._link = link
+        self._mark = link.mark(watched)
+        self._asked = False
+        self._memory: NDArray[np.uint8] = np.empty(0, np.uint8)
+
+    def room(self, count: int) -> None:
+        """Have memory for so many bytes, which the device does not use any more."""
+        self.settle()
+        if self._memory.nbytes < count:
+            self._memory = self._link.pinned(1 << max(count - 1, LEAST_SLOT_BYTES - 1).bit_length())
+
+    def push(self, address: int, piece: Piece) -> None:
+        """Ask for a copy to the device."""
+        self._asked = True
+        self._link.push(address + piece.offset, self._memory, piece.count)
+        self._mark.record()
+
+    def pull(self, address: int, piece: Piece) -> None:
+        """Ask for a copy from the device."""
+        self._asked = True
+        self._link.pull(self._memory, address + piece.offset, piece.count)
+        self._mark.record()
+
+    def settle(self) -> None:
+        """Wait for the copy that was asked for."""
+        if self._asked:
+            self._mark.wait()
+            self._asked = False
+
+    def remark(self) -> None:
+        """Set the mark behind a copy after which it may not have been set."""
+        self._mark.record()
+
+    def values(self, piece: Piece, array: Any) -> NDArray[Any]:
+        """The memory as a piece of an array, with the same steps from value to value."""
+        return np.ndarray(piece.shape, array.dtype, self._memory.data, strides=array.strides)
+
+
+Move = Callable[[Sequence[_Slot], Iterable[Piece]], None]
+
+
+class Staging:
+    """Copies between the caller's memory and a device's.
+
+    Several threads may ask for them at a time. One that ends early, by an error or an interrupt, leaves its slots to
+    the next, who waits for what the device still does with them.
+
+    Parameters
+    ----------
+    link : Link
+        To the device.
+    threads, piece_bytes, thread_bytes : int, optional
+        At most so many threads, pieces of at most so many bytes, at least so many bytes for each thread.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        threads: int | None = None,
+        piece_bytes: int = PIECE_BYTES,
+        thread_bytes: int = THREAD_BYTES,
+    ) -> None:
+        self._link = link
+        self._threads = threads or min(processors(), MOST_THREADS)
+        self._piece_bytes = piece_bytes
+        self._thread_bytes = thread_bytes
+        self._pool: ThreadPoolExecutor | None = None
+        # A user takes slots from here and brings them back: one that was interrupted may still have its own.
+        self._single: deque[Sequence[_Slot]] = deque()
+        self._spare: deque[Sequence[_Slot]] = deque()
+        self._results = _Results()
+
+    def upload(self, values: NDArray[Any], array: Any) -> None:
+        """See `poisson.backends.gpu.runtime.Runtime`."""
+        _require_shape(values, array)
+        address = self._link.address(array)
+
+        def fill(slots: Sequence[_Slot], share: Iterable[Piece]) -> None:
+            with np.errstate(all="ignore"):  # what is not finite in another type is found where it is used
+                for piece, slot in zip(share, itertools.cycle(slots), strict=False):
+                    slot.room(piece.count)
+                    np.copyto(slot.values(piece, array), values[piece.index], casting="unsafe")
+                    slot.push(address, piece)
+
+        self._move(fill, array)
+
+    def download(self, array: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """See `poisson.backends.gpu.runtime.Runtime`."""
+        target = self._results.empty(array.shape, array.dtype) if out is None else out
+        _require_shape(target, array)
+        address = self._link.address(array)
+
+        def take(slot: _Slot, piece: Piece) -> None:
+            slot.settle()
+            np.copyto(target[piece.index], slot.values(piece, array), casting="same_kind")
+
+        def drain(slots: Sequence[_Slot], share: Iterable[Piece]) -> None:
+            asked: deque[tuple[_Slot, Piece]] = deque()
+            for piece, slot in zip(share, itertools.cycle(slots), strict=False):
+                if len(asked) == len(slots):
+                    take(*asked.popleft())
+                slot.room(piece.count)
+                slot.pull(address, piece)
+                asked.append((slot, piece))
+            while asked:
+                take(*asked.popleft())
+
+        self._move(drain, array)
+        return target
+
+    def _move(self, move: Move, array: Any) -> None:
+        """Have all pieces of an array moved, each by one of the threads; this one is among them."""
+        shape, strides, itemsize = array.shape, array.strides, array.dtype.itemsize
+        count = _span(shape, strides, itemsize)
+        threads = min(self._threads, count // self._thread_bytes)
+        if threads < 1:
+            with self._taken(self._single) as slots:
+                move(slots, pieces(shape, strides, itemsize, count))
+            return
+        most = 1 << (count // (threads * SLOTS)).bit_length() - 1
+        most = min(max(most, LEAST_PIECE_BYTES), self._piece_bytes)
+        todo = deque(pieces(shape, strides, itemsize, most))
+        # From here on every wait is for these copies alone, which nobody needs to interrupt.
+        self._link.synchronize()
+
+        def work() -> None:
+            try:
+                with self._link.in_use(), self._taken(self._spare) as slots:
+                    move(slots, _until_empty(todo))
+            finally:
+                todo.clear()  # after an error the others end with the piece that they have
+
+        others: list[Future[None]] = []
+        try:
+            others.extend(self._start(work) for _ in range(threads - 1))
+            work()
+        finally:
+            todo.clear()
+            _wait(others)
+        for other in others:
+            other.result()
+
+    def _start(self, work: Callable[[], None]) -> Future[None]:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="poisson-staging")
+        return self._pool.submit(work)
+
+    @contextmanager
+    def _taken(self, spare: deque[Sequence[_Slot]]) -> Iterator[Sequence[_Slot]]:
+        try:
+            slots = spare.pop()
+        except IndexError:
+            watched = spare is self._single
+            slots = [_Slot(self._link, watched) for _ in range(1 if watched else SLOTS)]
+        try:
+            yield slots
+        except BaseException:
+            for slot in slots:
+                slot.remark()
+            raise
+        finally:
+            spare.append(slots)
+
+
+class _Results:
+    """Memory of results: what its users have let go of is there for the next one."""
+
+    def __init__(self) -> None:
+        self.kept: deque[NDArray[np.uint8]] = deque(maxlen=1)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """A contiguous array whose values are not set."""
+        count = math.prod(shape) * dtype.itemsize
+        if count < KEPT_BYTES:
+            return np.empty(shape, dtype)
+        memory: NDArray[np.uint8] | None = None
+        with suppress(IndexError):
+            memory = self.kept.pop()
+        if memory is None or memory.nbytes != count:
+            memory = None  # given back before there is another one
+            memory = np.empty(count, np.uint8)
+        return np.asarray(_Lent(memory, shape, dtype, weakref.ref(self)))
+
+
+class _Lent:
+    """What NumPy asks for the place and the layout of a result, and keeps as long as anything refers to its values."""
+
+    def __init__(
+        self, memory: NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any], owner: weakref.ref[_Results]
+    ) -> None:
+        self._memory = memory
+        self._owner = owner
+        data = (memory.ctypes.data, False)
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": data}
+
+    def __del__(self) -> None:
+        owner = self._owner()
+        if owner is not None:
+            owner.kept.append(self._memory)
+
+
+def _require_shape(values: NDArray[Any], array: Any) -> None:
+    if values.shape != array.shape:
+        raise ValueError(f"values of the shape {values.shape} of an array of the shape {array.shape}")
+
+
+def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    """Bytes from the first value of an array to behind its last."""
+    return sum((nodes - 1) * stride for nodes, stride in zip(shape, strides, strict=True)) + itemsize
+
+
+def _until_empty(todo: deque[Piece]) -> Iterator[Piece]:
+    """Pieces that nobody else has taken."""
+    while True:
+        try:
+            piece = todo.popleft()
+        except IndexError:
+            return
+        yield piece
+
+
+def _wait(others: Sequence[Future[None]]) -> None:
+    """Wait for all of them, which end soon, whatever interrupts that."""
+    try:
+        wait(others)
+    except BaseException:
+        wait(others)
+        raise
