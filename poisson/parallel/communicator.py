@@ -64,8 +64,8 @@ class Communicator(Protocol):
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
         """A Python object of every rank, in the order of the ranks, on one of them; None on the others."""
 
-    def barrier(self) -> None:
-        """Wait until every rank is here."""
+    def barrier(self, *, asleep: bool = False) -> None:
+        """Wait until every rank is here; asleep: some ms longer, but without a hold on a processor that others use."""
 
     def agree(self, flag: bool) -> bool:
         """Whether the flag is set on any rank."""
@@ -97,7 +97,7 @@ class Serial:
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
         return [value]
 
-    def barrier(self) -> None:
+    def barrier(self, *, asleep: bool = False) -> None:
         return
 
     def agree(self, flag: bool) -> bool:

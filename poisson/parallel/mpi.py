@@ -175,9 +175,9 @@ class MpiCommunicator:
         self._complete([data.Irecv(each, peer, 0) for peer, each in received.items()])
         return [value if peer == root else pickle.loads(received[peer].data) for peer in range(self.size)]
 
-    def barrier(self) -> None:
-        """Wait until every rank is here."""
-        self._complete([self._ready().Ibarrier()])
+    def barrier(self, *, asleep: bool = False) -> None:
+        """Wait until every rank is here; see `Communicator.barrier`."""
+        self._complete([self._ready().Ibarrier()], asleep=asleep)
 
     def agree(self, flag: bool) -> bool:
         """Whether the flag is set on any rank."""
@@ -361,18 +361,23 @@ class MpiCommunicator:
             raise RuntimeError("a communicator is used after a failure and before it has settled")
         return self._data
 
-    def _complete(self, requests: list[Any]) -> None:
+    def _complete(self, requests: list[Any], *, asleep: bool = False) -> None:
         """Wait for requests; their buffers stay as long as MPI may write to them."""
         try:
             if len(requests) == 1:
-                self._wait(requests[0].Test)
+                self._wait(requests[0].Test, asleep=asleep)
             else:
-                self._wait(lambda: self._mpi.Request.Testall(requests))
+                self._wait(lambda: self._mpi.Request.Testall(requests), asleep=asleep)
         except BaseException:
             self._abandoned += requests
             raise
 
-    def _wait(self, done: Callable[[], bool]) -> None:
+    def _wait(self, done: Callable[[], bool], *, asleep: bool) -> None:
+        if asleep:
+            while not done():
+                self.look()
+                time.sleep(LONGEST_NAP)
+            return
         for _ in range(self._spins):
             if done():
                 return

@@ -118,10 +118,10 @@ class NcclCommunicator:
         with self._ended_together():
             return self.control.gather(value, root)
 
-    def barrier(self) -> None:
-        """Wait until every rank is here."""
+    def barrier(self, *, asleep: bool = False) -> None:
+        """Wait until every rank is here; see `Communicator.barrier`."""
         with self._ended_together():
-            self.control.barrier()
+            self.control.barrier(asleep=asleep)
 
     def agree(self, flag: bool) -> bool:
         """Whether the flag is set on any rank."""

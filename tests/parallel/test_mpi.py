@@ -57,6 +57,7 @@ for repeated in (True, False):
         buffers.request = None
 assert comm.agree(rank == 1) and not comm.agree(False)
 comm.barrier()
+comm.barrier(asleep=rank > 0)
 for root in range(size):
     large = {"rank": rank, "text": "x" * 10**6}
     assert comm.broadcast(large, root)["rank"] == root
@@ -90,6 +91,7 @@ waits = {
     "broadcast": lambda victim: comm.broadcast("x", victim),
     "gather": lambda victim: comm.gather("x", victim),
     "barrier": lambda victim: comm.barrier(),
+    "barrier, asleep": lambda victim: comm.barrier(asleep=True),
     "agree": lambda victim: comm.agree(True),
     "end": lambda victim: None,
     "look": lambda victim: ([comm.look() for _ in iter(lambda: time.sleep(0.01), 0)]),

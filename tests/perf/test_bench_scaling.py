@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`bench scaling`: works on several ranks, what they exchange, and the rows of the report.
 
-Covers poisson.perf.benchmark.scaling, poisson.perf.benchmark.works, poisson.perf.benchmark.tally and
-poisson.cli.scaling.
+Covers poisson.perf.benchmark.scaling, poisson.perf.benchmark.turns, poisson.perf.benchmark.works,
+poisson.perf.benchmark.tally and poisson.cli.scaling.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.errors import PoissonError
 from poisson.parallel.communicator import Message, Serial
-from poisson.perf.benchmark.scaling import COLUMNS, OF_MODEL, Measured, Series, Wanted, link_of, measure
+from poisson.perf.benchmark.scaling import Series, Wanted, link_of
 from poisson.perf.benchmark.tally import Recorder, Sent, Tally
+from poisson.perf.benchmark.turns import COLUMNS, OF_MODEL, Measured, Turns, measure
 from poisson.perf.benchmark.works import KINDS, Share, Work, grown, largest_cube
 from poisson.perf.report import Report
 from poisson.perf.timing import Timing
@@ -68,6 +69,25 @@ def test_every_work_is_measured_on_one_rank_and_on_two() -> None:
             assert row["below"] > 0.0
         else:
             assert row["below"] is None or row["work"] in ("weak-multigrid", "largest")
+
+
+def test_numbers_of_ranks_take_turns_on_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    took: list[int] = []
+    take = Turns.take
+
+    def noted(turns: Turns) -> None:
+        if turns._communicator.rank == 0:
+            took.append(turns._communicator.size)
+        take(turns)
+
+    monkeypatch.setattr(Turns, "take", noted)
+    series(2, ("square-fused",))
+    assert took == [1, 2, 1, 2]
+    # On a device the arrays of one number of ranks are there at a time.
+    took.clear()
+    monkeypatch.setattr(NumpyBackend, "on_host", False)
+    series(2, ("square-fused",))
+    assert took == [1, 1, 2, 2]
 
 
 def test_efficiency_is_that_beside_the_same_work_on_the_fewest_ranks() -> None:

@@ -85,7 +85,7 @@ class ThreadCommunicator:
         found = self._all(value)
         return found if self.rank == root else None
 
-    def barrier(self) -> None:
+    def barrier(self, *, asleep: bool = False) -> None:
         self._all(None)
 
     def agree(self, flag: bool) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from poisson.backends.base import Backend
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.errors import GridError, PoissonError
 from poisson.parallel.communicator import Communicator, Message, Serial
-from poisson.perf.benchmark.tally import Sent
-from poisson.perf.benchmark.works import KINDS, Share, Work, largest_cube
+from poisson.perf.benchmark.turns import BLANK, COLUMNS, OF_MODEL, Measured, Turns, measure, of_model
+from poisson.perf.benchmark.works import KINDS, Work, largest_cube
 from poisson.perf.network import NDR, NVLINK, PER_NODE, Alone, Cluster, Expected, Link, expected
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing
@@ -28,39 +28,16 @@ from poisson.solvers.memory import arrays_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Value = TypeVar("Value")
+
 REPEATS = 5
-LONG = 20.0
-"""A work that has taken so many seconds in all is not repeated further, once it was three times."""
 OF_MEMORY = 0.9
 """The part of the free memory that the arrays of the largest cube may take."""
-BELOW_REPEATS = 7
 FURTHER = (8, 64, 1024, 10000)
 """Numbers of ranks that the model is asked for beyond those that are measured."""
 LINK_VALUES = (1, 1 << 20)
 """Values of float64 in messages whose times give a latency and a bandwidth."""
 LINK_REPEATS = 21
-
-COLUMNS = (
-    Column("work", "work"),
-    Column("size", "size"),
-    Column("ranks", "ranks"),
-    Column("threads", "threads"),
-    Column("blocks", "blocks"),
-    Column("iterations", "iterations"),
-    Column("seconds", "ms", ".4g", 1e3),
-    Column("lowest", "lowest", ".4g", 1e3),
-    Column("highest", "highest", ".4g", 1e3),
-    Column("speedup", "times faster", ".2f"),
-    Column("efficiency", "efficiency", ".3f"),
-    Column("exchanges", "exchanges"),
-    Column("bytes", "MB sent", ".4g", 1e-6),
-    Column("below", "% gathered", ".1f", 100.0),
-    Column("unknowns_per_second", "Munknowns/s", ".4g", 1e-6),
-)
-OF_MODEL = (
-    Column("expected", "expected", ".4g", 1e3),
-    Column("expected_exchanged", "% exchanged", ".1f", 100.0),
-)
 
 
 @dataclass(frozen=True)
@@ -120,79 +97,20 @@ ON_CPU = Usual(4096, 4096, 100, ((4097, 4097), _cube(257)), (_cube(129),), (_cub
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A work on so many ranks.
+class Place:
+    """Where works are done.
 
     Parameters
     ----------
-    work : Work
-        What was done.
+    communicator : Communicator, optional
+        The ranks that do them; None on the others.
     ranks, threads : int
-        By how many, and the threads of each.
-    shape : tuple of int
-        Nodes along x, y(, z).
-    blocks : tuple of int
-        Into how many the nodes are divided along each.
-    unknowns : int
-        Nodes that are not fixed.
-    iterations : int
-        Of the method.
-    timing : Timing
-        Of a solve: of the slowest rank each time.
-    sent : Sent
-        What the rank that sends most has sent in one.
-    below : float, optional
-        The part of it that the grids take that every rank has all of.
+        How many they are, and the threads of each.
     """
 
-    work: Work
+    communicator: Communicator | None
     ranks: int
     threads: int
-    shape: tuple[int, ...]
-    blocks: tuple[int, ...]
-    unknowns: int
-    iterations: int
-    timing: Timing
-    sent: Sent
-    below: float | None
-
-    def row(self, base: Measured, on_host: bool, of_model: Expected | None) -> Mapping[str, Any]:
-        """The row of the report; `base` is the same work on the fewest ranks."""
-        rate = self.unknowns / self.timing.median
-        speedup = rate / (base.unknowns / base.timing.median)
-        if self.work.kind.published:
-            rate *= self.iterations
-        # On the host more threads are more processors, too.
-        workers, of_base = (each.ranks * (each.threads if on_host else 1) for each in (self, base))
-        alone = base is self and self.ranks > 1
-        return {
-            **BLANK,
-            "work": self.work.name,
-            "size": "x".join(map(str, self.shape)),
-            "ranks": self.ranks,
-            "threads": self.threads if on_host else None,
-            "blocks": "x".join(map(str, self.blocks)),
-            "iterations": self.iterations,
-            "seconds": self.timing.median,
-            "lowest": self.timing.low,
-            "highest": self.timing.high,
-            "speedup": None if alone else speedup,
-            "efficiency": None if alone else speedup * of_base / workers,
-            "exchanges": self.sent.exchanges,
-            "bytes": self.sent.bytes,
-            "below": self.below,
-            "unknowns_per_second": rate,
-            **_of_model(of_model, self.iterations),
-        }
-
-
-BLANK: Mapping[str, Any] = dict.fromkeys(column.key for column in (*COLUMNS, *OF_MODEL))
-
-
-def _of_model(found: Expected | None, iterations: int) -> dict[str, float]:
-    if found is None:
-        return {}
-    return {"expected": iterations * found.seconds, "expected_exchanged": found.exchanged}
 
 
 @dataclass
@@ -244,14 +162,18 @@ class Series:
             raise PoissonError("the model needs a measurement on one process: --ranks=1,...")
         # A GPU for each of all ranks, also where some of them work.
         take_place(self.communicator, self.name, self.threads[0])
+        self._on_host = not self.communicator.agree(not self._probe.on_host)
+        places = [
+            Place(_first(self.communicator, ranks), ranks, threads)
+            for ranks, threads in zip(self.ranks, self.threads, strict=True)
+        ]
         measured: list[Measured] = []
-        for ranks, threads in zip(self.ranks, self.threads, strict=True):
-            communicator = _first(self.communicator, ranks)
-            if communicator is not None:
-                # Others know of an error by the communicator of all.
-                with communicator.together():
-                    measured += self._measured(communicator, threads)
-            self.communicator.barrier()
+        # On a host other programs disturb now more and now less: all numbers of ranks take turns, solve by solve. The
+        # memory of a device has room for the largest arrays of one of them.
+        for group in [places] if self._on_host else [[place] for place in places]:
+            for work, chosen in self._chosen(group):
+                measured += self._in_turn(work, chosen)
+                gc.collect()
             self._backends.clear()
         rows: Sequence[Mapping[str, Any]] = self._rows(measured)
         columns: tuple[Column, ...] = COLUMNS
@@ -264,19 +186,47 @@ class Series:
             f"scaling: {', '.join(self._devices)}", columns, tuple(rows), notes, lambda figure: _draw(figure, measured)
         )
 
-    def _measured(self, communicator: Communicator, threads: int) -> Iterator[Measured]:
-        for work in self._chosen(communicator, threads):
-            backend = self._backend(work.kind.dtype, threads)
-            self._devices[f"{backend.name}: {backend.device}"] = None
-            self._on_host = backend.on_host
-            found = measure(work, backend, communicator_for(communicator, backend), threads, self.repeats)
-            yield found
-            if self.model and communicator.size == 1:
-                half = replace(work, shape=tuple((nodes - 1) // 2 + 1 for nodes in work.shape))
-                small = measure(half, backend, communicator, threads, self.repeats)
-                pairs = ((each.unknowns, each.timing.median / each.iterations) for each in (small, found))
-                self._alone[work] = Alone.through(*pairs)
-            gc.collect()
+    def _in_turn(self, work: Work, group: Sequence[Place]) -> list[Measured]:
+        """What is found in these places, in each a solve after one in every other."""
+        turns = {place: self._there(place, partial(self._turns, work, place)) for place in group}
+        mine = [each for each in turns.values() if each is not None]
+        while self.communicator.agree(not all(each.enough(self.repeats) for each in mine)):
+            for place, each in turns.items():
+                self._there(place, partial(_take, each, self.repeats))
+        found = [self._there(place, partial(_measured, each)) for place, each in turns.items()]
+        for place, one in zip(group, found, strict=True):
+            if self.model and place.ranks == 1:
+                self._there(place, partial(self._find_alone, work, place, one))
+        return [one for one in found if one is not None]
+
+    def _there(self, place: Place, action: Callable[[], Value]) -> Value | None:
+        """What the ranks of a place do, while the others sleep: they might need their processors."""
+        found = None
+        if place.communicator is not None:
+            # Others know of an error by the communicator of all.
+            with place.communicator.together():
+                found = action()
+        self.communicator.barrier(asleep=True)
+        return found
+
+    def _turns(self, work: Work, place: Place) -> Turns:
+        assert place.communicator is not None
+        backend = self._backend(work.kind.dtype, place.threads)
+        self._devices[f"{backend.name}: {backend.device}"] = None
+        return Turns(work, backend, communicator_for(place.communicator, backend), place.threads)
+
+    def _find_alone(self, work: Work, place: Place, found: Measured | None) -> None:
+        """What a rank takes alone, from the work on this grid and on one of twice the spacing."""
+        assert place.communicator is not None
+        assert found is not None
+        half = replace(work, shape=tuple((nodes - 1) // 2 + 1 for nodes in work.shape))
+        small = measure(half, self._backend(work.kind.dtype, place.threads), Serial(), place.threads, self.repeats)
+        pairs = ((each.unknowns, each.timing.median / each.iterations) for each in (small, found))
+        self._alone[work] = Alone.through(*pairs)
+
+    @property
+    def _probe(self) -> Backend:
+        return self._backend(np.dtype(np.float64), self.threads[0])
 
     def _backend(self, dtype: np.dtype[Any], threads: int) -> Backend:
         key = dtype, threads
@@ -285,7 +235,8 @@ class Series:
         return self._backends[key]
 
     def _rows(self, measured: Sequence[Measured]) -> list[Mapping[str, Any]]:
-        ordered = sorted(measured, key=lambda each: list(KINDS).index(each.work.name))
+        works = list(dict.fromkeys(each.work for each in measured))
+        ordered = sorted(measured, key=lambda each: (list(KINDS).index(each.work.name), works.index(each.work)))
         return [each.row(_base(each, measured), self._on_host, None) for each in ordered]
 
     # ---- the model
@@ -306,17 +257,17 @@ class Series:
             found = [each for each in measured if each.work == work]
             rows += [each.row(found[0], self._on_host, self._expected(work, each.ranks, cluster)) for each in found]
             for ranks in FURTHER:
-                of_model = self._expected(work, ranks, cluster)
-                if of_model is not None and ranks > found[-1].ranks:
+                model = self._expected(work, ranks, cluster)
+                if model is not None and ranks > found[-1].ranks:
                     rows.append(
                         {
                             **BLANK,
                             "work": work.name,
                             "size": "x".join(map(str, work.on(ranks).shape)),
                             "ranks": ranks,
-                            "blocks": "x".join(map(str, of_model.blocks)),
+                            "blocks": "x".join(map(str, model.blocks)),
                             "iterations": found[-1].iterations,
-                            **_of_model(of_model, found[-1].iterations),
+                            **of_model(model, found[-1].iterations),
                         }
                     )
         return rows
@@ -332,14 +283,32 @@ class Series:
             # There are not so many planes.
             return None
 
-    def _chosen(self, communicator: Communicator, threads: int) -> Iterator[Work]:
-        probe = self._backend(np.dtype(np.float64), threads)
-        on_gpu = isinstance(probe, GpuBackend)
+    def _chosen(self, group: Sequence[Place]) -> Iterator[tuple[Work, Sequence[Place]]]:
+        """The works, and where each is done."""
+        on_gpu = self.communicator.broadcast(isinstance(self._probe, GpuBackend))
         for name in self.works or KINDS:
-            yield from self.wanted.works(name, ON_GPU if on_gpu else ON_CPU)
-            most = communicator.size == max(self.ranks)
+            for work in self.wanted.works(name, ON_GPU if on_gpu else ON_CPU):
+                yield work, group
+            last = group[-1]
+            most = last.ranks == max(self.ranks)
             if KINDS[name].largest and self.wanted.largest is None and (self.works or on_gpu) and most:
-                yield Work(name, _cube(_fitting(name, probe, communicator)))
+                nodes = self._there(last, partial(self._fitting, name, last))
+                yield Work(name, _cube(self.communicator.broadcast(nodes))), [last]
+
+    def _fitting(self, name: str, place: Place) -> int:
+        assert place.communicator is not None
+        return _fitting(name, self._probe, place.communicator)
+
+
+def _take(turns: Turns | None, repeats: int) -> None:
+    assert turns is not None
+    if not turns.enough(repeats):
+        turns.take()
+
+
+def _measured(turns: Turns | None) -> Measured:
+    assert turns is not None
+    return turns.measured()
 
 
 def _first(communicator: Communicator, ranks: int) -> Communicator | None:
@@ -396,58 +365,6 @@ def _fitting(name: str, backend: Backend, communicator: Communicator) -> int:
     free = math.inf if memory is None else memory[0] / shared
     least = min(each for (each,) in communicator.allgather([free]))
     return largest_cube(OF_MEMORY * least * communicator.size, arrays_of(kind.settings, kind.precision, 3))
-
-
-def measure(work: Work, backend: Backend, communicator: Communicator, threads: int, repeats: int) -> Measured:
-    """Time a work on the ranks of a communicator, which all call this; every one gets the same numbers.
-
-    Parameters
-    ----------
-    work : Work
-        What to do.
-    backend : Backend
-        Of this rank, of the type of u.
-    communicator : Communicator
-        The ranks.
-    threads : int
-        Those of this rank.
-    repeats : int
-        Solves; the median counts.
-    """
-    share = Share(work, backend, communicator)
-    # The first solve compiles, records and allocates.
-    share.begin()
-    share.solve()
-    seconds: list[float] = []
-    sent = Sent()
-    while len(seconds) < repeats and (len(seconds) < min(3, repeats) or sum(seconds) < LONG):
-        share.begin()
-        communicator.barrier()
-        before, start = share.tally.sent, perf_counter()
-        result = share.solve()
-        elapsed = perf_counter() - start
-        sent = share.tally.sent - before
-        seconds.append(max(each for (each,) in communicator.allgather([elapsed])))
-    every = communicator.allgather([sent.exchanges, sent.bytes, sent.sums])
-    timing = Timing.of(seconds)
-    below = None
-    if cycle := share.below():
-        communicator.barrier()
-        cycles = [backend.seconds(cycle) for _ in range(BELOW_REPEATS)]
-        longest = max(each for (each,) in communicator.allgather([Timing.of(cycles).median]))
-        below = longest * result.iterations / timing.median
-    return Measured(
-        work,
-        communicator.size,
-        threads,
-        share.operator.lattice.whole.shape,
-        share.blocks,
-        share.operator.unknowns,
-        result.iterations,
-        timing,
-        Sent(*(int(max(column)) for column in zip(*every, strict=True))),
-        below,
-    )
 
 
 def _base(measured: Measured, all_measured: Sequence[Measured]) -> Measured:

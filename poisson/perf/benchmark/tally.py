@@ -77,8 +77,8 @@ class Tally:
     def gather(self, value: Any, root: int = 0) -> list[Any] | None:
         return self._communicator.gather(value, root)
 
-    def barrier(self) -> None:
-        self._communicator.barrier()
+    def barrier(self, *, asleep: bool = False) -> None:
+        self._communicator.barrier(asleep=asleep)
 
     def agree(self, flag: bool) -> bool:
         return self._communicator.agree(flag)
