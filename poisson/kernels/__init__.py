@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -50,3 +52,21 @@ def source(name: str) -> str:
     """
     folder = files(__package__)
     return "\n".join(folder.joinpath(part).read_text("utf-8") for part in (*COMMON, *PARTS[name]))
+
+
+def alone(text: str, kernel: str) -> str:
+    """The text of a module without its other kernels, which would take most of the time to compile; lines stay."""
+    others = rf"^KERNEL (?!{kernel}\()\w+\(.*?^}}\n"
+    return re.sub(others, lambda match: "\n" * match[0].count("\n"), text, flags=re.MULTILINE | re.DOTALL)
+
+
+def defined(text: str, options: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The text behind the macros that options ``-DNAME=VALUE`` define, and the other options.
+
+    CuPy compiles an empty text for every set of options that it has not seen in a process, even where the kernel is in
+    its cache, and the compilers do that one at a time.
+    """
+    macros = [option.removeprefix("-D").partition("=") for option in options if option.startswith("-D")]
+    lines = [f"#define {name} {value if equals else 1}\n" for name, equals, value in macros]
+    others = tuple(option for option in options if not option.startswith("-D"))
+    return "".join((*lines, "#line 1\n", text)), others

@@ -155,19 +155,6 @@ def test_without_a_device(count: int | Exception, message: str, monkeypatch: pyt
     assert refusal("gpu") == message
 
 
-@pytest.mark.parametrize(("declared", "dynamic", "asked"), [(0, 49152, None), (184, 49152, 49152), (184, 48968, None)])
-def test_a_kernel_asks_for_more_shared_memory_than_there_is_unasked(
-    declared: int, dynamic: int, asked: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(1))
-    monkeypatch.setitem(sys.modules, "poisson.backends.gpu.cupy", ModuleType("the real one, for after the test"))
-    del sys.modules["poisson.backends.gpu.cupy"]
-    function = SimpleNamespace(num_regs=32, shared_size_bytes=declared, local_size_bytes=0)
-    module = SimpleNamespace(get_function=lambda name: function)
-    import_module("poisson.backends.gpu.cupy")._LoadedModule(module, None).get_function("poisson_transform", dynamic)
-    assert getattr(function, "max_dynamic_shared_size_bytes", None) == asked
-
-
 # ---- the library of the openmp backend
 
 

@@ -270,6 +270,28 @@ def test_every_kernel_is_launched() -> None:
         assert {launch.text for launch in launches} == set(texts)
 
 
+@pytest.mark.parametrize("source", kernels.PARTS)
+def test_a_kernel_alone(source: str) -> None:
+    """The rest of its module stays, with the numbers of the lines."""
+    text = kernels.source(source)
+    names = _KERNEL.findall(text)
+    lines = text.splitlines()
+    bodies = {}
+    for name in names:
+        first = next(number for number, line in enumerate(lines) if line.startswith(f"KERNEL {name}("))
+        bodies[name] = range(first, lines.index("}", first) + 1)
+    for name in names:
+        others = {number for other in names if other != name for number in bodies[other]}
+        expected = ["" if number in others else line for number, line in enumerate(lines)]
+        assert kernels.alone(text, name).splitlines() == expected
+
+
+def test_macros_from_options() -> None:
+    text, options = kernels.defined("int a = B;\n", ("-std=c++17", "-DB=1,2", "-DC", "-O3"))
+    assert text == "#define B 1,2\n#define C 1\n#line 1\nint a = B;\n"
+    assert options == ("-std=c++17", "-O3")
+
+
 SAMPLE = (("float32", 2), ("float64", 3))
 """Where one type for each dimension is enough."""
 
@@ -307,8 +329,9 @@ def modules_of(launches: Iterable[Launch]) -> Iterator[tuple[str, tuple[str, ...
 @pytest.mark.parametrize(("dtype", "rules", "arch"), CASES)
 def test_nvidia_code_spills_nothing_and_fits_the_registers(dtype: str, rules: tuple[Rule, ...], arch: str) -> None:
     spilling, too_large = [], []
+    shorter = ("-minimal",) if nvrtc.version() >= (12, 4) else ()
     for text, options, launches in modules_of(launches_of(dtype, rules, arch)):
-        kernels_of_module = nvrtc.compile(text, options, arch).kernels
+        kernels_of_module = nvrtc.compile(text, options + shorter, arch).kernels
         assert set(kernels_of_module) == {launch.name for launch in launches}
         for launch in launches:
             used = kernels_of_module[launch.name]

@@ -12,6 +12,7 @@ import cupy as cp
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson import kernels
 from poisson.backends.gpu.runtime import Event, Kernel, Module, Resources
 from poisson.backends.gpu.staging import Staging
 
@@ -22,13 +23,24 @@ LOOK = 1e-3
 """Seconds between two looks of a wait that something may end."""
 
 
-class _LoadedModule:
-    def __init__(self, module: Any, stream: Any) -> None:
-        self._module = module
+SHORTER = (12, 4)
+"""From this version on NVRTC leaves out on demand what it knows of CUDA's libraries: half of the time that its threads
+cannot share."""
+
+
+class _Module:
+    """A source whose kernels are compiled apart, as they are asked for."""
+
+    def __init__(self, source: str, options: tuple[str, ...], stream: Any) -> None:
+        self._source = source
+        self._options = options
         self._stream = stream
 
     def get_function(self, name: str, shared_bytes: int = 0) -> Kernel:
-        return _LoadedKernel(self._module.get_function(name), self._stream, shared_bytes)
+        text, options = kernels.defined(kernels.alone(self._source, name), self._options)
+        if not cp.cuda.runtime.is_hip and cp.cuda.nvrtc.getVersion() >= SHORTER:
+            options += ("-minimal",)
+        return _LoadedKernel(cp.RawModule(code=text, options=options).get_function(name), self._stream, shared_bytes)
 
 
 class _LoadedKernel:
@@ -154,7 +166,7 @@ class CupyRuntime:
         return self._device  # type: ignore[no-any-return]  # CuPy has no annotations
 
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
-        return _LoadedModule(cp.RawModule(code=source, options=options), self._stream)
+        return _Module(source, options, self._stream)
 
     def allocate(self, count: int, dtype: np.dtype[Any]) -> Any:
         with self._stream:
