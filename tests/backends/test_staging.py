@@ -18,11 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from support.emulation import EmulatedRuntime
 from support.emulation.link import EmulatedLink, EmulatedMark
 from support.emulation.memory import Memory
 
-from poisson import backends
+from poisson import Problem, Solver, backends
 from poisson.backends.gpu import staging
+from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.staging import Staging, pieces
 from poisson.errors import BackendUnavailable
 
@@ -107,6 +109,7 @@ def test_values_come_and_go_in_every_layout(
     out = layouts(np.full(shape, np.nan))[wanted]
     assert device.staging.download(array, out) is out
     np.testing.assert_array_equal(out, values)
+    np.testing.assert_array_equal(device.staging.download(array, np.empty(shape, np.float32)), values.astype("f4"))
     fresh = device.staging.download(array)
     assert fresh.flags.c_contiguous and fresh.flags.writeable
     np.testing.assert_array_equal(fresh, values)
@@ -312,7 +315,9 @@ def test_the_memory_of_one_result_is_kept_and_of_another_size_given_back(device:
     assert len(results.kept) == 1
     small = device.staging.download(device.sent(random((9, 6))))
     assert not results.kept
-    assert small.base.__array_interface__["data"][0] == place(small)
+    lent: Any = small.base
+    assert lent.__array_interface__["data"][0] == place(small)
+    assert lent._memory.nbytes == small.nbytes
 
 
 def test_results_outlive_what_made_them(device: Device) -> None:
@@ -340,6 +345,39 @@ def test_a_result_is_another_process_own_after_a_fork(device: Device) -> None:
         os._exit(0 if same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     np.testing.assert_array_equal(u, values)
+
+
+def test_solvers_in_threads_stage_their_arrays_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was returned stays as it is, whatever is solved after it, and an array of the caller's is written alone."""
+    monkeypatch.setattr(staging, "KEPT_BYTES", 1)
+
+    def create(name: str, dtype: Any, threads: int = 0) -> GpuBackend:
+        runtime = EmulatedRuntime()
+        runtime._staging = Staging(runtime._link, 3, 1 << 11, 1 << 11)
+        return GpuBackend(dtype, runtime)
+
+    fs = [random((33, 41), seed) for seed in range(4)]
+    problem = Problem.on_box((41, 33))
+    expected = [Solver(problem, "fft", "numpy").solve(f=f).u for f in fs]
+    monkeypatch.setattr(backends, "create", create)
+    found: dict[int, list[Values]] = {}
+
+    def work(thread: int) -> None:
+        solver, out = Solver(problem, "fft", "gpu"), np.full((33, 82), np.nan)[:, ::2]
+        us = [np.array(solver.solve(f=fs[0]).u)]
+        us += [solver.solve(f=f).u for f in fs[1:]]
+        assert solver.solve(f=fs[3], out=out).u is out
+        found[thread] = [*us, out]
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2
+    for us in found.values():
+        for u, right in zip(us, [*expected, expected[3]], strict=True):
+            np.testing.assert_allclose(u, right, rtol=0, atol=1e-8 * np.abs(right).max())
 
 
 @pytest.mark.gpu
