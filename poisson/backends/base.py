@@ -73,6 +73,8 @@ class Backend(CallersArrays):
         Threads of the host that operations run on.
     on_host : bool
         Whether arrays are in the host's memory.
+    views : bool
+        Whether there is a module for arrays where they are.
     instead_of : str
         The backends that ``auto`` would have taken before it, with why it did not; for people.
     """
@@ -81,6 +83,7 @@ class Backend(CallersArrays):
     device: str
     threads: int = 1
     on_host: bool = False
+    views: bool = True
     instead_of: str = ""
     any_axis: bool = False
     bound: Mapping[type, Callable[[Any, Any], Any]]
@@ -148,7 +151,7 @@ class Backend(CallersArrays):
         Raises
         ------
         BackendUnavailable
-            If there is no module for arrays where they are.
+            If there is no module for arrays where they are (`views`).
         """
         return array
 

@@ -24,31 +24,40 @@ class CallersArrays(ABC):
     def to_host(self, array: Array) -> NDArray[Any]:
         """A copy of an array as a NumPy array."""
 
-    def copy_to(self, array: Array, out: NDArray[Any]) -> None:
-        """Copy an array to a NumPy array of its shape and type."""
+    def copy_to(self, array: Array, out: Any) -> None:
+        """Copy an array to one of its shape and type, of NumPy or of `Backend.array_module`."""
         out[...] = self.to_host(array)
 
-    def give(self, array: Array, back: Callable[[Array], None]) -> NDArray[Any] | None:
-        """The values of an array as a NumPy array that keeps their memory; None where that is not the host's.
+    def keeps(self, array_shape: tuple[int, ...]) -> bool:
+        """Whether arrays of this shape had better stay where they are from solve to solve, and copies be given away.
+
+        So it is where they are small, and what is done with them is recorded (`Backend.capture`).
+        """
+        return False
+
+    def give(self, array: Array, back: Callable[[Array], None]) -> Any:
+        """The values of an array as one of `Backend.array_module` that keeps their memory; None where it is kept here.
 
         It is for the user of the program; nothing else may write into the array until `back` is called with it, which
         may be when the user has let go of it, in any thread.
         """
         return None
 
-    def in_place(self, values: NDArray[Any], shift: float, refuse: Callable[[], object]) -> Array | None:
-        """A source in the memory of the caller, which `Operations.take` and `Operations.certify` read where it lies.
+    def in_place(self, values: Any, shift: float, refuse: Callable[[], object]) -> Array | None:
+        """Values in the memory of the caller, which `Operations.take` and `Operations.certify` read where they lie.
 
         None where they cannot. Others do not take it: `Operations.settled` gives what they do.
 
         Parameters
         ----------
         values : array
-            Of the shape of the backend's arrays. It must not change as long as it is used.
+            Of the shape of the backend's arrays, of NumPy or of `Backend.array_module`. It must not change as long as
+            it is used.
         shift : float
             What is subtracted from every value.
         refuse : callable
-            Called when a value may not be finite, to look for it and say so.
+            Called when a value may not be finite, to look for it and say so. A backend of which `Operations.take`
+            returns before that is known does not call it.
         """
         return None
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,12 @@ from poisson.mesh.boundary import Rule
 from poisson.problem import sampling
 from poisson.problem.problem import Problem
 
-Terms = list[tuple[sampling.Index, NDArray[np.float64]]]
+Terms = list[tuple[sampling.Index, Any]]
 """Values, and the nodes of an array that they belong to."""
 
 
 class FaceTerms:
-    """The boundary values and the source terms of the faces, on the arrays of a whole grid on the host.
+    """The boundary values and the source terms of the faces, on the arrays of a whole grid.
 
     Parameters
     ----------
@@ -49,18 +51,28 @@ class FaceTerms:
             if values.any():
                 self._terms.append((where, values))
 
+    def on(self, xp: ModuleType) -> FaceTerms:
+        """The same for arrays of a module, numpy or that of a device."""
+        if xp is np:
+            return self
+        there = copy.copy(self)
+        there._fixed, there._terms = (
+            [(where, xp.asarray(values)) for where, values in terms] for terms in (self._fixed, self._terms)
+        )
+        return there
+
     @property
     def adds(self) -> bool:
         """Whether the source has terms of the faces."""
         return bool(self._terms)
 
-    def hold(self, u: NDArray[Any]) -> None:
+    def hold(self, u: Any) -> None:
         """Write the boundary values into an array that is zero at fixed nodes."""
         if self._held:
             for where, values in self._fixed:
                 u[where] = values
 
-    def add(self, f: NDArray[Any]) -> None:
+    def add(self, f: Any) -> None:
         """Add the terms of the faces to a source."""
         for where, values in self._terms:
             f[where] += values

@@ -159,9 +159,7 @@ def unfinished(
     )
 
 
-def _u(
-    setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: NDArray[Any] | None
-) -> tuple[Any, SolveResult]:
+def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: Any) -> tuple[Any, SolveResult]:
     """The solution of the grid's shape, or of that of this rank's part: on the device where the data were there.
 
     With the result that has it still.
@@ -172,20 +170,21 @@ def _u(
             out[...] = backend.to_host(result.u)[own].reshape(out.shape)
         else:
             backend.copy_to(result.u, out.reshape(result.u.shape) if out.ndim == 1 else out)
+            backend.synchronize()
         return out, result
-    if not ranks.division:
-        mine, result = setup.hand_over(result)
-        if mine is not None:
-            return mine.reshape(problem.grid.array_shape), result
     given = (problem.f, problem.initial)
-    on_device = any(isinstance(field, ArrayField) and field.on_device for field in given)
-    if ranks.division or not (on_device and hasattr(result.u, "__cuda_array_interface__")):
+    there = backend.on_host or any(isinstance(field, ArrayField) and field.on_device for field in given)
+    if ranks.division or not (there and backend.views):
         values = backend.to_host(result.u)[own]
         return np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :]), result
-    copy = backend.empty(result.u.shape)
-    backend.axpby(1.0, result.u, 0.0, copy)
+    mine, result = setup.hand_over(result)
+    if mine is None:
+        kept = backend.empty(result.u.shape)
+        backend.axpby(1.0, result.u, 0.0, kept)
+        mine = backend.view(kept)
+    # What the caller asks of a device runs beside what the backend does.
     backend.synchronize()
-    return copy.reshape(problem.grid.array_shape), result
+    return mine.reshape(problem.grid.array_shape), result
 
 
 def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:

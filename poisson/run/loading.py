@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from poisson.backends.base import Array
+from poisson.backends.base import Array, Backend, Reduction, Slab
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.faces import FaceTerms
 from poisson.discrete.share import Share
 from poisson.errors import CaseError
 from poisson.mesh.grid import slabs
-from poisson.problem.arrays import is_array, shape_of
+from poisson.problem.arrays import brought, is_array, shape_of
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
@@ -37,9 +38,11 @@ class Loader:
     def __init__(self, setup: Setup, share: Share | None) -> None:
         self._setup = setup
         self._share = share
-        # Arrays that are written by rows of a whole grid, and not by slabs where they are.
-        self._whole = share is None and setup.backend.on_host
+        # Arrays that are written by rows of a whole grid, and not by slabs.
+        self._whole = share is None and setup.backend.views
         self._faces: tuple[tuple[Face, ...], FaceTerms] | None = None
+        self._unread: list[tuple[Reduction, Callable[[], None]]] = []
+        self._places: dict[str, Reduction] = {}
 
     def load(self, problem: Problem) -> Discretisation:
         """Set the iterate and the source; the operator must be that of the problem.
@@ -47,7 +50,8 @@ class Loader:
         Raises
         ------
         CaseError
-            If a value is not finite. Of a source that is read where it lies the pass that reads it first finds that.
+            If a value is not finite. Of what is read where it lies the pass that reads it first finds that, and on a
+            device `require_finite`.
         IncompatibleSource
             If a singular problem has no solution.
         """
@@ -57,10 +61,13 @@ class Loader:
         if setup.operator.singular:
             discretisation = discretisation.balanced(backend.array_module)
         setup.renew()
+        self._unread.clear()
         if self._whole:
             faces = self._terms(problem)
-            self._load_initial(discretisation, faces)
-            self._load_source(discretisation, faces)
+            # Also what the caller still does with an iterate that was handed over comes first.
+            with backend.ordered():
+                self._load_initial(discretisation, faces)
+                self._load_source(discretisation, faces)
         else:
             shape = discretisation.array_shape
             setup.source = setup.f
@@ -70,6 +77,19 @@ class Loader:
         if setup.coarser:
             setup.coarser.load(discretisation)
         return discretisation
+
+    def require_finite(self) -> None:
+        """Look at what a device has told of the values that were read where they lie, when it has done so anyway.
+
+        Raises
+        ------
+        CaseError
+            With the first value that is not finite.
+        """
+        unread, self._unread = self._unread, []
+        for place, look in unread:
+            if not math.isfinite(self._setup.backend.read(place)[0]):
+                look()
 
     def start(self, problem: Problem) -> Array | None:
         """A new array with the boundary values and zeros, for several sources; None where faces add to the sources."""
@@ -83,25 +103,40 @@ class Loader:
 
     def in_place(self, discretisation: Discretisation) -> Array | None:
         """The source of a problem in the memory of the caller; None where it is not."""
-        values = _rows(discretisation.problem.f, discretisation)
-        if values is None:
-            return None
-        return self._setup.backend.in_place(
-            values, discretisation.shift, lambda: _look(discretisation, discretisation.source)
-        )
+        return self._in_place(discretisation.problem.f, discretisation.source, discretisation.shift)
+
+    def _in_place(self, field: Any, function: Slab, shift: float = 0.0) -> Array | None:
+        """The values of a field in the memory of the caller, by which the problem has a function of its nodes."""
+        backend = self._setup.backend
+        values = _rows(field, backend)
+        return None if values is None else backend.in_place(values, shift, partial(self._look, function))
+
+    def _look(self, function: Slab) -> None:
+        """Evaluate a function of the problem everywhere, which tells of a value that is not finite."""
+        for start, stop in slabs(self._setup.operator.array_shape):
+            function(self._setup.backend.array_module, start, stop)
+
+    def _take(self, name: str, given: Array, function: Slab, out: Array) -> None:
+        """Copy what is in the memory of the caller; on the host all values have been looked at then."""
+        setup = self._setup
+        if setup.backend.on_host:
+            setup.operations.take(given, out, setup.norms)
+            return
+        if name not in self._places:
+            self._places[name] = setup.backend.reduction()
+        setup.operations.take(given, out, self._places[name])
+        self._unread.append((self._places[name], partial(self._look, function)))
 
     def _load_initial(self, discretisation: Discretisation, faces: FaceTerms) -> None:
         setup, problem = self._setup, discretisation.problem
         backend = setup.backend
         if not problem.guess:
             backend.fill(setup.u, 0.0)
-        elif (values := _rows(problem.initial, discretisation)) is None or (
-            given := backend.in_place(values, 0.0, lambda: _look(discretisation, discretisation.initial))
-        ) is None:
+        elif (given := self._in_place(problem.initial, discretisation.initial)) is not None:
+            self._take("initial", given, discretisation.initial, setup.u)
+        else:
             backend.assemble(discretisation.array_shape, discretisation.initial, setup.u)
             return
-        else:
-            setup.operations.take(given, setup.u, setup.norms)
         faces.hold(backend.view(setup.u))
 
     def _load_source(self, discretisation: Discretisation, faces: FaceTerms) -> None:
@@ -114,13 +149,13 @@ class Loader:
         if given is None:
             backend.assemble(discretisation.array_shape, discretisation.source, setup.f)
             return
-        setup.operations.take(given, setup.f, setup.norms)
+        self._take("f", given, discretisation.source, setup.f)
         faces.add(backend.view(setup.f))
 
     def _terms(self, problem: Problem) -> FaceTerms:
         """Those of the faces; data that may have changed since they were read are read again."""
         if self._faces is None or self._faces[0] is not problem.faces or not all(map(_lasts, problem.faces)):
-            self._faces = problem.faces, FaceTerms(problem)
+            self._faces = problem.faces, FaceTerms(problem).on(self._setup.backend.array_module)
         return self._faces[1]
 
 
@@ -147,15 +182,11 @@ def _lasts(face: Face) -> bool:
     return face.value is None or isinstance(face.value, Expression)
 
 
-def _rows(field: Any, discretisation: Discretisation) -> NDArray[Any] | None:
-    """The values of a field that is an array on the host, in the shape of the backend's arrays."""
-    if not isinstance(field, ArrayField) or isinstance(field, PartField) or field.on_device:
+def _rows(field: Any, backend: Backend) -> Any:
+    """The values of a field that is an array the backend can read, in the shape of its arrays."""
+    if not isinstance(field, ArrayField) or isinstance(field, PartField):
         return None
-    values: NDArray[Any] = field.values
+    if field.on_device and backend.on_host:
+        return None
+    values = brought(field.values, backend.array_module) if field.on_device else field.values
     return values[np.newaxis] if values.ndim == 1 else values
-
-
-def _look(discretisation: Discretisation, function: Any) -> None:
-    """Evaluate a function of the problem everywhere, which tells of a value that is not finite."""
-    for start, stop in slabs(discretisation.array_shape):
-        function(np, start, stop)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, Literal, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poisson.backends.base import Backend
 from poisson.case.settings import WITHOUT_VECTORS
 from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS
+from poisson.problem.arrays import brought
 from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem
 from poisson.run.memory import VECTORS
@@ -75,20 +75,38 @@ def require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backe
         return
     held = ranks.held(shape)
     wanted = shape if held is None else tuple(stop - start for start, stop in held.ranges)
-    if not isinstance(out, np.ndarray):
+    on_device = not backend.on_host and not ranks.division and isinstance(out, backend.array_module.ndarray)
+    if not (isinstance(out, np.ndarray) or on_device):
         found = f"a {type(out).__name__}"
     elif out.shape != wanted or out.dtype != backend.dtype:
         found = f"an array of the shape {out.shape} and the type {out.dtype}"
-    elif not out.flags.writeable:
+    elif isinstance(out, np.ndarray) and not out.flags.writeable:
         found = "an array that is read-only"
     else:
         return
-    raise CaseError([f"out: {found}; allowed: a NumPy array of the shape {wanted} and the type {backend.dtype}"])
+    kinds = "a NumPy array" if backend.on_host or ranks.division else "an array of NumPy, or on the device,"
+    raise CaseError([f"out: {found}; allowed: {kinds} of the shape {wanted} and the type {backend.dtype}"])
 
 
-def apart(problem: Problem, out: NDArray[Any] | None) -> Problem:
-    """The problem with a copy of a source that u is to overwrite: the residual of u is certified from both."""
+def apart(problem: Problem, out: Any, backend: Backend) -> Problem:
+    """The problem with a copy of a source that u is to overwrite: the residual of u is certified from both.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    out : array, optional
+        Where u is to be.
+    backend : Backend
+        Where it is solved.
+    """
     f = problem.f
-    if out is None or not isinstance(f, ArrayField) or f.on_device or not np.may_share_memory(f.values, out):
+    if out is None or not isinstance(f, ArrayField) or (f.on_device and backend.on_host):
         return problem
-    return replace(problem, f=ArrayField(f.values.copy()))
+    xp = backend.array_module
+    values = brought(f.values, xp) if f.on_device else f.values
+    if isinstance(values, np.ndarray) != isinstance(out, np.ndarray):
+        return problem
+    if not (np if isinstance(out, np.ndarray) else xp).may_share_memory(values, out):
+        return problem
+    return replace(problem, f=ArrayField(values.copy()))

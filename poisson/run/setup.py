@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Operations, Reduction
 from poisson.backends.ledger import Ledger
@@ -105,7 +104,7 @@ class Setup:
     @property
     def reads_in_place(self) -> bool:
         """Whether the method takes a source in the memory of the caller."""
-        plain = self.ledger is None and self.backend.dtype == np.float64
+        plain = self.ledger is None and self.backend.on_host and self.backend.dtype == np.float64
         return plain and registry.method_of(self.settings).in_place
 
     def renew(self) -> Array:
@@ -114,13 +113,13 @@ class Setup:
             self.u = self._returned.pop() if self._returned else self.backend.empty(self.operator.array_shape)
         return self.u
 
-    def hand_over(self, result: SolveResult) -> tuple[NDArray[Any] | None, SolveResult]:
+    def hand_over(self, result: SolveResult) -> tuple[Any, SolveResult]:
         """The solution for its user, as an array that no later solve writes into; None where it must be copied.
 
         Returns
         -------
         values : array or None
-            Of the shape of the backend's arrays.
+            Of the shape of the backend's arrays, and of its module.
         result : SolveResult
             The result, whose u has the same memory.
         """

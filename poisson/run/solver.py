@@ -273,7 +273,7 @@ class Solver:
             Another c. The operator and what the method has made of it are set up anew where it is another one than that
             of the solve before, which of an array or a function is not known; so they are for another α of a face.
         out : array, optional
-            Where u is written: of its shape and type.
+            Where u is written: of its shape and type, of NumPy, or on the backend's device.
         observer : function or Observer, optional
             Told the iteration and the norm of its residual, whenever that is read; an `Observer` also the target.
         interrupted : callable, optional
@@ -428,7 +428,7 @@ class Solver:
         with ranks.agreed():
             problem = self._with(**given, boundary=boundary)
             require_place(out, ranks, shape, self._setup.backend)
-            problem = apart(problem, out)
+            problem = apart(problem, out, self._setup.local)
         started = datetime.now(UTC)
         with _timed(times, "setup"), np.errstate(all="ignore"):
             self._take_operator(problem)
@@ -455,6 +455,8 @@ class Solver:
                 interrupted=between,
             )
             setup.backend.synchronize()
+        with ranks.agreed():
+            self._loader.require_finite()
         with _timed(times, "finish"), np.errstate(all="ignore"):
             solution = self._finish(problem, discretisation, setup.left_over(result), stopping, out)
         return replace(

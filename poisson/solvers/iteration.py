@@ -208,12 +208,16 @@ class Watch:
 
         Then it may be one in the memory of the caller (`Backend.in_place`).
         """
-        self._f = f
+        self.follow(f)
         if copy is None:
             self._operations.norm(f, self._result)
         else:
             self._operations.take(f, copy, self._result)
         return self._backend.read(self._result)
+
+    def follow(self, f: Array) -> None:
+        """Take the source whose norms are known otherwise, in the place of `source`."""
+        self._f = f
 
     def begin(
         self, source: Norms, first: Norms | None, iterate: Callable[[], Array], guess: Norms | None = None

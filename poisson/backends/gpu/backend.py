@@ -9,13 +9,16 @@ their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduction, SlabSolver
 from poisson.backends.gpu import derivative as derivatives
+from poisson.backends.gpu.callers import TYPES, CallersArray, distances, lies_in_rows
 from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.probe import GpuProbe
@@ -27,6 +30,10 @@ from poisson.backends.gpu.transforms import GpuFastSolver
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
+
+KEPT_NODES = 1 << 21
+"""Of an array, at most, that stays where it is from solve to solve: to copy it takes less time than some launches, and
+what is recorded with it need not be recorded again."""
 
 
 class GpuOperations(KrylovOperations, SmoothOperations):
@@ -84,6 +91,18 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         arguments = (x, y, nx, sizes(self.operator)[1], rows, pitch)
         self.backend.reduce("vectors", "dot", REDUCTION_SHAPE, self.operator, grid, arguments, result)
 
+    # ---- sources in the memory of the caller
+
+    def take(self, f: Array | CallersArray, out: Array, result: Reduction) -> None:
+        values, shift = (f.values, f.shift) if isinstance(f, CallersArray) else (f, np.float64(0.0))
+        if isinstance(f, CallersArray) and not f.on_device:
+            self.backend.upload_into(f.values, out)
+            values = out
+        grid, (nx, rows, pitch) = self.backend.row_grid(out, REDUCTION_SHAPE)
+        arguments = (values, *distances(values), shift, out, nx, sizes(self.operator)[1], rows, pitch)
+        defines = (f"-DGIVEN={TYPES[values.dtype.name]}",)
+        self.backend.reduce("vectors", "take", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
+
     def links(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
         grid, (_, rows, pitch) = self.backend.row_grid(a)
         arguments = (a, out, *sizes(self.operator), rows, pitch)
@@ -137,6 +156,17 @@ class GpuBackend(Launcher):
 
     def probe(self) -> GpuProbe:
         return GpuProbe(self)
+
+    def keeps(self, array_shape: tuple[int, ...]) -> bool:
+        return math.prod(array_shape) <= KEPT_NODES
+
+    def give(self, array: Array, back: Callable[[Array], None]) -> Array | None:
+        # The memory goes back to CuPy's pool, which the next array comes from.
+        return None if self.keeps(array.shape) else array
+
+    def in_place(self, values: Any, shift: float, refuse: Callable[[], object]) -> CallersArray | None:
+        on_device = self.runtime.holds(values)
+        return CallersArray(values, on_device, shift, refuse) if not on_device or lies_in_rows(values) else None
 
     def fill(self, x: Array, value: float) -> None:
         grid, rows = self.row_grid(x)

@@ -168,6 +168,9 @@ class CupyRuntime:
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
         return _Module(source, options, self._stream)
 
+    def holds(self, array: Any) -> bool:
+        return isinstance(array, cp.ndarray)
+
     def allocate(self, count: int, dtype: np.dtype[Any]) -> Any:
         with self._stream:
             return cp.empty(count, dtype=dtype)

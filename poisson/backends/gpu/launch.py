@@ -191,8 +191,12 @@ class Launcher(Backend):
     def to_host(self, array: Array) -> NDArray[Any]:
         return self.runtime.download(array)
 
-    def copy_to(self, array: Array, out: NDArray[Any]) -> None:
-        self.runtime.download(array, out)
+    def copy_to(self, array: Array, out: Any) -> None:
+        if not self.runtime.holds(out):
+            self.runtime.download(array, out)
+            return
+        with self.runtime.in_order():
+            out[...] = array
 
     @property
     def array_module(self) -> ModuleType:

@@ -73,6 +73,9 @@ class Runtime(Protocol):
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
         """Compile a source with ``-D`` options."""
 
+    def holds(self, array: Any) -> bool:
+        """Whether an array is one of `xp` in the device's memory."""
+
     def allocate(self, count: int, dtype: np.dtype[Any]) -> Any:
         """A one-dimensional array of `count` values that are not set."""
 

@@ -72,7 +72,7 @@ class OpenmpBackend(Backend):
         self._process = os.getpid()
         build = self._library.poisson_build().decode()
         self.offloads = build.startswith("offload")
-        self.on_host = not self.offloads
+        self.on_host = self.views = not self.offloads
         self._build = build
         self.device = self._described(self.threads)
         self.functions = functions_of(self._library, self.dtype)

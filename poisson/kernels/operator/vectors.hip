@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Operations on whole arrays: update, norm, fill, axpby, dot, advance, correct and dense.
+// Operations on whole arrays: update, norm, take, fill, axpby, dot, advance, correct and dense.
 //
 // A thread owns WIDTH neighbouring nodes of a row and visits every gridDim.y * BLOCK_Y-th row. Values past the end of a
 // row may be read and written, but never count.
+
+// The type of an array of the caller, of `take`.
+#ifndef GIVEN
+#define GIVEN real
+#endif
 
 #define FOR_EACH_ROW(row, rows) \
     for (index_t row = (index_t)blockIdx.y * BLOCK_Y + threadIdx.y; row < (rows); row += (index_t)gridDim.y * BLOCK_Y)
@@ -81,6 +86,44 @@ KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pi
             for (int n = 0; n < WIDTH; ++n) {
                 if (i + n < nx && ROW_COUNTS(row)) norms.add(value.node[n]);
             }
+        }
+    }
+    reduce_grid(norms.sum, norms.maximum, partial, result);
+}
+
+// out = f - shift, zero at fixed nodes and past the end of a row; the sum of its squares, which is not finite if a value
+// of f is not, and the maximum of its size. f is in the caller's memory, in rows of its own distances and maybe its own
+// type, or what is in out already.
+KERNEL poisson_take(const GIVEN* f, index_t f_pitch, index_t f_plane, double shift, real* out, int nx, int ny,
+                    index_t rows, index_t pitch, double* partial, double* result) {
+    const int i = first_node();
+    Norms norms;
+    if (i < nx) {
+#pragma unroll UNROLL
+        FOR_EACH_ROW(row, rows) {
+#if DIMENSION == 2
+            const int j = (int)row;
+            const bool fixed_row = is_fixed(j, ny, RULE_YL, RULE_YU);
+            const GIVEN* from = f + f_pitch * j + i;
+#else
+            const int k = (int)((unsigned)row / (unsigned)ny), j = (int)row - k * ny;
+            const int nz = (int)((unsigned)rows / (unsigned)ny);
+            const bool fixed_row = is_fixed(j, ny, RULE_YL, RULE_YU) || is_fixed(k, nz, RULE_ZL, RULE_ZU);
+            const GIVEN* from = f + f_plane * k + f_pitch * j + i;
+#endif
+            Pack value = {};
+#pragma unroll
+            for (int n = 0; n < WIDTH; ++n) {
+                if (i + n >= nx) continue;
+                const double given = from[n];
+                if (fixed_row || is_fixed(i + n, nx, RULE_XL, RULE_XU)) {
+                    norms.sum += 0 * given;  // a value that is not finite shows there, too
+                } else {
+                    value.node[n] = (real)(given - shift);
+                    norms.add(value.node[n]);
+                }
+            }
+            store(out + row * pitch + i, value);
         }
     }
     reduce_grid(norms.sum, norms.maximum, partial, result);

@@ -88,6 +88,10 @@ class EmulatedRuntime:
     def watch(self, look: Callable[[], None]) -> None:
         """Nothing waits here."""
 
+    def holds(self, array: Any) -> bool:
+        """Whether an array is device memory."""
+        return self._memory.find(array) is not None
+
     def allocate(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         """Shape ``(count,)``, aligned to 256 bytes, full of NaN (integers: all bits set), with guards on both sides."""
         return self._memory.allocate(count, dtype)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""Arrays in the memory of the caller, on the host or on the device, as the kernels read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+TYPES = {"float32": "float", "float64": "double"}
+"""What the kernels read, as they call it."""
+
+
+class CallersArray:
+    """Values in the memory of the caller; a source, less a number.
+
+    Parameters
+    ----------
+    values : array
+        On the device as `lies_in_rows` takes them, or of NumPy.
+    on_device : bool
+        Where they are.
+    shift : float
+        What is subtracted from every value.
+    refuse : callable
+        Called where a value may not be finite.
+    """
+
+    def __init__(self, values: Any, on_device: bool, shift: float, refuse: Callable[[], object]) -> None:
+        self.values = values
+        self.shape: tuple[int, ...] = values.shape
+        self.on_device = on_device
+        self.shift = np.float64(shift)
+        self.refuse = refuse
+
+
+def lies_in_rows(values: Any) -> bool:
+    """Whether an array has rows of values of one of the `TYPES`, each of them one behind the other."""
+    if values.dtype.name not in TYPES or not values.dtype.isnative or not values.size:
+        return False
+    return bool(values.strides[-1] == values.itemsize or values.shape[-1] == 1)
+
+
+def distances(values: Any) -> tuple[Any, Any]:
+    """Values from the start of one row to the next, and of one plane, as arguments of a kernel."""
+    row, plane = values.strides[-2] // values.itemsize, values.strides[0] // values.itemsize
+    return np.int64(row), np.int64(plane)
