@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Sources in the memory of the caller: what the library reads where it lies is what it reads of its own arrays.
 
-Covers poisson.backends.callers.
+Covers poisson.backends.callers and poisson.backends.gpu.callers.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import emulated
 
 from poisson import backends
+from poisson.backends.gpu import callers as on_gpu
 from poisson.backends.openmp.arrays import lies_in_rows
 from poisson.discrete.discretisation import Discretisation
 from poisson.problem.problem import Problem
@@ -98,3 +100,40 @@ def test_what_lies_in_rows() -> None:
     # Every second plane is no row of one distance; every second row of all planes is, where their number is even.
     assert not lies_in_rows(others[0])
     assert not lies_in_rows(others[1])
+
+
+# ---- on a device
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("given", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["one row", "rows shorter than a pack", "mirrors", "mixed"])
+def test_a_kernel_takes_a_source_however_it_lies(name: str, given: Any, dtype: Any) -> None:
+    """Rows and planes at any distance, upwards or downwards, in either type; and what is on the host."""
+    discretisation = Discretisation(Problem.on_box(**CASES[name]))
+    backend: Any = emulated(dtype)
+    operations, shape = backend.bind(discretisation.operator_on(backend)), discretisation.array_shape
+    double = [2 * nodes for nodes in shape]
+    room = backend.runtime.allocate(int(np.prod(double)), given).reshape(double)
+    room[...] = np.random.default_rng(3).standard_normal(double)
+    every_other = room[(*(slice(0, None, 2) for _ in shape[:-1]), slice(shape[-1]))]
+    corner = room[tuple(map(slice, shape))]
+    for values in (every_other, corner, corner[::-1], corner.copy()):
+        out, result = backend.empty(shape), backend.reduction()
+        operations.take(backend.in_place(values, 0.25, pytest.fail), out, result)
+        expected = fixed_to_zero(operations, (values.astype(np.float64) - 0.25).astype(dtype))
+        if not backend.runtime.holds(values):
+            # It comes to the device in the type of the solve.
+            expected = fixed_to_zero(operations, (values.astype(dtype).astype(np.float64) - 0.25).astype(dtype))
+        np.testing.assert_array_equal(backend.to_host(out), expected)
+        squares, largest = backend.read(result)
+        assert squares == pytest.approx((expected.astype(np.float64) ** 2).sum(), rel=1e-13)
+        assert largest == np.abs(expected).max()
+
+
+def test_what_a_kernel_reads_where_it_lies() -> None:
+    values = np.zeros((4, 5, 6))
+    taken = (values, values[::2], values[:, ::-1], values[:, :, :3], values.astype(np.float32), values[:, :, ::7])
+    assert all(map(on_gpu.lies_in_rows, taken))
+    others = (values[:, :, ::2], values.T, values.astype(">f8"), values.astype(int), values[:0], values[..., ::-1])
+    assert not any(map(on_gpu.lies_in_rows, others))
