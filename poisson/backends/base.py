@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.callers import CallersArrays, CallersSources
 from poisson.backends.callers import ManySolver as ManySolver
+from poisson.backends.exchanges import Exchanges
 from poisson.backends.probe import Probe
 from poisson.backends.slabs import SlabSolver as SlabSolver
 from poisson.backends.subjects import Subject, require_plain
@@ -49,7 +50,7 @@ class FastSolver(Protocol):
         """
 
 
-class Backend(CallersArrays):
+class Backend(CallersArrays, Exchanges):
     """Arrays of one real type on one device, and the operations on them.
 
     Parameters

@@ -8,9 +8,12 @@ leaves one layer fewer than it was given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from poisson.backends.base import (
     Array,
@@ -62,9 +65,16 @@ class _Exchanging:
         if array.valid < layers:
             if layers > self.halo.width:
                 raise ValueError(f"a halo of {self.halo.width} nodes where an operation needs {layers}")
-            self.backend.do(self.halo.filling(array))
+            with self.backend.local.exchanging():
+                self.backend.do(self.halo.filling(array))
             array.valid = EVERYWHERE
         return min(array.valid, self.halo.width)
+
+    def beside(self) -> AbstractContextManager[Any]:
+        """Within is one operation on the lattice, and before it what it needs; both go on together where they can."""
+        if self.halo is None or not self.backend.communicator.on_device:
+            return nullcontext()
+        return self.backend.local.beside(math.prod(self.halo.lattice.shape))
 
     def leave(self, array: DividedArray, layers: int) -> None:
         """What an operation has left right of an array that it has written."""
@@ -79,6 +89,20 @@ class _Exchanging:
         self.backend.note(result)
         result.divided = self.halo is not None
         return result.local
+
+
+Operation = TypeVar("Operation", bound=Callable[..., None])
+
+
+def _beside_exchanges(operation: Operation) -> Operation:
+    """The operation of `DistributedOperations`, whose exchanges go on beside it."""
+
+    @wraps(operation)
+    def beside(self: DistributedOperations, *given: Any, **named: Any) -> None:
+        with self._lattice.beside():
+            operation(self, *given, **named)
+
+    return cast(Operation, beside)
 
 
 class DistributedOperations(Operations):
@@ -126,12 +150,14 @@ class DistributedOperations(Operations):
 
     # ---- in one pass
 
+    @_beside_exchanges
     def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: DividedResult | None = None) -> None:
         self._local.sweep(u.values, _values(f), self._stencil(out, u, f), omega, self._lattice.result(result))
 
     def depth(self) -> int:
         return self._depth
 
+    @_beside_exchanges
     def sweeps(
         self,
         u: Array,
@@ -150,6 +176,7 @@ class DistributedOperations(Operations):
         self._local.color_sweep(u.values, _values(f), (color + first) % 2, omega)
         self._lattice.leave(u, layers - 1)
 
+    @_beside_exchanges
     def residual(self, u: Array, f: Array | None, r: Array, result: DividedResult | None = None) -> None:
         self._local.residual(u.values, _values(f), self._stencil(r, u, f), self._lattice.result(result))
 
@@ -165,6 +192,7 @@ class DistributedOperations(Operations):
         self._local.diagonal_solve(r.values, z.values, omega, self._lattice.result(result))
         self._lattice.leave(z, layers)
 
+    @_beside_exchanges
     def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: DividedResult) -> None:
         before = self._lattice.need(p, 1) if beta else EVERYWHERE
         layers = min(self._lattice.need(z, 1), before)
@@ -181,6 +209,7 @@ class DistributedOperations(Operations):
 
     # ---- between precisions, and coefficients
 
+    @_beside_exchanges
     def defect(self, u: Array, f: Array | None, factor: float, r: Array, result: DividedResult | None = None) -> None:
         self._local.defect(u.values, _values(f), factor, self._stencil(r, u, f), self._lattice.result(result))
 
@@ -191,6 +220,7 @@ class DistributedOperations(Operations):
 
     # ---- half a level of multigrid
 
+    @_beside_exchanges
     def smooth(
         self,
         u: Array | None,

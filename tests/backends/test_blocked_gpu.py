@@ -13,7 +13,7 @@ from support.operators import AXIS_RULES, operator, random_array
 from test_blocked import OMEGAS, agrees
 
 from poisson.backends.gpu.backend import GpuBackend
-from poisson.backends.gpu.launch import OperatorLauncher
+from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.shapes import Shape
 from poisson.discrete.discretisation import Operator
 from poisson.mesh.boundary import Rule

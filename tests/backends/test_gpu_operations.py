@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What only the gpu backend has to get right: strips of planes, the order of threads, two types on one device.
 
-Covers poisson.backends.gpu.backend and poisson.backends.gpu.launch.
+Covers poisson.backends.gpu.backend, poisson.backends.gpu.launch and poisson.backends.gpu.marches.
 """
 
 from __future__ import annotations

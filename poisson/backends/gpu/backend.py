@@ -3,8 +3,8 @@
 
 The backend knows kernels, launch geometry and arrays; a `Runtime` knows how to compile and launch. The runtime of a
 real device is `poisson.backends.gpu.cupy`; the tests run this same class on an emulation. What all launches have in
-common is in `poisson.backends.gpu.launch`; the operations of Krylov methods and those between grids have modules of
-their own.
+common is in `poisson.backends.gpu.launch`, and those for an operator in `poisson.backends.gpu.marches`; the operations
+of Krylov methods and those between grids have modules of their own.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class GpuOperations(KrylovOperations, SmoothOperations):
     def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
         name = "residual" if result is None else "residual_norm"
         arguments = (u, or_null(f), r, *self.geometry)
-        self.march("stencil", name, arguments, result, given(f))
+        self.march("stencil", name, arguments, result, given(f), in_parts=True)
 
     def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
         name = "sweep" if result is None else "sweep_norm"
         arguments = (u, or_null(f), out, *self.geometry, self.step(omega))
-        self.march("stencil", name, arguments, result, given(f))
+        self.march("stencil", name, arguments, result, given(f), in_parts=True)
 
     # ---- vectors
 

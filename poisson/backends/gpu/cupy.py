@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import cupy as cp
@@ -28,25 +28,52 @@ SHORTER = (12, 4)
 cannot share."""
 
 
+class _Streams:
+    """The stream for everything, the one for what goes on beside it, and which of them launches go to now."""
+
+    def __init__(self) -> None:
+        self.main = self.now = cp.cuda.Stream(non_blocking=True)
+        # What is done there is little, and waited for: its blocks come before those that wait for room.
+        self.second = cp.cuda.Stream(non_blocking=True, priority=-1)
+        self._forked, self._joined = (cp.cuda.Event(disable_timing=True) for _ in range(2))
+
+    def fork(self) -> None:
+        self._forked.record(self.main)
+        self.second.wait_event(self._forked)
+
+    def join(self) -> None:
+        self._joined.record(self.second)
+        self.main.wait_event(self._joined)
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        self.now = self.second
+        try:
+            with self.second:
+                yield
+        finally:
+            self.now = self.main
+
+
 class _Module:
     """A source whose kernels are compiled apart, as they are asked for."""
 
-    def __init__(self, source: str, options: tuple[str, ...], stream: Any) -> None:
+    def __init__(self, source: str, options: tuple[str, ...], streams: _Streams) -> None:
         self._source = source
         self._options = options
-        self._stream = stream
+        self._streams = streams
 
     def get_function(self, name: str, shared_bytes: int = 0) -> Kernel:
         text, options = kernels.defined(kernels.alone(self._source, name), self._options)
         if not cp.cuda.runtime.is_hip and cp.cuda.nvrtc.getVersion() >= SHORTER:
             options += ("-minimal",)
-        return _LoadedKernel(cp.RawModule(code=text, options=options).get_function(name), self._stream, shared_bytes)
+        return _LoadedKernel(cp.RawModule(code=text, options=options).get_function(name), self._streams, shared_bytes)
 
 
 class _LoadedKernel:
-    def __init__(self, function: Any, stream: Any, shared_bytes: int) -> None:
+    def __init__(self, function: Any, streams: _Streams, shared_bytes: int) -> None:
         self._function = function
-        self._stream = stream
+        self._streams = streams
         self._shared_bytes = shared_bytes
         if function.shared_size_bytes + shared_bytes > UNASKED_SHARED_BYTES:
             function.max_dynamic_shared_size_bytes = shared_bytes
@@ -54,7 +81,7 @@ class _LoadedKernel:
         self.resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
-        with self._stream:
+        with self._streams.now:
             self._function(grid, block, arguments, shared_mem=self._shared_bytes)
 
 
@@ -158,7 +185,8 @@ class CupyRuntime:
         self.architecture = hip_name or f"sm_{self._device.compute_capability}"
         most = "MaxSharedMemoryPerBlock" if cp.cuda.runtime.is_hip else "MaxSharedMemoryPerBlockOptin"
         self.shared_bytes = int(self._device.attributes[most])
-        self._stream = cp.cuda.Stream(non_blocking=True)
+        self._streams = _Streams()
+        self._stream = self._streams.main
         self._waiter = _Waiter()
         self._staging = Staging(_StreamLink(self._device, self._stream, self._waiter))
 
@@ -166,7 +194,7 @@ class CupyRuntime:
         return self._device  # type: ignore[no-any-return]  # CuPy has no annotations
 
     def compile(self, source: str, options: tuple[str, ...]) -> Module:
-        return _Module(source, options, self._stream)
+        return _Module(source, options, self._streams)
 
     def holds(self, array: Any) -> bool:
         return isinstance(array, cp.ndarray)
@@ -187,11 +215,20 @@ class CupyRuntime:
         return self._staging.download(array, out)
 
     def in_order(self) -> AbstractContextManager[Any]:
-        current = cp.cuda.get_current_stream()
-        if current.ptr != self._stream.ptr:
+        current, now = cp.cuda.get_current_stream(), self._streams.now
+        if current.ptr != now.ptr:
             # What fills an array may read arrays of the caller's, which its own stream may still be writing.
-            self._stream.wait_event(current.record())
-        return self._stream  # type: ignore[no-any-return]  # CuPy has no annotations
+            now.wait_event(current.record())
+        return now  # type: ignore[no-any-return]  # CuPy has no annotations
+
+    def fork(self) -> None:
+        self._streams.fork()
+
+    def apart(self) -> AbstractContextManager[Any]:
+        return self._streams.apart()
+
+    def join(self) -> None:
+        self._streams.join()
 
     def fourier(self, lines: Any) -> Callable[[], None]:
         from cupy.cuda import cufft

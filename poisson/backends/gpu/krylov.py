@@ -6,7 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction
-from poisson.backends.gpu.launch import Launcher, OperatorLauncher, given, or_null
+from poisson.backends.gpu.launch import Launcher, given, or_null
+from poisson.backends.gpu.marches import OperatorLauncher
 
 
 class KrylovOperations(OperatorLauncher, Operations):
@@ -22,7 +23,7 @@ class KrylovOperations(OperatorLauncher, Operations):
     def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction) -> None:
         before = p if beta else None
         arguments = (z, or_null(before), out, q, *self.geometry, self.backend.real(beta))
-        self.march("krylov", "direction", arguments, result, given(before), kind="direction")
+        self.march("krylov", "direction", arguments, result, given(before), kind="direction", in_parts=True)
 
     def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction) -> None:
         self.reduce_rows("advance", (self.backend.real(alpha), p, q, u, r), u, result)
@@ -34,4 +35,4 @@ class KrylovOperations(OperatorLauncher, Operations):
     def defect(self, u: Array, f: Array | None, factor: float, r: Array, result: Reduction | None = None) -> None:
         name = "defect" if result is None else "defect_norm"
         arguments = (u, or_null(f), r, *self.geometry, self.backend.pitch(r), self.backend.real(factor))
-        self.march("krylov", name, arguments, result, given(f))
+        self.march("krylov", name, arguments, result, given(f), in_parts=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from poisson import kernels
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.gpu.choice import ShapeChoice
+from poisson.backends.gpu.overlap import Grid, Overlap
 from poisson.backends.gpu.runtime import Event, Kernel, Runtime
-from poisson.backends.gpu.shapes import MAX_BLOCKS, REDUCTION_SHAPE, VECTOR_SHAPE, Shape
+from poisson.backends.gpu.shapes import MAX_BLOCKS, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.tuned import Device, Table
 from poisson.backends.processors import processors
 from poisson.discrete.discretisation import Operator
@@ -59,6 +61,8 @@ class Shared:
         Whether a launch is to run; otherwise its kernel is only made ready.
     wanted : dict
         How to compile each kernel that would have been launched and is not known yet.
+    overlap : Overlap
+        What goes on beside launches.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -67,6 +71,7 @@ class Shared:
         self.kernels: dict[tuple[Any, ...], Kernel] = {}
         self.wanted: dict[tuple[Any, ...], Callable[[], Kernel]] = {}
         self.partial = self._zeros(2)
+        self.overlap = Overlap(runtime)
 
     def partial_of(self, blocks: int) -> Any:
         """`partial`, made large enough for so many blocks."""
@@ -210,7 +215,14 @@ class Launcher(Backend):
         return array
 
     def ordered(self) -> AbstractContextManager[Any]:
+        self.shared.overlap.join()
         return self.runtime.in_order()
+
+    def beside(self, nodes: int) -> AbstractContextManager[Any]:
+        return self.shared.overlap.beside(nodes)
+
+    def exchanging(self) -> AbstractContextManager[Any]:
+        return self.shared.overlap.exchanging()
 
     @property
     def launching(self) -> bool:
@@ -351,6 +363,7 @@ class Launcher(Backend):
                 f"{MAX_BLOCKS} each): give the longest axis to x, or use run.backend = 'openmp'"
             )
         shared = self.shared
+        shared.overlap.join()
         if shared.launching:
             kernel = self.kernel(source, name, shape, operator, defines, shared_bytes)
             kernel(grid, (shape.block_x, shape.block_y, 1), arguments)
@@ -369,13 +382,14 @@ class Launcher(Backend):
         arguments: tuple[Any, ...],
         result: Result | None,
         defines: tuple[str, ...] = (),
+        whole: Grid | None = None,
     ) -> None:
         """Launch a kernel; where there is a result, one that reduces, with room for the parts of its blocks.
 
-        Nodes in halos of the operator's lattice do not count.
+        Nodes in halos of the operator's lattice do not count. `whole` are all blocks, where this is a part of them.
         """
         if result is not None:
-            arguments = (*arguments, self.shared.partial_of(grid[0] * grid[1] * grid[2]), result.argument)
+            arguments = (*arguments, self.shared.partial_of(math.prod(whole or grid)), result.argument)
             if operator is not None:
                 defines = (*defines, *halos(operator))
         self.launch(source, name, shape, operator, grid, arguments, defines)
@@ -407,84 +421,10 @@ class Launcher(Backend):
         return table
 
 
-class OperatorLauncher:
-    """The launches for an operator: what they have in common.
-
-    Parameters
-    ----------
-    backend : Launcher
-        Where the arrays are.
-    operator : Operator
-        The operator.
-
-    Attributes
-    ----------
-    constants : tuple
-        The arguments nx, ny, nz, pitch, the couplings and c of every kernel with an operator.
-    geometry : tuple
-        The same with the arrays of what varies.
-    varying : tuple of str
-        What tells a kernel which coefficients vary.
-    """
-
-    def __init__(self, backend: Launcher, operator: Operator) -> None:
-        self.backend = backend
-        self.operator = operator
-        couplings = (*operator.couplings, 0.0)[:3]
-        numbers = (backend.real(value) for value in (*couplings, operator.c))
-        reaction = () if operator.reaction is None else (operator.reaction,)
-        pitch = np.int64(backend.pitch_of(operator.shape[0]))
-        self.constants = (*sizes(operator), pitch, *numbers)
-        self.varying = varying(operator)
-        self.geometry = (*self.constants, *(operator.links or ()), *reaction)
-
-    def tuning(self) -> str:
-        return self.backend.shapes.origin(self.operator)
-
-    def march(
-        self,
-        source: str,
-        name: str,
-        arguments: tuple[Any, ...],
-        result: Result | None,
-        defines: tuple[str, ...] = (),
-        kind: str | None = None,
-    ) -> None:
-        """Launch a kernel that marches through the grid of the operator, with the shape of a kind, or of a sweep."""
-        shape = self.backend.shapes.of(kind or ("sweep" if result is None else "sweep_norm"), self.operator)
-        grid = self.march_grid(shape)
-        self.backend.reduce(source, name, shape, self.operator, grid, arguments, result, (*defines, *self.varying))
-
-    def reduce_rows(self, name: str, arguments: tuple[Any, ...], like: Array, result: Result) -> None:
-        """Launch a kernel of vectors.hip that sums over all rows of arrays like this one, but for those in halos."""
-        grid, rows = self.backend.row_grid(like, REDUCTION_SHAPE)
-        divided = self.operator.lattice.divided
-        arguments = (*arguments, *rows, *sizes(self.operator)[1:2] * divided)
-        operator = self.operator if divided else None
-        self.backend.reduce("vectors", name, REDUCTION_SHAPE, operator, grid, arguments, result)
-
-    def step(self, omega: float) -> Any:
-        """What kernels that relax take: omega / diag(A), or omega where they find the diagonal at each node."""
-        return self.backend.real(omega if self.operator.varies else omega / self.operator.diagonal)
-
-    def march_grid(self, shape: Shape, width: int = 0) -> tuple[int, int, int]:
-        """The blocks of a march in which a thread has `width` nodes along x; 0: those of a pack."""
-        columns = blocks_for(self.operator.shape[0], (width or self.backend.width) * shape.block_x)
-        if self.operator.dimension == 2:
-            return columns, blocks_for(self.operator.shape[1], shape.block_y * shape.march), 1
-        return columns, *strips(self.operator, shape, shape.block_y, self.backend.dtype.itemsize)
-
-
 def sizes(operator: Operator) -> tuple[Any, Any, Any]:
     """nx, ny, nz as kernel arguments; nz is 1 in 2D."""
     nx, ny, nz = (*operator.shape, 1)[:3]
     return np.int32(nx), np.int32(ny), np.int32(nz)
-
-
-def varying(operator: Operator) -> tuple[str, ...]:
-    """What tells a kernel which coefficients vary."""
-    a, c = operator.links is not None, operator.reaction is not None
-    return ("-DLINKS=1",) * a + ("-DREACTION=1",) * c
 
 
 def halos(operator: Operator) -> tuple[str, ...]:
@@ -502,16 +442,6 @@ def given(f: Array | None) -> tuple[str, ...]:
 
 def or_null(array: Array | None) -> Any:
     return np.uint64(0) if array is None else array
-
-
-def strips(operator: Operator, shape: Shape, lines: int, itemsize: int) -> tuple[int, int]:
-    """Blocks of `lines` lines in a strip along y, and bands along z in all strips together."""
-    needed = blocks_for(operator.shape[1], lines)
-    line = operator.shape[0] * itemsize
-    bands = blocks_for(operator.shape[2], shape.march)
-    fewest = blocks_for(needed, max(1, MAX_BLOCKS // bands))
-    in_strip = min(needed, max(fewest, shape.strip // (line * lines))) if shape.strip else needed
-    return in_strip, bands * blocks_for(needed, in_strip)
 
 
 def blocks_for(items: int, each: int) -> int:

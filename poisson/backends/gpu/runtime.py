@@ -95,6 +95,15 @@ class Runtime(Protocol):
     def in_order(self) -> AbstractContextManager[Any]:
         """Within, functions of `xp` run in order with the launches."""
 
+    def fork(self) -> None:
+        """What goes to the second stream from now on waits for what was asked for so far."""
+
+    def apart(self) -> AbstractContextManager[Any]:
+        """Within, launches and functions of `xp` go to the second stream, beside those that come after."""
+
+    def join(self) -> None:
+        """What is asked for from now on waits for what went to the second stream."""
+
     def fourier(self, lines: Any) -> Callable[[], None]:
         """A call that replaces the rows of a two-dimensional complex array by their discrete Fourier transforms.
 

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction, TransferOperations
-from poisson.backends.gpu.launch import Launcher, OperatorLauncher, blocks_for, given, or_null, strips
+from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null
+from poisson.backends.gpu.marches import OperatorLauncher, strips
+from poisson.backends.gpu.overlap import Cut
 from poisson.backends.gpu.passes import Pass, fastest_passes, passes
 from poisson.backends.gpu.shapes import (
     LANES,
@@ -91,7 +93,8 @@ class PassLauncher(OperatorLauncher):
             *self.scales(omegas),
         )
         name = "smooth" if result is None else "smooth_norm"
-        self.backend.reduce("smooth", name, shape, self.operator, grid, arguments, result, defines)
+        cut = self.cut(shape, step.stages, restriction is not None and halves[1])
+        self.reduce("smooth", name, shape, grid, arguments, result, defines, cut)
 
     def smooth_shape(self, step: Pass, restricted: Sequence[bool] | None = None) -> Shape:
         """How a pass is cut up: in marches that are long, but leave no part of the device without work.
@@ -141,6 +144,11 @@ class PassLauncher(OperatorLauncher):
         owned = owned_lines(shape, stages, below and halves[1])
         return columns, *strips(self.operator, shape, owned, self.backend.dtype.itemsize)
 
+    def cut(self, shape: Shape, stages: int, halves: bool = False) -> Cut:
+        """What its blocks own; between two grids a stage more, and the coarse node beside it, are needed."""
+        lines = owned_lines(shape, stages, halves) if self.operator.dimension == 3 else 0
+        return Cut(shape.march, lines, stages + 2)
+
 
 class SmoothOperations(PassLauncher, Operations):
     """Several sweeps in one pass, and half a level of multigrid in few."""
@@ -165,7 +173,7 @@ class SmoothOperations(PassLauncher, Operations):
         grid = self.lines_grid(shape, len(omegas))
         name = "sweeps" if result is None else "sweeps_norm"
         arguments = (u, or_null(f), out, *self.geometry, *self.scales(omegas))
-        self.backend.reduce("blocked", name, shape, self.operator, grid, arguments, result, given(f))
+        self.reduce("blocked", name, shape, grid, arguments, result, given(f), self.cut(shape, len(omegas)))
 
     def smooth(
         self,

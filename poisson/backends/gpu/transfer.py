@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, InterpolationOperations, TransferOperations
-from poisson.backends.gpu.launch import Launcher, OperatorLauncher, blocks_for, sizes
+from poisson.backends.gpu.launch import Launcher, blocks_for, sizes
+from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.passes import Pass
 from poisson.backends.gpu.shapes import GATHER_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.smooth import PassLauncher

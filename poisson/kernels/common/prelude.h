@@ -49,11 +49,24 @@ __device__ __forceinline__ void store_streaming(real* to, const Pack& pack) {
 #endif
 }
 
-// In 3D blockIdx.z counts the bands of MARCH planes within a strip of gridDim.y blocks along y, and then the strips:
-// what two bands both read is still in the cache when the second comes.
+// Which one a block is of those of a whole grid along y and z, and how many these are; and whether it has work.
+struct Block {
+    unsigned y, z, along_y, along_z;
+    bool works;
+};
+
+// A launch has all blocks of the grid.
+__device__ __forceinline__ Block this_block() { return Block{blockIdx.y, blockIdx.z, gridDim.y, gridDim.z, true}; }
+
+// In 3D z counts the bands of MARCH planes within a strip of blocks along y, and then the strips: what two bands both
+// read is still in the cache when the second comes.
 __device__ __forceinline__ int bands_of(int nz) { return (nz + MARCH - 1) / MARCH; }
-__device__ __forceinline__ int band_along_z(int nz) { return blockIdx.z % bands_of(nz); }
-__device__ __forceinline__ int block_along_y(int nz) { return blockIdx.z / bands_of(nz) * gridDim.y + blockIdx.y; }
+__device__ __forceinline__ int band_along_z(int nz, const Block& block = this_block()) {
+    return block.z % bands_of(nz);
+}
+__device__ __forceinline__ int block_along_y(int nz, const Block& block = this_block()) {
+    return block.z / bands_of(nz) * block.along_y + block.y;
+}
 
 // Copies from global to shared memory of the same thread that need no registers: several can be under way while the
 // thread works on others. copies_committed() closes a batch; copies_arrived<N>() waits until all batches but the last N
@@ -163,16 +176,18 @@ __device__ __forceinline__ Partial load_partial(const Partial* from) {
 #endif
 }
 
-// The sum and the maximum over all threads of the grid, into result[0] and result[1]; every thread must call it.
+// The sum and the maximum over all threads of the grid, into result[0] and result[1]; every thread must call it that
+// has work.
 //
 // Each block leaves its part in `partial`, behind a counter of the blocks that have done so, and the last one joins the
 // parts in the order of the blocks: the result has the same bits at every run. The counter is zero before and after.
-__device__ __forceinline__ void reduce_grid(double sum, double maximum, double* partial, double* result) {
+__device__ __forceinline__ void reduce_grid(double sum, double maximum, double* partial, double* result,
+                                            const Block& here = this_block()) {
     __shared__ bool last;
     unsigned* const counter = reinterpret_cast<unsigned*>(partial);
     Partial* const parts = reinterpret_cast<Partial*>(partial) + 1;
-    const index_t block = blockIdx.x + (index_t)gridDim.x * (blockIdx.y + (index_t)gridDim.y * blockIdx.z);
-    const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+    const index_t block = blockIdx.x + (index_t)gridDim.x * (here.y + (index_t)here.along_y * here.z);
+    const unsigned blocks = gridDim.x * here.along_y * here.along_z;
     const unsigned thread = threadIdx.x + BLOCK_X * threadIdx.y;
     reduce_block(sum, maximum, &parts[block].sum);
     if (thread == 0) {

@@ -162,7 +162,7 @@ template <bool NORM>
 __device__ __forceinline__ void pass(const real* u, const real* __restrict__ f, real* out, const Operator& a,
                                      const Coarser& coarser, const Scales& scale, double* partial, double* result) {
     const int strip = (blockIdx.x * BLOCK_Y + threadIdx.y) * OWNED - MARGIN;
-    const int first = blockIdx.y * MARCH;
+    const int first = a.block.y * MARCH;
     const int last = first + MARCH < a.ny ? first + MARCH : a.ny;
     __shared__ Slots slots[BLOCK_Y];
     Norms norms;
@@ -172,7 +172,7 @@ __device__ __forceinline__ void pass(const real* u, const real* __restrict__ f, 
         else
             march<false, NORM>(u, f, out, a, coarser, scale, strip, first, last, slots[threadIdx.y], norms);
     }
-    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result);
+    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result, a.block);
 }
 
 #endif

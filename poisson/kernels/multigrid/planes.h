@@ -290,9 +290,10 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
 template <bool NORM>
 __device__ __forceinline__ void pass(const real* u, const real* __restrict__ f, real* out, const Operator& a,
                                      const Coarser& coarser, const Scales& scale, double* partial, double* result) {
+    if (!a.block.works) return;
     const int strip = (int)blockIdx.x * OWNED - MARGIN;
-    const int row = block_along_y(a.nz) * LINES_OWNED - LINES_BELOW;
-    const int first = band_along_z(a.nz) * MARCH;
+    const int row = block_along_y(a.nz, a.block) * LINES_OWNED - LINES_BELOW;
+    const int first = band_along_z(a.nz, a.block) * MARCH;
     const int last = first + MARCH < a.nz ? first + MARCH : a.nz;
     __shared__ Tile tile;
     Norms norms;
@@ -302,7 +303,7 @@ __device__ __forceinline__ void pass(const real* u, const real* __restrict__ f, 
         else
             march<false, NORM>(u, f, out, a, coarser, scale, strip, row, first, last, tile, norms);
     }
-    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result);
+    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result, a.block);
 }
 
 #endif

@@ -52,8 +52,10 @@ struct Combination {
 
 // out = z + beta p, q = A out, both zero at fixed nodes, and the sum of w out q.
 KERNEL poisson_direction(const real* __restrict__ z, const real* __restrict__ p, real* __restrict__ out,
-                         real* __restrict__ q, OPERATOR_PARAMETERS, real beta, double* partial, double* result) {
-    const Operator a = OPERATOR;
+                         real* __restrict__ q, OPERATOR_PARAMETERS, real beta PART_PARAMETERS, double* partial,
+                         double* result) {
+    const Operator a = OPERATOR_FOR(BLOCK);
+    if (!a.block.works) return;
     double sum = 0;
     march(Combination{z, p, beta}, a,
           [&](const Place& at, const Pack& centre, const Pack& au, const Links&, const bool (&fixed)[WIDTH]) {
@@ -64,7 +66,7 @@ KERNEL poisson_direction(const real* __restrict__ z, const real* __restrict__ p,
               store_streaming(q + at.offset, applied);
               if (counts(at.j, at.k, a.ny, a.nz)) sum += weighted_product(a, at, centre, applied);
           });
-    reduce_grid(sum, 0, partial, result);
+    reduce_grid(sum, 0, partial, result, a.block);
 }
 
 // An array that changes while it is marched through, at nodes of which no other thread uses the values.
@@ -100,6 +102,7 @@ template <bool NORM>
 __device__ __forceinline__ void defect(const real* __restrict__ u, const real* __restrict__ f, float* __restrict__ r,
                                        const Operator& a, index_t r_pitch, real factor, double* partial,
                                        double* result) {
+    if (!a.block.works) return;
     Norms norms;
     march(Values{u}, a, [&](const Place& at, const Pack&, const Pack& au, const Links&, const bool (&fixed)[WIDTH]) {
         Pack source = {};
@@ -113,15 +116,16 @@ __device__ __forceinline__ void defect(const real* __restrict__ u, const real* _
         }
         *reinterpret_cast<FloatPack*>(r + at.i + r_pitch * (at.j + (index_t)a.ny * at.k)) = rounded;
     });
-    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result);
+    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result, a.block);
 }
 
 KERNEL poisson_defect(const real* __restrict__ u, const real* __restrict__ f, float* __restrict__ r,
-                      OPERATOR_PARAMETERS, index_t r_pitch, real factor) {
-    defect<false>(u, f, r, OPERATOR, r_pitch, factor, 0, 0);
+                      OPERATOR_PARAMETERS, index_t r_pitch, real factor PART_PARAMETERS) {
+    defect<false>(u, f, r, OPERATOR_FOR(BLOCK), r_pitch, factor, 0, 0);
 }
 
 KERNEL poisson_defect_norm(const real* __restrict__ u, const real* __restrict__ f, float* __restrict__ r,
-                           OPERATOR_PARAMETERS, index_t r_pitch, real factor, double* partial, double* result) {
-    defect<true>(u, f, r, OPERATOR, r_pitch, factor, partial, result);
+                           OPERATOR_PARAMETERS, index_t r_pitch, real factor PART_PARAMETERS, double* partial,
+                           double* result) {
+    defect<true>(u, f, r, OPERATOR_FOR(BLOCK), r_pitch, factor, partial, result);
 }

@@ -33,15 +33,15 @@ __device__ __forceinline__ void march(const Field& u, const Operator& a, Emit em
 #if DIMENSION == 2
     const int slowest = ny;
     const index_t stride = pitch;
-    const int first = (blockIdx.y * BLOCK_Y + threadIdx.y) * MARCH;
+    const int first = (a.block.y * BLOCK_Y + threadIdx.y) * MARCH;
     const bool fixed_row = false;
     if (i >= nx || first >= slowest) return;
     const index_t column = i;
 #else
     const int slowest = nz;
     const index_t stride = pitch * ny;
-    const int j = block_along_y(nz) * BLOCK_Y + threadIdx.y;
-    const int first = band_along_z(nz) * MARCH;
+    const int j = block_along_y(nz, a.block) * BLOCK_Y + threadIdx.y;
+    const int first = band_along_z(nz, a.block) * MARCH;
     if (i >= nx || j >= ny) return;
     const bool fixed_row = is_fixed(j, ny, RULE_YL, RULE_YU);
     const index_t column = i + pitch * j;

@@ -4,7 +4,8 @@
 // Options: LINKS (1: a varies; the coefficients of the links along each axis are arrays, as those of Coefficients),
 // REACTION (1: c varies; it is an array). A kernel takes only the arrays that there are. HALO_YL, HALO_YU, HALO_ZL and
 // HALO_ZU (0 unless they are given: the nodes below and above along y and z that are those of other processes, and
-// count in no sum or norm; whatever they hold is left out).
+// count in no sum or norm; whatever they hold is left out), PART (1: a launch has a part of the blocks of the grid;
+// several that have them all leave what one launch does).
 
 #ifndef LINKS
 #define LINKS 0
@@ -36,15 +37,41 @@
 #define EACH_REACTION(prefix)
 #endif
 
+#ifndef PART
+#define PART 0
+#endif
+// Of `bands` bands of blocks along the slowest axis a launch has so many, from the first on and around, and in 3D of
+// the blocks along y so many, likewise. What it has is an argument of the kernels that can do parts.
+#if PART
+#define PART_PARAMETERS , int bands, int launched_bands, int first_band, unsigned first_y, unsigned blocks_y
+#define BLOCK part_of_blocks(bands, launched_bands, first_band, first_y, blocks_y)
+__device__ __forceinline__ Block part_of_blocks(int bands, int launched, int first, unsigned first_y,
+                                                unsigned blocks_y) {
+#if DIMENSION == 2
+    return Block{(blockIdx.y + first) % bands, 0, (unsigned)bands, 1, true};
+#else
+    const unsigned strip = blockIdx.z / launched, band = (blockIdx.z % launched + first) % bands;
+    // The difference goes around, too.
+    const bool works = strip * gridDim.y + blockIdx.y - first_y < blocks_y;
+    return Block{blockIdx.y, strip * bands + band, gridDim.y, gridDim.z / launched * bands, works};
+#endif
+}
+#else
+#define PART_PARAMETERS
+#define BLOCK this_block()
+#endif
+
 #define COEFFICIENT_PARAMETERS EACH_LINKS(const real* __restrict__) EACH_REACTION(const real* __restrict__)
 
-// The parameters of a kernel that make up an operator, and the operator of them.
+// The parameters of a kernel that make up an operator, and the operator of them: of OPERATOR_FOR(BLOCK) in parts.
 #define OPERATOR_PARAMETERS \
     int nx, int ny, int nz, index_t pitch, real weight_x, real weight_y, real weight_z, real c COEFFICIENT_PARAMETERS
-#define OPERATOR \
-    Operator { nx, ny, nz, pitch, weight_x, weight_y, weight_z, c EACH_LINKS() EACH_REACTION() }
+#define OPERATOR OPERATOR_FOR(this_block())
+#define OPERATOR_FOR(block) \
+    Operator { block, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c EACH_LINKS() EACH_REACTION() }
 
 struct Operator {
+    Block block;
     int nx, ny, nz;
     index_t pitch;
     real weight_x, weight_y, weight_z, c;

@@ -145,6 +145,7 @@ template <bool RELAX, bool NORM>
 __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, const real* __restrict__ f,
                                                   real* __restrict__ out, const Operator& a, real scale,
                                                   double* partial, double* result) {
+    if (!a.block.works) return;
     Norms norms;
     march(Values{u}, a,
           [&](const Place& at, const Pack& centre, const Pack& au, const Links& links, const bool (&fixed)[WIDTH]) {
@@ -159,25 +160,25 @@ __device__ __forceinline__ void residual_or_sweep(const real* __restrict__ u, co
               }
               store_streaming(out + at.offset, after);
           });
-    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result);
+    if (NORM) reduce_grid(norms.sum, norms.maximum, partial, result, a.block);
 }
 
 KERNEL poisson_residual(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r,
-                        OPERATOR_PARAMETERS) {
-    residual_or_sweep<false, false>(u, f, r, OPERATOR, 0, 0, 0);
+                        OPERATOR_PARAMETERS PART_PARAMETERS) {
+    residual_or_sweep<false, false>(u, f, r, OPERATOR_FOR(BLOCK), 0, 0, 0);
 }
 
 KERNEL poisson_residual_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ r,
-                             OPERATOR_PARAMETERS, double* partial, double* result) {
-    residual_or_sweep<false, true>(u, f, r, OPERATOR, 0, partial, result);
+                             OPERATOR_PARAMETERS PART_PARAMETERS, double* partial, double* result) {
+    residual_or_sweep<false, true>(u, f, r, OPERATOR_FOR(BLOCK), 0, partial, result);
 }
 
 KERNEL poisson_sweep(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,
-                     OPERATOR_PARAMETERS, real scale) {
-    residual_or_sweep<true, false>(u, f, out, OPERATOR, scale, 0, 0);
+                     OPERATOR_PARAMETERS, real scale PART_PARAMETERS) {
+    residual_or_sweep<true, false>(u, f, out, OPERATOR_FOR(BLOCK), scale, 0, 0);
 }
 
 KERNEL poisson_sweep_norm(const real* __restrict__ u, const real* __restrict__ f, real* __restrict__ out,
-                          OPERATOR_PARAMETERS, real scale, double* partial, double* result) {
-    residual_or_sweep<true, true>(u, f, out, OPERATOR, scale, partial, result);
+                          OPERATOR_PARAMETERS, real scale PART_PARAMETERS, double* partial, double* result) {
+    residual_or_sweep<true, true>(u, f, out, OPERATOR_FOR(BLOCK), scale, partial, result);
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from poisson.backends.base import Array
 from poisson.backends.gpu.backend import GpuBackend
-from poisson.backends.gpu.launch import OperatorLauncher
+from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.runtime import Kernel
 from poisson.backends.gpu.shapes import MAX_BLOCKS, Shape
 from poisson.discrete.discretisation import Operator

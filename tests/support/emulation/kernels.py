@@ -59,15 +59,24 @@ class Parameter:
 
 
 class EmulatedModule:
-    """The kernels of one source, and the values of `CHOSEN`; `schedule` tells order and seed at each launch."""
+    """The kernels of one source, and the values of `CHOSEN`.
+
+    `schedule` tells order and seed at each launch, and `submit` is given its work.
+    """
 
     def __init__(
-        self, unit: Unit, chosen: tuple[int, ...], memory: Memory, schedule: Callable[[], tuple[Order, int]]
+        self,
+        unit: Unit,
+        chosen: tuple[int, ...],
+        memory: Memory,
+        schedule: Callable[[], tuple[Order, int]],
+        submit: Callable[[Callable[[], None]], None],
     ) -> None:
         self._unit = unit
         self._chosen = chosen
         self._memory = memory
         self._schedule = schedule
+        self._submit = submit
 
     def get_function(self, name: str, shared_bytes: int = 0) -> EmulatedKernel:
         """The kernel `name`, compiled. Shared memory of a size given at launch is an array of that size here.
@@ -84,7 +93,7 @@ class EmulatedModule:
             raise ArgumentError(f"the module has no kernel {name}")
         if not hasattr(library, name):
             raise ArgumentError(f'{name} is not declared extern "C", so a GPU module would not find it')
-        return EmulatedKernel(library, name, self._chosen, self._memory, self._schedule)
+        return EmulatedKernel(library, name, self._chosen, self._memory, self._schedule, self._submit)
 
 
 ONE_AT_A_TIME = threading.Lock()
@@ -103,11 +112,13 @@ class EmulatedKernel:
         chosen: tuple[int, ...],
         memory: Memory,
         schedule: Callable[[], tuple[Order, int]],
+        submit: Callable[[Callable[[], None]], None],
     ) -> None:
         self.name = name
         self._chosen = (ctypes.c_int32 * len(chosen))(*chosen)
         self._memory = memory
         self._schedule = schedule
+        self._submit = submit
         signature = library[f"emulation_signature_{name}"]
         signature.restype = ctypes.c_char_p
         self.parameters = tuple(Parameter.parse(code) for code in signature().decode().split())
@@ -146,11 +157,15 @@ class EmulatedKernel:
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         if threads > self.max_threads:
             raise ArgumentError(f"{self.name}: a block of {threads} threads; at most {self.max_threads} are allowed")
-        with ONE_AT_A_TIME:
-            if self._launch(ctypes.byref(launch), slots) != 0:
-                raise LaunchError(self._error().decode())
-        for allocation in allocations:
-            allocation.check(f"kernel {self.name}")
+
+        def run() -> None:
+            with ONE_AT_A_TIME:
+                if self._launch(ctypes.byref(launch), slots) != 0:
+                    raise LaunchError(self._error().decode())
+            for allocation in allocations:
+                allocation.check(f"kernel {self.name}")
+
+        self._submit(run)
 
     def _sizes(self, what: str, sizes: Sequence[int], limits: tuple[int, ...]) -> ctypes.Array[ctypes.c_uint32]:
         full = (*sizes, 1, 1, 1)[:3] if 1 <= len(sizes) <= 3 else ()

@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,6 +52,8 @@ class EmulatedRuntime:
         For `Order.SHUFFLED`.
     cache : Path, optional
         Where compiled kernels are kept; by default ``build/emulation`` in the repository.
+    late : bool
+        Whether what goes to the second stream is done as late as it may be, and not at once.
 
     Notes
     -----
@@ -65,13 +67,18 @@ class EmulatedRuntime:
     driver = "none"
     shared_bytes = 1 << 16
 
-    def __init__(self, order: Order = Order.FORWARD, seed: int = 0, cache: Path | None = None) -> None:
+    def __init__(
+        self, order: Order = Order.FORWARD, seed: int = 0, cache: Path | None = None, late: bool = False
+    ) -> None:
         self.order = order
         self.seed = seed
         self._cache = cache or Path(__file__).parents[3] / "build" / "emulation"
         self._memory = Memory()
         self._link = EmulatedLink(self._memory)
         self._staging = Staging(self._link)
+        self.late = late
+        self._is_apart = False
+        self._put_off: list[Callable[[], None]] = []
 
     def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
         """A kernel source; of the options, those that define a macro (``-DNAME=VALUE``) count.
@@ -83,7 +90,7 @@ class EmulatedRuntime:
         """
         defines = tuple(option for option in options if option.startswith("-D"))
         unit = Unit(source, defines, self._cache)
-        return EmulatedModule(unit, chosen(defines), self._memory, lambda: (self.order, self.seed))
+        return EmulatedModule(unit, chosen(defines), self._memory, lambda: (self.order, self.seed), self.submit)
 
     def watch(self, look: Callable[[], None]) -> None:
         """Nothing waits here."""
@@ -129,6 +136,30 @@ class EmulatedRuntime:
     def in_order(self) -> AbstractContextManager[None]:
         """NumPy and the emulated kernels run in order by themselves."""
         return nullcontext()
+
+    def fork(self) -> None:
+        """Everything before is done already."""
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Within, `submit` puts off, where things are done late."""
+        self._is_apart = True
+        try:
+            yield
+        finally:
+            self._is_apart = False
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Do something in the order of the stream that is asked now."""
+        if self.late and self._is_apart:
+            self._put_off.append(work)
+        else:
+            work()
+
+    def join(self) -> None:
+        """Do what was put off."""
+        while self._put_off:
+            self._put_off.pop(0)()
 
     def fourier(self, lines: NDArray[Any]) -> Callable[[], None]:
         """In place, in the precision of the lines."""

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""The launches for an operator, most of which march through its grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from poisson.backends.base import Array
+from poisson.backends.gpu.launch import Launcher, Result, blocks_for, sizes
+from poisson.backends.gpu.overlap import Cut, Grid
+from poisson.backends.gpu.shapes import MAX_BLOCKS, REDUCTION_SHAPE, Shape
+from poisson.discrete.operator import Operator
+
+
+class OperatorLauncher:
+    """The launches for an operator: what they have in common.
+
+    Parameters
+    ----------
+    backend : Launcher
+        Where the arrays are.
+    operator : Operator
+        The operator.
+
+    Attributes
+    ----------
+    constants : tuple
+        The arguments nx, ny, nz, pitch, the couplings and c of every kernel with an operator.
+    geometry : tuple
+        The same with the arrays of what varies.
+    varying : tuple of str
+        What tells a kernel which coefficients vary.
+    """
+
+    def __init__(self, backend: Launcher, operator: Operator) -> None:
+        self.backend = backend
+        self.operator = operator
+        couplings = (*operator.couplings, 0.0)[:3]
+        numbers = (backend.real(value) for value in (*couplings, operator.c))
+        reaction = () if operator.reaction is None else (operator.reaction,)
+        pitch = np.int64(backend.pitch_of(operator.shape[0]))
+        self.constants = (*sizes(operator), pitch, *numbers)
+        self.varying = varying(operator)
+        self.geometry = (*self.constants, *(operator.links or ()), *reaction)
+
+    def tuning(self) -> str:
+        return self.backend.shapes.origin(self.operator)
+
+    def march(
+        self,
+        source: str,
+        name: str,
+        arguments: tuple[Any, ...],
+        result: Result | None,
+        defines: tuple[str, ...] = (),
+        kind: str | None = None,
+        in_parts: bool = False,
+    ) -> None:
+        """Launch a kernel that marches through the grid of the operator, with the shape of a kind, or of a sweep.
+
+        With `in_parts` it is one that can do them.
+        """
+        shape = self.backend.shapes.of(kind or ("sweep" if result is None else "sweep_norm"), self.operator)
+        grid, defines = self.march_grid(shape), (*defines, *self.varying)
+        if in_parts:
+            slowest = shape.march * (shape.block_y if self.operator.dimension == 2 else 1)
+            self.reduce(source, name, shape, grid, arguments, result, defines, Cut(slowest, shape.block_y, 1))
+        else:
+            self.backend.reduce(source, name, shape, self.operator, grid, arguments, result, defines)
+
+    def reduce(
+        self,
+        source: str,
+        name: str,
+        shape: Shape,
+        grid: tuple[int, int, int],
+        arguments: tuple[Any, ...],
+        result: Result | None,
+        defines: tuple[str, ...],
+        cut: Cut,
+    ) -> None:
+        """Launch a pass through the grid of the operator: what it can do beside an exchange that is under way first."""
+
+        def launch(blocks: Grid, which: tuple[Any, ...], options: tuple[str, ...]) -> None:
+            given, options = (*arguments, *which), (*defines, *options)
+            self.backend.reduce(source, name, shape, self.operator, blocks, given, result, options, whole=grid)
+
+        self.backend.shared.overlap.launch(self.operator, grid, cut, launch)
+
+    def reduce_rows(self, name: str, arguments: tuple[Any, ...], like: Array, result: Result) -> None:
+        """Launch a kernel of vectors.hip that sums over all rows of arrays like this one, but for those in halos."""
+        grid, rows = self.backend.row_grid(like, REDUCTION_SHAPE)
+        divided = self.operator.lattice.divided
+        arguments = (*arguments, *rows, *sizes(self.operator)[1:2] * divided)
+        operator = self.operator if divided else None
+        self.backend.reduce("vectors", name, REDUCTION_SHAPE, operator, grid, arguments, result)
+
+    def step(self, omega: float) -> Any:
+        """What kernels that relax take: omega / diag(A), or omega where they find the diagonal at each node."""
+        return self.backend.real(omega if self.operator.varies else omega / self.operator.diagonal)
+
+    def march_grid(self, shape: Shape, width: int = 0) -> tuple[int, int, int]:
+        """The blocks of a march in which a thread has `width` nodes along x; 0: those of a pack."""
+        columns = blocks_for(self.operator.shape[0], (width or self.backend.width) * shape.block_x)
+        if self.operator.dimension == 2:
+            return columns, blocks_for(self.operator.shape[1], shape.block_y * shape.march), 1
+        return columns, *strips(self.operator, shape, shape.block_y, self.backend.dtype.itemsize)
+
+
+def varying(operator: Operator) -> tuple[str, ...]:
+    """What tells a kernel which coefficients vary."""
+    a, c = operator.links is not None, operator.reaction is not None
+    return ("-DLINKS=1",) * a + ("-DREACTION=1",) * c
+
+
+def strips(operator: Operator, shape: Shape, lines: int, itemsize: int) -> tuple[int, int]:
+    """Blocks of `lines` lines in a strip along y, and bands along z in all strips together."""
+    needed = blocks_for(operator.shape[1], lines)
+    line = operator.shape[0] * itemsize
+    bands = blocks_for(operator.shape[2], shape.march)
+    fewest = blocks_for(needed, max(1, MAX_BLOCKS // bands))
+    in_strip = min(needed, max(fewest, shape.strip // (line * lines))) if shape.strip else needed
+    return in_strip, bands * blocks_for(needed, in_strip)
