@@ -25,7 +25,7 @@ from support.emulation.memory import Memory
 from poisson import Problem, Solver, backends
 from poisson.backends.gpu import staging
 from poisson.backends.gpu.backend import GpuBackend
-from poisson.backends.gpu.staging import Staging, pieces
+from poisson.backends.gpu.staging import Ring, Staging, pieces
 from poisson.errors import BackendUnavailable
 
 Values = NDArray[Any]
@@ -34,10 +34,12 @@ Values = NDArray[Any]
 class Device:
     """Arrays with padded rows, and copies in pieces of little more than a row."""
 
-    def __init__(self, link: type[EmulatedLink] = EmulatedLink, threads: int = 3, piece_bytes: int = 1 << 11) -> None:
+    def __init__(
+        self, link: type[EmulatedLink] = EmulatedLink, ring: Ring | None = None, piece_bytes: int = 1 << 11
+    ) -> None:
         self.memory = Memory()
         self.link = link(self.memory)
-        self.staging = Staging(self.link, threads, piece_bytes, thread_bytes=1 << 12)
+        self.staging = Staging(self.link, ring or Ring(3), piece_bytes, thread_bytes=1 << 12)
 
     def array(self, shape: tuple[int, ...], dtype: Any = np.float64) -> Values:
         itemsize = np.dtype(dtype).itemsize
@@ -103,7 +105,7 @@ def test_values_come_and_go_in_every_layout(
     shape: tuple[int, ...], given: int, wanted: int, threads: int, piece_bytes: int
 ) -> None:
     values = random(shape)
-    device = Device(threads=threads, piece_bytes=piece_bytes)
+    device = Device(ring=Ring(threads), piece_bytes=piece_bytes)
     array = device.sent(layouts(values)[given])
     np.testing.assert_array_equal(array, values)
     out = layouts(np.full(shape, np.nan))[wanted]
@@ -173,15 +175,9 @@ class Failing(EmulatedLink):
         self._count()
         super().pull(memory, address, count)
 
-    def mark(self, watched: bool) -> EmulatedMark:
-        link = self
-
-        class Mark(EmulatedMark):
-            def record(self) -> None:
-                link._count()
-                super().record()
-
-        return Mark(self)
+    def record(self, mark: EmulatedMark) -> None:
+        self._count()
+        super().record(mark)
 
     def pinned(self, count: int) -> NDArray[np.uint8]:
         self._count()
@@ -210,26 +206,23 @@ def test_a_copy_that_fails_leaves_all_ready_for_the_next(call: int, shape: tuple
 
 
 def test_an_error_in_another_thread_is_told() -> None:
-    class InOthers(Failing):
-        def pinned(self, count: int) -> NDArray[np.uint8]:
-            if self.left > 0 and threading.current_thread() is not threading.main_thread():
-                raise RuntimeError("no memory to pin")
-            if self.left > 0:
-                others.wait(10.0)  # which have pieces left to fail with
-            return EmulatedLink.pinned(self, count)
+    class InOthers(EmulatedLink):
+        fails = True
 
-        def mark(self, watched: bool) -> EmulatedMark:
-            if threading.current_thread() is not threading.main_thread():
+        def pinned(self, count: int) -> NDArray[np.uint8]:
+            if self.fails and threading.current_thread() is not threading.main_thread():
                 others.set()
-            return EmulatedMark(self)
+                raise RuntimeError("no memory to pin")
+            if self.fails:
+                others.wait(60.0)  # which have pieces left to fail with
+            return super().pinned(count)
 
     others = threading.Event()
     device, values = Device(InOthers), random((90, 65))
     link: Any = device.link
-    link.left = 1
     with pytest.raises(RuntimeError, match="no memory to pin"):
         device.staging.upload(values, device.array(values.shape))
-    link.left = -1
+    link.fails = False
     np.testing.assert_array_equal(device.sent(values), values)
 
 
@@ -244,7 +237,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_threads_of_the_caller_do_not_meet() -> None:
-    device = Device(threads=2)
+    device = Device(ring=Ring(2))
     wrong: list[int] = []
 
     def work(seed: int) -> None:
@@ -263,7 +256,7 @@ def test_threads_of_the_caller_do_not_meet() -> None:
     assert not wrong
 
 
-def test_pinned_memory_is_kept() -> None:
+def test_pinned_memory_is_kept_for_all_that_use_a_device() -> None:
     class Counting(EmulatedLink):
         pinned_bytes = 0
 
@@ -271,11 +264,12 @@ def test_pinned_memory_is_kept() -> None:
             self.pinned_bytes += count
             return super().pinned(count)
 
-    device, values = Device(Counting), random((90, 65))
-    link: Any = device.link
-    for _ in range(5):
-        device.staging.download(device.sent(values))
-    assert 0 < link.pinned_bytes <= 3 * staging.SLOTS * staging.LEAST_SLOT_BYTES
+    ring, values, most = Ring(3), random((90, 65)), 3 * staging.SLOTS * staging.LEAST_SLOT_BYTES
+    devices = [Device(Counting, ring) for _ in range(4)]
+    links: list[Any] = [device.link for device in devices]
+    for device in devices:
+        np.testing.assert_array_equal(device.staging.download(device.sent(values)), values)
+    assert 0 < sum(link.pinned_bytes for link in links) <= most
 
 
 @pytest.fixture
@@ -351,9 +345,11 @@ def test_solvers_in_threads_stage_their_arrays_apart(monkeypatch: pytest.MonkeyP
     """What was returned stays as it is, whatever is solved after it, and an array of the caller's is written alone."""
     monkeypatch.setattr(staging, "KEPT_BYTES", 1)
 
+    ring = Ring(3)
+
     def create(name: str, dtype: Any, threads: int = 0) -> GpuBackend:
         runtime = EmulatedRuntime()
-        runtime._staging = Staging(runtime._link, 3, 1 << 11, 1 << 11)
+        runtime._staging = Staging(runtime._link, ring, 1 << 11, 1 << 11)
         return GpuBackend(dtype, runtime)
 
     fs = [random((33, 41), seed) for seed in range(4)]

@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 
 from poisson import kernels
 from poisson.backends.gpu.runtime import Event, Kernel, Module, Resources
-from poisson.backends.gpu.staging import Staging
+from poisson.backends.gpu.staging import Ring, Staging
 
 UNASKED_SHARED_BYTES = 48 * 1024
 """A kernel with more shared memory, declared and dynamic together, must say so before its first launch."""
+
+_rings: dict[int, Ring] = {}
+"""Of each device: pinning memory costs more than what a solver copies first."""
 
 LOOK = 1e-3
 """Seconds between two looks of a wait that something may end."""
@@ -116,10 +119,10 @@ class _Waiter:
 
 
 class _StreamEvent:
-    def __init__(self, stream: Any, waiter: _Waiter, timed: bool = True) -> None:
+    def __init__(self, stream: Any, waiter: _Waiter) -> None:
         self._stream = stream
         self._waiter = waiter
-        self._event = cp.cuda.Event(disable_timing=not timed)
+        self._event = cp.cuda.Event()
 
     def record(self) -> None:
         self._event.record(self._stream)
@@ -162,8 +165,17 @@ class _StreamLink:
     def pull(self, memory: NDArray[np.uint8], address: int, count: int) -> None:
         self._copy(memory.ctypes.data, address, count, cp.cuda.runtime.memcpyDeviceToHost)
 
-    def mark(self, watched: bool) -> Event:
-        return _StreamEvent(self._stream, self._waiter if watched else _Waiter(), timed=False)
+    def mark(self) -> Any:
+        return cp.cuda.Event(disable_timing=True)
+
+    def record(self, mark: Any) -> None:
+        mark.record(self._stream)
+
+    def wait(self, mark: Any, watched: bool) -> None:
+        if watched:
+            self._waiter.wait(mark)
+        else:
+            mark.synchronize()
 
     def _copy(self, target: int, source: int, count: int, direction: int) -> None:
         cp.cuda.runtime.memcpyAsync(target, source, count, direction, self._stream.ptr)
@@ -188,7 +200,8 @@ class CupyRuntime:
         self._streams = _Streams()
         self._stream = self._streams.main
         self._waiter = _Waiter()
-        self._staging = Staging(_StreamLink(self._device, self._stream, self._waiter))
+        ring = _rings.setdefault(self._device.id, Ring())
+        self._staging = Staging(_StreamLink(self._device, self._stream, self._waiter), ring)
 
     def in_use(self) -> AbstractContextManager[Any]:
         return self._device  # type: ignore[no-any-return]  # CuPy has no annotations

@@ -21,7 +21,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.gpu.runtime import Event
 from poisson.backends.processors import processors
 
 MOST_THREADS = 8
@@ -61,8 +60,14 @@ class Link(Protocol):
     def pull(self, memory: NDArray[np.uint8], address: int, count: int) -> None:
         """Ask for a copy of bytes of the device to the beginning of pinned memory."""
 
-    def mark(self, watched: bool) -> Event:
-        """A new mark for the order of copies; whether its wait may be ended (`Runtime.watch`), or is short anyway."""
+    def mark(self) -> Any:
+        """A new mark for the order of copies, also for those of another link to the same device."""
+
+    def record(self, mark: Any) -> None:
+        """Set a mark behind all copies so far."""
+
+    def wait(self, mark: Any, watched: bool) -> None:
+        """Wait for the copies before a mark that was set; `watched` says whether `Runtime.watch` may end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,43 +106,83 @@ def pieces(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, most
 class _Slot:
     """Pinned memory for a piece, and the mark behind the device's copy of it."""
 
-    def __init__(self, link: Link, watched: bool) -> None:
-        self._link = link
-        self._mark = link.mark(watched)
+    def __init__(self, mark: Any, watched: bool) -> None:
+        self._mark = mark
+        self._watched = watched
         self._asked = False
         self._memory: NDArray[np.uint8] = np.empty(0, np.uint8)
 
-    def room(self, count: int) -> None:
-        """Have memory for so many bytes, which the device does not use any more."""
-        self.settle()
+    def room(self, link: Link, count: int) -> None:
+        """Have memory for so many bytes, which no device uses any more."""
+        self.settle(link)
         if self._memory.nbytes < count:
-            self._memory = self._link.pinned(1 << max(count - 1, LEAST_SLOT_BYTES - 1).bit_length())
+            self._memory = link.pinned(1 << max(count - 1, LEAST_SLOT_BYTES - 1).bit_length())
 
-    def push(self, address: int, piece: Piece) -> None:
+    def push(self, link: Link, address: int, piece: Piece) -> None:
         """Ask for a copy to the device."""
         self._asked = True
-        self._link.push(address + piece.offset, self._memory, piece.count)
-        self._mark.record()
+        link.push(address + piece.offset, self._memory, piece.count)
+        link.record(self._mark)
 
-    def pull(self, address: int, piece: Piece) -> None:
+    def pull(self, link: Link, address: int, piece: Piece) -> None:
         """Ask for a copy from the device."""
         self._asked = True
-        self._link.pull(self._memory, address + piece.offset, piece.count)
-        self._mark.record()
+        link.pull(self._memory, address + piece.offset, piece.count)
+        link.record(self._mark)
 
-    def settle(self) -> None:
+    def settle(self, link: Link) -> None:
         """Wait for the copy that was asked for."""
         if self._asked:
-            self._mark.wait()
+            link.wait(self._mark, self._watched)
             self._asked = False
 
-    def remark(self) -> None:
+    def remark(self, link: Link) -> None:
         """Set the mark behind a copy after which it may not have been set."""
-        self._mark.record()
+        link.record(self._mark)
 
     def values(self, piece: Piece, array: Any) -> NDArray[Any]:
         """The memory as a piece of an array, with the same steps from value to value."""
         return np.ndarray(piece.shape, array.dtype, self._memory.data, strides=array.strides)
+
+
+class Ring:
+    """Pinned memory and threads for the copies from and to a device, which all that use it may share.
+
+    A user takes slots and brings them back: one that ends early, by an error or an interrupt, leaves them to the next,
+    who waits for what the device still does with them.
+
+    Parameters
+    ----------
+    threads : int, optional
+        That copy at a time; by default as many as there are processors, at most `MOST_THREADS`.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = threads or min(processors(), MOST_THREADS)
+        self._pool: ThreadPoolExecutor | None = None
+        self._spare: dict[bool, deque[Sequence[_Slot]]] = {True: deque(), False: deque()}
+
+    def start(self, work: Callable[[], None]) -> Future[None]:
+        """Have a function called in one of the threads."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="poisson-staging")
+        return self._pool.submit(work)
+
+    @contextmanager
+    def slots(self, link: Link, single: bool) -> Iterator[Sequence[_Slot]]:
+        """Within, slots that nobody else uses: one whose waits are watched, or those of a thread."""
+        try:
+            slots = self._spare[single].pop()
+        except IndexError:
+            slots = [_Slot(link.mark(), watched=single) for _ in range(1 if single else SLOTS)]
+        try:
+            yield slots
+        except BaseException:
+            for slot in slots:
+                slot.remark(link)
+            raise
+        finally:
+            self._spare[single].append(slots)
 
 
 Move = Callable[[Sequence[_Slot], Iterable[Piece]], None]
@@ -146,45 +191,38 @@ Move = Callable[[Sequence[_Slot], Iterable[Piece]], None]
 class Staging:
     """Copies between the caller's memory and a device's.
 
-    Several threads may ask for them at a time. One that ends early, by an error or an interrupt, leaves its slots to
-    the next, who waits for what the device still does with them.
+    Several threads may ask for them at a time.
 
     Parameters
     ----------
     link : Link
         To the device.
-    threads, piece_bytes, thread_bytes : int, optional
-        At most so many threads, pieces of at most so many bytes, at least so many bytes for each thread.
+    ring : Ring
+        With what they are made.
+    piece_bytes, thread_bytes : int, optional
+        Pieces of at most so many bytes, at least so many bytes for each thread.
     """
 
     def __init__(
-        self,
-        link: Link,
-        threads: int | None = None,
-        piece_bytes: int = PIECE_BYTES,
-        thread_bytes: int = THREAD_BYTES,
+        self, link: Link, ring: Ring, piece_bytes: int = PIECE_BYTES, thread_bytes: int = THREAD_BYTES
     ) -> None:
         self._link = link
-        self._threads = threads or min(processors(), MOST_THREADS)
+        self._ring = ring
         self._piece_bytes = piece_bytes
         self._thread_bytes = thread_bytes
-        self._pool: ThreadPoolExecutor | None = None
-        # A user takes slots from here and brings them back: one that was interrupted may still have its own.
-        self._single: deque[Sequence[_Slot]] = deque()
-        self._spare: deque[Sequence[_Slot]] = deque()
         self._results = _Results()
 
     def upload(self, values: NDArray[Any], array: Any) -> None:
         """See `poisson.backends.gpu.runtime.Runtime`."""
         _require_shape(values, array)
-        address = self._link.address(array)
+        link, address = self._link, self._link.address(array)
 
         def fill(slots: Sequence[_Slot], share: Iterable[Piece]) -> None:
             with np.errstate(all="ignore"):  # what is not finite in another type is found where it is used
                 for piece, slot in zip(share, itertools.cycle(slots), strict=False):
-                    slot.room(piece.count)
+                    slot.room(link, piece.count)
                     np.copyto(slot.values(piece, array), values[piece.index], casting="unsafe")
-                    slot.push(address, piece)
+                    slot.push(link, address, piece)
 
         self._move(fill, array)
 
@@ -192,10 +230,10 @@ class Staging:
         """See `poisson.backends.gpu.runtime.Runtime`."""
         target = self._results.empty(array.shape, array.dtype) if out is None else out
         _require_shape(target, array)
-        address = self._link.address(array)
+        link, address = self._link, self._link.address(array)
 
         def take(slot: _Slot, piece: Piece) -> None:
-            slot.settle()
+            slot.settle(link)
             np.copyto(target[piece.index], slot.values(piece, array), casting="same_kind")
 
         def drain(slots: Sequence[_Slot], share: Iterable[Piece]) -> None:
@@ -203,8 +241,8 @@ class Staging:
             for piece, slot in zip(share, itertools.cycle(slots), strict=False):
                 if len(asked) == len(slots):
                     take(*asked.popleft())
-                slot.room(piece.count)
-                slot.pull(address, piece)
+                slot.room(link, piece.count)
+                slot.pull(link, address, piece)
                 asked.append((slot, piece))
             while asked:
                 take(*asked.popleft())
@@ -216,9 +254,9 @@ class Staging:
         """Have all pieces of an array moved, each by one of the threads; this one is among them."""
         shape, strides, itemsize = array.shape, array.strides, array.dtype.itemsize
         count = _span(shape, strides, itemsize)
-        threads = min(self._threads, count // self._thread_bytes)
+        threads = min(self._ring.threads, count // self._thread_bytes)
         if threads < 1:
-            with self._taken(self._single) as slots:
+            with self._ring.slots(self._link, single=True) as slots:
                 move(slots, pieces(shape, strides, itemsize, count))
             return
         most = 1 << (count // (threads * SLOTS)).bit_length() - 1
@@ -229,41 +267,20 @@ class Staging:
 
         def work() -> None:
             try:
-                with self._link.in_use(), self._taken(self._spare) as slots:
+                with self._link.in_use(), self._ring.slots(self._link, single=False) as slots:
                     move(slots, _until_empty(todo))
             finally:
                 todo.clear()  # after an error the others end with the piece that they have
 
         others: list[Future[None]] = []
         try:
-            others.extend(self._start(work) for _ in range(threads - 1))
+            others.extend(self._ring.start(work) for _ in range(threads - 1))
             work()
         finally:
             todo.clear()
             _wait(others)
         for other in others:
             other.result()
-
-    def _start(self, work: Callable[[], None]) -> Future[None]:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="poisson-staging")
-        return self._pool.submit(work)
-
-    @contextmanager
-    def _taken(self, spare: deque[Sequence[_Slot]]) -> Iterator[Sequence[_Slot]]:
-        try:
-            slots = spare.pop()
-        except IndexError:
-            watched = spare is self._single
-            slots = [_Slot(self._link, watched) for _ in range(1 if watched else SLOTS)]
-        try:
-            yield slots
-        except BaseException:
-            for slot in slots:
-                slot.remark()
-            raise
-        finally:
-            spare.append(slots)
 
 
 class _Results:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from threading import RLock
 from typing import Any
 
@@ -16,24 +17,12 @@ from support.emulation.errors import ArgumentError
 from support.emulation.memory import Memory
 
 
+@dataclass
 class EmulatedMark:
     """A mark among the copies of a link."""
 
-    def __init__(self, link: EmulatedLink) -> None:
-        self._link = link
-        self._place = 0
-
-    def record(self) -> None:
-        """Set it behind the copies asked for so far."""
-        self._place = self._link.asked
-
-    def wait(self) -> None:
-        """Make those copies."""
-        self._link.make(self._place)
-
-    def since(self, earlier: Any) -> float:
-        """There are no times."""
-        raise NotImplementedError
+    link: EmulatedLink
+    place: int = 0
 
 
 class EmulatedLink:
@@ -53,7 +42,7 @@ class EmulatedLink:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._lock = RLock()
-        self._waiting: deque[tuple[int, int, int, NDArray[np.uint8]]] = deque()
+        self._waiting: deque[tuple[int, int, int, Any]] = deque()
         self._made = 0
         self.asked = 0
 
@@ -81,21 +70,30 @@ class EmulatedLink:
         """Ask for a copy from the device."""
         self._ask(memory.ctypes.data, address, count, address, memory)
 
-    def mark(self, watched: bool) -> EmulatedMark:
+    def mark(self) -> EmulatedMark:
         """A new mark."""
         return EmulatedMark(self)
+
+    def record(self, mark: EmulatedMark) -> None:
+        """Set a mark behind the copies asked for so far."""
+        mark.link, mark.place = self, self.asked
+
+    def wait(self, mark: EmulatedMark, watched: bool) -> None:
+        """Make the copies before a mark, on whatever link."""
+        mark.link.make(mark.place)
 
     def make(self, place: int) -> None:
         """Make the copies up to a place."""
         with self._lock:
             while self._made < place:
-                target, source, count, _ = self._waiting.popleft()
+                target, source, count, _kept = self._waiting.popleft()
                 ctypes.memmove(target, source, count)
                 self._made += 1
 
     def _ask(self, target: int, source: int, count: int, on_device: int, memory: NDArray[np.uint8]) -> None:
-        if count > memory.nbytes or not self._memory.holds(on_device, count):
+        holder = self._memory.holder(on_device, count)
+        if count > memory.nbytes or holder is None:
             raise ArgumentError(f"a copy of {count} bytes that passes the end of an array")
         with self._lock:
-            self._waiting.append((target, source, count, memory))
+            self._waiting.append((target, source, count, (memory, holder)))
             self.asked += 1

@@ -96,15 +96,15 @@ class Memory:
             owner = owner.base
         return self._allocations.get(id(owner))
 
-    def holds(self, address: int, count: int) -> bool:
-        """Whether so many bytes from an address on are in one array."""
+    def holder(self, address: int, count: int) -> NDArray[np.uint8] | None:
+        """What keeps the array that so many bytes from an address on are in, if they are in one."""
         for allocation in tuple(self._allocations.values()):
             storage = allocation.storage()
             if storage is not None:
                 first = storage.ctypes.data + allocation.start
                 if first <= address and address + count <= first + allocation.count * allocation.dtype.itemsize:
-                    return True
-        return False
+                    return storage
+        return None
 
     def check_guards(self, culprit: str = "a kernel") -> None:
         """Raise `GuardError` if the guards of any array alive have changed."""

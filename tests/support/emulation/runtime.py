@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from poisson.backends.gpu.staging import Staging
+from poisson.backends.gpu.staging import Ring, Staging
 from support.emulation.build import Unit, chosen
 from support.emulation.errors import ArgumentError
 from support.emulation.kernels import EmulatedModule, Order
@@ -75,7 +75,7 @@ class EmulatedRuntime:
         self._cache = cache or Path(__file__).parents[3] / "build" / "emulation"
         self._memory = Memory()
         self._link = EmulatedLink(self._memory)
-        self._staging = Staging(self._link)
+        self._staging = Staging(self._link, Ring())
         self.late = late
         self._is_apart = False
         self._put_off: list[Callable[[], None]] = []
