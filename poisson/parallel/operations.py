@@ -240,7 +240,14 @@ class DistributedOperations(Operations):
         width = lattice.width if u is not None else self._with_diagonal
         too_narrow = stages + reach > width
         if too_narrow or (up and correction and up.layers(correction[1], stages + reach) < stages + reach):
-            super().smooth(u, f, out, work, omegas, correction, restriction, result)
+            if not (restriction or result):
+                super().smooth(u, f, out, work, omegas, correction)
+                return
+            # The residual by itself, so that what comes before may be one pass, which rounds otherwise than its parts.
+            self.smooth(u, f, out, work, omegas, correction)
+            self.residual(out, f, work, result)
+            if restriction:
+                restriction[0].restrict(work, restriction[1])
             return
         # Without u, the first sweep makes one of f, layer by layer.
         earlier = 0 if u is None else 1

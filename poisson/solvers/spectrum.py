@@ -32,6 +32,9 @@ LANCZOS_CHANGE = 1e-3
 LANCZOS_STEADY = 3
 """… this: with jumps the value may rest for a while before the mode of the lowest eigenvalue comes through."""
 
+DIGITS = 6
+"""What is given of the value: more than it has that are right."""
+
 WEAK = 1e-4
 """c and Robin terms below this part of the smallest eigenvalue of the differences make a problem nearly singular."""
 
@@ -139,7 +142,8 @@ def lowest_ritz_value(operations: Operations) -> float:
             steady = steady + 1 if before - lowest < LANCZOS_CHANGE * lowest else 0
             if steady == LANCZOS_STEADY:
                 break
-    return _lowest(diagonal, off) if diagonal else 1.0
+    # Without the digits that depend on the order of sums, and so on the number of ranks: weights of sweeps follow.
+    return float(f"{_lowest(diagonal, off):.{DIGITS}g}") if diagonal else 1.0
 
 
 def _lowest(diagonal: list[float], off: list[float]) -> float:
