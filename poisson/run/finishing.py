@@ -111,8 +111,8 @@ def finish(
         fields={name: fields[name] for name in wanted},
         error=error,
         error_bar=result.error,
-        times=dict(times),
-        provenance=dict(origin),
+        times=times,
+        provenance=origin,
         share=ranks.held(problem.grid.array_shape),
     )
 
@@ -189,6 +189,13 @@ def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: A
 
 def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:
     """How a result comes about, but for what `Ranks.provenance` has."""
+    if not setup.origin:
+        setup.origin = _origin(setup)
+    return setup.origin | {"started": started.isoformat(timespec="seconds")}
+
+
+def _origin(setup: Setup) -> dict[str, str | int | float]:
+    """What all solves with a setup have in common."""
     return {
         "version": poisson.__version__,
         "host": platform.node(),
@@ -203,5 +210,4 @@ def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:
         "reason": setup.choice.reason if setup.choice else "asked for",
         "loop": setup.settings.value("loop") if "loop" in registry.method_of(setup.settings).keys else "",
         "tuning": setup.operations.tuning(),
-        "started": started.isoformat(timespec="seconds"),
     }

@@ -70,6 +70,8 @@ class Setup:
         For what comes after a solve, where the method leaves no array to it.
     source : Array, optional
         What is solved for: `f`, or a source in the memory of the caller.
+    origin : dict
+        What is told of all solutions (`poisson.run.finishing.provenance`).
     """
 
     operations: Operations
@@ -93,6 +95,7 @@ class Setup:
     _stopping: Stopping | None = None
     _returned: _Returned = field(default_factory=lambda: _Returned())
     source: Array | None = None
+    origin: dict[str, str | int | float] = field(default_factory=dict)
 
     @property
     def f(self) -> Array:

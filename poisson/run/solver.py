@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -35,7 +34,7 @@ from poisson.run.solution import Interrupted, Solution
 from poisson.run.together import solve_together
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
-from poisson.solvers.stopping import Observer, SolveResult, Stopping
+from poisson.solvers.stopping import Observer
 
 CTRL_C = (signal.SIGINT,)
 """What ends a solve that Python has asked for; to look at more takes a part of a small one."""
@@ -401,7 +400,8 @@ class Solver:
             setup = self._setup
             falls_back = falling_back(setup.local, self.run, self.ranks)
             try:
-                with setup.backend.in_use(), self.ranks.communicator.together(), falls_back:
+                used = setup.backend.in_use()
+                with used, self.ranks.communicator.together(), falls_back, np.errstate(all="ignore"):
                     return self._solve(given, boundary, out, observer, interrupted, checkpoints)
             except NextBackend as failed:
                 self._failed[failed.name] = failed.reason
@@ -419,7 +419,6 @@ class Solver:
         interrupted: Callable[[], bool],
         checkpoints: Checkpoints | None = None,
     ) -> Solution:
-        times: dict[str, float] = {}
         ranks = self.ranks
         shape = self.problem.grid.array_shape
         if ranks.size > 1:
@@ -429,12 +428,11 @@ class Solver:
             problem = self._with(**given, boundary=boundary)
             require_place(out, ranks, shape, self._setup.backend)
             problem = apart(problem, out, self._setup.local)
-        started = datetime.now(UTC)
-        with _timed(times, "setup"), np.errstate(all="ignore"):
-            self._take_operator(problem)
-            setup = self._setup
-            discretisation = self._load(checkpoints.resumed(problem) if checkpoints else problem)
-        times["setup"] += self._seconds
+        clock, started = _Clock(), datetime.now(UTC)
+        self._take_operator(problem)
+        setup = self._setup
+        discretisation = self._load(checkpoints.resumed(problem) if checkpoints else problem)
+        times = {"setup": clock.seconds() + self._seconds}
         self._seconds = 0.0
         origin = provenance(setup, started) | ranks.provenance()
         stopping = setup.stopping
@@ -444,26 +442,29 @@ class Solver:
             begun = checkpoints.begun
             made = partial(unfinished, setup, ranks, problem, stopping, origin)
             between = checkpoints.between(ranks, asked, made)
-        with _timed(times, "solve"), np.errstate(all="ignore"):
-            if problem.guess and setup.operator.singular and not begun:
-                remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
-            method = setup.method_for(guess=problem.guess)
-            result = method.solve(
-                *(setup.u, setup.source),
-                stopping=replace(stopping, begun=begun) if begun else stopping,
-                observer=observer,
-                interrupted=between,
-            )
-            setup.backend.synchronize()
+        clock = _Clock()
+        if problem.guess and setup.operator.singular and not begun:
+            remove_mean(setup.operations, setup.u, setup.workspace(), setup.norms)
+        method = setup.method_for(guess=problem.guess)
+        result = method.solve(
+            *(setup.u, setup.source),
+            stopping=replace(stopping, begun=begun) if begun else stopping,
+            observer=observer,
+            interrupted=between,
+        )
+        setup.backend.synchronize()
+        times["solve"] = clock.seconds()
         with ranks.agreed():
             self._loader.require_finite()
-        with _timed(times, "finish"), np.errstate(all="ignore"):
-            solution = self._finish(problem, discretisation, setup.left_over(result), stopping, out)
-        return replace(
-            solution,
-            times=ranks.slowest(times),
-            provenance=origin | {"method": setup.described_with(result.instead)},
+        clock = _Clock()
+        origin["method"] = setup.described_with(result.instead)
+        solution = finish(
+            *(setup, ranks, self._fields, problem, discretisation, setup.left_over(result), stopping, out),
+            times=times,
+            origin=origin,
         )
+        times["finish"] = clock.seconds()
+        return solution if ranks.size == 1 else replace(solution, times=ranks.slowest(times))
 
     def _with(self, f: Any, initial: Any, c: Any, boundary: Any) -> Problem:
         problem = self.problem.having(f=f, initial=initial, c=c, boundary=boundary)
@@ -488,11 +489,6 @@ class Solver:
         """Fill the arrays for a problem that differs from the solver's in the source and the initial guess only."""
         return self._loader.load(problem)
 
-    def _finish(
-        self, problem: Problem, discretisation: Discretisation, result: SolveResult, stopping: Stopping, out: Any
-    ) -> Solution:
-        return finish(self._setup, self.ranks, self._fields, problem, discretisation, result, stopping, out)
-
 
 def _rebuilt(
     kind: type[Solver],
@@ -509,10 +505,11 @@ def _rebuilt(
     return solver
 
 
-@contextlib.contextmanager
-def _timed(times: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    try:
-        yield
-    finally:
-        times[name] = time.perf_counter() - start
+class _Clock:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start

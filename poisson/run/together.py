@@ -71,6 +71,8 @@ def solve_together(
             if result is not None:
                 setup.u, setup.source = result.u, fs[n]
                 found[n] = finish(
-                    *(setup, ranks, (), part.problem, part, result, stopping), times={"solve": seconds}, origin=origin
+                    *(setup, ranks, (), part.problem, part, result, stopping),
+                    times={"solve": seconds},
+                    origin=dict(origin),
                 )
     return found

@@ -70,7 +70,7 @@ stage(poisson.run.setting_up, "require_memory", MemoryError("8 TiB"), 2)
 stage(poisson.run.solver.Solver, "_load", MemoryError("8 TiB"), 2)
 stage(poisson.run.solver.Solver, "_load", KeyboardInterrupt(), 130)
 stage(poisson.cli.terminal.Progress, "__call__", ArithmeticError("a defect"), 1)
-stage(poisson.run.solver.Solver, "_finish", MemoryError("8 TiB"), 2)
+stage(poisson.run.solver, "finish", MemoryError("8 TiB"), 2)
 stage(poisson.output.parts.os, "pwrite", OSError(28, "No space left on device"), 2)
 """
 
@@ -93,7 +93,7 @@ def test_a_failure_at_any_stage_of_a_solve_ends_it_on_all_ranks(tmp_path: Path) 
             f"poisson: error: {place}{memory}",
             "poisson: interrupted; nothing was written",
         ]
-        assert stages[f"_finish {rank}"] == [f"poisson: error: {place}{memory}"]
+        assert stages[f"finish {rank}"] == [f"poisson: error: {place}{memory}"]
         assert stages[f"__call__ {rank}"] == ["ArithmeticError: a defect"]
         [line] = stages[f"pwrite {rank}"]
         assert line.startswith("poisson: error: ") and "the disk is full" in line

@@ -76,7 +76,7 @@ def test_ctrl_c_before_there_is_an_iterate_writes_nothing_and_says_so(tmp_path: 
 AFTER = [
     ('at(poisson.run.solver.Solver, "_load")', "interrupted"),
     ('at(poisson.cli.terminal.Progress, "start")', "interrupted"),
-    ('at(poisson.run.solver.Solver, "_finish")', "converged"),
+    ('at(poisson.run.solver, "finish")', "converged"),
     ('at(poisson.output.hdf5, "_dataset")', "converged"),
     ('at(poisson.output.xdmf, "content")', "converged"),
     ('at(poisson.perf.usage, "bandwidth_of")', "converged"),

@@ -75,7 +75,8 @@ class _Module:
 
 class _LoadedKernel:
     def __init__(self, function: Any, streams: _Streams, shared_bytes: int) -> None:
-        self._function = function
+        # To look for the function on this device at each launch, and to make the stream the current one, takes time.
+        self._function = function.kernel
         self._streams = streams
         self._shared_bytes = shared_bytes
         if function.shared_size_bytes + shared_bytes > UNASKED_SHARED_BYTES:
@@ -84,8 +85,7 @@ class _LoadedKernel:
         self.resources = Resources(function.num_regs, function.shared_size_bytes, function.local_size_bytes)
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
-        with self._streams.now:
-            self._function(grid, block, arguments, shared_mem=self._shared_bytes)
+        self._function(grid, block, arguments, self._shared_bytes, self._streams.now)
 
 
 class _Replay:
