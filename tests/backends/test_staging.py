@@ -272,6 +272,17 @@ def test_pinned_memory_is_kept_for_all_that_use_a_device() -> None:
     assert 0 < sum(link.pinned_bytes for link in links) <= most
 
 
+def test_threads_end_with_the_last_that_uses_them() -> None:
+    device = Device()
+    device.sent(random((90, 65)))
+    threads = device.staging._ring._started
+    assert len(threads) == 2 and all(thread.is_alive() for thread in threads)
+    del device
+    for thread in threads:
+        thread.join(60.0)
+        assert not thread.is_alive()
+
+
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     """One that keeps the memory of small results, too."""

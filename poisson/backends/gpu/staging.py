@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 import numpy as np
@@ -159,14 +160,63 @@ class Ring:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or min(processors(), MOST_THREADS)
-        self._pool: ThreadPoolExecutor | None = None
+        self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._started: list[threading.Thread] = []
+        weakref.finalize(self, self._works.put, None)
         self._spare: dict[bool, deque[Sequence[_Slot]]] = {True: deque(), False: deque()}
 
-    def start(self, work: Callable[[], None]) -> Future[None]:
-        """Have a function called in one of the threads."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="poisson-staging")
-        return self._pool.submit(work)
+    def together(self, work: Callable[[], None], threads: int) -> None:
+        """Call a function in this thread, and beside it in so many others as are free, but one; wait for all.
+
+        An error of any of them is raised when all have ended. An interrupt of this one, whenever it comes, is raised
+        after the calls that have begun.
+        """
+        begun: list[None] = []
+        ended: list[None] = []
+        failed: list[BaseException] = []
+        told: SimpleQueue[None] = SimpleQueue()
+        over = False
+        kept = [work]  # here alone, as a thread that begins too late refers to this function still
+
+        def beside() -> None:
+            begun.append(None)
+            try:
+                if not over:
+                    kept[0]()
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                ended.append(None)
+                told.put(None)
+
+        def wait() -> None:
+            # Who begins after this count sees that it is over. Only what ends later has still to tell it.
+            while len(ended) < len(begun):
+                told.get()
+
+        try:
+            for _ in range(threads - 1):
+                self._works.put(beside)
+            self._start(threads - 1)
+            work()
+        finally:
+            over = True
+            try:
+                wait()
+            except BaseException:
+                wait()
+                raise
+            finally:
+                kept.clear()
+        if failed:
+            raise failed[0]
+
+    def _start(self, threads: int) -> None:
+        """Have so many threads."""
+        while len(self._started) < threads:
+            thread = threading.Thread(target=_serve, args=(self._works,), name="poisson-staging", daemon=True)
+            self._started.append(thread)
+            thread.start()
 
     @contextmanager
     def slots(self, link: Link, single: bool) -> Iterator[Sequence[_Slot]]:
@@ -272,15 +322,7 @@ class Staging:
             finally:
                 todo.clear()  # after an error the others end with the piece that they have
 
-        others: list[Future[None]] = []
-        try:
-            others.extend(self._ring.start(work) for _ in range(threads - 1))
-            work()
-        finally:
-            todo.clear()
-            _wait(others)
-        for other in others:
-            other.result()
+        self._ring.together(work, threads)
 
 
 class _Results:
@@ -340,10 +382,9 @@ def _until_empty(todo: deque[Piece]) -> Iterator[Piece]:
         yield piece
 
 
-def _wait(others: Sequence[Future[None]]) -> None:
-    """Wait for all of them, which end soon, whatever interrupts that."""
-    try:
-        wait(others)
-    except BaseException:
-        wait(others)
-        raise
+def _serve(works: SimpleQueue[Callable[[], None] | None]) -> None:
+    """Do what comes, until there is None, which is left to the next thread."""
+    while (work := works.get()) is not None:
+        work()
+        del work  # with the arrays that it refers to, before the wait for the next one
+    works.put(None)

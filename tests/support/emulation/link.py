@@ -42,8 +42,7 @@ class EmulatedLink:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._lock = RLock()
-        self._waiting: deque[tuple[int, int, int, Any]] = deque()
-        self._made = 0
+        self._waiting: deque[tuple[int, int, int, int, Any]] = deque()
         self.asked = 0
 
     def in_use(self) -> AbstractContextManager[Any]:
@@ -85,15 +84,15 @@ class EmulatedLink:
     def make(self, place: int) -> None:
         """Make the copies up to a place."""
         with self._lock:
-            while self._made < place:
-                target, source, count, _kept = self._waiting.popleft()
+            while self._waiting and self._waiting[0][0] <= place:
+                _, target, source, count, _ = self._waiting[0]
                 ctypes.memmove(target, source, count)
-                self._made += 1
+                self._waiting.popleft()
 
     def _ask(self, target: int, source: int, count: int, on_device: int, memory: NDArray[np.uint8]) -> None:
         holder = self._memory.holder(on_device, count)
         if count > memory.nbytes or holder is None:
             raise ArgumentError(f"a copy of {count} bytes that passes the end of an array")
         with self._lock:
-            self._waiting.append((target, source, count, (memory, holder)))
             self.asked += 1
+            self._waiting.append((self.asked, target, source, count, (memory, holder)))
