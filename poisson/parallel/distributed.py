@@ -74,6 +74,7 @@ class DistributedBackend(Backend):
         self.device = local.device
         self.threads = local.threads
         self.on_host = local.on_host
+        self.views = local.views
         self._gathered_nodes = gathered_nodes
         # These two are shared with companions, which do not know each other: what does is not freed by itself.
         self._halos: dict[tuple[np.dtype[Any], Lattice], Halo] = {}
@@ -113,6 +114,9 @@ class DistributedBackend(Backend):
             return DividedArray(values, EVERYWHERE)
         out.valid = EVERYWHERE
         return out
+
+    def view(self, array: DividedArray) -> Any:
+        return self.local.view(array.values)
 
     @property
     def array_module(self) -> ModuleType:

@@ -280,15 +280,19 @@ class PartField(ArrayField):
         Which nodes of the whole array the first ones of the part are, along each axis; below 0 where it wraps around.
     whole : tuple of int
         The shape of the whole array.
+    on_devices : bool
+        Whether every process was given its part on a device.
     """
 
-    def __init__(self, values: Any, firsts: Sequence[int], whole: tuple[int, ...]) -> None:
+    def __init__(self, values: Any, firsts: Sequence[int], whole: tuple[int, ...], *, on_devices: bool = False) -> None:
         super().__init__(values)
         object.__setattr__(self, "firsts", tuple(firsts))
         object.__setattr__(self, "whole", whole)
+        object.__setattr__(self, "on_devices", on_devices)
 
     firsts: tuple[int, ...]
     whole: tuple[int, ...]
+    on_devices: bool
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PartField):

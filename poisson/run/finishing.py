@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import poisson
 from poisson.discrete.discretisation import Discretisation
-from poisson.problem.fields import ArrayField
+from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
 from poisson.run import outcome
 from poisson.run.memory import VECTORS
@@ -174,6 +174,14 @@ def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: A
         return out, result
     given = (problem.f, problem.initial)
     there = backend.on_host or any(isinstance(field, ArrayField) and field.on_device for field in given)
+    if ranks.division and any(isinstance(field, PartField) and field.on_devices for field in given):
+        values = backend.view(result.u)[own]
+        local = setup.local.companion(backend.dtype)
+        mine = local.view(local.empty(values.shape))
+        with backend.ordered():
+            mine[...] = values
+        backend.synchronize()
+        return mine.reshape(mine.shape[-problem.grid.dimension :]), result
     if ranks.division or not (there and backend.views):
         values = backend.to_host(result.u)[own]
         return np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :]), result

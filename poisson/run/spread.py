@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poisson.backends.base import Backend
 from poisson.discrete.share import agreed
@@ -17,12 +16,12 @@ from poisson.errors import CaseError
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.communicator import Communicator
 from poisson.parallel.distributed import DistributedBackend
-from poisson.problem.arrays import host, is_array, shape_of
+from poisson.problem.arrays import brought, host, is_array, on_device, shape_of
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
 from poisson.run.ranks import Ranks
 
-_NOTHING, _WHOLE, _PART, _OTHER = range(4)
+_NOTHING, _WHOLE, _PART, _ON_DEVICE, _OTHER = range(5)
 
 FIELDS = ("f", "a", "c", "initial")
 """What a problem has at every node."""
@@ -56,10 +55,12 @@ def array(ranks: Ranks, name: str, given: Any, shape: tuple[int, ...], backend: 
     own = tuple(stop - start for start, stop in held.ranges)
     kind = _NOTHING if given is None else _OTHER
     if is_array(given):
-        kind = {shape: _WHOLE, own: _PART}.get(shape_of(given), _OTHER)
+        part = _ON_DEVICE if on_device(given) else _PART
+        kind = {shape: _WHOLE, own: part}.get(shape_of(given), _OTHER)
     kinds = [int(each) for (each,) in ranks.communicator.allgather([kind])]
-    if ranks.share and all(each == _PART for each in kinds):
-        return _with_halo(ranks.share.lattice, host(given), shape, backend)
+    if ranks.share and set(kinds) <= {_PART, _ON_DEVICE}:
+        on_devices = set(kinds) == {_ON_DEVICE} and backend.views and not backend.on_host
+        return _with_halo(ranks.share.lattice, given, shape, backend, on_devices)
     if kinds[0] == _WHOLE and set(kinds[1:]) == {_NOTHING}:
         return _from_first(ranks, given, shape)
     if _NOTHING in kinds and set(kinds) != {_NOTHING}:
@@ -124,14 +125,21 @@ def _nowhere(problem: Problem) -> PartField:
     return PartField(np.zeros((0,) * len(shape)), (0,) * len(shape), shape)
 
 
-def _with_halo(lattice: Lattice, values: NDArray[Any], shape: tuple[int, ...], backend: Backend) -> PartField:
-    """The part of an array with its halo, from parts without."""
+def _with_halo(lattice: Lattice, given: Any, shape: tuple[int, ...], backend: Backend, on_devices: bool) -> PartField:
+    """The part of an array with its halo, from parts without; with `on_devices` it stays where it is."""
     double = backend.companion(np.float64)
     assert isinstance(double, DistributedBackend)
-    here = np.zeros(lattice.array_shape)
-    here[lattice.owned] = values
-    found, halo = double.from_host(here), double.halo_of(lattice)
+    halo = double.halo_of(lattice)
     assert halo is not None
+    if on_devices:
+        found = double.empty(lattice.array_shape)
+        with double.ordered():
+            double.view(found)[lattice.owned] = brought(given, double.array_module)
+        halo.fill(found)
+        return PartField(double.view(found), _firsts(lattice), shape, on_devices=True)
+    here = np.zeros(lattice.array_shape)
+    here[lattice.owned] = host(given)
+    found = double.from_host(here)
     halo.fill(found)
     return PartField(double.to_host(found), _firsts(lattice), shape)
 

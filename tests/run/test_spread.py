@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from support.divided import FLUX, PROBLEMS, on_box, raised, solved
 from support.ranks import ThreadCommunicator, on_ranks
+from test_calls import OnDevice
 
 import poisson
 from poisson import Solver
@@ -61,6 +62,32 @@ def test_arrays_of_a_part_and_of_the_first_rank(name: str) -> None:
     by_parts, by_first = on_ranks(size, solve)[0]
     np.testing.assert_allclose(by_parts, rounded.u, rtol=0.0, atol=1e-12 * np.abs(alone.u).max())
     np.testing.assert_allclose(by_first, alone.u, rtol=0.0, atol=1e-12 * np.abs(alone.u).max())
+
+
+def test_parts_on_devices_stay_there(backends_by_name: None) -> None:
+    """And so does u; where one rank has its part on the host, all get u there."""
+    problem, size = PROBLEMS["2D"]
+    f = np.random.default_rng(2).random(problem.grid.array_shape)
+    alone = Solver(problem, "jacobi", "gpu", max_iterations=2).solve(f=f)
+
+    def solve(comm: ThreadCommunicator) -> list[Any]:
+        solver = Solver(problem, "jacobi", "gpu", max_iterations=2, comm=comm)
+        local: Any = solver.local_backend
+        runtime = local.runtime
+        share = solver.solve(f=f).share
+        assert share is not None
+        part = f[tuple(slice(*ends) for ends in share.ranges)].copy()
+        there = OnDevice(runtime, part)
+        found = [solver.solve(f=given) for given in (there, part, there if comm.rank else part)]
+        held = [runtime.holds(each.u) for each in found]
+        assert found[0].u.shape == part.shape
+        np.testing.assert_array_equal(found[0].u, found[1].u)
+        return [held, *(each.gather() for each in found)]
+
+    held, *whole = on_ranks(size, solve)[0]
+    assert held == [True, False, False]
+    for u in whole:
+        np.testing.assert_allclose(u, alone.u, rtol=0.0, atol=1e-12 * np.abs(alone.u).max())
 
 
 @pytest.mark.parametrize("size", [3, 1])
