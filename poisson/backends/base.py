@@ -224,8 +224,12 @@ class Backend(CallersArrays, Exchanges):
 
     # ---- recording
 
-    def prepare(self, *calls: Callable[[], None]) -> None:
-        """Make ready what the operations need that these functions ask for, which do not run: kernels are compiled."""
+    def prepare(self, *calls: Callable[[], object], factor: float = 1.0) -> None:
+        """Begin to make ready what the operations need that these functions ask for: their kernels are compiled.
+
+        The operations do not run. The functions may read norms and wait for what they like: what they read is made up,
+        norms of 1 first and then of so many times the one before. What they record runs later.
+        """
         return
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -91,9 +92,12 @@ class Ledger:
     ----------
     samples : dict
         For each call that was made, one that makes it again on the same arrays.
+    pauses : bool
+        Whether calls do not count.
     """
 
     samples: dict[Call, Invocation] = field(default_factory=dict)
+    pauses: bool = False
     _direct: Counter[Call] = field(default_factory=Counter)
     _blocks: list[_Block] = field(default_factory=list)
     _recorded: list[tuple[Call, Invocation]] | None = None
@@ -106,14 +110,25 @@ class Ledger:
             total.update({call: count * block.replays for call, count in block.calls.items()})
         return total
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within, no call counts. Later replays of what is recorded here do."""
+        self.pauses = True
+        try:
+            yield
+        finally:
+            self.pauses = False
+
     def note(self, call: Call, invocation: Invocation) -> None:
         """Write a call down, and make it or, while a function is recorded, keep it."""
-        self.samples.setdefault(call, invocation)
         if self._recorded is not None:
+            self.samples.setdefault(call, invocation)
             self._recorded.append((call, invocation))
-        else:
+            return
+        if not self.pauses:
+            self.samples.setdefault(call, invocation)
             self._direct[call] += 1
-            invocation()
+        invocation()
 
 
 @dataclass
@@ -165,7 +180,7 @@ class _Counted:
         replay = self._backend.capture(repeat)
 
         def counted_replay() -> None:
-            block.replays += 1
+            block.replays += not self._ledger.pauses
             replay()
 
         return counted_replay

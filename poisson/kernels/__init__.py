@@ -54,6 +54,7 @@ def source(name: str) -> str:
     return "\n".join(folder.joinpath(part).read_text("utf-8") for part in (*COMMON, *PARTS[name]))
 
 
+@cache
 def alone(text: str, kernel: str) -> str:
     """The text of a module without its other kernels, which would take most of the time to compile; lines stay."""
     others = rf"^KERNEL (?!{kernel}\()\w+\(.*?^}}\n"

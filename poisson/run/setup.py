@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,6 +25,9 @@ from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import SolveResult, Stopping
+
+FALL = 0.1
+"""So norms fall in a solve that is only gone through."""
 
 
 class _Returned(list[Array]):
@@ -173,20 +177,20 @@ class Setup:
         return ChosenMethod(self.stand_in, self.settings, method, partial(_method, self.stand_in))
 
     def make_ready(self) -> None:
-        """Have kernels compiled, beside each other, with which most solves begin and end."""
-        if self.backend.on_host:
+        """Have kernels compiled, beside each other, that most solves need: what this one does is gone through."""
+        backend, operations, norms = self.backend, self.operations, self.norms
+        if backend.on_host:
             return
-        operations, u, f, norms = self.operations, self.renew(), self.f, self.norms
-        calls = [
-            partial(operations.norm, f, norms),
-            partial(operations.residual, u, None, f, norms),
-            partial(operations.residual, u, f, u, norms),
-        ]
-        if self.inner:
-            rounded = self.inner.backend.empty((1, 1))  # in the place of an array on the grid: nothing is written
-            calls.append(partial(operations.defect, u, f, 1.0, rounded, norms))
-            calls.append(partial(self.backend.fill, u, 0.0))
-        self.backend.prepare(*calls)
+        u, entry = self.renew(), registry.method_of(self.settings)
+        f = u if self.reads_in_place else self.f  # either will do in the place of the source
+        solve = partial(self.method.solve, u, f, stopping=self.settings.stopping)
+        with self.ledger.paused() if self.ledger else contextlib.nullcontext():
+            backend.prepare(
+                partial(operations.residual, u, None, f, norms),
+                solve,
+                partial(operations.certify, u, f, u, norms),
+                factor=0.0 if entry.direct else FALL,
+            )
 
     def take_boundary(self, discretisation: Discretisation) -> None:
         """Set `data` and `boundary`; u loses its values.

@@ -158,6 +158,8 @@ class MethodEntry:
     halo : callable
         Where the grid is divided over ranks: how many nodes beside its part a rank has a copy of, so that a pass of the
         method exchanges them once; given the settings and how many sweeps one pass makes.
+    direct : bool
+        Whether its first iteration solves, but for rounding.
     in_place : bool
         Whether it reads the source by `Operations.take` and `certify` alone, so that it may lie in the memory of the
         caller.
@@ -183,6 +185,7 @@ class MethodEntry:
     label: Callable[[SolverSettings], str] = lambda settings: settings.method
     sweep: Callable[[SolverSettings], tuple[str, ...]] = lambda settings: ()
     halo: Callable[[SolverSettings, int], int] = _usual_halo
+    direct: bool = False
     in_place: bool = False
     planes: Callable[[SolverSettings], bool] = lambda settings: False
 

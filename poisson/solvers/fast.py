@@ -283,6 +283,7 @@ METHOD = MethodEntry(
     arrays=so_many(ARRAYS),
     refused=_refused,
     offer=_offer,
+    direct=True,
     in_place=True,
     planes=lambda settings: True,
 )

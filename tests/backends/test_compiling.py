@@ -1,18 +1,247 @@
 # SPDX-License-Identifier: MIT
-"""How the kernels of the gpu backend are compiled.
+"""How the kernels of the gpu backend are compiled: all that a solve needs at once, in threads, and each alone.
 
-Covers poisson.backends.gpu.cupy.
+Covers poisson.backends.gpu.cupy and poisson.backends.gpu.shared.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+from support.emulation import EmulatedRuntime
+from support.problems import WALLS, make_case
 from test_backends import fake_cupy
+
+import poisson
+from poisson import backends
+from poisson.backends.gpu import shared
+from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.gpu.shared import MOST_READS, Kernels
+from poisson.errors import FORKED, BackendUnavailable
+from poisson.problem.problem import Problem
+from poisson.run.solver import Solver
+from poisson.solvers.status import Status
+
+
+@dataclass
+class Noting(EmulatedRuntime):
+    """Kernels that do nothing, but for norms that fall.
+
+    Attributes
+    ----------
+    compiled : list of (str, bool)
+        The names of kernels, and whether the thread of the test waited for them to be compiled.
+    refused : str
+        A kernel that does not compile.
+    """
+
+    compiled: list[tuple[str, bool]] = field(default_factory=list)
+    refused: str = ""
+    norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def compile(self, source: str, options: tuple[str, ...] = ()) -> Any:
+        return SimpleNamespace(get_function=self._kernel)
+
+    def _kernel(self, name: str, shared_bytes: int = 0) -> Callable[..., None]:
+        self.compiled.append((name, threading.current_thread() is threading.main_thread()))
+        if name == self.refused:
+            raise SyntaxError(f"{name}: identifier is undefined")
+        return self._launch
+
+    def _launch(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        last = arguments[-1]
+        if isinstance(last, np.ndarray) and last.dtype == np.float64 and last.shape == (2,):
+            last[:] = self.norm
+            self.norm *= 0.05
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Noting:
+    """The device of every gpu backend."""
+    found = Noting()
+    create = backends.create
+
+    def created(name: str, dtype: Any, threads: int = 0) -> Any:
+        return GpuBackend(dtype, found) if name == "gpu" else create(name, dtype, threads)
+
+    monkeypatch.setattr(backends, "create", created)
+    return found
+
+
+def box(*shape: int) -> Problem:
+    return Problem.on_box(shape, f=1.0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "count"),
+    [
+        (box(65, 65, 65), {"method": "multigrid", "precision": "mixed"}, 22),
+        (box(129, 129), {"method": "multigrid", "precision": "mixed"}, 21),
+        (box(129, 129), {"method": "multigrid", "precision": "float64"}, 14),
+        (box(129, 129), {"method": "cg"}, 12),
+        (box(129, 129), {"method": "jacobi"}, 5),
+        (box(129, 129), {"method": "sor"}, 4),
+    ],
+)
+def test_all_kernels_of_a_solve_are_asked_for_at_once(
+    problem: Problem, options: dict[str, str], count: int, runtime: Noting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[int] = []
+    ask = Kernels.ask
+
+    def counted(self: Kernels, wanted: Any) -> None:
+        before = len(self)
+        ask(self, wanted)
+        if len(self) > before:
+            rounds.append(len(self) - before)
+
+    monkeypatch.setattr(Kernels, "ask", counted)
+    solver = poisson.Solver(problem, backend="gpu", **options)  # type: ignore[arg-type]
+    assert rounds == [count]
+    runtime.norm = 1.0
+    assert solver.solve().status is Status.CONVERGED
+    assert rounds == [count]
+    assert [here for _, here in runtime.compiled] == [False] * count
+
+
+def test_the_text_of_a_compiler_reaches_the_caller(runtime: Noting) -> None:
+    runtime.refused = "poisson_correct"
+    solver = poisson.Solver(box(65, 65), "multigrid", backend="gpu", precision="mixed")
+    with pytest.raises(SyntaxError, match=r"^poisson_correct: identifier is undefined$"):
+        solver.solve()
+
+
+def kernels_on_one_processor(monkeypatch: pytest.MonkeyPatch) -> Kernels:
+    monkeypatch.setattr(shared, "processors", lambda: 1)
+    return Kernels(Noting())
+
+
+@pytest.mark.parametrize("error", [SyntaxError, KeyboardInterrupt])
+def test_others_are_not_compiled_after_a_failure(error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What begins while the failure is on its way to the caller is one at most, so the second one waits for that."""
+    kernels, told, made = kernels_on_one_processor(monkeypatch), threading.Event(), list[int]()
+
+    def fails() -> Any:
+        raise error("no")
+
+    def make(number: int) -> Any:
+        told.wait(60)
+        made.append(number)
+        return number
+
+    kernels.ask({("fails",): fails} | {(number,): lambda number=number: make(number) for number in range(9)})
+    with pytest.raises(error, match="no"):
+        kernels.get(("fails",), fails)
+    told.set()
+    assert len(kernels) == 0
+    assert kernels.get((3,), lambda: -3) == -3
+    assert len(made) <= 1
+
+
+def test_a_kernel_is_compiled_once() -> None:
+    kernels, made = Kernels(Noting()), list[int]()
+    for _ in range(2):
+        kernels.ask({(number,): lambda number=number: made.append(number) or number for number in range(5)})
+    kernels.wait({(number,): pytest.fail for number in range(5)})
+    assert [kernels.get((number,), pytest.fail) for number in range(5)] == list(range(5))
+    assert sorted(made) == list(range(5))
+
+
+def test_a_forked_process_says_so_whatever_is_being_compiled(runtime: Noting, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on, kernel = threading.Event(), runtime._kernel
+    monkeypatch.setattr(runtime, "_kernel", lambda *arguments: goes_on.wait(60) and kernel(*arguments))
+    solver = poisson.Solver(box(65, 65), "multigrid", backend="gpu")
+    if (child := os.fork()) == 0:
+        try:
+            solver.solve()
+        except BackendUnavailable as error:
+            os._exit(0 if str(error) == FORKED else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    goes_on.set()
+    assert solver.solve().status is Status.CONVERGED
+
+
+# ---- functions that are gone through
+
+
+def test_norms_are_made_up_and_fall() -> None:
+    backend, read = GpuBackend(np.float64, Noting()), list[tuple[float, float]]()
+    result = backend.reduction()
+    backend.prepare(lambda: read.extend(backend.read(result) for _ in range(3)), factor=0.5)
+    assert read == [(1.0, 1.0), (0.25, 0.5), (0.0625, 0.25)]
+
+
+def test_what_does_not_end_is_left() -> None:
+    backend, reads = GpuBackend(np.float64, Noting()), list[float]()
+    u, result = backend.empty((3, 4)), backend.reduction()
+
+    def solve() -> None:
+        while True:
+            reads.append(backend.read(result)[1])
+
+    def launch() -> None:
+        while True:
+            backend.fill(u, 0.0)
+
+    backend.prepare(solve)
+    backend.prepare(launch)
+    assert len(reads) == MOST_READS
+    assert backend.launching
+
+
+def test_what_stumbles_over_the_norms_is_left_and_what_is_wrong_is_said() -> None:
+    backend = GpuBackend(np.float64, Noting())
+    result = backend.reduction()
+    backend.prepare(lambda: 1.0 / backend.read(result)[0], lambda: 1.0 / (backend.read(result)[0] - 1.0))
+    with pytest.raises(MemoryError):
+        backend.prepare(lambda: backend.reduction(), lambda: (_ for _ in ()).throw(MemoryError))
+    assert backend.launching
+
+
+def test_what_is_recorded_there_runs_later() -> None:
+    runtime, launches = Noting(), list[NDArray[Any]]()
+    runtime._launch = lambda grid, block, arguments: launches.append(arguments[0])  # type: ignore[method-assign]
+    backend, recordings = GpuBackend(np.float64, runtime), list[Callable[[], None]]()
+    u = backend.empty((3, 4))
+
+    def solve() -> None:
+        recordings.append(backend.capture(lambda: backend.fill(u, 1.0)))
+        recordings[0]()
+
+    backend.prepare(solve)
+    assert launches == []
+    recordings[0]()
+    recordings[0]()
+    assert [array is u for array in launches] == [True, True]
+
+
+def test_counts_are_those_of_the_solve(runtime: Noting) -> None:
+    chosen = ("solver.method=multigrid", "run.backend=gpu")
+    solver = Solver.of(make_case({"f": 1.0}, WALLS, (65, 65), overrides=chosen), count=True)
+    ledger = solver.ledger
+    assert ledger is not None
+    assert set(ledger.counts.values()) == {0}
+    runtime.norm = 1.0
+    cycles = solver.solve().iterations
+    of_the_finest = [count for call, count in ledger.counts.items() if call.name == "smooth" and call.grid == "65x65"]
+    assert sum(of_the_finest) == cycles + 1
+
+
+# ---- CuPy
 
 
 @pytest.mark.parametrize(("declared", "dynamic", "asked"), [(0, 49152, None), (184, 49152, 49152), (184, 48968, None)])

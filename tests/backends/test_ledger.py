@@ -113,6 +113,21 @@ def test_a_recording_counts_when_it_is_replayed_and_not_when_it_is_made() -> Non
     assert np.array_equal(x, np.full((3, 4), 27.0))
 
 
+def test_calls_in_a_pause_do_not_count_but_recordings_made_there_do_later() -> None:
+    inner = Recorded()
+    backend, ledger = counted(inner)
+    x = inner.from_host(np.zeros((3, 4)))
+    with ledger.paused():
+        replay = backend.capture(lambda: backend.axpby(2.0, x, 1.0, x))
+        backend.fill(x, 1.0)
+        replay()
+    assert by_label(ledger) == {"axpby": 0}
+    assert np.array_equal(x, np.full((3, 4), 3.0))
+    replay()
+    backend.fill(x, 2.0)
+    assert by_label(ledger) == {"axpby": 1, "fill": 1}
+
+
 def test_a_failed_recording_leaves_the_backend_as_it_was() -> None:
     backend, ledger = counted(NumpyBackend(np.float64))
     with pytest.raises(ZeroDivisionError):

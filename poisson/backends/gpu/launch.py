@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -18,11 +17,11 @@ from numpy.typing import NDArray
 from poisson import kernels
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.gpu.choice import ShapeChoice
-from poisson.backends.gpu.overlap import Grid, Overlap
+from poisson.backends.gpu.overlap import Grid
 from poisson.backends.gpu.runtime import Event, Kernel, Runtime
 from poisson.backends.gpu.shapes import MAX_BLOCKS, VECTOR_SHAPE, Shape
+from poisson.backends.gpu.shared import Key, Shared
 from poisson.backends.gpu.tuned import Device, Table
-from poisson.backends.processors import processors
 from poisson.discrete.discretisation import Operator
 from poisson.errors import FORKED, BackendUnavailable, ResourceError
 from poisson.mesh.boundary import FACE_NAMES, Rule
@@ -48,76 +47,42 @@ class Result:
     marked: bool = False
 
 
-class Shared:
-    """What the backends of both types on one device have in common.
+class Recording:
+    """What a function asks for, recorded at the first call that launches, or before. Until then its kernels are known.
 
-    Attributes
+    Parameters
     ----------
-    kernels : dict
-        Those compiled so far, with what they were compiled from and for.
-    partial : array
-        A counter and the parts of the blocks in a reduction; launches run in order, so one is enough.
-    launching : bool
-        Whether a launch is to run; otherwise its kernel is only made ready.
-    wanted : dict
-        How to compile each kernel that would have been launched and is not known yet.
-    overlap : Overlap
-        What goes on beside launches.
+    backend : Launcher
+        Where the operations run.
+    function : callable
+        Asks for them.
     """
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self.launching = True
-        self.kernels: dict[tuple[Any, ...], Kernel] = {}
-        self.wanted: dict[tuple[Any, ...], Callable[[], Kernel]] = {}
-        self.partial = self._zeros(2)
-        self.overlap = Overlap(runtime)
+    def __init__(self, backend: Launcher, function: Callable[[], None]) -> None:
+        self._backend = backend
+        self._function = function
+        self._replay: Callable[[], None] | None = None
+        self._partial: Any = None
+        # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
+        with backend.shared.without_launches() as self._wanted:
+            function()
 
-    def partial_of(self, blocks: int) -> Any:
-        """`partial`, made large enough for so many blocks."""
-        needed = 2 + 2 * blocks
-        if self.partial.size < needed:
-            self._runtime.synchronize()
-            self.partial = self._zeros(needed)
-        return self.partial
-
-    @contextmanager
-    def without_launches(self) -> Iterator[None]:
-        """Within, what would be launched is noted; at the end these kernels are ready."""
-        before, self.launching = self.launching, False
-        try:
-            yield
-            self._compile()
-        finally:
-            self.launching = before
-            self.wanted.clear()
-
-    def _compile(self) -> None:
-        """Compile what is wanted, in threads beside each other: a compiler of kernels runs on one."""
-        if not self.wanted:
-            return
-        with ThreadPoolExecutor(min(len(self.wanted), processors())) as pool:
-            self.kernels |= zip(self.wanted, pool.map(self._compiled, self.wanted.values()), strict=True)
-
-    def _compiled(self, kernel: Callable[[], Kernel]) -> Kernel:
-        with self._runtime.in_use():
-            return kernel()
-
-    def _zeros(self, count: int) -> Any:
-        array = self._runtime.allocate(count, np.dtype(np.float64))
-        self._runtime.upload(np.zeros(count), array)
-        return array
-
-
-@dataclass(frozen=True)
-class Replay:
-    """What was recorded, with the buffer of its reductions: its address was, and there may be a larger one by now."""
-
-    replay: Callable[[], None]
-    partial: Any
+    def record(self) -> None:
+        """Record it, as soon as its kernels are there."""
+        shared = self._backend.shared
+        shared.kernels.wait(self._wanted)
+        self._wanted.clear()
+        self._replay = self._backend.runtime.capture(self._function)
+        # The address of the buffer of its reductions was recorded, and there may be a larger one by the next call.
+        self._partial = shared.partial
 
     def __call__(self) -> None:
-        self.replay()
+        if not self._backend.launching:
+            return
+        if self._replay is None:
+            self.record()
+        assert self._replay is not None
+        self._replay()
 
 
 class Launcher(Backend):
@@ -241,10 +206,13 @@ class Launcher(Backend):
         return Result(*self.runtime.allocate_shared(2), self.runtime.event())
 
     def mark(self, result: Result) -> None:
-        result.ready.record()
-        result.marked = True
+        if self.launching:
+            result.ready.record()
+            result.marked = True
 
     def read(self, result: Result) -> tuple[float, float]:
+        if not self.launching:
+            return self.shared.made_up()
         if result.marked:
             result.ready.wait()
         else:
@@ -260,8 +228,8 @@ class Launcher(Backend):
         stop.wait()
         return stop.since(start)
 
-    def prepare(self, *calls: Callable[[], None]) -> None:
-        with self.shared.without_launches():
+    def prepare(self, *calls: Callable[[], object], factor: float = 1.0) -> None:
+        with self.shared.without_launches(factor):
             for call in calls:
                 call()
 
@@ -271,9 +239,10 @@ class Launcher(Backend):
         return Device.of(self.runtime)
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
-        # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
-        self.prepare(function)
-        return Replay(self.runtime.capture(function), self.shared.partial)
+        recording = Recording(self, function)
+        if self.launching:
+            recording.record()
+        return recording
 
     # ---- kernels
 
@@ -291,10 +260,7 @@ class Launcher(Backend):
         A block gets `shared_bytes` of shared memory beside what the kernel declares.
         """
         key, compiled = self._request(source, name, shape, operator, defines, shared_bytes)
-        known = self.shared.kernels
-        if key not in known:
-            known[key] = compiled()
-        return known[key]
+        return self.shared.kernels.get(key, compiled)
 
     def _request(
         self,
@@ -304,7 +270,7 @@ class Launcher(Backend):
         operator: Operator | None,
         defines: tuple[str, ...],
         shared_bytes: int,
-    ) -> tuple[tuple[Any, ...], Callable[[], Kernel]]:
+    ) -> tuple[Key, Callable[[], Kernel]]:
         """What a kernel is known by, and how to compile it."""
         dimension = operator.dimension if operator else 2
         rules = operator.rules if operator else (Rule.FIXED,) * 4
@@ -317,14 +283,9 @@ class Launcher(Backend):
 
     def kernels_of(self, call: Callable[[], None]) -> list[tuple[Shape, Kernel]]:
         """The kernels that `call` would launch, with their shapes. Nothing is launched."""
-        shared = self.shared
-        before, shared.kernels = shared.kernels, {}
-        try:
-            with shared.without_launches():
-                call()
-            return [(key[2], kernel) for key, kernel in shared.kernels.items()]
-        finally:
-            shared.kernels = {**shared.kernels, **before}
+        with self.shared.without_launches() as wanted:
+            call()
+        return [(key[2], self.shared.kernels.get(key, compiled)) for key, compiled in wanted.items()]
 
     def options(self, shape: Shape, dimension: int, rules: Sequence[Rule]) -> tuple[str, ...]:
         """The compiler's options for a module: type, dimension, tile and the rules of the faces."""
@@ -362,15 +323,12 @@ class Launcher(Backend):
                 f"the gpu backend cannot cut up this grid ({name}: {grid[1]} x {grid[2]} blocks along y and z, at most "
                 f"{MAX_BLOCKS} each): give the longest axis to x, or use run.backend = 'openmp'"
             )
-        shared = self.shared
-        shared.overlap.join()
-        if shared.launching:
-            kernel = self.kernel(source, name, shape, operator, defines, shared_bytes)
-            kernel(grid, (shape.block_x, shape.block_y, 1), arguments)
-            return
+        self.shared.overlap.join()
         key, compiled = self._request(source, name, shape, operator, defines, shared_bytes)
-        if key not in shared.kernels:
-            shared.wanted[key] = compiled
+        if self.shared.launching:
+            self.shared.kernels.get(key, compiled)(grid, (shape.block_x, shape.block_y, 1), arguments)
+        else:
+            self.shared.note(key, compiled)
 
     def reduce(
         self,
