@@ -28,6 +28,7 @@ from poisson.backends.callers import CallersArrays, CallersSources
 from poisson.backends.callers import ManySolver as ManySolver
 from poisson.backends.exchanges import Exchanges
 from poisson.backends.probe import Probe
+from poisson.backends.recordings import Recordings
 from poisson.backends.slabs import SlabSolver as SlabSolver
 from poisson.backends.subjects import Subject, require_plain
 from poisson.discrete.discretisation import Operator
@@ -50,7 +51,7 @@ class FastSolver(Protocol):
         """
 
 
-class Backend(CallersArrays, Exchanges):
+class Backend(CallersArrays, Exchanges, Recordings):
     """Arrays of one real type on one device, and the operations on them.
 
     Parameters
@@ -160,11 +161,6 @@ class Backend(CallersArrays, Exchanges):
         """Within, what `array_module` is asked for runs in order with the operations."""
         return nullcontext()
 
-    @property
-    def launching(self) -> bool:
-        """Whether operations run when they are asked for, or are only made ready to be recorded."""
-        return True
-
     def coarse_lattice(self, lattice: Lattice) -> Lattice:
         """The lattice of a coarser grid, where `lattice` is what the axes of the finer one come to.
 
@@ -221,24 +217,6 @@ class Backend(CallersArrays, Exchanges):
         if not self.any_axis:
             require_plain(subject, self.name)
         return self.bound[type(subject)](self, subject)
-
-    # ---- recording
-
-    def prepare(self, *calls: Callable[[], object], factor: float = 1.0) -> None:
-        """Begin to make ready what the operations need that these functions ask for: their kernels are compiled.
-
-        The operations do not run. The functions may read norms and wait for what they like: what they read is made up,
-        norms of 1 first and then of so many times the one before. What they record runs later.
-        """
-        return
-
-    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
-        """A callable that repeats the operations that `function` asks for, on the same arrays, at the least cost.
-
-        Where the runtime has graphs, `function` runs once or twice to be recorded and need not run again. It must not
-        allocate, read or wait.
-        """
-        return function
 
     # ---- vectors
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from poisson.backends.base import Array, Backend, Operations, Reduction
 from poisson.backends.ledger import Ledger
+from poisson.backends.recordings import MOST_READS
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.mesh.differences import Differences
 from poisson.output.checkpoint import THEN
@@ -25,9 +26,6 @@ from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import SolveResult, Stopping
-
-FALL = 0.1
-"""So norms fall in a solve that is only gone through."""
 
 
 class _Returned(list[Array]):
@@ -181,16 +179,17 @@ class Setup:
         backend, operations, norms = self.backend, self.operations, self.norms
         if backend.on_host:
             return
-        u, entry = self.renew(), registry.method_of(self.settings)
+        u, direct = self.renew(), registry.method_of(self.settings).direct
         f = u if self.reads_in_place else self.f  # either will do in the place of the source
-        solve = partial(self.method.solve, u, f, stopping=self.settings.stopping)
+        calls = (
+            partial(operations.residual, u, None, f, norms),
+            partial(backend.fill, u, 0.0),
+            partial(operations.certify, u, f, u, norms),
+            partial(self.method.solve, u, f, stopping=self.settings.stopping),
+        )
         with self.ledger.paused() if self.ledger else contextlib.nullcontext():
-            backend.prepare(
-                partial(operations.residual, u, None, f, norms),
-                solve,
-                partial(operations.certify, u, f, u, norms),
-                factor=0.0 if entry.direct else FALL,
-            )
+            # What comes after the first reads of a direct method is for what rounding may leave.
+            backend.prepare(*calls, reads=1 if direct else MOST_READS)
 
     def take_boundary(self, discretisation: Discretisation) -> None:
         """Set `data` and `boundary`; u loses its values.

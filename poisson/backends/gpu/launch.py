@@ -22,6 +22,7 @@ from poisson.backends.gpu.runtime import Event, Kernel, Runtime
 from poisson.backends.gpu.shapes import MAX_BLOCKS, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.shared import Key, Shared
 from poisson.backends.gpu.tuned import Device, Table
+from poisson.backends.recordings import MOST_READS
 from poisson.discrete.discretisation import Operator
 from poisson.errors import FORKED, BackendUnavailable, ResourceError
 from poisson.mesh.boundary import FACE_NAMES, Rule
@@ -228,8 +229,8 @@ class Launcher(Backend):
         stop.wait()
         return stop.since(start)
 
-    def prepare(self, *calls: Callable[[], object], factor: float = 1.0) -> None:
-        with self.shared.without_launches(factor):
+    def prepare(self, *calls: Callable[[], object], reads: int = MOST_READS) -> None:
+        with self.shared.without_launches(reads):
             for call in calls:
                 call()
 

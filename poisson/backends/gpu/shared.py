@@ -20,9 +20,11 @@ Key = tuple[Any, ...]
 Wanted = dict[Key, Callable[[], Kernel]]
 """How to compile kernels."""
 
-MOST_READS = 30
+FALL = 0.1
+"""So norms fall that are made up."""
+
 MOST_LAUNCHES = 5000
-"""Of a function that is only looked at, which sees norms that are made up and might never end."""
+"""Of functions that are only looked at."""
 
 
 class _Enough(Exception):
@@ -103,8 +105,8 @@ class Shared:
         self.overlap = Overlap(runtime)
         self.partial = self._zeros(2)
         self._noted: Wanted | None = None
-        self._norm, self._reads, self._launches = 1.0, 0, 0
-        self._factor: float | None = None
+        self._norm, self._launches = 1.0, 0
+        self._reads: int | None = None
 
     @property
     def launching(self) -> bool:
@@ -120,20 +122,20 @@ class Shared:
         return self.partial
 
     @contextmanager
-    def without_launches(self, factor: float | None = None) -> Iterator[Wanted]:
+    def without_launches(self, reads: int | None = None) -> Iterator[Wanted]:
         """Within, what would be launched is noted, in the order of the first time; at the end it is asked for.
 
-        With a factor norms may be read: they are made up, 1 and then each so many times the one before. What goes on
-        for long with them, or stumbles over them, is left there.
+        With a number of reads so many norms may be read, which are made up. What asks for more, goes on for long, or
+        stumbles over them, is left there.
         """
         outer, noted = self._noted, Wanted()
         self._noted = noted
         if outer is None:
-            self._norm, self._factor, self._reads, self._launches = 1.0, factor, 0, 0
+            self._norm, self._reads, self._launches = 1.0, reads, 0
         try:
             yield noted
         except (_Enough, ArithmeticError):
-            if factor is None:
+            if reads is None:
                 raise
         finally:
             self._noted = outer
@@ -147,16 +149,15 @@ class Shared:
         assert self._noted is not None
         self._noted.setdefault(key, make)
         self._launches += 1
-        if self._factor is not None and self._launches >= MOST_LAUNCHES:
+        if self._reads is not None and self._launches >= MOST_LAUNCHES:
             raise _Enough
 
     def made_up(self) -> tuple[float, float]:
         """What a read gives where nothing was launched: a sum of squares, and a maximum."""
-        assert self._factor is not None
-        self._reads += 1
-        if self._reads > MOST_READS:
+        if not self._reads:
             raise _Enough
-        norm, self._norm = self._norm, self._norm * self._factor
+        self._reads -= 1
+        norm, self._norm = self._norm, FALL * self._norm
         return norm * norm, norm
 
     def _zeros(self, count: int) -> Any:

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""What backends do beforehand with functions that ask for operations: compile what they need, or record them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+MOST_READS = 30
+"""Of functions that are only looked at: with norms that are made up they might never end."""
+
+
+class Recordings:
+    """The part of `poisson.backends.base.Backend` that looks at functions; here they need nothing, and just run."""
+
+    @property
+    def launching(self) -> bool:
+        """Whether operations run when they are asked for, or are only looked at."""
+        return True
+
+    def prepare(self, *calls: Callable[[], object], reads: int = MOST_READS) -> None:
+        """Begin to compile what the operations need that these functions ask for, which do not run.
+
+        Norms that they read are made up, and fall. At the next read after so many the functions are left. What they
+        record (`capture`) is recorded when it is first called elsewhere.
+        """
+        return
+
+    def capture(self, function: Callable[[], None]) -> Callable[[], None]:
+        """A callable that repeats the operations that `function` asks for, on the same arrays, at the least cost.
+
+        Where the runtime has graphs, `function` runs once or twice to be recorded and need not run again. It must not
+        allocate, read or wait.
+        """
+        return function
