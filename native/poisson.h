@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 9
+#define POISSON_ABI_VERSION 10
 
 #ifdef __cplusplus
 extern "C" {
@@ -165,21 +165,35 @@ poisson_status poisson_certify_f32(const poisson_operator* operator_, const floa
 poisson_status poisson_certify_f64(const poisson_operator* operator_, const double* u, const double* f, int64_t pitch,
                                    double shift, double* result);
 
-/* A direct solution: transforms along some axes, and what solves for their modes. */
+/* A direct solution: transforms along all axes, or all but the last, and what solves for their modes. */
 typedef struct {
     const poisson_line* const* lines;
     const double* scales; /* of the way back from the modes */
     const double* spectra[3];
+    double links[6]; /* what the value of a fixed node counts in the equations of its neighbour; 0 where none is */
     int32_t transforms;
     int32_t tridiagonal;
 } poisson_direct;
 
-/* Solves for `count` sources in the memory of the caller, each on one thread. u[n] begins as `start`, which has the
- * values at fixed nodes; `terms`, which may be null, has what these add to the equations of their neighbours. `norms`
- * gets four numbers for a source: the sum of squares and the maximum of f, and of the residual. A is not singular. */
+/* u gets the modes of f - shift, whose rows are `pitch` values apart, with what fixed nodes of u add to the equations
+ * their neighbours; `result` those of its norms where no node is fixed, if it is not null. Fixed nodes keep theirs. */
+poisson_status poisson_to_modes_f32(const poisson_operator* operator_, const poisson_direct* direct, const float* f,
+                                    int64_t pitch, double shift, float* u, double* result);
+poisson_status poisson_to_modes_f64(const poisson_operator* operator_, const poisson_direct* direct, const double* f,
+                                    int64_t pitch, double shift, double* u, double* result);
+
+/* u from its modes; `result` gets the norms of f - shift - A u, if it is not null. */
+poisson_status poisson_from_modes_f32(const poisson_operator* operator_, const poisson_direct* direct, float* u,
+                                      const float* f, int64_t pitch, double shift, double* result);
+poisson_status poisson_from_modes_f64(const poisson_operator* operator_, const poisson_direct* direct, double* u,
+                                      const double* f, int64_t pitch, double shift, double* result);
+
+/* Solves for `count` sources in the memory of the caller, each on one thread; u[n] takes the values at fixed nodes from
+ * `start`. `norms` gets four numbers for a source: the sum of squares and the maximum of f, and of the residual. A is
+ * not singular. */
 poisson_status poisson_solve_many(const poisson_operator* operator_, const poisson_direct* direct, int64_t count,
-                                  const double* const* f, const int64_t* pitches, const double* start,
-                                  const double* terms, double* const* u, double* norms);
+                                  const double* const* f, const int64_t* pitches, const double* start, double* const* u,
+                                  double* norms);
 
 /* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero, but not that
  * of `smooth`. The omegas of `sweeps` and `smooth` lie in the host's memory. Tables of interpolate are those of its

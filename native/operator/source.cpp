@@ -2,7 +2,7 @@
 // Values in the memory of the caller, whose rows need no alignment: taken into an array, and the residual against them.
 #ifndef POISSON_OFFLOAD
 #include "core/kept.h"
-#include "operator/rows.h"
+#include "operator/certify_row.h"
 #else
 #include "operator/stencil.h"
 #endif
@@ -61,35 +61,20 @@ poisson_status take(const poisson_operator* operator_, const double* from, int64
     return POISSON_SUCCESS;
 }
 
-// The norms of f - shift - A u, of constant coefficients: those that `residual` leaves, which is written nowhere.
+// The norms of f - shift - A u, which is written nowhere.
 template <int DIMENSION, class T>
-poisson_status certify_on(const poisson_operator* operator_, const T* u, const T* f, int64_t f_pitch, double shift,
-                          double* result) {
+poisson_status certify_on(const poisson_operator* operator_, const T* u, const Source<T>& f, double* result) {
     const Local<T> a = local<T>(operator_);
     const Tiling all(a);
-    const int64_t last_row = a.ny * a.nz - 1, packs = (a.nx + LANES - 1) / LANES * LANES;
-    // Rows that stay in the nearest cache: what is not kept, and f where it must not be read as it lies.
-    const WorkingRows work(all.count(), 2 * (packs + LANES) * int64_t(sizeof(T)));
+    const WorkingRows work(all.count(), certify_bytes(a));
     double* const partial = partial_results(all.count());
     if (!partial || !work) return POISSON_OUT_OF_MEMORY;
     POISSON_REGION(all.nodes(), (), ())
     for (int64_t number = 0; number < all.count(); ++number) {
-        T* const out = work.row<T>(number);
-        T* const copied = out + packs + LANES;
-        Sums sums = {0, 0}, of_others = {0, 0};
-        for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
-            const Rows<T> rows = rows_at<DIMENSION>(a, u, j, k);
-            if (rows.fixed) return;
-            const int64_t row = j + a.ny * k;
-            const T* source = f + f_pitch * row;
-            // The packs at its end may reach beyond the last row.
-            if (shift != 0 || (last_row - row) * f_pitch + a.nx < packs) {
-                for (int64_t i = 0; i < packs; ++i) copied[i] = i < a.nx ? T(source[i] - shift) : T(0);
-                source = copied;
-            }
-            visit_row<DIMENSION, Mode<RESIDUAL, true>>(a, rows, RowLinks<T>{}, source, out, Factors<T>{T(1), 0},
-                                                       std::false_type{}, a.counts(j, k) ? sums : of_others);
-        });
+        T* const row = work.row<T>(number);
+        Sums sums = {0, 0};
+        for_each_row(a, all.tile(number),
+                     [&](int64_t j, int64_t k) { certify_row<DIMENSION>(a, u, f, j, k, row, sums); });
         keep_pair(partial, number, all.count(), sums.sum, sums.maximum, result);
     }
     join_partials(partial, all.count(), result);
@@ -100,8 +85,8 @@ template <class T>
 poisson_status certify(const poisson_operator* a, const T* u, const T* f, int64_t f_pitch, double shift,
                        double* result) {
     if (!a || !u || !f || !result || varies(*a)) return POISSON_BAD_ARGUMENT;
-    return a->dimension == 2 ? certify_on<2>(a, u, f, f_pitch, shift, result)
-                             : certify_on<3>(a, u, f, f_pitch, shift, result);
+    const Source<T> source = {f, f_pitch, shift};
+    return a->dimension == 2 ? certify_on<2>(a, u, source, result) : certify_on<3>(a, u, source, result);
 }
 
 #else

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 Array = Any
 Reduction = Any
+Norms = tuple[float, float]
 
 
 class CallersArrays(ABC):
@@ -107,4 +108,21 @@ class ManySolver(Protocol):
         -------
         array of shape (sources, 4)
             The norms of each source, and those of the residual of its solution: (Σ f², max |f|, Σ r², max |r|).
+        """
+
+
+@runtime_checkable
+class CertifyingSolver(Protocol):
+    """A `FastSolver` that reads a source where it is, and certifies its solution while it is at hand."""
+
+    def solve_certified(self, f: Array, u: Array) -> tuple[Norms, Norms] | None:
+        """u = A⁻¹ f, as by `FastSolver.solve`, for f that may be `CallersArrays.in_place` and keeps its values.
+
+        u has zeros at the nodes that are not fixed. So it has afterwards where there is no result: f is zero, or this
+        operator goes another way.
+
+        Returns
+        -------
+        norms of f, norms of f − A u
+            As (sum of squares, maximum).
         """

@@ -61,7 +61,7 @@ class Line:
 
     @property
     def kind(self) -> Transform:
-        """The number of the transform, as kernels/transforms/transform.hip and native/transforms/transform.cpp know it.
+        """The number of the transform, as kernels/transforms/transform.hip and native/transforms/line_work.h know it.
 
         Raises
         ------

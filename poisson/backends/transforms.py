@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -35,21 +35,24 @@ class AxisTransform(Protocol):
         """Back to the nodes."""
 
 
+def links_of_boundary(operator: Operator) -> Iterator[tuple[Rule, float]]:
+    """The rule of each face, and what the value of a node that it fixes counts in the equation of its neighbour."""
+    for line, coupling in zip(operator.lattice.axes, operator.couplings, strict=True):
+        lower, upper, _ = line.couplings
+        yield line.rules[0], coupling * lower[min(1, line.nodes - 1)]
+        yield line.rules[1], coupling * upper[line.free.stop - 1]
+
+
 def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
     """Add to f what the fixed nodes of u contribute to the equations of their neighbours."""
     inner = operator.lattice.free
-    for axis, (line, coupling) in enumerate(zip(operator.lattice.axes, operator.couplings, strict=True)):
-        lower, upper, _ = line.couplings
-        place = operator.lattice.array_axis(axis)
-        for rule, node, neighbour, link in (
-            (line.rules[0], 0, 1, lower[min(1, line.nodes - 1)]),
-            (line.rules[1], -1, line.free.stop - 1, upper[line.free.stop - 1]),
-        ):
-            if rule is Rule.FIXED:
-                source: list[slice | int] = list(inner)
-                target: list[slice | int] = list(inner)
-                source[place], target[place] = node, neighbour
-                f[tuple(target)] += f.dtype.type(coupling * link) * u[tuple(source)]
+    for face, (rule, link) in enumerate(links_of_boundary(operator)):
+        if rule is Rule.FIXED:
+            source: list[slice | int] = list(inner)
+            target: list[slice | int] = list(inner)
+            place, axis = operator.lattice.array_axis(face // 2), operator.lattice.axes[face // 2]
+            source[place], target[place] = (-1, axis.free.stop - 1) if face % 2 else (0, 1)
+            f[tuple(target)] += f.dtype.type(link) * u[tuple(source)]
 
 
 class ScipyTransform:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from poisson.backends.base import Array, FastSolver, ManySolver, Operations, Reduction
+from poisson.backends.base import Array, CertifyingSolver, FastSolver, ManySolver, Operations, Reduction
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.problem.problem import Problem
@@ -55,10 +55,14 @@ class FastTransform:
         self._operations = operations
         self._backend, self._operator = operations.backend, operations.operator
         self._solver = operations.fast_solver()
-        self._work = backend.empty(operator.array_shape)
         self._error: Array | None = None
         self._norms = backend.reduction()
-        self._at_once = _AtOnce(operations, self._solver, self._work, self._norms)
+        self._certifying = self._solver if isinstance(self._solver, CertifyingSolver) else None
+        # What certifies on its way seldom needs another array.
+        self._kept: Array | None = None if self._certifying else backend.empty(operator.array_shape)
+        self._at_once: _AtOnce | None = None
+        if self._kept is not None:
+            self._at_once = _AtOnce(operations, self._solver, self._kept, self._norms)
 
     def solve(
         self,
@@ -72,33 +76,41 @@ class FastTransform:
         """Solve A u = f (`Method.solve`); one iteration is one solution by transforms."""
         operations, backend, norms = self._operations, self._backend, self._norms
         watch = Watch(operations, stopping, observer, norms, growth=math.inf)
-        pair = [u, self._work]
+        pair: list[Array] = [u, self._kept]
+
+        def other() -> Array:
+            if pair[1] is None:
+                pair[1] = self._work
+            return pair[1]
 
         def residual() -> Norms:
-            operations.certify(pair[0], f, pair[1], norms)
+            operations.certify(pair[0], f, other(), norms)
             return backend.read(norms)
 
         # The guess is worth a look only where the target is relative to its residual.
-        first: Norms | None = None
-        if at_once := backend.keeps(self._operator.array_shape):
+        guess, first = (0.0, 0.0), None
+        if self._certifying and not stopping.begun and (found := self._certifying.solve_certified(f, u)):
+            source, first = found
+            watch.follow(f)
+        elif self._at_once and backend.keeps(self._operator.array_shape):
             source, guess, first = self._at_once(u, f, guess=stopping.boundary > 0.0)
             watch.follow(f)
         else:
-            source = watch.source(f, pair[1])
+            source = watch.source(f, other())
             guess = (0.0, 0.0) if source[1] > 0.0 else residual()
         status = watch.begin(source, None if source[1] > 0.0 else guess, lambda: pair[0])
         done, best, now = 0, float("inf"), None
         while status is None:
-            if done == 0 and not at_once:
+            if done == 0 and first is None:
                 if not source[1] > 0.0:
-                    operations.take(f, pair[1], norms)
-                self._solver.solve(pair[1], pair[0])
+                    operations.take(f, other(), norms)
+                self._solver.solve(other(), pair[0])
             elif done > 0:
                 self._refine(pair, f)
             now = first if done == 0 and first else residual()
             done += 1
             if not watch.reached(now):
-                f = operations.settled(f)
+                f, pair[1] = operations.settled(f), other()
                 self._polish(pair, f)
                 now = residual()
             status = watch.judge(done, now) or watch.limit(done, interrupted)
@@ -106,6 +118,12 @@ class FastTransform:
                 status = watch.stalled()
             best = min(best, now[0])
         return replace(watch.result(status, done, *pair), norms=now)
+
+    @property
+    def _work(self) -> Array:
+        if self._kept is None:
+            self._kept = self._backend.empty(self._operator.array_shape)
+        return self._kept
 
     @property
     def together(self) -> bool:

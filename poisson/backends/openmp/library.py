@@ -24,7 +24,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """What this package is called where packages are looked for by name."""
@@ -89,12 +89,14 @@ class DirectStructure(Structure):
         ("lines", c_void_p),
         ("scales", c_void_p),
         ("spectra", c_void_p * 3),
+        ("links", c_double * 6),
         ("transforms", c_int32),
         ("tridiagonal", c_int32),
     )
 
 
 _LINE = POINTER(LineStructure)
+_DIRECT = POINTER(DirectStructure)
 _DIFFERENCES = POINTER(DifferencesStructure)
 _OPERATOR = POINTER(OperatorStructure)
 _TRANSFER = (_OPERATOR, _OPERATOR, POINTER(TransferStructure))
@@ -112,7 +114,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "upload": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
     "download": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
     "result_bytes": (c_int64, ()),
-    "solve_many": (_STATUS, (_OPERATOR, POINTER(DirectStructure), c_int64, *(c_void_p,) * 6)),
+    "solve_many": (_STATUS, (_OPERATOR, _DIRECT, c_int64, *(c_void_p,) * 5)),
     "read": (_STATUS, (c_void_p, c_double * 2)),
 }
 NUMBERS = {"abi_version", "studies_abi_version", "devices", "threads", "depth"}
@@ -154,6 +156,8 @@ OPERATION_FUNCTIONS = {name: signature(spec) for name, spec in ALL.items()}
 """The operations, with the suffix of their real type."""
 TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "transform": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),
+    "to_modes": (_STATUS, (_OPERATOR, _DIRECT, c_void_p, c_int64, c_double, c_void_p, c_void_p)),
+    "from_modes": (_STATUS, (_OPERATOR, _DIRECT, c_void_p, c_void_p, c_int64, c_double, c_void_p)),
     "divide": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 7)),
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.openmp.arrays import given, pitch_of
-from poisson.backends.openmp.library import DirectStructure, LineStructure, operator_structure
+from poisson.backends.callers import Norms
+from poisson.backends.openmp.arrays import CallersArray, given, pitch_of
+from poisson.backends.openmp.library import LineStructure, operator_structure
+from poisson.backends.openmp.passes import Passes
 from poisson.backends.slabs import HostSlab, Plane, Run, by_rows, eigenvalues_by_node
 from poisson.backends.spectra import Line, free, require_constant
 from poisson.backends.transforms import (
@@ -19,14 +22,13 @@ from poisson.backends.transforms import (
     HostTransforms,
     ScipyTransform,
     by_scipy,
-    take_boundary,
     transformed_axes,
 )
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
 
 if TYPE_CHECKING:
-    from poisson.backends.openmp.arrays import CallersArray, DeviceArray
+    from poisson.backends.openmp.arrays import DeviceArray
     from poisson.backends.openmp.backend import OpenmpBackend
 
 
@@ -54,93 +56,52 @@ class TransformsInPlace:
         tridiagonal = operator.rules[-1] is not Rule.WRAP
         transforms = [_transform(backend, structure, Line(operator, axis)) for axis in axes[: -1 if tridiagonal else 3]]
         modes = _Modes(backend, structure, operator, transforms)
-        self._transforms = HostTransforms(operator, transforms, modes.tridiagonal if tridiagonal else modes.divide)
-        self._many = None
+        self._solve_modes = modes.tridiagonal if tridiagonal else modes.divide
+        self._operator, self._result, self._read = operator, backend.reduction(), backend.read
+        self._steps = HostTransforms(operator, transforms, self._solve_modes)
+        self._passes = None
         own = [transform for transform in transforms if isinstance(transform, _LibraryTransform)]
-        if len(own) == len(transforms) and backend.dtype == np.float64 and operator.unknowns and not operator.singular:
-            self._many = _Many(backend, structure, operator, own, modes.spectra, tridiagonal)
-
-    @property
-    def together(self) -> bool:
-        """See `poisson.backends.callers.ManySolver`."""
-        return self._many is not None
+        if own and [transform.axis for transform in own] == [*range(operator.dimension - tridiagonal)][: len(axes)]:
+            self._passes = Passes(backend, structure, operator, own, modes.spectra, tridiagonal)
+        self.together = bool(self._passes) and backend.dtype == np.float64 and not operator.singular
 
     def solve_many(
         self, fs: Sequence[CallersArray], start: DeviceArray, us: Sequence[DeviceArray]
     ) -> NDArray[np.float64]:
         """See `poisson.backends.callers.ManySolver`."""
-        assert self._many is not None
-        return self._many.solve(fs, start, us)
+        assert self._passes is not None
+        return self._passes.solve_many(fs, start, us)
+
+    def solve_certified(self, f: DeviceArray | CallersArray, u: DeviceArray) -> tuple[Norms, Norms] | None:
+        """See `poisson.backends.callers.CertifyingSolver`."""
+        if self._passes is None:
+            return None
+        self._passes.to_modes(f, u, self._result)
+        source, values = self._read(self._result), given(u)
+        if isinstance(f, CallersArray) and not math.isfinite(source[0]):
+            f.refuse()
+        if source[1] == 0.0:
+            values[self._operator.lattice.free] = 0.0
+            return None
+        self._solve_modes(values, values)
+        self._passes.from_modes(u, f, self._result)
+        return source, self._read(self._result)
 
     def solve(self, f: DeviceArray, u: DeviceArray) -> None:
         """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
-        self._transforms.solve(given(f), given(u))
+        values = given(u)
+        if self._passes is None:
+            self._steps.solve(given(f), values)
+            return
+        self._passes.to_modes(f, u, None)
+        self._solve_modes(values, values)
+        self._passes.from_modes(u, f, None)
 
 
 def _transform(backend: OpenmpBackend, structure: Any, line: Line) -> AxisTransform:
     if not line.factors:
         return ScipyTransform(line.operator, line.axis, backend.threads)
     return _LibraryTransform(backend.functions.transform, structure, line, backend.dtype)
-
-
-class _Many:
-    """Direct solutions for several sources, each by one thread.
-
-    Parameters
-    ----------
-    backend : OpenmpBackend
-        On the host, in float64.
-    structure : pointer
-        To the operator as the library sees it.
-    operator : Operator
-        With constant coefficients, not singular.
-    transforms : sequence of _LibraryTransform
-        Along the axes that are transformed.
-    spectra : sequence of arrays
-        The eigenvalues along each axis.
-    tridiagonal : bool
-        Whether the last axis is not transformed.
-    """
-
-    def __init__(
-        self,
-        backend: OpenmpBackend,
-        structure: Any,
-        operator: Operator,
-        transforms: Sequence[_LibraryTransform],
-        spectra: Sequence[NDArray[np.float64]],
-        tridiagonal: bool,
-    ) -> None:
-        self._backend, self._structure, self._operator = backend, structure, operator
-        count = len(transforms)
-        lines = (ctypes.c_void_p * count)(*(ctypes.addressof(each.structure) for each in transforms))
-        scales = (ctypes.c_double * count)(*(each.scale for each in transforms))
-        self._kept = (transforms, spectra, lines, scales)
-        self._direct = DirectStructure(
-            lines=ctypes.addressof(lines),
-            scales=ctypes.addressof(scales),
-            spectra=(ctypes.c_void_p * 3)(*(values.ctypes.data for values in spectra)),
-            transforms=count,
-            tridiagonal=tridiagonal,
-        )
-
-    def solve(self, fs: Sequence[CallersArray], start: DeviceArray, us: Sequence[DeviceArray]) -> NDArray[np.float64]:
-        """See `poisson.backends.callers.ManySolver`."""
-        count, norms, held = len(fs), np.empty((len(fs), 4)), given(start)
-        terms = None
-        if held.any():
-            terms = self._backend.empty(start.shape)
-            self._backend.fill(terms, 0.0)
-            take_boundary(self._operator, given(terms), held)
-        self._backend._library.poisson_solve_many(
-            *(self._structure, ctypes.byref(self._direct), count),
-            (ctypes.c_void_p * count)(*(f.pointer for f in fs)),
-            (ctypes.c_int64 * count)(*(f.pitch for f in fs)),
-            *(start.pointer, None if terms is None else terms.pointer),
-            (ctypes.c_void_p * count)(*(u.pointer for u in us)),
-            norms.ctypes.data,
-        )
-        return norms
 
 
 class SlabInPlace:

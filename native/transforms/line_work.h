@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+// Sine, cosine, quarter-wave and Fourier transforms of lines of an array, by one thread.
+//
+// Two lines are the real and the imaginary part of one complex line, as in kernels/transforms/transform.hip, which says
+// where the steps before and after the complex transform come from; here so many pairs of lines as a register has lanes
+// go together, and the work of a thread stays in its cache.
+#ifndef POISSON_LINE_WORK_H
+#define POISSON_LINE_WORK_H
+
+#include "core/formulas.h"
+#include "poisson.h"
+#include "transforms/small_transforms.h"
+
+enum LineKind { SINE = 0, COSINE = 1, QUARTER = 2, FOURIER = 3 };
+
+// The nodes of an axis that are not fixed.
+struct Range {
+    int64_t start, stop;
+
+    Range(const poisson_operator& a, int axis)
+        : start(a.rule[2 * axis] == FIXED), stop(a.shape[axis] - (a.rule[2 * axis + 1] == FIXED)) {}
+    int64_t count() const { return stop - start; }
+};
+
+// Memory for the lines of one thread, and what is done with them. Position p of a line is node p, or node LENGTH - p.
+template <class T>
+struct LineWork {
+    static constexpr int64_t WIDTH = WIDE<T>;
+
+    const poisson_line* line;
+    const Root<T>*roots, *turns;
+    Lines<T>* values;
+    Lines<T> first_odd;  // of cosines: the coefficient 1
+
+    int64_t length() const { return line->length; }
+    int64_t position(int64_t node) const { return line->reversed ? line->length - node : node; }
+
+    // ---- from values at positions to what the complex transform takes
+
+    void before(bool to_modes) {
+        const int64_t n = length();
+        if (line->kind == SINE) {
+            values[0] = Lines<T>{};
+            for_each_pair([&](int64_t p, Lines<T>& a, Lines<T>& b) {
+                const Lines<T> even = -turns[p].im * (a + b), odd = T(0.5) * (a - b);
+                b = even - odd;
+                a = even + odd;
+            });
+        } else if (line->kind == COSINE) {
+            first_odd = T(0.5) * (values[0] - values[n]);
+            values[0] = T(0.5) * (values[0] + values[n]);
+            for_each_pair([&](int64_t p, Lines<T>& a, Lines<T>& b) {
+                const Lines<T> even = T(0.5) * (a + b), difference = a - b, odd = -turns[p].im * difference;
+                first_odd = first_odd + turns[p].re * difference;
+                b = even + odd;
+                a = even - odd;
+            });
+        } else if (line->kind == QUARTER && to_modes) {
+            values[0] = conjugate(values[0]);
+            for_each_pair([&](int64_t p, Lines<T>& a, Lines<T>& b) {
+                const Root<T> turn = turns[p], opposite = {-turn.im, -turn.re};
+                const Lines<T> one = {a.re + b.im, b.re - a.im}, two = {b.re + a.im, a.re - b.im};
+                b = opposite * two;
+                a = turn * one;
+            });
+        } else if (line->kind == FOURIER && !to_modes) {
+            values[0] = conjugate(values[0]);
+            if (n % 2 == 0) values[n / 2] = conjugate(values[n / 2]);
+            for (int64_t p = 1; 2 * p < n; ++p) {
+                const Lines<T> a = values[p], b = values[n - p];
+                values[p] = Lines<T>{a.re - b.im, -(b.re + a.im)};
+                values[n - p] = Lines<T>{a.re + b.im, b.re - a.im};
+            }
+        }
+    }
+
+    // Calls visit(p, value at p, value at LENGTH - p) for 0 < p <= LENGTH / 2; in the middle both are the same value.
+    template <class Visit>
+    void for_each_pair(Visit visit) {
+        const int64_t n = length();
+        int64_t p = 1;
+        for (; 2 * p < n; ++p) visit(p, values[p], values[n - p]);
+        if (2 * p == n) {
+            Lines<T> opposite = values[p];
+            visit(p, values[p], opposite);
+        }
+    }
+
+    // ---- from the complex transform to values at positions
+
+    // The spectra of both lines at frequency k.
+    POISSON_INLINE void spectra(int64_t k, Lines<T>& one, Lines<T>& two) const {
+        const Lines<T>&a = values[line->order[k]], &b = values[line->order[k == 0 ? 0 : length() - k]];
+        one = T(0.5) * Lines<T>{a.re + b.re, a.im - b.im};
+        two = T(0.5) * Lines<T>{a.im + b.im, b.re - a.re};
+    }
+
+    // Calls put(node, values) for every node, in ascending order. Put may be called for fixed nodes.
+    template <class Put>
+    POISSON_INLINE void after(bool to_modes, Put put) const {
+        const int64_t n = length();
+        if (line->kind == SINE || line->kind == COSINE) {
+            coefficients(put);
+        } else if (line->kind == QUARTER && !to_modes) {
+            for (int64_t node = 0; node <= n; ++node) put(node, quarter_wave(position(node) % n));
+        } else if (line->kind == FOURIER && to_modes) {
+            for (int64_t p = 0; p < n; ++p) put(p, half_spectrum(p));
+        } else {
+            const int64_t nodes = line->kind == FOURIER ? n : n + 1;
+            for (int64_t node = 0; node < nodes; ++node) {
+                put(node, conjugate(values[line->order[position(node) % n]]));
+            }
+        }
+    }
+
+    // Even coefficients are the values of a spectrum, odd ones the sums of its other parts up to there.
+    template <class Put>
+    POISSON_INLINE void coefficients(Put put) const {
+        const int64_t n = length();
+        Lines<T> one, two, odd = {};
+        for (int64_t k = 0; 2 * k <= n; ++k) {
+            spectra(k, one, two);
+            const Lines<T> real_parts = {one.re, two.re}, others = {-one.im, -two.im};
+            put(2 * k, line->kind == SINE ? others : real_parts);
+            if (2 * k == n) break;
+            if (line->kind == SINE) {
+                odd = odd + (k > 0 ? T(1) : T(0.5)) * real_parts;
+            } else {
+                odd = k > 0 ? odd + others : first_odd;
+            }
+            put(2 * k + 1, odd);
+        }
+    }
+
+    POISSON_INLINE Lines<T> quarter_wave(int64_t p) const {
+        const bool upper = 2 * p > length();
+        const int64_t k = upper ? length() - p : p;
+        Lines<T> one, two;
+        spectra(k, one, two);
+        one = turns[k] * one;
+        two = turns[k] * two;
+        return upper ? Lines<T>{-one.im, -two.im} : Lines<T>{one.re, two.re};
+    }
+
+    POISSON_INLINE Lines<T> half_spectrum(int64_t p) const {
+        const bool upper = 2 * p > length();
+        Lines<T> one, two;
+        spectra(upper ? length() - p : p, one, two);
+        return upper ? Lines<T>{one.im, two.im} : Lines<T>{one.re, two.re};
+    }
+
+    // ---- rows of the array: the lines are rows[0], …; those beyond `count` are zero
+
+    void take_rows(T* const* rows, int64_t count) {
+        const int64_t all = nodes_of_line();
+        for (int64_t part = 0; part < 2; ++part) {
+            const int64_t live = count - part * WIDTH;
+            for (int64_t node = 0; node < all; node += WIDTH) {
+                Wide<T> square[WIDTH];
+                for (int64_t lane = 0; lane < WIDTH; ++lane)
+                    square[lane] = lane < live ? load<WIDTH>(rows[part * WIDTH + lane] + node) : Wide<T>{};
+                mirror_square<T>(square);
+                const int64_t stop = all - node < WIDTH ? all - node : WIDTH;
+                for (int64_t n = 0; n < stop; ++n) {
+                    Lines<T>& value = values[position(node + n)];
+                    (part ? value.im : value.re) = square[n];
+                }
+            }
+        }
+    }
+
+    void put_rows(T* const* rows, int64_t count, const Range& nodes, bool to_modes, T scale) const {
+        const int64_t all = nodes_of_line();
+        Wide<T> squares[2][WIDTH];
+        after(to_modes, [&](int64_t node, const Lines<T>& value) __attribute__((always_inline)) {
+            squares[0][node % WIDTH] = scale * value.re;
+            squares[1][node % WIDTH] = scale * value.im;
+            if ((node + 1) % WIDTH && node + 1 < all) return;
+            const int64_t first = node / WIDTH * WIDTH;
+            for (int64_t part = 0; part < 2; ++part) {
+                mirror_square<T>(squares[part]);
+                for (int64_t lane = 0; lane < WIDTH && part * WIDTH + lane < count; ++lane) {
+                    put(rows[part * WIDTH + lane] + first, squares[part][lane], nodes.start - first,
+                        nodes.stop - first);
+                }
+            }
+        });
+    }
+
+    void transform_rows(T* const* rows, int64_t count, const Range& nodes, bool to_modes, T scale) {
+        take_rows(rows, count);
+        transform(to_modes);
+        put_rows(rows, count, nodes, to_modes, scale);
+    }
+
+    // ---- columns of the array: neighbours from `first` on, of which those of [start, stop) are lines
+
+    void transform_columns(T* first, int64_t start, int64_t stop, int64_t stride, const Range& nodes, bool to_modes,
+                           T scale) {
+        for (int64_t node = nodes.start; node < nodes.stop; ++node) {
+            const T* const row = first + stride * node;
+            Lines<T>& value = values[position(node)];
+            value.re = get(row, start, stop);
+            value.im = get(row + WIDTH, start - WIDTH, stop - WIDTH);
+        }
+        transform(to_modes);
+        after(to_modes, [&](int64_t node, const Lines<T>& value) __attribute__((always_inline)) {
+            if (node < nodes.start || node >= nodes.stop) return;
+            T* const row = first + stride * node;
+            put(row, scale * value.re, start, stop);
+            put(row + WIDTH, scale * value.im, start - WIDTH, stop - WIDTH);
+        });
+    }
+
+    // A pack of a row of the array, which has the whole of it where one of its values is of [start, stop).
+    static Wide<T> get(const T* from, int64_t start, int64_t stop) {
+        if (start <= 0 && stop >= WIDTH) return load<WIDTH>(from);
+        if (start >= WIDTH || stop <= 0) return Wide<T>{};
+        return within(start, stop) ? load<WIDTH>(from) : Wide<T>{};
+    }
+
+    static void put(T* to, const Wide<T>& values, int64_t start, int64_t stop) {
+        if (start <= 0 && stop >= WIDTH) return store(to, values);
+        if (start >= WIDTH || stop <= 0) return;
+        store(to, within(start, stop) ? values : load<WIDTH>(to));
+    }
+
+    static auto within(int64_t start, int64_t stop) {
+        const Wide<T> lane = lane_numbers<T, WIDTH>();
+        return (lane >= T(start)) & (lane < T(stop));
+    }
+
+    void transform(bool to_modes) {
+        before(to_modes);
+        transform_digits_reversed(values, length(), line->radix, roots, 1);
+    }
+
+    int64_t nodes_of_line() const { return line->kind == FOURIER ? length() : length() + 1; }
+};
+
+#endif
