@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Direct solutions in few passes over memory: what they read, certify and leave.
 
-Covers poisson.backends.openmp.passes. That they solve is with the other backends in test_fast_transforms.
+That they solve for every kind of face is with the other backends in test_fast_transforms.
+
+Covers poisson.backends.openmp.passes.
 """
 
 from __future__ import annotations
@@ -121,7 +123,7 @@ def test_a_length_without_transforms_of_the_librarys_own_is_left_to_others() -> 
 
 
 @pytest.mark.parametrize("rules", [(*FIXED, *FIXED, *FIXED), (*WRAP, *MIRROR, Rule.FIXED, Rule.MIRROR)], ids=name_of)
-def test_a_value_that_is_not_finite_is_told_wherever_it_is(rules: tuple[Rule, ...]) -> None:
+def test_passes_tell_of_a_value_that_is_not_finite(rules: tuple[Rule, ...]) -> None:
     a, backend = operator((9, 21, 5), rules), backends.create("openmp", np.float64, 2)
     shape, solver = a.array_shape, backend.bind(a).fast_solver()
     for place in np.ndindex(shape):
