@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.callers import CallersArrays, CallersSources
-from poisson.backends.callers import CertifyingSolver as CertifyingSolver
-from poisson.backends.callers import ManySolver as ManySolver
+from poisson.backends.callers import CallersSolver as CallersSolver
 from poisson.backends.exchanges import Exchanges
 from poisson.backends.probe import Probe
 from poisson.backends.recordings import Recordings

@@ -94,15 +94,15 @@ class CallersSources(ABC):
 
 
 @runtime_checkable
-class ManySolver(Protocol):
-    """A `FastSolver` for several sources in the memory of the caller (`CallersArrays.in_place`) at once."""
+class CallersSolver(Protocol):
+    """A `FastSolver` for sources in the memory of the caller (`CallersArrays.in_place`), which certifies u at once."""
 
     @property
     def together(self) -> bool:
-        """Whether it can."""
+        """Whether it solves for several at once."""
 
     def solve_many(self, fs: Sequence[Array], start: Array, us: Sequence[Array]) -> NDArray[np.float64]:
-        """us = A⁻¹ fs, as by `FastSolver.solve`; `start` has the values at fixed nodes, and zeros.
+        """us = A⁻¹ fs, as by `FastSolver.solve`; `start` has the values at fixed nodes.
 
         Returns
         -------
@@ -110,13 +110,8 @@ class ManySolver(Protocol):
             The norms of each source, and those of the residual of its solution: (Σ f², max |f|, Σ r², max |r|).
         """
 
-
-@runtime_checkable
-class CertifyingSolver(Protocol):
-    """A `FastSolver` that reads a source where it is, and certifies its solution while it is at hand."""
-
     def solve_certified(self, f: Array, u: Array) -> tuple[Norms, Norms] | None:
-        """u = A⁻¹ f, as by `FastSolver.solve`, for f that may be `CallersArrays.in_place` and keeps its values.
+        """u = A⁻¹ f, as by `FastSolver.solve`, for f in the memory of the caller or of the backend, which keeps it.
 
         u has zeros at the nodes that are not fixed. So it has afterwards where there is no result: f is zero, or this
         operator goes another way.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from poisson.backends.base import Array, CertifyingSolver, FastSolver, ManySolver, Operations, Reduction
+from poisson.backends.base import Array, CallersSolver, FastSolver, Operations, Reduction
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.problem.problem import Problem
@@ -57,9 +57,9 @@ class FastTransform:
         self._solver = operations.fast_solver()
         self._error: Array | None = None
         self._norms = backend.reduction()
-        self._certifying = self._solver if isinstance(self._solver, CertifyingSolver) else None
+        self._callers = self._solver if isinstance(self._solver, CallersSolver) else None
         # What certifies on its way seldom needs another array.
-        self._kept: Array | None = None if self._certifying else backend.empty(operator.array_shape)
+        self._kept: Array | None = None if self._callers else backend.empty(operator.array_shape)
         self._at_once: _AtOnce | None = None
         if self._kept is not None:
             self._at_once = _AtOnce(operations, self._solver, self._kept, self._norms)
@@ -89,7 +89,7 @@ class FastTransform:
 
         # The guess is worth a look only where the target is relative to its residual.
         guess, first = (0.0, 0.0), None
-        if self._certifying and not stopping.begun and (found := self._certifying.solve_certified(f, u)):
+        if self._callers and not stopping.begun and (found := self._callers.solve_certified(f, u)):
             source, first = found
             watch.follow(f)
         elif self._at_once and backend.keeps(self._operator.array_shape):
@@ -128,16 +128,16 @@ class FastTransform:
     @property
     def together(self) -> bool:
         """See `poisson.solvers.iteration.ManyMethod`."""
-        return isinstance(self._solver, ManySolver) and self._solver.together
+        return self._callers is not None and self._callers.together
 
     def solve_many(
         self, fs: Sequence[Array], start: Array, us: Sequence[Array], stopping: Stopping
     ) -> list[SolveResult | None]:
         """See `poisson.solvers.iteration.ManyMethod`: one solution by transforms for each, if that is enough."""
-        assert isinstance(self._solver, ManySolver)
+        assert self._callers
         measure, operator = stopping.measure, self._operator
         found: list[SolveResult | None] = []
-        for f, u, norms in zip(fs, us, self._solver.solve_many(fs, start, us).tolist(), strict=True):
+        for f, u, norms in zip(fs, us, self._callers.solve_many(fs, start, us).tolist(), strict=True):
             source, left = (norms[0], norms[1]), (norms[2], norms[3])
             if not math.isfinite(source[0]):
                 f.refuse()

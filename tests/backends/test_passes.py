@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from support.operators import AXIS_RULES, name_of, operator, random_array
 
 from poisson import backends
-from poisson.backends.base import CertifyingSolver
+from poisson.backends.base import CallersSolver
 from poisson.discrete.operator import Operator
 from poisson.discrete.reference import fixed_nodes
 from poisson.mesh.boundary import Rule
@@ -44,7 +44,7 @@ def given(backend: Any, values: NDArray[Any], shift: float = SHIFT) -> Any:
 
 def certified(backend: Any, a: Operator, f: Any, u: NDArray[Any]) -> tuple[NDArray[Any], Any]:
     solver, values = backend.bind(a).fast_solver(), backend.from_host(zeroed(a, u))
-    assert isinstance(solver, CertifyingSolver)
+    assert isinstance(solver, CallersSolver)
     norms = solver.solve_certified(f, values)
     if norms:
         # What was certified on the way is what is there in the end.

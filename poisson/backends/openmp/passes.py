@@ -88,7 +88,7 @@ class Passes:
     def solve_many(
         self, fs: Sequence[CallersArray], start: DeviceArray, us: Sequence[DeviceArray]
     ) -> NDArray[np.float64]:
-        """See `poisson.backends.callers.ManySolver`; each by one thread."""
+        """See `poisson.backends.callers.CallersSolver`; each by one thread."""
         count, norms = len(fs), np.empty((len(fs), 4))
         self._backend._library.poisson_solve_many(
             *(self._structure, self._direct, count),

@@ -68,12 +68,12 @@ class TransformsInPlace:
     def solve_many(
         self, fs: Sequence[CallersArray], start: DeviceArray, us: Sequence[DeviceArray]
     ) -> NDArray[np.float64]:
-        """See `poisson.backends.callers.ManySolver`."""
+        """See `poisson.backends.callers.CallersSolver`."""
         assert self._passes is not None
         return self._passes.solve_many(fs, start, us)
 
     def solve_certified(self, f: DeviceArray | CallersArray, u: DeviceArray) -> tuple[Norms, Norms] | None:
-        """See `poisson.backends.callers.CertifyingSolver`."""
+        """See `poisson.backends.callers.CallersSolver`."""
         if self._passes is None:
             return None
         self._passes.to_modes(f, u, self._result)
