@@ -36,26 +36,33 @@ class BackendEntry:
         Whether it runs on threads of the CPU that can be counted.
     optional : bool
         Whether most machines lack the package that it needs: where ``auto`` goes on without, that is not worth a word.
+    early : str
+        ``module:name`` of what may be begun, if anything, as soon as it is certain that the backend will be made.
     """
 
     name: str
     place: str
     threaded: bool = False
     optional: bool = False
+    early: str = ""
 
     def create(self, dtype: Any, threads: int) -> Backend:
         """Make the backend (`poisson.backends.create`)."""
-        module, _, name = self.place.partition(":")
-        make = getattr(import_module(module), name)
+        make = _found(self.place)
         backend: Backend = make(dtype, threads) if self.threaded else make(dtype)
         return backend
+
+
+def _found(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 BACKENDS: Mapping[str, BackendEntry] = MappingProxyType(
     {
         entry.name: entry
         for entry in (
-            BackendEntry("gpu", "poisson.backends.gpu:create", optional=True),
+            BackendEntry("gpu", "poisson.backends.gpu:create", optional=True, early="poisson.backends.gpu.early:begin"),
             BackendEntry("openmp", "poisson.backends.openmp.backend:OpenmpBackend", threaded=True),
             BackendEntry("numpy", "poisson.backends.numpy:NumpyBackend"),
         )
@@ -82,6 +89,16 @@ def entry_of(name: str) -> BackendEntry:
     if name not in BACKENDS:
         raise BackendUnavailable(f"unknown backend {name!r}; the backends are {', '.join(backend_names())}")
     return BACKENDS[name]
+
+
+def begin(name: str) -> None:
+    """Begin what a backend, or the first that ``auto`` tries, can do before it is made; nothing for unknown names.
+
+    Only for a process that is alone, and is going to make the backend.
+    """
+    entry = next(iter(BACKENDS.values())) if name == AUTO else BACKENDS.get(name)
+    if entry is not None and entry.early:
+        _found(entry.early)()
 
 
 def threaded(name: str) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import poisson
+from poisson.backends.registry import AUTO, begin
 from poisson.cli.terms import (
     EXIT_ERROR,
     EXIT_OFF,
@@ -60,6 +61,9 @@ class Solve:
     resume: bool = False
 
     def execute(self, communicator: Communicator) -> int:
+        if communicator.size == 1 and (name := _named_backend(self.case, self.overrides)):
+            # A device starts while the rest of Python is loaded and the case is read.
+            begin(name)
         from poisson.cli.journal import Journal
         from poisson.discrete.share import agreed
 
@@ -188,6 +192,20 @@ class Solve:
         """Refuse to write over the case itself, whatever its name is."""
         if os.path.realpath(path) == os.path.realpath(self.case):
             raise OutputError(f"{path}: it is the case file; give another name with {option}")
+
+
+def _named_backend(path: str, overrides: Sequence[str]) -> str | None:
+    """The backend that a case names, at a first glance; None where something is wrong, of which reading it tells."""
+    try:
+        run = tomllib.loads(Path(path).read_text("utf-8")).get("run", {})
+    except (OSError, ValueError):
+        return None
+    name = run.get("backend", AUTO) if isinstance(run, dict) else None
+    for pair in overrides:
+        key, _, value = pair.partition("=")
+        if key.strip() == "run.backend":
+            name = value.strip().strip("'\"")
+    return name if isinstance(name, str) else None
 
 
 def _concerns(case: Case) -> tuple[Concern, ...]:

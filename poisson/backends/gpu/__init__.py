@@ -35,7 +35,6 @@ def create(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
         ) from error
     except ImportError as error:
         raise BackendUnavailable(f"CuPy cannot be imported ({error}): install it again") from error
-    global _process
     if _process not in (None, os.getpid()):
         raise BackendUnavailable(FORKED)
     try:
@@ -49,8 +48,14 @@ def create(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
     from poisson.backends.gpu.tuned import Device, read
 
     runtime = CupyRuntime()
-    _process = os.getpid()
+    used_by(os.getpid())
     return GpuBackend(dtype, runtime, read(Device.of(runtime)))
+
+
+def used_by(process: int) -> None:
+    """Note that a process has used a GPU: no other one that is forked from it can."""
+    global _process
+    _process = process
 
 
 def identities() -> tuple[str, ...]:

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+"""The start of the driver and of a GPU, which takes some tenths of a second, while Python does something else.
+
+CuPy is not needed for it, and would take turns with the rest of Python: this waits in the driver alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from importlib.util import find_spec
+
+from poisson.backends import gpu
+
+DRIVER = "libcuda.so.1"
+"""NVIDIA's. Where there is none nothing is begun."""
+
+
+def begin() -> None:
+    """Begin to start the GPU that CuPy will take, in a thread; what goes wrong, `gpu.create` will say.
+
+    For a process that is alone and is about to use it: one of several takes its GPU when it knows the others'.
+    """
+    if find_spec("cupy") is not None:
+        threading.Thread(target=_start, name="poisson: start of the GPU").start()
+
+
+def _start() -> None:
+    try:
+        driver = ctypes.CDLL(DRIVER)
+    except OSError:
+        return
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    if driver.cuInit(0) == 0 and driver.cuDeviceGet(ctypes.byref(device), 0) == 0:
+        gpu.used_by(os.getpid())
+        # The one that CUDA's run time shares; it is kept to the end of the process.
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
