@@ -25,7 +25,7 @@ from support.emulation.memory import Memory
 from poisson import Problem, Solver, backends
 from poisson.backends.gpu import staging
 from poisson.backends.gpu.backend import GpuBackend
-from poisson.backends.gpu.staging import Ring, Staging, pieces
+from poisson.backends.gpu.staging import Piece, Pinned, Ring, Staging, pieces
 from poisson.errors import BackendUnavailable
 
 Values = NDArray[Any]
@@ -60,6 +60,12 @@ def random(shape: tuple[int, ...], seed: int = 0) -> Values:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
+@pytest.fixture(params=[1, 1 << 11])
+def least_row(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of rows as such, and of what lies between them."""
+    monkeypatch.setattr(staging, "LEAST_ROW_BYTES", request.param)
+
+
 SHAPES = st.one_of(
     st.tuples(st.integers(1, 3000)),
     st.tuples(st.integers(1, 70), st.integers(1, 70)),
@@ -68,6 +74,7 @@ SHAPES = st.one_of(
 )
 
 
+@pytest.mark.usefixtures("least_row")
 @settings(max_examples=150, deadline=None)
 @given(SHAPES, st.sampled_from([np.float32, np.float64]), st.integers(1, 5000))
 def test_pieces_have_every_node_once_and_fit(shape: tuple[int, ...], dtype: Any, most: int) -> None:
@@ -80,7 +87,9 @@ def test_pieces_have_every_node_once_and_fit(shape: tuple[int, ...], dtype: Any,
         assert block.shape == piece.shape
         assert block.ctypes.data - array.ctypes.data == piece.offset >= behind
         assert piece.count <= max(most, array.itemsize)
-        behind = piece.offset + piece.count
+        assert piece.width <= piece.pitch
+        assert piece.rows == 1 or piece.width == block.shape[-1] * array.itemsize
+        behind = piece.offset + (piece.rows - 1) * piece.pitch + piece.width
     assert (seen == 1).all()
     assert behind == np.lib.array_utils.byte_bounds(array)[1] - array.ctypes.data
 
@@ -99,6 +108,7 @@ def layouts(values: Values) -> list[Values]:
     ]
 
 
+@pytest.mark.usefixtures("least_row")
 @settings(max_examples=30, deadline=None)
 @given(SHAPES, st.integers(0, 5), st.integers(0, 5), st.integers(1, 4), st.sampled_from([1 << 8, 1 << 10, 1 << 13]))
 def test_values_come_and_go_in_every_layout(
@@ -133,6 +143,7 @@ def test_what_float32_cannot_hold_becomes_infinite_without_a_word() -> None:
         assert np.isinf(Device().sent(values, np.float32)).all()
 
 
+@pytest.mark.usefixtures("least_row")
 def test_rows_of_an_array_are_filled_alone() -> None:
     device = Device()
     array = device.sent(random((50, 40)))
@@ -167,19 +178,19 @@ class Failing(EmulatedLink):
         if self.left == 0:
             raise self.error
 
-    def push(self, address: int, memory: NDArray[np.uint8], count: int) -> None:
+    def push(self, memory: Pinned, address: int, piece: Piece) -> None:
         self._count()
-        super().push(address, memory, count)
+        super().push(memory, address, piece)
 
-    def pull(self, memory: NDArray[np.uint8], address: int, count: int) -> None:
+    def pull(self, memory: Pinned, address: int, piece: Piece) -> None:
         self._count()
-        super().pull(memory, address, count)
+        super().pull(memory, address, piece)
 
     def record(self, mark: EmulatedMark) -> None:
         self._count()
         super().record(mark)
 
-    def pinned(self, count: int) -> NDArray[np.uint8]:
+    def pinned(self, count: int) -> Pinned:
         self._count()
         return super().pinned(count)
 
@@ -209,7 +220,7 @@ def test_an_error_in_another_thread_is_told() -> None:
     class InOthers(EmulatedLink):
         fails = True
 
-        def pinned(self, count: int) -> NDArray[np.uint8]:
+        def pinned(self, count: int) -> Pinned:
             if self.fails and threading.current_thread() is not threading.main_thread():
                 others.set()
                 raise RuntimeError("no memory to pin")
@@ -260,7 +271,7 @@ def test_pinned_memory_is_kept_for_all_that_use_a_device() -> None:
     class Counting(EmulatedLink):
         pinned_bytes = 0
 
-        def pinned(self, count: int) -> NDArray[np.uint8]:
+        def pinned(self, count: int) -> Pinned:
             self.pinned_bytes += count
             return super().pinned(count)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from poisson import kernels
 from poisson.backends.gpu.runtime import Event, Kernel, Module, Resources
-from poisson.backends.gpu.staging import Ring, Staging
+from poisson.backends.gpu.staging import Piece, Pinned, Ring, Staging
 
 UNASKED_SHARED_BYTES = 48 * 1024
 """A kernel with more shared memory, declared and dynamic together, must say so before its first launch."""
@@ -151,19 +151,22 @@ class _StreamLink:
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
 
-    def pinned(self, count: int) -> NDArray[np.uint8]:
+    def pinned(self, count: int) -> Pinned:
         try:
             # Not from CuPy's pool, which gives memory to others while the device may still copy from it.
             memory = cp.cuda.PinnedMemoryPointer(cp.cuda.PinnedMemory(count), 0)
         except cp.cuda.runtime.CUDARuntimeError:
-            return np.empty(count, np.uint8)  # from which the driver copies as well, only more slowly
-        return np.frombuffer(memory, dtype=np.uint8, count=count)
+            values = np.empty(count, np.uint8)  # from which the driver copies as well, only more slowly
+            return Pinned(values, values.ctypes.data)
+        return Pinned(np.frombuffer(memory, dtype=np.uint8, count=count), int(memory.ptr))
 
-    def push(self, address: int, memory: NDArray[np.uint8], count: int) -> None:
-        self._copy(address, memory.ctypes.data, count, cp.cuda.runtime.memcpyHostToDevice)
+    def push(self, memory: Pinned, address: int, piece: Piece) -> None:
+        to, direction = address + piece.offset, cp.cuda.runtime.memcpyHostToDevice
+        self._copy((to, piece.pitch), (memory.address, piece.width), piece, direction)
 
-    def pull(self, memory: NDArray[np.uint8], address: int, count: int) -> None:
-        self._copy(memory.ctypes.data, address, count, cp.cuda.runtime.memcpyDeviceToHost)
+    def pull(self, memory: Pinned, address: int, piece: Piece) -> None:
+        start, direction = address + piece.offset, cp.cuda.runtime.memcpyDeviceToHost
+        self._copy((memory.address, piece.width), (start, piece.pitch), piece, direction)
 
     def mark(self) -> Any:
         return cp.cuda.Event(disable_timing=True)
@@ -177,8 +180,11 @@ class _StreamLink:
         else:
             mark.synchronize()
 
-    def _copy(self, target: int, source: int, count: int, direction: int) -> None:
-        cp.cuda.runtime.memcpyAsync(target, source, count, direction, self._stream.ptr)
+    def _copy(self, target: tuple[int, int], source: tuple[int, int], piece: Piece, direction: int) -> None:
+        if piece.width == piece.pitch:
+            cp.cuda.runtime.memcpyAsync(target[0], source[0], piece.count, direction, self._stream.ptr)
+        else:
+            cp.cuda.runtime.memcpy2DAsync(*target, *source, piece.width, piece.rows, direction, self._stream.ptr)
 
 
 class CupyRuntime:

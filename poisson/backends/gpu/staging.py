@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +26,27 @@ from poisson.backends.processors import processors
 
 MOST_THREADS = 8
 """That copy at a time: together they pass what a link carries."""
-THREAD_BYTES = 1 << 20
-"""For each thread at least: to start one costs as much as the copy of some 100 kB. What is smaller is one piece."""
-PIECE_BYTES = 1 << 22
-"""At most: those of all threads together stay in the last cache between the copies of the host and of the device."""
-LEAST_PIECE_BYTES = 1 << 18
-"""Of an array that is cut up."""
+THREAD_BYTES = 1 << 22
+"""For each thread at least: to start one costs as much as the copy of a megabyte. What is smaller is one piece."""
+PIECE_BYTES = 1 << 23
+"""At most, about: between two pieces threads wait for one another, as Python runs in one of them at a time."""
+LEAST_ROW_BYTES = 1 << 11
+"""Of rows that a device copies as such; shorter ones are copied with what lies between them."""
 LEAST_SLOT_BYTES = 1 << 16
 """Of the memory for small arrays, which then grows a few times at most."""
+SLOT_BYTES = 1 << 20
+"""More than this is a multiple of it."""
 SLOTS = 2
 """Pieces that a thread has under way: it copies one while the device copies another."""
 KEPT_BYTES = 1 << 22
 """From here on the memory of results is kept: the pages of a new array cost as much as what is written to them."""
+
+
+class Pinned(NamedTuple):
+    """Memory of the host that a device copies to and from by itself."""
+
+    values: NDArray[np.uint8]
+    address: int
 
 
 class Link(Protocol):
@@ -52,14 +61,14 @@ class Link(Protocol):
     def address(self, array: Any) -> int:
         """Of the first value of a device array."""
 
-    def pinned(self, count: int) -> NDArray[np.uint8]:
+    def pinned(self, count: int) -> Pinned:
         """So many bytes of memory that copies run from and to while the host does something else."""
 
-    def push(self, address: int, memory: NDArray[np.uint8], count: int) -> None:
-        """Ask for a copy of the first bytes of pinned memory to the device."""
+    def push(self, memory: Pinned, address: int, piece: Piece) -> None:
+        """Ask for a copy of a piece to the device array at an address."""
 
-    def pull(self, memory: NDArray[np.uint8], address: int, count: int) -> None:
-        """Ask for a copy of bytes of the device to the beginning of pinned memory."""
+    def pull(self, memory: Pinned, address: int, piece: Piece) -> None:
+        """Ask for a copy of a piece from the device array at an address."""
 
     def mark(self) -> Any:
         """A new mark for the order of copies, also for those of another link to the same device."""
@@ -73,35 +82,75 @@ class Link(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A block of an array, with what lies between its rows."""
+    """A block of an array, and how it is copied.
+
+    Parameters
+    ----------
+    index : tuple of slice
+        Its nodes.
+    shape : tuple of int
+        How many along each axis.
+    strides : tuple of int
+        Bytes from node to node in pinned memory.
+    offset : int
+        Bytes from the first value of the device array to that of the block.
+    rows, width : int
+        Rows that the device copies, and bytes of each; they follow one another in pinned memory.
+    pitch : int
+        Bytes from row to row on the device.
+    """
 
     index: tuple[slice, ...]
-    """Its nodes."""
     shape: tuple[int, ...]
+    strides: tuple[int, ...]
     offset: int
-    """Bytes from the first value of the array to that of the block."""
-    count: int
-    """Bytes from its first value to behind its last."""
+    rows: int
+    width: int
+    pitch: int
+
+    @property
+    def count(self) -> int:
+        """Bytes of pinned memory."""
+        return self.rows * self.width
 
 
 def pieces(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, most: int) -> list[Piece]:
-    """An array cut into blocks of at most so many bytes, which follow one another in memory."""
-    count = _span(shape, strides, itemsize)
-    if count <= most:
-        return [Piece(tuple(slice(0, nodes) for nodes in shape), shape, 0, count)]
+    """An array cut into blocks of at most so many bytes on the device, which follow one another there."""
+    if _span(shape, strides, itemsize) <= most:
+        return [_piece(tuple(slice(0, nodes) for nodes in shape), shape, strides, itemsize)]
     axis = next(axis for axis, stride in enumerate(strides) if stride <= max(most, itemsize))
     blocks = -(-shape[axis] // max(1, most // strides[axis]))
     step = -(-shape[axis] // blocks)
-    cut: list[Piece] = []
     whole = tuple(slice(0, nodes) for nodes in shape[axis + 1 :])
-    for leading in np.ndindex(*shape[:axis]):
-        before = sum(place * stride for place, stride in zip(leading, strides, strict=False))
-        for start in range(0, shape[axis], step):
-            stop = min(start + step, shape[axis])
-            index = (*(slice(place, place + 1) for place in leading), slice(start, stop), *whole)
-            block = (*(1,) * axis, stop - start, *shape[axis + 1 :])
-            cut.append(Piece(index, block, before + start * strides[axis], _span(block, strides, itemsize)))
-    return cut
+    return [
+        _piece((*(slice(place, place + 1) for place in leading), slice(start, stop), *whole), shape, strides, itemsize)
+        for leading in np.ndindex(*shape[:axis])
+        for start in range(0, shape[axis], step)
+        for stop in (min(start + step, shape[axis]),)
+    ]
+
+
+def _piece(index: tuple[slice, ...], shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Piece:
+    block = tuple(part.stop - part.start for part in index)
+    offset = sum(part.start * stride for part, stride in zip(index, strides, strict=True))
+    rows, width = math.prod(block[:-1]), block[-1] * itemsize
+    pitch = _pitch(block, strides)
+    if pitch is None or (width < LEAST_ROW_BYTES and width != pitch):
+        count = _span(block, strides, itemsize)
+        return Piece(index, block, strides, offset, 1, count, count)
+    packed = tuple(itemsize * math.prod(block[axis + 1 :]) for axis in range(len(block)))
+    return Piece(index, block, packed, offset, rows, width, pitch)
+
+
+def _pitch(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+    """Bytes from row to row, if that is the same between any two that follow one another; of one row its own."""
+    pitch = step = 0
+    for nodes, stride in zip(shape[-2::-1], strides[-2::-1], strict=True):
+        if nodes > 1:
+            if pitch and stride != step:
+                return None
+            pitch, step = pitch or stride, stride * nodes
+    return pitch or shape[-1] * strides[-1]
 
 
 class _Slot:
@@ -111,24 +160,25 @@ class _Slot:
         self._mark = mark
         self._watched = watched
         self._asked = False
-        self._memory: NDArray[np.uint8] = np.empty(0, np.uint8)
+        self._memory = Pinned(np.empty(0, np.uint8), 0)
 
     def room(self, link: Link, count: int) -> None:
         """Have memory for so many bytes, which no device uses any more."""
         self.settle(link)
-        if self._memory.nbytes < count:
-            self._memory = link.pinned(1 << max(count - 1, LEAST_SLOT_BYTES - 1).bit_length())
+        if self._memory.values.nbytes < count:
+            few = 1 << max(count - 1, LEAST_SLOT_BYTES - 1).bit_length()
+            self._memory = link.pinned(few if count <= SLOT_BYTES else -(-count // SLOT_BYTES) * SLOT_BYTES)
 
     def push(self, link: Link, address: int, piece: Piece) -> None:
         """Ask for a copy to the device."""
         self._asked = True
-        link.push(address + piece.offset, self._memory, piece.count)
+        link.push(self._memory, address, piece)
         link.record(self._mark)
 
     def pull(self, link: Link, address: int, piece: Piece) -> None:
         """Ask for a copy from the device."""
         self._asked = True
-        link.pull(self._memory, address + piece.offset, piece.count)
+        link.pull(self._memory, address, piece)
         link.record(self._mark)
 
     def settle(self, link: Link) -> None:
@@ -141,9 +191,9 @@ class _Slot:
         """Set the mark behind a copy after which it may not have been set."""
         link.record(self._mark)
 
-    def values(self, piece: Piece, array: Any) -> NDArray[Any]:
-        """The memory as a piece of an array, with the same steps from value to value."""
-        return np.ndarray(piece.shape, array.dtype, self._memory.data, strides=array.strides)
+    def values(self, piece: Piece, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """The memory as a piece of an array."""
+        return np.ndarray(piece.shape, dtype, self._memory.values.data, strides=piece.strides)
 
 
 class Ring:
@@ -235,6 +285,9 @@ class Ring:
             self._spare[single].append(slots)
 
 
+Place = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Where a device array is: its shape, its strides, and the bytes of a value."""
+
 Move = Callable[[Sequence[_Slot], Iterable[Piece]], None]
 
 
@@ -264,27 +317,27 @@ class Staging:
 
     def upload(self, values: NDArray[Any], array: Any) -> None:
         """See `poisson.backends.gpu.runtime.Runtime`."""
-        _require_shape(values, array)
+        source, place = _in_rows(values, array)
         link, address = self._link, self._link.address(array)
 
         def fill(slots: Sequence[_Slot], share: Iterable[Piece]) -> None:
             with np.errstate(all="ignore"):  # what is not finite in another type is found where it is used
                 for piece, slot in zip(share, itertools.cycle(slots), strict=False):
                     slot.room(link, piece.count)
-                    np.copyto(slot.values(piece, array), values[piece.index], casting="unsafe")
+                    np.copyto(slot.values(piece, array.dtype), source[piece.index], casting="unsafe")
                     slot.push(link, address, piece)
 
-        self._move(fill, array)
+        self._move(fill, place)
 
     def download(self, array: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """See `poisson.backends.gpu.runtime.Runtime`."""
-        target = self._results.empty(array.shape, array.dtype) if out is None else out
-        _require_shape(target, array)
+        result = self._results.empty(array.shape, array.dtype) if out is None else out
+        target, place = _in_rows(result, array)
         link, address = self._link, self._link.address(array)
 
         def take(slot: _Slot, piece: Piece) -> None:
             slot.settle(link)
-            np.copyto(target[piece.index], slot.values(piece, array), casting="same_kind")
+            np.copyto(target[piece.index], slot.values(piece, array.dtype), casting="same_kind")
 
         def drain(slots: Sequence[_Slot], share: Iterable[Piece]) -> None:
             asked: deque[tuple[_Slot, Piece]] = deque()
@@ -297,20 +350,20 @@ class Staging:
             while asked:
                 take(*asked.popleft())
 
-        self._move(drain, array)
-        return target
+        self._move(drain, place)
+        return result
 
-    def _move(self, move: Move, array: Any) -> None:
+    def _move(self, move: Move, place: Place) -> None:
         """Have all pieces of an array moved, each by one of the threads; this one is among them."""
-        shape, strides, itemsize = array.shape, array.strides, array.dtype.itemsize
+        shape, strides, itemsize = place
         count = _span(shape, strides, itemsize)
         threads = min(self._ring.threads, count // self._thread_bytes)
         if threads < 1:
             with self._ring.slots(self._link, single=True) as slots:
                 move(slots, pieces(shape, strides, itemsize, count))
             return
-        most = 1 << (count // (threads * SLOTS)).bit_length() - 1
-        most = min(max(most, LEAST_PIECE_BYTES), self._piece_bytes)
+        blocks = threads * max(SLOTS, -(-count // (threads * self._piece_bytes)))
+        most = -(-shape[0] // blocks) * strides[0] if shape[0] >= blocks else -(-count // blocks)
         todo = deque(pieces(shape, strides, itemsize, most))
         # From here on every wait is for these copies alone, which nobody needs to interrupt.
         self._link.synchronize()
@@ -348,23 +401,31 @@ class _Results:
 class _Lent:
     """What NumPy asks for the place and the layout of a result, and keeps as long as anything refers to its values."""
 
+    _owner: weakref.ref[_Results] | None = None
+
     def __init__(
         self, memory: NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any], owner: weakref.ref[_Results]
     ) -> None:
         self._memory = memory
-        self._owner = owner
         data = (memory.ctypes.data, False)
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": data}
+        self._owner = owner
 
     def __del__(self) -> None:
-        owner = self._owner()
+        owner = self._owner() if self._owner else None
         if owner is not None:
             owner.kept.append(self._memory)
 
 
-def _require_shape(values: NDArray[Any], array: Any) -> None:
+def _in_rows(values: NDArray[Any], array: Any) -> tuple[NDArray[Any], Place]:
+    """Values and their place on the device, of two axes where they can be: then they are cut between any two rows."""
     if values.shape != array.shape:
         raise ValueError(f"values of the shape {values.shape} of an array of the shape {array.shape}")
+    itemsize, pitch = array.dtype.itemsize, _pitch(array.shape, array.strides)
+    if values.ndim < 3 or not values.flags.c_contiguous or pitch is None:
+        return values, (array.shape, array.strides, itemsize)
+    rows = values.reshape(-1, values.shape[-1])
+    return rows, (rows.shape, (pitch, itemsize), itemsize)
 
 
 def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import RLock
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.gpu.staging import Piece, Pinned
 from support.emulation.errors import ArgumentError
 from support.emulation.memory import Memory
 
@@ -57,17 +59,20 @@ class EmulatedLink:
         """Of the first value."""
         return array.ctypes.data
 
-    def pinned(self, count: int) -> NDArray[np.uint8]:
+    def pinned(self, count: int) -> Pinned:
         """Memory full of NaN."""
-        return np.full(count, 0xFF, np.uint8)
+        values = np.full(count, 0xFF, np.uint8)
+        return Pinned(values, values.ctypes.data)
 
-    def push(self, address: int, memory: NDArray[np.uint8], count: int) -> None:
+    def push(self, memory: Pinned, address: int, piece: Piece) -> None:
         """Ask for a copy to the device."""
-        self._ask(address, memory.ctypes.data, count, address, memory)
+        for on_host, on_device, kept in self._rows(memory, address, piece):
+            self._ask(on_device, on_host, piece.width, kept)
 
-    def pull(self, memory: NDArray[np.uint8], address: int, count: int) -> None:
+    def pull(self, memory: Pinned, address: int, piece: Piece) -> None:
         """Ask for a copy from the device."""
-        self._ask(memory.ctypes.data, address, count, address, memory)
+        for on_host, on_device, kept in self._rows(memory, address, piece):
+            self._ask(on_host, on_device, piece.width, kept)
 
     def mark(self) -> EmulatedMark:
         """A new mark."""
@@ -89,10 +94,16 @@ class EmulatedLink:
                 ctypes.memmove(target, source, count)
                 self._waiting.popleft()
 
-    def _ask(self, target: int, source: int, count: int, on_device: int, memory: NDArray[np.uint8]) -> None:
-        holder = self._memory.holder(on_device, count)
-        if count > memory.nbytes or holder is None:
-            raise ArgumentError(f"a copy of {count} bytes that passes the end of an array")
+    def _rows(self, memory: Pinned, address: int, piece: Piece) -> Iterator[tuple[int, int, Any]]:
+        """Of each row where it is on the host and on the device, and what keeps both."""
+        for row in range(piece.rows):
+            on_device = address + piece.offset + row * piece.pitch
+            holder = self._memory.holder(on_device, piece.width)
+            if piece.count > memory.values.nbytes or holder is None:
+                raise ArgumentError(f"a copy of {piece.width} bytes that passes the end of an array")
+            yield memory.address + row * piece.width, on_device, (memory, holder)
+
+    def _ask(self, target: int, source: int, count: int, kept: Any) -> None:
         with self._lock:
             self.asked += 1
-            self._waiting.append((self.asked, target, source, count, (memory, holder)))
+            self._waiting.append((self.asked, target, source, count, kept))
