@@ -61,6 +61,48 @@ poisson_status take(const poisson_operator* operator_, const double* from, int64
     return POISSON_SUCCESS;
 }
 
+// The sums of w f and of w |f|, with the weights w of the trapezoidal rule.
+template <class T>
+poisson_status integrate(const poisson_operator* operator_, const double* from, int64_t from_pitch, double* result) {
+    if (!operator_ || !from || !result) return POISSON_BAD_ARGUMENT;
+    const Local<T> a = local<T>(operator_);
+    const Tiling all(a);
+    double* const partial = partial_results(all.count());
+    if (!partial) return POISSON_OUT_OF_MEMORY;
+    POISSON_REGION(all.nodes(), (), ())
+    for (int64_t number = 0; number < all.count(); ++number) {
+        double sum = 0, size = 0;
+        for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
+            const double* row = from + from_pitch * (j + a.ny * k);
+            Pack<double> sums = {}, sizes = {};
+            int64_t i = 0;
+            for (; i + LANES <= a.nx; i += LANES) {
+                const Pack<double> values = load(row + i);
+                prefetch(row + i, FAR_AHEAD);
+                sums += values;
+                sizes += values < 0 ? -values : values;
+            }
+            double of_row = 0, size_of_row = 0;
+            for (; i < a.nx; ++i) of_row += row[i], size_of_row += std::abs(row[i]);
+            for (int64_t lane = 0; lane < LANES; ++lane) of_row += sums[lane], size_of_row += sizes[lane];
+            // The ends count half where a mirror is there.
+            const double lower = 1 - trapezoidal(a, 0, 0, a.nx);
+            const double upper = a.nx > 1 ? 1 - trapezoidal(a, 0, a.nx - 1, a.nx) : 0;
+            const double weight = trapezoidal_of_row(a, j, k), first = row[0], last = row[a.nx - 1];
+            sum += weight * (of_row - lower * first - upper * last);
+            size += weight * (size_of_row - lower * std::abs(first) - upper * std::abs(last));
+        });
+        partial[2 * number] = sum;
+        partial[2 * number + 1] = size;
+    }
+    result[0] = result[1] = 0;
+    for (int64_t number = 0; number < all.count(); ++number) {
+        result[0] += partial[2 * number];
+        result[1] += partial[2 * number + 1];
+    }
+    return POISSON_SUCCESS;
+}
+
 // The norms of f - shift - A u, which is written nowhere.
 template <int DIMENSION, class T>
 poisson_status certify_on(const poisson_operator* operator_, const T* u, const Source<T>& f, double* result) {
@@ -97,6 +139,10 @@ poisson_status take(const poisson_operator*, const double*, int64_t, double, T*,
     return POISSON_BAD_ARGUMENT;
 }
 template <class T>
+poisson_status integrate(const poisson_operator*, const double*, int64_t, double*) {
+    return POISSON_BAD_ARGUMENT;
+}
+template <class T>
 poisson_status certify(const poisson_operator*, const T*, const T*, int64_t, double, double*) {
     return POISSON_BAD_ARGUMENT;
 }
@@ -105,16 +151,21 @@ poisson_status certify(const poisson_operator*, const T*, const T*, int64_t, dou
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                              \
-    extern "C" poisson_status poisson_take_##suffix(const poisson_operator* a, const double* from, int64_t pitch, \
-                                                    double shift, real* to, double* result) {                     \
-        use_threads(a);                                                                                           \
-        return take<real>(a, from, pitch, shift, to, result);                                                     \
-    }                                                                                                             \
-    extern "C" poisson_status poisson_certify_##suffix(const poisson_operator* a, const real* u, const real* f,   \
-                                                       int64_t pitch, double shift, double* result) {             \
-        use_threads(a);                                                                                           \
-        return certify<real>(a, u, f, pitch, shift, result);                                                      \
+#define POISSON_DEFINE(real, suffix)                                                                                   \
+    extern "C" poisson_status poisson_take_##suffix(const poisson_operator* a, const double* from, int64_t pitch,      \
+                                                    double shift, real* to, double* result) {                          \
+        use_threads(a);                                                                                                \
+        return take<real>(a, from, pitch, shift, to, result);                                                          \
+    }                                                                                                                  \
+    extern "C" poisson_status poisson_integrate_##suffix(const poisson_operator* a, const double* from, int64_t pitch, \
+                                                         double* result) {                                             \
+        use_threads(a);                                                                                                \
+        return integrate<real>(a, from, pitch, result);                                                                \
+    }                                                                                                                  \
+    extern "C" poisson_status poisson_certify_##suffix(const poisson_operator* a, const real* u, const real* f,        \
+                                                       int64_t pitch, double shift, double* result) {                  \
+        use_threads(a);                                                                                                \
+        return certify<real>(a, u, f, pitch, shift, result);                                                           \
     }
 
 POISSON_DEFINE(float, f32)

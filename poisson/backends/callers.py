@@ -44,18 +44,17 @@ class CallersArrays(ABC):
         """
         return None
 
-    def in_place(self, values: Any, shift: float, refuse: Callable[[], object]) -> Array | None:
+    def in_place(self, values: Any, refuse: Callable[[], object]) -> Any:
         """Values in the memory of the caller, which `Operations.take` and `Operations.certify` read where they lie.
 
-        None where they cannot. Others do not take it: `Operations.settled` gives what they do.
+        What is subtracted from every value is its attribute ``shift``, 0 at first. None where the values cannot be
+        read. Other operations do not take it: `Operations.settled` gives what they do.
 
         Parameters
         ----------
         values : array
             Of the shape of the backend's arrays, of NumPy or of `Backend.array_module`. It must not change as long as
             it is used.
-        shift : float
-            What is subtracted from every value.
         refuse : callable
             Called when a value may not be finite, to look for it and say so. A backend of which `Operations.take`
             returns before that is known does not call it.
@@ -80,6 +79,18 @@ class CallersSources(ABC):
         """out = f, which may be `Backend.in_place`, and is zero at fixed nodes then; `result` gets the norms of it."""
         self.norm(f, result)
         self.backend.axpby(1.0, f, 0.0, out)
+
+    def integrate(self, f: Array, out: Array | None, result: Reduction) -> bool:
+        """`result` gets the sums of f and of abs(f) under the trapezoidal weights; f is `Backend.in_place`.
+
+        `out` may lose its values: it is where f goes that has to be copied for that, and is read there then.
+
+        Returns
+        -------
+        bool
+            Whether there is a pass for that; without one nothing has been done.
+        """
+        return False
 
     def certify(self, u: Array, f: Array, work: Array, result: Reduction) -> None:
         """`result` gets the norms of f − A u, as `residual` has them; f may be `Backend.in_place`.

@@ -286,31 +286,55 @@ class Discretisation:
         """The control volumes over the product of the spacings. Shape of the slab."""
         return self._slab(self._volumes, xp, start, stop)
 
-    def balance(self, xp: ModuleType) -> Balance:
+    def balance(self, xp: ModuleType, of_f: tuple[float, float] | None = None) -> Balance:
         """Integrate the source and the boundary data of a singular problem.
 
         The trapezoidal rule is of second order like the scheme, so a defect of the size of (h/L)² times the data may be
         its error; ten times that is tolerated, and never more than a tenth of the data.
+
+        Parameters
+        ----------
+        xp : module
+            numpy or cupy: where to evaluate.
+        of_f : tuple of float, optional
+            The sums of f and of abs(f) under the trapezoidal weights, where they are known.
         """
         grid = self.problem.grid
         cell = math.prod(grid.spacing)
-        source = flux = scale = 0.0
         with self.agreed():
-            for block in self._blocks():
-                volumes = self._volumes(xp, block) * cell
-                f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
-                source += float((volumes * f).sum())
-                scale += float((volumes * abs(f)).sum())
-                for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
-                    g = (2.0 / grid.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, block)
-                    flux += float((volumes[where] * g).sum())
-                    scale += float((volumes[where] * abs(g)).sum())
-        source, flux, scale = self.total(source, flux, scale)
+            source, scale = (cell * value for value in of_f or self._sums_of_f(xp))
+            flux, size = self._flux(xp)
+        source, flux, scale = self.total(source, flux, scale + size)
         coarsest = max(1.0 / count for count in grid.intervals)
         return Balance(source, flux, scale, min(0.1, 10.0 * coarsest**2))
 
-    def balanced(self, xp: ModuleType) -> Discretisation:
-        """Remove the defect of a singular problem from its source.
+    def _sums_of_f(self, xp: ModuleType) -> tuple[float, float]:
+        """The sums of f and of abs(f) under the trapezoidal weights, over this process's own nodes."""
+        total = size = 0.0
+        for block in self._blocks():
+            volumes = self._volumes(xp, block)
+            f = sampling.nodes(self.problem, xp, "equation.f", self.problem.f, block)
+            total += float((volumes * f).sum())
+            size += float((volumes * abs(f)).sum())
+        return total, size
+
+    def _flux(self, xp: ModuleType) -> tuple[float, float]:
+        """The integrals of the data of the faces and of their sizes, over this process's own nodes."""
+        own, flux, scale = self._own, 0.0, 0.0
+        for face, where in sampling.faces(self.problem, Rule.MIRROR, own):
+            g = (2.0 / self.problem.grid.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, own)
+            on_it = zip(own, where, strict=True)
+            block = tuple(each if isinstance(place, slice) else _end(each, place) for each, place in on_it)
+            volumes = self._volumes(xp, block).reshape(
+                *(b - a for (a, b), w in zip(own, where, strict=True) if isinstance(w, slice))
+            )
+            flux += float((volumes * g).sum())
+            scale += float((volumes * abs(g)).sum())
+        cell = math.prod(self.problem.grid.spacing)
+        return cell * flux, cell * scale
+
+    def balanced(self, xp: ModuleType, of_f: tuple[float, float] | None = None) -> Discretisation:
+        """Remove the defect of a singular problem from its source; the arguments are those of `balance`.
 
         Raises
         ------
@@ -319,7 +343,7 @@ class Discretisation:
         """
         if not self.singular:
             return self
-        balance = self.balance(xp)
+        balance = self.balance(xp, of_f)
         relative = balance.defect / balance.scale if balance.scale else 0.0
         numbers = (
             f"∫f = {balance.source:.6g}, ∮g = {balance.flux:.6g}, ∫f + ∮g = {balance.defect:.3g} "
@@ -397,13 +421,16 @@ class Discretisation:
             return on_blocks(self.share.index, function)(xp, start, stop)
         return function(xp, ((start, stop), *((0, count) for count in self.array_shape[1:])))
 
+    @property
+    def _own(self) -> Block:
+        """The nodes that are this process's own."""
+        return tuple((0, count) for count in self.array_shape) if self.share is None else tuple(self.share.ranges)
+
     def _blocks(self) -> Iterator[Block]:
-        """The nodes that are this process's own, some rows at a time."""
-        shape = self.owned.array_shape
-        ranges = tuple((0, count) for count in shape) if self.share is None else self.share.ranges
-        first = ranges[0][0]
-        for start, stop in slabs(shape):
-            yield (first + start, first + stop), *ranges[1:]
+        """The same, some rows at a time."""
+        first, *others = self._own
+        for start, stop in slabs(self.owned.array_shape):
+            yield (first[0] + start, first[0] + stop), *others
 
     # ---- known to all ranks
 
@@ -495,6 +522,12 @@ class _Range:
         if largest > float(limits.max) or (least < float(limits.tiny) and not from_zero):
             wanted = "scale the equation" if dtype == np.float64 else "use run.precision = 'float64'"
             raise CaseError([f"{key}: the values from {least:g} to {largest:g} do not fit into {dtype.name}; {wanted}"])
+
+
+def _end(ends: tuple[int, int], place: int) -> tuple[int, int]:
+    """The first or the last of some nodes."""
+    start, stop = ends
+    return (start, start + 1) if place == 0 else (stop - 1, stop)
 
 
 def _some_rows(lattice: Lattice, start: int, stop: int) -> Lattice:

@@ -58,8 +58,12 @@ class Loader:
         setup = self._setup
         backend = setup.backend
         discretisation = Discretisation(problem, share=self._share)
+        given = self.in_place(discretisation)
         if setup.operator.singular:
-            discretisation = discretisation.balanced(backend.array_module)
+            sums = self._sums(given, discretisation)
+            discretisation = discretisation.balanced(backend.array_module, sums)
+        if given is not None:
+            given.shift = discretisation.shift
         setup.renew()
         self._unread.clear()
         if self._whole:
@@ -67,7 +71,7 @@ class Loader:
             # Also what the caller still does with an iterate that was handed over comes first.
             with backend.ordered():
                 self._load_initial(discretisation, faces)
-                self._load_source(discretisation, faces)
+                self._load_source(discretisation, faces, given)
         else:
             shape = discretisation.array_shape
             setup.source = setup.f
@@ -103,13 +107,26 @@ class Loader:
 
     def in_place(self, discretisation: Discretisation) -> Array | None:
         """The source of a problem in the memory of the caller; None where it is not."""
-        return self._in_place(discretisation.problem.f, discretisation.source, discretisation.shift)
+        return self._in_place(discretisation.problem.f, discretisation.source)
 
-    def _in_place(self, field: Any, function: Slab, shift: float = 0.0) -> Array | None:
+    def _in_place(self, field: Any, function: Slab) -> Array | None:
         """The values of a field in the memory of the caller, by which the problem has a function of its nodes."""
         backend = self._setup.backend
-        values = _rows(field, backend)
-        return None if values is None else backend.in_place(values, shift, partial(self._look, function))
+        values = _rows(field, backend) if self._whole else None
+        return None if values is None else backend.in_place(values, partial(self._look, function))
+
+    def _sums(self, given: Array | None, discretisation: Discretisation) -> tuple[float, float] | None:
+        """Those that `Discretisation.balance` takes, of a source in the memory of the caller."""
+        setup, backend = self._setup, self._setup.backend
+        if given is None:
+            return None
+        with backend.ordered():
+            if not setup.operations.integrate(given, None if backend.on_host else setup.f, setup.norms):
+                return None
+        sums = backend.read(setup.norms)
+        if not math.isfinite(sums[0]):
+            self._look(discretisation.source)
+        return sums
 
     def _look(self, function: Slab) -> None:
         """Evaluate a function of the problem everywhere, which tells of a value that is not finite."""
@@ -139,9 +156,8 @@ class Loader:
             return
         faces.hold(backend.view(setup.u))
 
-    def _load_source(self, discretisation: Discretisation, faces: FaceTerms) -> None:
+    def _load_source(self, discretisation: Discretisation, faces: FaceTerms, given: Array | None) -> None:
         setup, backend = self._setup, self._setup.backend
-        given = self.in_place(discretisation)
         if given is not None and setup.reads_in_place and not faces.adds:
             setup.source = given
             return

@@ -37,6 +37,12 @@ def of(name: str, dtype: Any = np.float64) -> tuple[Any, Any, tuple[int, ...]]:
     return backend, backend.bind(discretisation.operator_on(backend)), discretisation.array_shape
 
 
+def shifted(backend: Any, values: Any, shift: float) -> Any:
+    given = backend.in_place(values, pytest.fail)
+    given.shift = shift
+    return given
+
+
 def fixed_to_zero(operations: Any, values: np.ndarray) -> np.ndarray:
     inside = np.zeros_like(values)
     free = operations.operator.lattice.free
@@ -53,7 +59,7 @@ def test_a_source_is_taken_from_where_it_lies(name: str, strided: bool, dtype: A
     values = kept[..., : shape[-1]] if strided else np.ascontiguousarray(kept[..., : shape[-1]])
     out, result = backend.empty(shape), backend.reduction()
     backend.fill(out, 7.0)
-    operations.take(backend.in_place(values, 0.25, pytest.fail), out, result)
+    operations.take(shifted(backend, values, 0.25), out, result)
     expected = fixed_to_zero(operations, values - 0.25)
     np.testing.assert_array_equal(backend.to_host(out), expected.astype(dtype))
     squares, largest = backend.read(result)
@@ -68,7 +74,7 @@ def test_the_residual_is_that_of_the_librarys_own_arrays(name: str, shift: float
     backend, operations, shape = of(name)
     rng = np.random.default_rng(2)
     f, u = rng.standard_normal(shape), backend.from_host(rng.standard_normal(shape))
-    given, own = backend.in_place(f, shift, pytest.fail), backend.from_host(fixed_to_zero(operations, f - shift))
+    given, own = shifted(backend, f, shift), backend.from_host(fixed_to_zero(operations, f - shift))
     r, result = backend.empty(shape), backend.reduction()
     operations.residual(u, own, r, result)
     expected = backend.read(result)
@@ -76,6 +82,42 @@ def test_the_residual_is_that_of_the_librarys_own_arrays(name: str, shift: float
         backend.fill(r, 3.0)
         operations.certify(u, source, r, result)
         assert backend.read(result) == expected
+
+
+def integrals(discretisation: Discretisation, values: np.ndarray) -> tuple[float, float]:
+    w = discretisation.volumes(np, 0, discretisation.array_shape[0])
+    return float((w * values).sum()), float((w * abs(values)).sum())
+
+
+WITHOUT_FIXED: dict[str, dict[str, Any]] = {
+    "a row of mirrors": {"shape": (7,), "boundary": {"all": {"neumann": 0.0}}},
+    "a row that wraps": {"shape": (19,), "boundary": "periodic"},
+    "mirrors": {"shape": (19, 40), "boundary": {"x": "periodic", "all": {"neumann": 0.0}}},
+    "all mirrors": {"shape": (33, 5), "boundary": {"all": {"neumann": 0.0}}},
+    "one that wraps": {"shape": (18, 9, 8), "boundary": {"z": "periodic", "all": {"neumann": 0.0}}},
+    "walls": {"shape": (41, 23, 35), "boundary": {"all": {"neumann": 0.0}}},
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["openmp", "gpu"])
+@pytest.mark.parametrize("case", WITHOUT_FIXED)
+def test_the_integrals_of_a_source(case: str, name: str, dtype: Any) -> None:
+    """In float64, also where the source comes to a device in the type of the solve."""
+    discretisation = Discretisation(Problem.on_box(**WITHOUT_FIXED[case]))
+    shape = discretisation.array_shape
+    backend: Any = emulated(dtype) if name == "gpu" else backends.create("openmp", dtype, 2)
+    operations, result = backend.bind(discretisation.operator_on(backend)), backend.reduction()
+    values = np.random.default_rng(4).standard_normal((*shape[:-1], shape[-1] + 3))[..., : shape[-1]] + 0.5
+    out = backend.empty(shape)
+    assert operations.integrate(backend.in_place(values, pytest.fail), out, result)
+    read = values.astype(dtype) if name == "gpu" else values
+    assert backend.read(result) == pytest.approx(integrals(discretisation, read.astype(np.float64)), rel=1e-13)
+    if name == "gpu":
+        there = backend.runtime.allocate(values.size, np.float64).reshape(shape)
+        there[...] = values
+        operations.integrate(backend.in_place(there, pytest.fail), None, result)
+        assert backend.read(result) == pytest.approx(integrals(discretisation, values), rel=1e-13)
 
 
 def test_a_value_that_is_not_finite_is_told_wherever_it_is() -> None:
@@ -86,7 +128,7 @@ def test_a_value_that_is_not_finite_is_told_wherever_it_is() -> None:
         for value in (np.nan, np.inf):
             values, told = np.ones(shape), []
             values[place] = value
-            given = backend.in_place(values, 0.0, lambda told=told: told.append(True))
+            given = backend.in_place(values, lambda told=told: told.append(True))
             operations.take(given, backend.empty(shape), backend.reduction())
             assert told, (place, value)
 
@@ -120,7 +162,7 @@ def test_a_kernel_takes_a_source_however_it_lies(name: str, given: Any, dtype: A
     corner = room[tuple(map(slice, shape))]
     for values in (every_other, corner, corner[::-1], corner.copy()):
         out, result = backend.empty(shape), backend.reduction()
-        operations.take(backend.in_place(values, 0.25, pytest.fail), out, result)
+        operations.take(shifted(backend, values, 0.25), out, result)
         expected = fixed_to_zero(operations, (values.astype(np.float64) - 0.25).astype(dtype))
         if not backend.runtime.holds(values):
             # It comes to the device in the type of the solve.

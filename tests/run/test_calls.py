@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import poisson
-from poisson.errors import CaseError, PoissonError
+from poisson.errors import CaseError, IncompatibleSource, PoissonError
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
 
@@ -489,3 +489,33 @@ def test_no_source_at_all(boundary: Any, kept: bool, monkeypatch: pytest.MonkeyP
         np.testing.assert_allclose(found.u, expected.u, rtol=0, atol=1e-14 * max(1.0, np.abs(expected.u).max()))
         assert (found.status, found.iterations) == (expected.status, expected.iterations)
         assert found.target == pytest.approx(expected.target, rel=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "boundary", ["periodic", {"all": {"neumann": 0.1}}, {"x": "periodic", "all": {"neumann": 0.1}}]
+)
+def test_what_a_source_has_too_much_is_taken_from_it(boundary: Any, backend: str) -> None:
+    """Of arrays as of the same values by a function, which are integrated elsewhere."""
+    problem = Problem.on_box((16, 12), boundary=boundary)
+    outflow = {"periodic": 0.0}.get(str(boundary), -0.4 if len(boundary) == 1 else -0.2)
+    f = source((12, 16))
+    weights = np.ones_like(f)
+    if boundary != "periodic":
+        weights[[0, -1]] /= 2
+        weights[:, [0, -1]] /= 1 if "x" in boundary else 2
+    f += outflow + 1e-3 - (weights * f).sum() / weights.sum()
+    solver = Solver(problem, "fft", backend)
+    expected, found = solver.solve(lambda x, y: f), solver.solve(f)
+    np.testing.assert_allclose(found.u, expected.u, rtol=0, atol=1e-13 * np.abs(expected.u).max())
+    assert found.target == pytest.approx(expected.target, rel=1e-12)
+    with pytest.raises(IncompatibleSource, match=r"∫f = .*, ∫f \+ ∮g = 1 \("):
+        solver.solve(f + 1.0)
+    if backend == "gpu":
+        there = OnDevice(runtime_of(solver), f, wide=1)
+        np.testing.assert_array_equal(solver.solve(there).u, found.u)
+        with pytest.raises(IncompatibleSource):
+            solver.solve(OnDevice(runtime_of(solver), f + 1.0))
+    f[3, 4] = np.nan
+    with pytest.raises(CaseError, match=r"equation\.f: nan at x = "):
+        solver.solve(f)

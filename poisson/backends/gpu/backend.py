@@ -94,14 +94,26 @@ class GpuOperations(KrylovOperations, SmoothOperations):
     # ---- sources in the memory of the caller
 
     def take(self, f: Array | CallersArray, out: Array, result: Reduction) -> None:
-        values, shift = (f.values, f.shift) if isinstance(f, CallersArray) else (f, np.float64(0.0))
-        if isinstance(f, CallersArray) and not f.on_device:
-            self.backend.upload_into(f.values, out)
-            values = out
+        values, shift = (self._there(f, out), f.shift) if isinstance(f, CallersArray) else (f, 0.0)
         grid, (nx, rows, pitch) = self.backend.row_grid(out, REDUCTION_SHAPE)
-        arguments = (values, *distances(values), shift, out, nx, sizes(self.operator)[1], rows, pitch)
+        arguments = (values, *distances(values), np.float64(shift), out, nx, sizes(self.operator)[1], rows, pitch)
         defines = (f"-DGIVEN={TYPES[values.dtype.name]}",)
         self.backend.reduce("vectors", "take", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
+
+    def integrate(self, f: CallersArray, out: Array | None, result: Reduction) -> bool:
+        values = self._there(f, out)
+        grid, (nx, rows, _) = self.backend.row_grid(values, REDUCTION_SHAPE)
+        arguments = (values, *distances(values), nx, sizes(self.operator)[1], rows)
+        defines = (f"-DGIVEN={TYPES[values.dtype.name]}", "-DSECOND_SUM=1")
+        self.backend.reduce("vectors", "integrate", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
+        return True
+
+    def _there(self, f: CallersArray, out: Array | None) -> Array:
+        """Values of the caller on the device: where they are, or in `out`, where they are from then on."""
+        if not f.on_device:
+            self.backend.upload_into(f.values, out)
+            f.values, f.on_device = out, True
+        return f.values
 
     def links(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
         grid, (_, rows, pitch) = self.backend.row_grid(a)
@@ -164,9 +176,9 @@ class GpuBackend(Launcher):
         # The memory goes back to CuPy's pool, which the next array comes from.
         return None if self.keeps(array.shape) else array
 
-    def in_place(self, values: Any, shift: float, refuse: Callable[[], object]) -> CallersArray | None:
+    def in_place(self, values: Any, refuse: Callable[[], object]) -> CallersArray | None:
         on_device = self.runtime.holds(values)
-        return CallersArray(values, on_device, shift, refuse) if not on_device or lies_in_rows(values) else None
+        return CallersArray(values, on_device, refuse) if not on_device or lies_in_rows(values) else None
 
     def fill(self, x: Array, value: float) -> None:
         grid, rows = self.row_grid(x)

@@ -13,7 +13,7 @@ TYPES = {"float32": "float", "float64": "double"}
 
 
 class CallersArray:
-    """Values in the memory of the caller; a source, less a number.
+    """Values in the memory of the caller.
 
     Parameters
     ----------
@@ -21,17 +21,20 @@ class CallersArray:
         On the device as `lies_in_rows` takes them, or of NumPy.
     on_device : bool
         Where they are.
-    shift : float
-        What is subtracted from every value.
     refuse : callable
         Called where a value may not be finite.
+
+    Attributes
+    ----------
+    shift : float
+        What is subtracted from every value.
     """
 
-    def __init__(self, values: Any, on_device: bool, shift: float, refuse: Callable[[], object]) -> None:
+    def __init__(self, values: Any, on_device: bool, refuse: Callable[[], object]) -> None:
         self.values = values
         self.shape: tuple[int, ...] = values.shape
         self.on_device = on_device
-        self.shift = np.float64(shift)
+        self.shift = 0.0
         self.refuse = refuse
 
 

@@ -119,14 +119,12 @@ class _Given:
 
 
 class CallersArray:
-    """Values in the memory of the caller, read where they lie; a source, less a number.
+    """Values in the memory of the caller, read where they lie.
 
     Parameters
     ----------
     values : array
         What `lies_in_rows` takes.
-    shift : float
-        What is subtracted from every value.
     refuse : callable
         Called when a value may not be finite.
 
@@ -136,15 +134,17 @@ class CallersArray:
         Address of the first value.
     pitch : int
         Values from the start of one row to the next.
+    shift : float
+        What is subtracted from every value.
     """
 
-    def __init__(self, values: NDArray[np.float64], shift: float, refuse: Callable[[], object]) -> None:
+    def __init__(self, values: NDArray[np.float64], refuse: Callable[[], object]) -> None:
         self._values = values
         self.shape = values.shape
         self.dtype = values.dtype
         self.pointer = values.ctypes.data
         self.pitch = pitch_in(values)
-        self.shift = shift
+        self.shift = 0.0
         self.refuse = refuse
 
 

@@ -140,8 +140,8 @@ class OpenmpBackend(Backend):
             )
         return array.on_host
 
-    def in_place(self, values: NDArray[Any], shift: float, refuse: Callable[[], object]) -> CallersArray | None:
-        return None if self.offloads or not lies_in_rows(values) else CallersArray(values, shift, refuse)
+    def in_place(self, values: NDArray[Any], refuse: Callable[[], object]) -> CallersArray | None:
+        return None if self.offloads or not lies_in_rows(values) else CallersArray(values, refuse)
 
     def give(self, array: DeviceArray, back: Callable[[Array], None]) -> NDArray[Any] | None:
         return None if self.offloads else given(array, back)

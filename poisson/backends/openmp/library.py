@@ -163,6 +163,7 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "depth": (c_int32, (_OPERATOR,)),
     "take": (_STATUS, (_OPERATOR, c_void_p, c_int64, c_double, c_void_p, c_void_p)),
+    "integrate": (_STATUS, (_OPERATOR, c_void_p, c_int64, c_void_p)),
     "certify": (_STATUS, (_OPERATOR, c_void_p, c_void_p, c_int64, c_double, c_void_p)),
 }
 """Others, with the suffix of their real type."""

@@ -100,6 +100,10 @@ class OpenmpOperations(Operations):
         if not math.isfinite(self.backend.read(result)[0]):
             f.refuse()
 
+    def integrate(self, f: CallersArray, out: DeviceArray | None, result: DeviceResult) -> bool:
+        self.functions.integrate(self.structure, f.pointer, f.pitch, result.pointer)
+        return True
+
     def certify(self, u: DeviceArray, f: DeviceArray | CallersArray, work: DeviceArray, result: DeviceResult) -> None:
         if self.backend.offloads or self.operator.varies:
             super().certify(u, f, work, result)

@@ -130,6 +130,16 @@ struct Norms {
     }
 };
 
+// The second number of a reduction: a maximum, or where a module is asked for that, another sum.
+#ifndef SECOND_SUM
+#define SECOND_SUM 0
+#endif
+
+template <class T>
+__device__ __forceinline__ T joined(T a, T b) {
+    return SECOND_SUM ? a + b : larger(a, b);
+}
+
 // The sum and the maximum over the threads of a block, always in the same order, into slot[0] and slot[1].
 // Every thread of the block must call it.
 __device__ __forceinline__ void reduce_block(double sum, double maximum, double* slot) {
@@ -139,7 +149,7 @@ __device__ __forceinline__ void reduce_block(double sum, double maximum, double*
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y;
     for (int offset = 16; offset > 0; offset /= 2) {
         sum += lane_above(sum, offset);
-        maximum = larger(maximum, lane_above(maximum, offset));
+        maximum = joined(maximum, lane_above(maximum, offset));
     }
     if (thread % 32 == 0) {
         sums[thread / 32] = sum;
@@ -149,7 +159,7 @@ __device__ __forceinline__ void reduce_block(double sum, double maximum, double*
     if (thread == 0) {
         for (int group = 1; group < groups; ++group) {
             sum += sums[group];
-            maximum = larger(maximum, maxima[group]);
+            maximum = joined(maximum, maxima[group]);
         }
         slot[0] = sum;
         slot[1] = maximum;
@@ -203,7 +213,7 @@ __device__ __forceinline__ void reduce_grid(double sum, double maximum, double* 
     for (unsigned part = thread; part < blocks; part += THREADS) {
         const Partial other = load_partial(parts + part);
         sum += other.sum;
-        maximum = larger(maximum, other.maximum);
+        maximum = joined(maximum, other.maximum);
     }
     reduce_block(sum, maximum, result);
     if (thread == 0) *counter = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Operations on whole arrays: update, norm, take, fill, axpby, dot, advance, correct and dense.
+// Operations on whole arrays: update, norm, take, integrate, fill, axpby, dot, advance, correct and dense.
 //
 // A thread owns WIDTH neighbouring nodes of a row and visits every gridDim.y * BLOCK_Y-th row. Values past the end of a
 // row may be read and written, but never count.
 
-// The type of an array of the caller, of `take`.
+// The type of an array of the caller, of `take` and `integrate`.
 #ifndef GIVEN
 #define GIVEN real
 #endif
@@ -91,6 +91,34 @@ KERNEL poisson_norm(const real* __restrict__ r, int nx, index_t rows, index_t pi
     reduce_grid(norms.sum, norms.maximum, partial, result);
 }
 
+// Where a row of an array of the caller begins.
+__device__ __forceinline__ const GIVEN* row_of_caller(const GIVEN* f, index_t row, int ny, index_t pitch,
+                                                      index_t plane) {
+#if DIMENSION == 2
+    return f + pitch * row;
+#else
+    const int k = (int)((unsigned)row / (unsigned)ny);
+    return f + plane * k + pitch * ((int)row - k * ny);
+#endif
+}
+
+// The weight of the trapezoidal rule: one half for each mirror face that a node lies on.
+__device__ __forceinline__ double weight_of_row(index_t row, index_t rows, int ny) {
+    const int j = (int)(row % ny);
+    double weight = 1;
+    if (RULE_YL == MIRROR && j == 0) weight *= 0.5;
+    if (RULE_YU == MIRROR && j == ny - 1) weight *= 0.5;
+#if DIMENSION == 3
+    if (RULE_ZL == MIRROR && row < ny) weight *= 0.5;
+    if (RULE_ZU == MIRROR && row >= rows - ny) weight *= 0.5;
+#endif
+    return weight;
+}
+
+__device__ __forceinline__ double weight_along_x(int i, int nx) {
+    return (RULE_XL == MIRROR && i == 0 ? 0.5 : 1.0) * (RULE_XU == MIRROR && i == nx - 1 ? 0.5 : 1.0);
+}
+
 // out = f - shift, zero at fixed nodes and past the end of a row; the sum of its squares, which is not finite if a value
 // of f is not, and the maximum of its size. f is in the caller's memory, in rows of its own distances and maybe its own
 // type, or what is in out already.
@@ -101,15 +129,11 @@ KERNEL poisson_take(const GIVEN* f, index_t f_pitch, index_t f_plane, double shi
     if (i < nx) {
 #pragma unroll UNROLL
         FOR_EACH_ROW(row, rows) {
-#if DIMENSION == 2
-            const int j = (int)row;
-            const bool fixed_row = is_fixed(j, ny, RULE_YL, RULE_YU);
-            const GIVEN* from = f + f_pitch * j + i;
-#else
-            const int k = (int)((unsigned)row / (unsigned)ny), j = (int)row - k * ny;
-            const int nz = (int)((unsigned)rows / (unsigned)ny);
-            const bool fixed_row = is_fixed(j, ny, RULE_YL, RULE_YU) || is_fixed(k, nz, RULE_ZL, RULE_ZU);
-            const GIVEN* from = f + f_plane * k + f_pitch * j + i;
+            const GIVEN* from = row_of_caller(f, row, ny, f_pitch, f_plane) + i;
+            const int j = (int)((unsigned)row % (unsigned)ny);
+            bool fixed_row = is_fixed(j, ny, RULE_YL, RULE_YU);
+#if DIMENSION == 3
+            fixed_row = fixed_row || (RULE_ZL == FIXED && row < ny) || (RULE_ZU == FIXED && row >= rows - ny);
 #endif
             Pack value = {};
 #pragma unroll
@@ -139,28 +163,37 @@ KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int n
         FOR_EACH_ROW(row, rows) {
             const Pack a = load(x + row * pitch + i);
             const Pack b = load(y + row * pitch + i);
-            const int j = row % ny;
-            double weight = 1;
-            if (RULE_YL == MIRROR && j == 0) weight *= 0.5;
-            if (RULE_YU == MIRROR && j == ny - 1) weight *= 0.5;
-#if DIMENSION == 3
-            if (RULE_ZL == MIRROR && row < ny) weight *= 0.5;
-            if (RULE_ZU == MIRROR && row >= rows - ny) weight *= 0.5;
-#endif
+            const double weight = weight_of_row(row, rows, ny);
             double part = 0;
 #pragma unroll
-            for (int n = 0; n < WIDTH; ++n) {
-                if (i + n < nx) {
-                    double product = (double)a.node[n] * (double)b.node[n];
-                    if (RULE_XL == MIRROR && i + n == 0) product *= 0.5;
-                    if (RULE_XU == MIRROR && i + n == nx - 1) product *= 0.5;
-                    part += product;
-                }
-            }
+            for (int n = 0; n < WIDTH; ++n)
+                if (i + n < nx) part += weight_along_x(i + n, nx) * ((double)a.node[n] * (double)b.node[n]);
             if (ROW_COUNTS(row)) sum += weight * part;
         }
     }
     reduce_grid(sum, 0, partial, result);
+}
+
+// The sums of w f and of w |f|; f is in the caller's memory, as `take` has it.
+KERNEL poisson_integrate(const GIVEN* __restrict__ f, index_t f_pitch, index_t f_plane, int nx, int ny, index_t rows,
+                         double* partial, double* result) {
+    const int i = first_node();
+    double sum = 0, size = 0;
+    if (i < nx) {
+#pragma unroll UNROLL
+        FOR_EACH_ROW(row, rows) {
+            const GIVEN* from = row_of_caller(f, row, ny, f_pitch, f_plane) + i;
+            const double weight = weight_of_row(row, rows, ny);
+#pragma unroll
+            for (int n = 0; n < WIDTH; ++n) {
+                if (i + n >= nx) continue;
+                const double part = weight * weight_along_x(i + n, nx) * (double)from[n];
+                sum += part;
+                size += part < 0 ? -part : part;
+            }
+        }
+    }
+    reduce_grid(sum, size, partial, result);
 }
 
 // x = value
