@@ -154,6 +154,21 @@ def test_rows_of_an_array_are_filled_alone() -> None:
     np.testing.assert_array_equal(array, before)
 
 
+@pytest.mark.usefixtures("least_row")
+@pytest.mark.parametrize("shape", [(6, 9, 40), (2, 3, 300), (40, 3, 3)])
+def test_what_lies_around_a_block_stays(shape: tuple[int, ...]) -> None:
+    """As the halo of a part does."""
+    device = Device()
+    array = device.sent(random((shape[0] + 2, shape[1] + 4, shape[2])))
+    right, values = array.copy(), random(shape, 1)
+    block = array[1:-1, 1:-3]
+    device.staging.upload(values, block)
+    device.link.synchronize()
+    right[1:-1, 1:-3] = values
+    np.testing.assert_array_equal(array, right)
+    np.testing.assert_array_equal(device.staging.download(block), values)
+
+
 def test_the_callers_values_may_change_once_they_were_taken() -> None:
     """The device copies them later than they are overwritten here."""
     device, values = Device(), random((90, 65))

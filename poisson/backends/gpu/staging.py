@@ -115,10 +115,11 @@ class Piece:
 
 
 def pieces(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, most: int) -> list[Piece]:
-    """An array cut into blocks of at most so many bytes on the device, which follow one another there."""
-    if _span(shape, strides, itemsize) <= most:
+    """An array cut into blocks of at most so many bytes on the device, with rows at one distance."""
+    alike = next(axis for axis in range(len(shape)) if _pitch(shape[axis:], strides[axis:]) is not None)
+    if alike == 0 and _span(shape, strides, itemsize) <= most:
         return [_piece(tuple(slice(0, nodes) for nodes in shape), shape, strides, itemsize)]
-    axis = next(axis for axis, stride in enumerate(strides) if stride <= max(most, itemsize))
+    axis = next(axis for axis, stride in enumerate(strides) if axis >= alike and stride <= max(most, itemsize))
     blocks = -(-shape[axis] // max(1, most // strides[axis]))
     step = -(-shape[axis] // blocks)
     whole = tuple(slice(0, nodes) for nodes in shape[axis + 1 :])
@@ -134,8 +135,8 @@ def _piece(index: tuple[slice, ...], shape: tuple[int, ...], strides: tuple[int,
     block = tuple(part.stop - part.start for part in index)
     offset = sum(part.start * stride for part, stride in zip(index, strides, strict=True))
     rows, width = math.prod(block[:-1]), block[-1] * itemsize
-    pitch = _pitch(block, strides)
-    if pitch is None or (width < LEAST_ROW_BYTES and width != pitch):
+    pitch = _pitch(block, strides) or width
+    if width < LEAST_ROW_BYTES and width != pitch:
         count = _span(block, strides, itemsize)
         return Piece(index, block, strides, offset, 1, count, count)
     packed = tuple(itemsize * math.prod(block[axis + 1 :]) for axis in range(len(block)))
