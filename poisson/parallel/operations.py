@@ -192,7 +192,6 @@ class DistributedOperations(Operations):
         self._local.diagonal_solve(r.values, z.values, omega, self._lattice.result(result))
         self._lattice.leave(z, layers)
 
-    @_beside_exchanges
     def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: DividedResult) -> None:
         before = self._lattice.need(p, 1) if beta else EVERYWHERE
         layers = min(self._lattice.need(z, 1), before)

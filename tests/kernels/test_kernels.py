@@ -25,6 +25,7 @@ from support.operators import name_of, operator
 
 from poisson import kernels
 from poisson.backends.gpu import backend as gpu
+from poisson.backends.gpu.overlap import FEWEST_NODES
 from poisson.backends.gpu.runtime import Event, Kernel
 from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
 from poisson.backends.operations import OPERATIONS, Role
@@ -122,6 +123,15 @@ class NotingRuntime:
 
     def in_order(self) -> AbstractContextManager[None]:
         return nullcontext()
+
+    def fork(self) -> None:
+        return None
+
+    def apart(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def join(self) -> None:
+        return None
 
     def fourier(self, lines: NDArray[Any]) -> Callable[[], None]:
         return lambda: None
@@ -242,6 +252,30 @@ def operations_on_a_part(backend: gpu.GpuBackend, like: Operator) -> None:
             backend.bind(Interpolation(coarse, fine)).interpolate(error, u)
 
 
+def passes_in_parts(backend: gpu.GpuBackend, like: Operator) -> None:
+    """Launch those that go on beside an exchange, on a part of a grid."""
+    shape = tuple(n // 2 * 2 + (not axis.wraps) for n, axis in zip(like.shape, like.lattice.axes, strict=True))
+    long = (*shape[:-1], 10 * shape[-1] if like.lattice.axes[-1].wraps else 10 * shape[-1] + 1)
+    a = Operator(operator(long, like.rules).lattice.part(like.dimension - 1, shape[-1] // 2 * 2, 8 * shape[-1], (6, 7)))
+    u, f, out, work = (backend.empty(a.array_shape) for _ in range(4))
+    coarse = coarser(backend, a, range(like.dimension))
+    pair = backend.bind(Transfer(a, coarse)), backend.empty(coarse.array_shape)
+    single = backend.companion(np.float32).empty(a.array_shape)
+    operations, norms = backend.bind(a), backend.reduction()
+    calls: tuple[Callable[[], None], ...] = (
+        lambda: operations.sweep(u, None, out, 0.8, norms),
+        lambda: operations.sweeps(u, None, out, [0.8] * operations.depth(), norms),
+        lambda: operations.smooth(u, f, out, work, [0.8], pair),
+        lambda: operations.smooth(None, f, out, work, [0.8, 0.6], None, pair, norms),
+        lambda: operations.defect(u, f, 0.5, single, norms),
+    )
+    for call in calls:
+        with backend.beside(FEWEST_NODES):
+            with backend.exchanging():
+                pass
+            call()
+
+
 @cache
 def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90") -> frozenset[Launch]:
     """Every launch on a grid that fills a device; with faces of every kind more, where sm_90 is asked for.
@@ -258,6 +292,7 @@ def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90"
         operations_that_read_coefficients(backend, operator(large, rules))
         if (dtype, len(rules) // 2) in SAMPLE:
             operations_on_a_part(backend, operator(large, rules))
+            passes_in_parts(backend, operator(large, rules))
     return frozenset(runtime.launches)
 
 

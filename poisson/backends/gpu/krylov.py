@@ -23,7 +23,7 @@ class KrylovOperations(OperatorLauncher, Operations):
     def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction) -> None:
         before = p if beta else None
         arguments = (z, or_null(before), out, q, *self.geometry, self.backend.real(beta))
-        self.march("krylov", "direction", arguments, result, given(before), kind="direction", in_parts=True)
+        self.march("krylov", "direction", arguments, result, given(before), kind="direction")
 
     def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction) -> None:
         self.reduce_rows("advance", (self.backend.real(alpha), p, q, u, r), u, result)

@@ -52,10 +52,8 @@ struct Combination {
 
 // out = z + beta p, q = A out, both zero at fixed nodes, and the sum of w out q.
 KERNEL poisson_direction(const real* __restrict__ z, const real* __restrict__ p, real* __restrict__ out,
-                         real* __restrict__ q, OPERATOR_PARAMETERS, real beta PART_PARAMETERS, double* partial,
-                         double* result) {
-    const Operator a = OPERATOR_FOR(BLOCK);
-    if (!a.block.works) return;
+                         real* __restrict__ q, OPERATOR_PARAMETERS, real beta, double* partial, double* result) {
+    const Operator a = OPERATOR;
     double sum = 0;
     march(Combination{z, p, beta}, a,
           [&](const Place& at, const Pack& centre, const Pack& au, const Links&, const bool (&fixed)[WIDTH]) {
@@ -66,7 +64,7 @@ KERNEL poisson_direction(const real* __restrict__ z, const real* __restrict__ p,
               store_streaming(q + at.offset, applied);
               if (counts(at.j, at.k, a.ny, a.nz)) sum += weighted_product(a, at, centre, applied);
           });
-    reduce_grid(sum, 0, partial, result, a.block);
+    reduce_grid(sum, 0, partial, result);
 }
 
 // An array that changes while it is marched through, at nodes of which no other thread uses the values.
