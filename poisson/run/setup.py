@@ -198,7 +198,7 @@ class Setup:
         sees constants, and no more than they leave beside zeros.
         """
         backend, operator = self.backend, self.operator
-        least, largest = discretisation.boundary_range(backend.array_module)
+        least, largest = discretisation.boundary_range(np)  # faces are small
         boundary, data = max(-least, largest), 0.0
         if not discretisation.absorbs_nowhere:
             least, largest = min(least, 0.0), max(largest, 0.0)
