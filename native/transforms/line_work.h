@@ -35,23 +35,23 @@ struct LineWork {
     int64_t length() const { return line->length; }
     int64_t position(int64_t node) const { return line->reversed ? line->length - node : node; }
 
-    // ---- from values at positions to what the complex transform takes
+    // ---- from values at positions to what the complex transform takes; `gain` says how many times that it is
 
     void before(bool to_modes) {
         const int64_t n = length();
         if (line->kind == SINE) {
             values[0] = Lines<T>{};
             for_each_pair([&](int64_t p, Lines<T>& a, Lines<T>& b) {
-                const Lines<T> even = -turns[p].im * (a + b), odd = T(0.5) * (a - b);
+                const Lines<T> even = T(-2) * turns[p].im * (a + b), odd = a - b;
                 b = even - odd;
                 a = even + odd;
             });
         } else if (line->kind == COSINE) {
-            first_odd = T(0.5) * (values[0] - values[n]);
-            values[0] = T(0.5) * (values[0] + values[n]);
+            first_odd = values[0] - values[n];
+            values[0] = values[0] + values[n];
             for_each_pair([&](int64_t p, Lines<T>& a, Lines<T>& b) {
-                const Lines<T> even = T(0.5) * (a + b), difference = a - b, odd = -turns[p].im * difference;
-                first_odd = first_odd + turns[p].re * difference;
+                const Lines<T> even = a + b, difference = a - b, odd = T(-2) * turns[p].im * difference;
+                first_odd = first_odd + T(2) * turns[p].re * difference;
                 b = even + odd;
                 a = even - odd;
             });
@@ -88,11 +88,17 @@ struct LineWork {
 
     // ---- from the complex transform to values at positions
 
-    // The spectra of both lines at frequency k.
+    // Twice the spectra of both lines at frequency k.
     POISSON_INLINE void spectra(int64_t k, Lines<T>& one, Lines<T>& two) const {
         const Lines<T>&a = values[line->order[k]], &b = values[line->order[k == 0 ? 0 : length() - k]];
-        one = T(0.5) * Lines<T>{a.re + b.re, a.im - b.im};
-        two = T(0.5) * Lines<T>{a.im + b.im, b.re - a.re};
+        one = {a.re + b.re, a.im - b.im};
+        two = {a.im + b.im, b.re - a.re};
+    }
+
+    // What `before` and `after` multiply by: factors of two are left to the scale of the result.
+    T gain(bool to_modes) const {
+        if (line->kind == SINE || line->kind == COSINE) return T(4);
+        return (line->kind == QUARTER) != to_modes ? T(2) : T(1);
     }
 
     // Calls put(node, values) for every node, in ascending order. Put may be called for fixed nodes.
@@ -113,22 +119,29 @@ struct LineWork {
         }
     }
 
-    // Even coefficients are the values of a spectrum, odd ones the sums of its other parts up to there.
+    // Even coefficients are the values of a spectrum, odd ones the sums of its other parts up to there: those at 2 k
+    // and 2 k + 1, for one k after the other.
+    POISSON_INLINE void pair_of_coefficients(int64_t k, Lines<T>& even, Lines<T>& odd) const {
+        Lines<T> one, two;
+        spectra(k, one, two);
+        const Lines<T> real_parts = {one.re, two.re}, others = {-one.im, -two.im};
+        if (line->kind == SINE) {
+            even = others;
+            odd = odd + (k > 0 ? T(1) : T(0.5)) * real_parts;
+        } else {
+            even = real_parts;
+            odd = k > 0 ? odd + others : T(2) * first_odd;
+        }
+    }
+
     template <class Put>
     POISSON_INLINE void coefficients(Put put) const {
         const int64_t n = length();
-        Lines<T> one, two, odd = {};
+        Lines<T> even, odd = {};
         for (int64_t k = 0; 2 * k <= n; ++k) {
-            spectra(k, one, two);
-            const Lines<T> real_parts = {one.re, two.re}, others = {-one.im, -two.im};
-            put(2 * k, line->kind == SINE ? others : real_parts);
-            if (2 * k == n) break;
-            if (line->kind == SINE) {
-                odd = odd + (k > 0 ? T(1) : T(0.5)) * real_parts;
-            } else {
-                odd = k > 0 ? odd + others : first_odd;
-            }
-            put(2 * k + 1, odd);
+            pair_of_coefficients(k, even, odd);
+            put(2 * k, even);
+            if (2 * k < n) put(2 * k + 1, odd);
         }
     }
 
@@ -149,41 +162,85 @@ struct LineWork {
         return upper ? Lines<T>{one.im, two.im} : Lines<T>{one.re, two.re};
     }
 
+    template <class Do>
+    POISSON_INLINE static void for_lanes(Do do_for) {
+        for_lanes_of<T>(do_for, std::make_integer_sequence<int, int(WIDTH)>{});
+    }
+
     // ---- rows of the array: the lines are rows[0], …; those beyond `count` are zero
 
     void take_rows(T* const* rows, int64_t count) {
-        const int64_t all = nodes_of_line();
+        const int64_t all = nodes_of_line(), step = line->reversed ? -2 : 2;
         for (int64_t part = 0; part < 2; ++part) {
             const int64_t live = count - part * WIDTH;
             for (int64_t node = 0; node < all; node += WIDTH) {
-                Wide<T> square[WIDTH];
-                for (int64_t lane = 0; lane < WIDTH; ++lane)
-                    square[lane] = lane < live ? load<WIDTH>(rows[part * WIDTH + lane] + node) : Wide<T>{};
-                mirror_square<T>(square);
-                const int64_t stop = all - node < WIDTH ? all - node : WIDTH;
-                for (int64_t n = 0; n < stop; ++n) {
-                    Lines<T>& value = values[position(node + n)];
-                    (part ? value.im : value.re) = square[n];
+                Lines<T>& at = values[position(node)];
+                Wide<T>* const to = part ? &at.im : &at.re;
+                if (live >= WIDTH && node + WIDTH <= all) {
+                    Wide<T> square[WIDTH];
+                    for_lanes([&](auto lane) { square[lane] = load<WIDTH>(rows[part * WIDTH + lane] + node); });
+                    mirror_square<T>(square);
+                    for_lanes([&](auto lane) { to[step * lane] = square[lane]; });
+                } else {
+                    Wide<T> square[WIDTH] = {};
+                    for (int64_t lane = 0; lane < WIDTH && lane < live; ++lane)
+                        square[lane] = load<WIDTH>(rows[part * WIDTH + lane] + node);
+                    mirror_square<T>(square);
+                    for (int64_t n = 0; n < WIDTH && n < all - node; ++n) to[step * n] = square[n];
                 }
             }
         }
     }
 
+    // Rows of a square to those of the array; some of its values may be those of no line or node.
+    void put_square(Wide<T>* square, T* const* rows, int64_t count, int64_t first, const Range& nodes) const {
+        mirror_square<T>(square);
+        for (int64_t lane = 0; lane < WIDTH && lane < count; ++lane)
+            put(rows[lane] + first, square[lane], nodes.start - first, nodes.stop - first);
+    }
+
+    // The same where it is whole.
+    POISSON_INLINE void put_square(Wide<T>* square, T* const* rows, int64_t first) const {
+        mirror_square<T>(square);
+        for_lanes([&](auto lane) { store(rows[lane] + first, square[lane]); });
+    }
+
     void put_rows(T* const* rows, int64_t count, const Range& nodes, bool to_modes, T scale) const {
+        scale /= gain(to_modes);
         const int64_t all = nodes_of_line();
-        Wide<T> squares[2][WIDTH];
-        after(to_modes, [&](int64_t node, const Lines<T>& value) __attribute__((always_inline)) {
-            squares[0][node % WIDTH] = scale * value.re;
-            squares[1][node % WIDTH] = scale * value.im;
-            if ((node + 1) % WIDTH && node + 1 < all) return;
-            const int64_t first = node / WIDTH * WIDTH;
-            for (int64_t part = 0; part < 2; ++part) {
-                mirror_square<T>(squares[part]);
-                for (int64_t lane = 0; lane < WIDTH && part * WIDTH + lane < count; ++lane) {
-                    put(rows[part * WIDTH + lane] + first, squares[part][lane], nodes.start - first,
-                        nodes.stop - first);
+        if (line->kind == SINE || line->kind == COSINE) {
+            Lines<T> even, odd = {};
+            for (int64_t first = 0; first < all; first += WIDTH) {
+                if (nodes.start <= first && first + WIDTH <= nodes.stop && count == 2 * WIDTH) {
+                    Wide<T> re[WIDTH], im[WIDTH];
+                    for_lanes([&](auto lane) __attribute__((always_inline)) {
+                        if constexpr (lane % 2 == 0) pair_of_coefficients((first + lane) / 2, even, odd);
+                        re[lane] = scale * (lane % 2 ? odd : even).re;
+                        im[lane] = scale * (lane % 2 ? odd : even).im;
+                    });
+                    put_square(re, rows, first);
+                    put_square(im, rows + WIDTH, first);
+                } else {
+                    Wide<T> re[WIDTH], im[WIDTH];
+                    for (int64_t lane = 0; lane < WIDTH && lane < all - first; ++lane) {
+                        if (lane % 2 == 0) pair_of_coefficients((first + lane) / 2, even, odd);
+                        re[lane] = scale * (lane % 2 ? odd : even).re;
+                        im[lane] = scale * (lane % 2 ? odd : even).im;
+                    }
+                    put_square(re, rows, count, first, nodes);
+                    put_square(im, rows + WIDTH, count - WIDTH, first, nodes);
                 }
             }
+            return;
+        }
+        Wide<T> re[WIDTH], im[WIDTH];
+        after(to_modes, [&](int64_t node, const Lines<T>& value) __attribute__((always_inline)) {
+            re[node % WIDTH] = scale * value.re;
+            im[node % WIDTH] = scale * value.im;
+            if ((node + 1) % WIDTH && node + 1 < all) return;
+            const int64_t first = node / WIDTH * WIDTH;
+            put_square(re, rows, count, first, nodes);
+            put_square(im, rows + WIDTH, count - WIDTH, first, nodes);
         });
     }
 
@@ -197,6 +254,7 @@ struct LineWork {
 
     void transform_columns(T* first, int64_t start, int64_t stop, int64_t stride, const Range& nodes, bool to_modes,
                            T scale) {
+        scale /= gain(to_modes);
         for (int64_t node = nodes.start; node < nodes.stop; ++node) {
             const T* const row = first + stride * node;
             Lines<T>& value = values[position(node)];

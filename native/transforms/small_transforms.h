@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "core/formulas.h"
 #include "core/lanes.h"
 
 // Lanes of 64 bytes: as many lines in the real parts, and as many others in the imaginary parts.
@@ -156,6 +157,12 @@ inline void transform_digits_reversed(Lines<T>* values, int64_t count, const int
         blocks *= *radix;
         step *= *radix;
     }
+}
+
+// Calls do_for(lane) for each lane of a register, each time with a number that the compiler knows.
+template <class T, class Do, int... LANE>
+POISSON_INLINE void for_lanes_of(Do do_for, std::integer_sequence<int, LANE...>) {
+    (do_for(std::integral_constant<int, LANE>{}), ...);
 }
 
 // ---- rows of an array as lanes: a square of WIDE by WIDE values, mirrored at its diagonal

@@ -67,7 +67,8 @@ struct Systems {
             }
             for (int64_t n = 0; n < PACKS; ++n) {
                 const Lanes g = (halved ? 0.5 * scale : scale) * widened(f + stride * j + LANES * n);
-                x[n] = pivot[n] * (g + x[n]);
+                x[n] = pivot[n] * g + pivot[n] * x[n];
+                prefetch(f + stride * j + LANES * n, COLUMNS);
                 steps[PACKS * j + n] = x[n];
             }
         }
@@ -233,6 +234,7 @@ poisson_status tridiagonal(const poisson_operator* a, const double* spectrum_x, 
                            const T* f, T* u, const T* below, const T* above) {
     if (!a || !spectrum_x || !spectrum_y || !f || !u) return POISSON_BAD_ARGUMENT;
     const Blocks blocks(a, spectrum_x, spectrum_y, below, above);
+    const int64_t solved = (blocks.end + COLUMNS - 1) / COLUMNS;
     bool failed = false;
 #pragma omp parallel num_threads(team_size) if (blocks.work() >= SMALL_WORK)
     {
@@ -243,9 +245,9 @@ poisson_status tridiagonal(const poisson_operator* a, const double* spectrum_x, 
             failed = true;
         }
 #pragma omp for schedule(static)
-        for (int64_t number = 0; number < blocks.in_row * (blocks.high - blocks.low); ++number) {
+        for (int64_t number = 0; number < solved * (blocks.high - blocks.low); ++number) {
             if (!memory) continue;
-            const int64_t j = blocks.low + number / blocks.in_row, column = number % blocks.in_row * COLUMNS;
+            const int64_t j = blocks.low + number / solved, column = number % solved * COLUMNS;
             Systems systems = blocks.systems(column, j);
             systems.steps = memory;
             systems.inverse = memory + PACKS * blocks.rows;

@@ -18,6 +18,8 @@ from poisson.errors import CaseError
 
 CUDA = "__cuda_array_interface__"
 NUMPY = ("__array__", "__array_interface__", "__array_struct__")
+REAL = "fiu"
+"""Kinds of types of NumPy: float, integer and unsigned."""
 PROTOCOLS = (CUDA, *NUMPY, "__dlpack__")
 
 _HOST = (1, 3, 11)
@@ -114,7 +116,7 @@ def require_real(values: Any) -> None:
     CaseError
         With one line that says what was given, and not where.
     """
-    if values.dtype.kind not in "fiu":
+    if values.dtype.kind not in REAL:
         raise CaseError(["an array that holds no real numbers; float, integer or unsigned values are needed"])
 
 

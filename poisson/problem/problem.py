@@ -14,7 +14,7 @@ import numpy as np
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.grid import AXES, Grid
-from poisson.problem.arrays import host, is_array
+from poisson.problem.arrays import REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
@@ -323,6 +323,8 @@ def node_field(given: Any, grid: Grid, name: str) -> NodeField:
     CaseError
         With one line that says what is wrong.
     """
+    if type(given) is np.ndarray and given.shape == grid.array_shape and given.dtype.kind in REAL:
+        return ArrayField(given)
     field = _field(given, grid.dimension, name)
     if isinstance(field, (FieldFile, ArrayField)):
         with _named(name):

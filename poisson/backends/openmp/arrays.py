@@ -153,6 +153,8 @@ def lies_in_rows(values: NDArray[Any]) -> bool:
     plain = values.dtype == np.float64 and values.dtype.isnative and values.flags.aligned and values.size > 0
     if not plain or values.strides[-1] != values.itemsize:
         return False
+    if values.flags.c_contiguous:
+        return True
     step = values.itemsize * pitch_in(values)
     if step < values.shape[-1] * values.itemsize:
         return False
@@ -165,6 +167,8 @@ def lies_in_rows(values: NDArray[Any]) -> bool:
 
 def pitch_in(values: NDArray[Any]) -> int:
     """Values from the start of one row of an array to the next."""
+    if values.flags.c_contiguous:
+        return int(values.shape[-1])
     strides = [stride for nodes, stride in zip(values.shape[:-1], values.strides[:-1], strict=True) if nodes > 1]
     return strides[-1] // values.itemsize if strides else values.shape[-1]
 
