@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.emulation import EmulatedRuntime
+from support.mpi import mpirun
 from support.operators import random_array
 from support.parts import taken
 from support.ranks import ThreadCommunicator, on_ranks
@@ -275,3 +276,34 @@ def test_only_what_goes_between_devices_goes_on_beside_passes() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(overlap, "FEWEST_NODES", 0)
         assert on_ranks(2, on_rank) == [0, 0]
+
+
+ON_GPUS = """
+import numpy as np
+from mpi4py import MPI
+import poisson
+from poisson.backends.gpu import overlap
+
+problems = [poisson.Problem.on_box((129, 129, 257), f="sin(3*x)*y - z", a=a, boundary="x") for a in (2.0, "1 + x*y")]
+found = []
+for fewest in (1 << 60, 0):
+    overlap.FEWEST_NODES = fewest
+    works = ("jacobi", "float32", problems[0]), *(("cg", "mixed", each) for each in problems)
+    for method, precision, problem in works:
+        solver = poisson.Solver(problem, method, "gpu", precision, comm=MPI.COMM_WORLD, max_iterations=20)
+        solution = solver.solve(strict=False)
+        found.append((solution.u.tobytes(), solution.history))
+        parts = sum("-DPART=1" in key[-1] for key in solver.local_backend.shared.kernels._ready)
+        assert (parts > 0) == (fewest == 0), parts
+assert found[:3] == found[3:]
+print("same")
+"""
+
+
+@pytest.mark.gpu
+def test_two_gpus_find_the_same_bits() -> None:
+    cupy = pytest.importorskip("cupy")
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("there is one GPU")
+    done = mpirun(2, "-W", "ignore", "-c", ON_GPUS)
+    assert (done.returncode, done.stdout.split()) == (0, ["same"] * 2), done.stderr
