@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
-from xml.sax.saxutils import escape
 
 from poisson.case.settings import Units
 from poisson.output.record import Record, field_note
@@ -50,8 +49,13 @@ def is_ours(path: Path, data_name: str) -> bool:
     """Whether a file may be replaced as one that this package wrote, or that belongs to the result `data_name`."""
     with path.open("rb") as stream:
         head = stream.read(_MOST_READ)
-    reference = f">{escape(_xml_text(data_name))}:/u<".encode("utf-8", "replace")
+    reference = f">{_escaped(_xml_text(data_name))}:/u<".encode("utf-8", "replace")
     return not head or f"<!--{MARK}-->".encode() in head or reference in head
+
+
+def _escaped(text: str) -> str:
+    """As the text of an element. Python's own function for that would load what reads web pages."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _document(data_name: str, solution: Record) -> ElementTree.Element:

@@ -129,7 +129,7 @@ class Sample:
         """
         if float(np.ptp(values)) == 0.0:
             return 0.0
-        distance = np.abs(values - np.median(values))
+        distance = np.abs(values - np.partition(values, values.size // 2, axis=None)[values.size // 2])
         found = [0.0]
         for axis, inner in enumerate(self.neighbours):
             along = np.moveaxis(values, -1 - axis, 0)

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -195,12 +194,17 @@ def library_path() -> Path | None:
     if named := os.environ.get(LIBRARY_VARIABLE):
         # As a relative path, ctypes would look for it in the system's folders.
         return Path(named).absolute()
-    folders = [Path(__file__).parent]
-    with suppress(metadata.PackageNotFoundError):
-        # `python -m poisson` in a checkout imports the sources of the current folder, not what pip has built.
-        folders.append(Path(str(metadata.distribution(DISTRIBUTION).locate_file("poisson/backends/openmp"))))
     names = (LIBRARY_NAME, *(of_level(LIBRARY_NAME, level) for level in levels()))
-    return next((path for folder in folders for name in names if (path := folder / name).exists()), None)
+    return next((path for folder in _folders() for name in names if (path := folder / name).exists()), None)
+
+
+def _folders() -> Iterator[Path]:
+    yield Path(__file__).parent
+    # `python -m poisson` in a checkout imports the sources of the current folder, not what pip has built.
+    from importlib import metadata  # which takes long, as does a look at what is installed
+
+    with suppress(metadata.PackageNotFoundError):
+        yield Path(str(metadata.distribution(DISTRIBUTION).locate_file("poisson/backends/openmp")))
 
 
 def of_level(name: str, level: str) -> str:
