@@ -97,9 +97,13 @@ def test_what_cannot_be_cut_up() -> None:
 class LateBackend(DistributedBackend):
     """What is exchanged apart waits until something waits for it."""
 
+    put_off = False
+
     def do(self, transport: Transport) -> None:
         if self.launching:
-            runtime(self).submit(transport.run)
+            done: list[None] = []
+            runtime(self).submit(lambda: done.append(transport.run()))
+            self.put_off |= not done
 
 
 def runtime(backend: DistributedBackend) -> EmulatedRuntime:
@@ -128,6 +132,7 @@ def found_by(work: Work, whole: Operator, counts: tuple[int, ...], dtype: Any, h
         lattice = Division(whole.lattice, counts, comm.rank, halo).lattice
         found = work(backend, replace(whole, lattice=lattice))
         runtime(backend).check_guards()
+        assert backend.put_off is late
         return found, cut_up(backend)
 
     size = math.prod(counts)
