@@ -199,19 +199,29 @@ class _AtOnce:
         """
         backend, known = self._operations.backend, self._recorded
         if known is None or known[0] is not u or known[1] is not f or known[2] is not guess:
-            function = partial(self._ask, u, f, guess)
+            # What is recorded knows its parts and not this object, which would keep itself.
+            function = partial(_ask, self._operations, self._solver, self._work, self._places, u, f, guess)
             self._recorded = known = (u, f, guess, backend.capture(function))
         known[3]()
         left, source, before = (backend.read(place) for place in self._places)
         return source, before if guess else (0.0, 0.0), left
 
-    def _ask(self, u: Array, f: Array, guess: bool) -> None:
-        left, source, before = self._places
-        if guess:
-            self._operations.certify(u, f, self._work, before)
-        self._operations.take(f, self._work, source)
-        self._solver.solve(self._work, u)
-        self._operations.certify(u, f, self._work, left)
+
+def _ask(
+    operations: Operations,
+    solver: FastSolver,
+    work: Array,
+    places: Sequence[Reduction],
+    u: Array,
+    f: Array,
+    guess: bool,
+) -> None:
+    left, source, before = places
+    if guess:
+        operations.certify(u, f, work, before)
+    operations.take(f, work, source)
+    solver.solve(work, u)
+    operations.certify(u, f, work, left)
 
 
 class FastPreconditioner:
