@@ -60,12 +60,6 @@ def random(shape: tuple[int, ...], seed: int = 0) -> Values:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-@pytest.fixture(params=[1, 1 << 11])
-def least_row(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies of rows as such, and of what lies between them."""
-    monkeypatch.setattr(staging, "LEAST_ROW_BYTES", request.param)
-
-
 SHAPES = st.one_of(
     st.tuples(st.integers(1, 3000)),
     st.tuples(st.integers(1, 70), st.integers(1, 70)),
@@ -74,7 +68,6 @@ SHAPES = st.one_of(
 )
 
 
-@pytest.mark.usefixtures("least_row")
 @settings(max_examples=150, deadline=None)
 @given(SHAPES, st.sampled_from([np.float32, np.float64]), st.integers(1, 5000))
 def test_pieces_have_every_node_once_and_fit(shape: tuple[int, ...], dtype: Any, most: int) -> None:
@@ -88,7 +81,7 @@ def test_pieces_have_every_node_once_and_fit(shape: tuple[int, ...], dtype: Any,
         assert block.ctypes.data - array.ctypes.data == piece.offset >= behind
         assert piece.count <= max(most, array.itemsize)
         assert piece.width <= piece.pitch
-        assert piece.rows == 1 or piece.width == block.shape[-1] * array.itemsize
+        assert piece.width == block.shape[-1] * array.itemsize
         behind = piece.offset + (piece.rows - 1) * piece.pitch + piece.width
     assert (seen == 1).all()
     assert behind == np.lib.array_utils.byte_bounds(array)[1] - array.ctypes.data
@@ -108,7 +101,6 @@ def layouts(values: Values) -> list[Values]:
     ]
 
 
-@pytest.mark.usefixtures("least_row")
 @settings(max_examples=30, deadline=None)
 @given(SHAPES, st.integers(0, 5), st.integers(0, 5), st.integers(1, 4), st.sampled_from([1 << 8, 1 << 10, 1 << 13]))
 def test_values_come_and_go_in_every_layout(
@@ -143,7 +135,6 @@ def test_what_float32_cannot_hold_becomes_infinite_without_a_word() -> None:
         assert np.isinf(Device().sent(values, np.float32)).all()
 
 
-@pytest.mark.usefixtures("least_row")
 def test_rows_of_an_array_are_filled_alone() -> None:
     device = Device()
     array = device.sent(random((50, 40)))
@@ -154,7 +145,6 @@ def test_rows_of_an_array_are_filled_alone() -> None:
     np.testing.assert_array_equal(array, before)
 
 
-@pytest.mark.usefixtures("least_row")
 @pytest.mark.parametrize("shape", [(6, 9, 40), (2, 3, 300), (40, 3, 3)])
 def test_what_lies_around_a_block_stays(shape: tuple[int, ...]) -> None:
     """As the halo of a part does."""
@@ -290,7 +280,7 @@ def test_pinned_memory_is_kept_for_all_that_use_a_device() -> None:
             self.pinned_bytes += count
             return super().pinned(count)
 
-    ring, values, most = Ring(3), random((90, 65)), 3 * staging.SLOTS * staging.LEAST_SLOT_BYTES
+    ring, values, most = Ring(3), random((90, 65)), 3 * staging.LEAST_SLOT_BYTES
     devices = [Device(Counting, ring) for _ in range(4)]
     links: list[Any] = [device.link for device in devices]
     for device in devices:

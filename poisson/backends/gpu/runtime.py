@@ -85,8 +85,7 @@ class Runtime(Protocol):
     def upload(self, values: NDArray[Any], array: Any) -> None:
         """Copy a host array of real values to a device array of its shape, in order with the launches.
 
-        The host array may have any type and layout, and may change once this returns. Of the device array the rows are
-        whole; what lies between them may be written too.
+        The host array may have any type and layout, and may change once this returns.
         """
 
     def download(self, array: Any, out: NDArray[Any] | None = None) -> NDArray[Any]:

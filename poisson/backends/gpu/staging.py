@@ -8,12 +8,11 @@ as one alone reads and writes memory more slowly than the link. The device copie
 
 from __future__ import annotations
 
-import itertools
 import math
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -24,20 +23,14 @@ from numpy.typing import NDArray
 
 from poisson.backends.processors import processors
 
-MOST_THREADS = 8
-"""That copy at a time: together they pass what a link carries."""
+MOST_THREADS = 12
+"""That copy at a time: together they come near to what a link carries, and make pages of new arrays fast enough."""
 THREAD_BYTES = 1 << 22
-"""For each thread at least: to start one costs as much as the copy of a megabyte. What is smaller is one piece."""
-PIECE_BYTES = 1 << 23
-"""At most, about: between two pieces threads wait for one another, as Python runs in one of them at a time."""
-LEAST_ROW_BYTES = 1 << 11
-"""Of rows that a device copies as such; shorter ones are copied with what lies between them."""
+"""For each thread, about: to start one costs as much as the copy of a megabyte. What is smaller is one piece."""
+PIECE_BYTES = 8_000_000
+"""At most, but for a row: between two pieces threads wait for one another, as Python runs in one of them at a time."""
 LEAST_SLOT_BYTES = 1 << 16
-"""Of the memory for small arrays, which then grows a few times at most."""
-SLOT_BYTES = 1 << 20
-"""More than this is a multiple of it."""
-SLOTS = 2
-"""Pieces that a thread has under way: it copies one while the device copies another."""
+"""Of pinned memory, which then grows a few times at most, to powers of two."""
 KEPT_BYTES = 1 << 22
 """From here on the memory of results is kept: the pages of a new array cost as much as what is written to them."""
 
@@ -90,8 +83,6 @@ class Piece:
         Its nodes.
     shape : tuple of int
         How many along each axis.
-    strides : tuple of int
-        Bytes from node to node in pinned memory.
     offset : int
         Bytes from the first value of the device array to that of the block.
     rows, width : int
@@ -102,7 +93,6 @@ class Piece:
 
     index: tuple[slice, ...]
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
     offset: int
     rows: int
     width: int
@@ -115,32 +105,26 @@ class Piece:
 
 
 def pieces(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, most: int) -> list[Piece]:
-    """An array cut into blocks of at most so many bytes on the device, with rows at one distance."""
+    """An array cut into blocks of at most so many bytes of values, with rows at one distance."""
+    each = [itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     alike = next(axis for axis in range(len(shape)) if _pitch(shape[axis:], strides[axis:]) is not None)
-    if alike == 0 and _span(shape, strides, itemsize) <= most:
-        return [_piece(tuple(slice(0, nodes) for nodes in shape), shape, strides, itemsize)]
-    axis = next(axis for axis, stride in enumerate(strides) if axis >= alike and stride <= max(most, itemsize))
-    blocks = -(-shape[axis] // max(1, most // strides[axis]))
+    axis = next(axis for axis, count in enumerate(each) if axis >= alike and count <= max(most, itemsize))
+    blocks = -(-shape[axis] // max(1, most // each[axis]))
     step = -(-shape[axis] // blocks)
     whole = tuple(slice(0, nodes) for nodes in shape[axis + 1 :])
     return [
-        _piece((*(slice(place, place + 1) for place in leading), slice(start, stop), *whole), shape, strides, itemsize)
+        _piece((*(slice(place, place + 1) for place in leading), slice(start, stop), *whole), strides, itemsize)
         for leading in np.ndindex(*shape[:axis])
         for start in range(0, shape[axis], step)
         for stop in (min(start + step, shape[axis]),)
     ]
 
 
-def _piece(index: tuple[slice, ...], shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Piece:
-    block = tuple(part.stop - part.start for part in index)
+def _piece(index: tuple[slice, ...], strides: tuple[int, ...], itemsize: int) -> Piece:
+    shape = tuple(part.stop - part.start for part in index)
     offset = sum(part.start * stride for part, stride in zip(index, strides, strict=True))
-    rows, width = math.prod(block[:-1]), block[-1] * itemsize
-    pitch = _pitch(block, strides) or width
-    if width < LEAST_ROW_BYTES and width != pitch:
-        count = _span(block, strides, itemsize)
-        return Piece(index, block, strides, offset, 1, count, count)
-    packed = tuple(itemsize * math.prod(block[axis + 1 :]) for axis in range(len(block)))
-    return Piece(index, block, packed, offset, rows, width, pitch)
+    width = shape[-1] * itemsize
+    return Piece(index, shape, offset, math.prod(shape[:-1]), width, _pitch(shape, strides) or width)
 
 
 def _pitch(shape: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
@@ -167,8 +151,7 @@ class _Slot:
         """Have memory for so many bytes, which no device uses any more."""
         self.settle(link)
         if self._memory.values.nbytes < count:
-            few = 1 << max(count - 1, LEAST_SLOT_BYTES - 1).bit_length()
-            self._memory = link.pinned(few if count <= SLOT_BYTES else -(-count // SLOT_BYTES) * SLOT_BYTES)
+            self._memory = link.pinned(1 << max(count - 1, LEAST_SLOT_BYTES - 1).bit_length())
 
     def push(self, link: Link, address: int, piece: Piece) -> None:
         """Ask for a copy to the device."""
@@ -194,14 +177,14 @@ class _Slot:
 
     def values(self, piece: Piece, dtype: np.dtype[Any]) -> NDArray[Any]:
         """The memory as a piece of an array."""
-        return np.ndarray(piece.shape, dtype, self._memory.values.data, strides=piece.strides)
+        return np.ndarray(piece.shape, dtype, self._memory.values.data)
 
 
 class Ring:
     """Pinned memory and threads for the copies from and to a device, which all that use it may share.
 
-    A user takes slots and brings them back: one that ends early, by an error or an interrupt, leaves them to the next,
-    who waits for what the device still does with them.
+    A user takes a slot and brings it back: one that ends early, by an error or an interrupt, leaves it to the next, who
+    waits for what the device still does with it.
 
     Parameters
     ----------
@@ -214,7 +197,7 @@ class Ring:
         self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._started: list[threading.Thread] = []
         weakref.finalize(self, self._works.put, None)
-        self._spare: dict[bool, deque[Sequence[_Slot]]] = {True: deque(), False: deque()}
+        self._spare: dict[bool, deque[_Slot]] = {True: deque(), False: deque()}
 
     def together(self, work: Callable[[], None], threads: int) -> None:
         """Call a function in this thread, and beside it in so many others as are free, but one; wait for all.
@@ -270,26 +253,25 @@ class Ring:
             thread.start()
 
     @contextmanager
-    def slots(self, link: Link, single: bool) -> Iterator[Sequence[_Slot]]:
-        """Within, slots that nobody else uses: one whose waits are watched, or those of a thread."""
+    def slot(self, link: Link, watched: bool) -> Iterator[_Slot]:
+        """Within, one that nobody else uses; whether its waits are watched."""
         try:
-            slots = self._spare[single].pop()
+            slot = self._spare[watched].pop()
         except IndexError:
-            slots = [_Slot(link.mark(), watched=single) for _ in range(1 if single else SLOTS)]
+            slot = _Slot(link.mark(), watched)
         try:
-            yield slots
+            yield slot
         except BaseException:
-            for slot in slots:
-                slot.remark(link)
+            slot.remark(link)
             raise
         finally:
-            self._spare[single].append(slots)
+            self._spare[watched].append(slot)
 
 
 Place = tuple[tuple[int, ...], tuple[int, ...], int]
 """Where a device array is: its shape, its strides, and the bytes of a value."""
 
-Move = Callable[[Sequence[_Slot], Iterable[Piece]], None]
+Move = Callable[[_Slot, Iterable[Piece]], None]
 
 
 class Staging:
@@ -304,7 +286,7 @@ class Staging:
     ring : Ring
         With what they are made.
     piece_bytes, thread_bytes : int, optional
-        Pieces of at most so many bytes, at least so many bytes for each thread.
+        Pieces of about so many bytes at most, and about so many bytes for each thread.
     """
 
     def __init__(
@@ -321,9 +303,9 @@ class Staging:
         source, place = _in_rows(values, array)
         link, address = self._link, self._link.address(array)
 
-        def fill(slots: Sequence[_Slot], share: Iterable[Piece]) -> None:
+        def fill(slot: _Slot, share: Iterable[Piece]) -> None:
             with np.errstate(all="ignore"):  # what is not finite in another type is found where it is used
-                for piece, slot in zip(share, itertools.cycle(slots), strict=False):
+                for piece in share:
                     slot.room(link, piece.count)
                     np.copyto(slot.values(piece, array.dtype), source[piece.index], casting="unsafe")
                     slot.push(link, address, piece)
@@ -336,20 +318,12 @@ class Staging:
         target, place = _in_rows(result, array)
         link, address = self._link, self._link.address(array)
 
-        def take(slot: _Slot, piece: Piece) -> None:
-            slot.settle(link)
-            np.copyto(target[piece.index], slot.values(piece, array.dtype), casting="same_kind")
-
-        def drain(slots: Sequence[_Slot], share: Iterable[Piece]) -> None:
-            asked: deque[tuple[_Slot, Piece]] = deque()
-            for piece, slot in zip(share, itertools.cycle(slots), strict=False):
-                if len(asked) == len(slots):
-                    take(*asked.popleft())
+        def drain(slot: _Slot, share: Iterable[Piece]) -> None:
+            for piece in share:
                 slot.room(link, piece.count)
                 slot.pull(link, address, piece)
-                asked.append((slot, piece))
-            while asked:
-                take(*asked.popleft())
+                slot.settle(link)
+                np.copyto(target[piece.index], slot.values(piece, array.dtype), casting="same_kind")
 
         self._move(drain, place)
         return result
@@ -357,22 +331,22 @@ class Staging:
     def _move(self, move: Move, place: Place) -> None:
         """Have all pieces of an array moved, each by one of the threads; this one is among them."""
         shape, strides, itemsize = place
-        count = _span(shape, strides, itemsize)
-        threads = min(self._ring.threads, count // self._thread_bytes)
-        if threads < 1:
-            with self._ring.slots(self._link, single=True) as slots:
-                move(slots, pieces(shape, strides, itemsize, count))
+        count = math.prod(shape) * itemsize
+        if count <= self._thread_bytes:
+            with self._ring.slot(self._link, watched=True) as slot:
+                move(slot, pieces(shape, strides, itemsize, count))
             return
-        blocks = threads * max(SLOTS, -(-count // (threads * self._piece_bytes)))
-        most = -(-shape[0] // blocks) * strides[0] if shape[0] >= blocks else -(-count // blocks)
+        threads = min(self._ring.threads, -(-count // self._thread_bytes))
+        blocks = threads * -(-count // (threads * self._piece_bytes))
+        most = -(-shape[0] // blocks) * (count // shape[0]) if shape[0] >= blocks else -(-count // blocks)
         todo = deque(pieces(shape, strides, itemsize, most))
         # From here on every wait is for these copies alone, which nobody needs to interrupt.
         self._link.synchronize()
 
         def work() -> None:
             try:
-                with self._link.in_use(), self._ring.slots(self._link, single=False) as slots:
-                    move(slots, _until_empty(todo))
+                with self._link.in_use(), self._ring.slot(self._link, watched=False) as slot:
+                    move(slot, _until_empty(todo))
             finally:
                 todo.clear()  # after an error the others end with the piece that they have
 
@@ -427,11 +401,6 @@ def _in_rows(values: NDArray[Any], array: Any) -> tuple[NDArray[Any], Place]:
         return values, (array.shape, array.strides, itemsize)
     rows = values.reshape(-1, values.shape[-1])
     return rows, (rows.shape, (pitch, itemsize), itemsize)
-
-
-def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """Bytes from the first value of an array to behind its last."""
-    return sum((nodes - 1) * stride for nodes, stride in zip(shape, strides, strict=True)) + itemsize
 
 
 def _until_empty(todo: deque[Piece]) -> Iterator[Piece]:
