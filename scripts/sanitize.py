@@ -6,7 +6,7 @@
 addresses  the OpenMP library under AddressSanitizer and UndefinedBehaviorSanitizer (g++)
 threads    the OpenMP library under ThreadSanitizer, with clang and its OpenMP run time, of which Archer tells it
 kernels    the GPU kernels on the emulated device under ThreadSanitizer (g++): a GPU thread is a thread to it
-device     the GPU kernels on a GPU under NVIDIA's compute-sanitizer: memcheck, racecheck, initcheck, synccheck
+device     the GPU kernels on a GPU under NVIDIA's compute-sanitizer: memcheck, racecheck, synccheck
 
 Those for threads first show on something small that they would notice. Without --only all run that can here, and what
 is missing for the others is said. The exit code is 1 if anything was found. The tests are those of the operations and
@@ -200,12 +200,16 @@ def kernels(folder: Path, tests: list[str]) -> bool:
 
 
 def device(folder: Path, tests: list[str]) -> bool:
-    """The kernels on a GPU, by every tool of compute-sanitizer."""
+    """The kernels on a GPU, by the tools of compute-sanitizer.
+
+    Not by initcheck: kernels read what lies behind the ends of rows, and use nothing of it. Memory of the emulated
+    device is full of NaN, which shows what is used before it is set.
+    """
     tool = shutil.which("compute-sanitizer")
     if tool is None:
         raise Missing("compute-sanitizer, which comes with the CUDA toolkit, and an NVIDIA GPU")
     right = True
-    for check in ("memcheck", "racecheck", "initcheck", "synccheck"):
+    for check in ("memcheck", "racecheck", "synccheck"):
         print(f"-- {check}", flush=True)
         command = [tool, f"--tool={check}", "--error-exitcode=1", "--target-processes=all", sys.executable, "-m"]
         more = tests or ["-m", "gpu", "-k", "gpu and not emulated", *OPERATIONS]

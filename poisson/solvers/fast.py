@@ -117,7 +117,7 @@ class FastTransform:
             if status is None and (done > MOST_REFINEMENTS or not now[0] < best):
                 status = watch.stalled()
             best = min(best, now[0])
-        return replace(watch.result(status, done, *pair), norms=now)
+        return watch.result(status, done, pair[0], pair[1], now)
 
     @property
     def _work(self) -> Array:

@@ -282,9 +282,10 @@ class Watch:
             return Status.INTERRUPTED
         return Status.MAX_ITERATIONS if done >= self.most else None
 
-    def result(self, status: Status, done: int, u: Array, work: Array) -> SolveResult:
+    def result(self, status: Status, done: int, u: Array, work: Array, norms: Norms | None = None) -> SolveResult:
         """What the solve returns."""
-        return SolveResult(status, self.before + done, u, work, self.target, tuple(self.monitor.history))
+        history = tuple(self.monitor.history)
+        return SolveResult(status, self.before + done, u, work, self.target, history, norms=norms)
 
     def until_read(self, done: int, every: int) -> int:
         """The iterations to the next read of the norm, of which one is made after every so many of all.
@@ -310,7 +311,7 @@ class Watch:
         return self.monitor.target
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Rounding:
     """Tells whether the residual of the iterate is what rounding makes it.
 
