@@ -169,6 +169,9 @@ poisson_status poisson_certify_f32(const poisson_operator* operator_, const floa
                                    double shift, double* result);
 poisson_status poisson_certify_f64(const poisson_operator* operator_, const double* u, const double* f, int64_t pitch,
                                    double shift, double* result);
+/* The same in float64 for u in float32. */
+poisson_status poisson_certify_in_double(const poisson_operator* operator_, const float* u, const double* f,
+                                         int64_t pitch, double shift, double* result);
 
 /* A direct solution: transforms along all axes, or all but the last, and what solves for their modes. */
 typedef struct {

@@ -22,8 +22,8 @@ inline int64_t certify_bytes(const Local<T>& a) {
 // Adds the norms of a row of f - A u, of constant coefficients: those that `residual` leaves. `work` has
 // certify_bytes(), so that they stay in the nearest cache.
 template <int DIMENSION, class T>
-inline void certify_row(const Local<T>& a, const T* u, const Source<T>& f, int64_t j, int64_t k, T* work, Sums& sums) {
-    const Rows<T> rows = rows_at<DIMENSION>(a, u, j, k);
+inline void certify_row(const Local<T>& a, const Rows<T>& rows, const Source<T>& f, int64_t j, int64_t k, T* work,
+                        Sums& sums) {
     if (rows.fixed || !a.counts(j, k)) return;
     const int64_t packs = (a.nx + LANES - 1) / LANES * LANES, row = j + a.ny * k;
     const T* source = f.values + f.pitch * row;

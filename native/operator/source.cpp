@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Values in the memory of the caller, whose rows need no alignment: taken into an array, and the residual against them.
 #ifndef POISSON_OFFLOAD
+#include <type_traits>
+
 #include "core/kept.h"
 #include "operator/certify_row.h"
 #else
@@ -103,28 +105,66 @@ poisson_status integrate(const poisson_operator* operator_, const double* from, 
     return POISSON_SUCCESS;
 }
 
-// The norms of f - shift - A u, which is written nowhere.
+// A row and those beside it as they are.
 template <int DIMENSION, class T>
-poisson_status certify_on(const poisson_operator* operator_, const T* u, const Source<T>& f, double* result) {
+Rows<T> rows_in(const Local<T>& a, const T* u, int64_t j, int64_t k, T*) {
+    return rows_at<DIMENSION>(a, u, j, k);
+}
+
+// Values of the same row in another type, between others.
+inline int64_t widened_values(const Local<double>& a) { return (a.nx + LANES - 1) / LANES * LANES + 2 * LANES; }
+
+inline const double* widened(const float* from, int64_t values, double* to) {
+    for (int64_t i = 0; i < values - 2 * LANES; i += LANES)
+        store(to + LANES + i, __builtin_convertvector(load(from + i), Pack<double>));
+    return to + LANES;
+}
+
+// The same in float64, in the memory behind that of certify_row.
+template <int DIMENSION>
+Rows<double> rows_in(const Local<double>& a, const float* u, int64_t j, int64_t k, double* to) {
+    Local<float> narrow = {};
+    narrow.dimension = a.dimension, narrow.nx = a.nx, narrow.ny = a.ny, narrow.nz = a.nz, narrow.pitch = a.pitch;
+    narrow.rules = a.rules;
+    const Rows<float> from = rows_at<DIMENSION>(narrow, u, j, k);
+    const int64_t values = widened_values(a);
+    to += certify_bytes(a) / int64_t(sizeof(double));
+    Rows<double> rows = {};
+    rows.fixed = from.fixed;
+    rows.centre = widened(from.centre, values, to);
+    rows.y_lower = widened(from.y_lower, values, to + values);
+    rows.y_upper = widened(from.y_upper, values, to + 2 * values);
+    if (DIMENSION == 3) {
+        rows.z_lower = widened(from.z_lower, values, to + 3 * values);
+        rows.z_upper = widened(from.z_upper, values, to + 4 * values);
+    }
+    return rows;
+}
+
+// The norms of f - shift - A u, which is written nowhere, in the type of f.
+template <int DIMENSION, class T, class U>
+poisson_status certify_on(const poisson_operator* operator_, const U* u, const Source<T>& f, double* result) {
     const Local<T> a = local<T>(operator_);
     const Tiling all(a);
-    const WorkingRows work(all.count(), certify_bytes(a));
+    const int64_t rows = std::is_same<T, U>::value ? 0 : (2 * DIMENSION - 1) * widened_values(local<double>(operator_));
+    const WorkingRows work(all.count(), certify_bytes(a) + rows * int64_t(sizeof(T)));
     double* const partial = partial_results(all.count());
     if (!partial || !work) return POISSON_OUT_OF_MEMORY;
     POISSON_REGION(all.nodes(), (), ())
     for (int64_t number = 0; number < all.count(); ++number) {
         T* const row = work.row<T>(number);
         Sums sums = {0, 0};
-        for_each_row(a, all.tile(number),
-                     [&](int64_t j, int64_t k) { certify_row<DIMENSION>(a, u, f, j, k, row, sums); });
+        for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
+            certify_row<DIMENSION>(a, rows_in<DIMENSION>(a, u, j, k, row), f, j, k, row, sums);
+        });
         keep_pair(partial, number, all.count(), sums.sum, sums.maximum, result);
     }
     join_partials(partial, all.count(), result);
     return POISSON_SUCCESS;
 }
 
-template <class T>
-poisson_status certify(const poisson_operator* a, const T* u, const T* f, int64_t f_pitch, double shift,
+template <class T, class U>
+poisson_status certify(const poisson_operator* a, const U* u, const T* f, int64_t f_pitch, double shift,
                        double* result) {
     if (!a || !u || !f || !result || varies(*a)) return POISSON_BAD_ARGUMENT;
     const Source<T> source = {f, f_pitch, shift};
@@ -142,8 +182,8 @@ template <class T>
 poisson_status integrate(const poisson_operator*, const double*, int64_t, double*) {
     return POISSON_BAD_ARGUMENT;
 }
-template <class T>
-poisson_status certify(const poisson_operator*, const T*, const T*, int64_t, double, double*) {
+template <class T, class U>
+poisson_status certify(const poisson_operator*, const U*, const T*, int64_t, double, double*) {
     return POISSON_BAD_ARGUMENT;
 }
 
@@ -165,8 +205,14 @@ poisson_status certify(const poisson_operator*, const T*, const T*, int64_t, dou
     extern "C" poisson_status poisson_certify_##suffix(const poisson_operator* a, const real* u, const real* f,        \
                                                        int64_t pitch, double shift, double* result) {                  \
         use_threads(a);                                                                                                \
-        return certify<real>(a, u, f, pitch, shift, result);                                                           \
+        return certify(a, u, f, pitch, shift, result);                                                                 \
     }
 
 POISSON_DEFINE(float, f32)
 POISSON_DEFINE(double, f64)
+
+extern "C" poisson_status poisson_certify_in_double(const poisson_operator* a, const float* u, const double* f,
+                                                    int64_t pitch, double shift, double* result) {
+    use_threads(a);
+    return certify(a, u, f, pitch, shift, result);
+}

@@ -191,9 +191,9 @@ struct Direct {
         Sums sums = {0, 0};
         T* const work = static_cast<T*>(memory);
         if (a->dimension == 2)
-            certify_row<2>(local_, u, f, j, k, work, sums);
+            certify_row<2>(local_, rows_at<2>(local_, u, j, k), f, j, k, work, sums);
         else
-            certify_row<3>(local_, u, f, j, k, work, sums);
+            certify_row<3>(local_, rows_at<3>(local_, u, j, k), f, j, k, work, sums);
         double* const pair = pairs + 2 * (j - y.start + y.count() * (k - z.start));
         pair[0] = sums.sum;
         pair[1] = sums.maximum;

@@ -99,6 +99,16 @@ class CallersSources(ABC):
         """
         self.residual(u, f, work, result)
 
+    def certify_in_double(self, u: Array, f: Array, result: Reduction) -> bool:
+        """`result` gets the norms of f − A u in float64, for u in float32; f is `Backend.in_place`.
+
+        Returns
+        -------
+        bool
+            Whether there is a pass for that; without one nothing has been done.
+        """
+        return False
+
     def settled(self, f: Array) -> Array:
         """A source as an array of the backend: itself, or what `take` makes of one that is in the caller's memory."""
         return f

@@ -72,14 +72,19 @@ def finish(
     u, result = _u(setup, ranks, problem, result, out)
     double = setup.local.companion(np.float64)
     residual, norms = outcome.true_residual(
-        *(setup.operations, double, discretisation, result, setup.source, setup.norms), keep="residual" in wanted
+        *(setup.operations, double, discretisation, result, setup.source, setup.norms),
+        given=setup.given,
+        keep="residual" in wanted,
     )
     norm = stopping.measure(operator, norms)
 
     def rounded() -> bool:
-        correction = outcome.true_correction(
-            *(setup.operations, double, discretisation, result, setup.source, setup.f, setup.norms)
-        )
+        if operator.has_one_diagonal:
+            correction = norms[1] / operator.diagonal
+        else:
+            correction = outcome.true_correction(
+                *(setup.operations, double, discretisation, result, setup.source, setup.f, setup.norms)
+            )
         setup.operations.norm(result.u, setup.norms)
         return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 

@@ -66,8 +66,10 @@ class Loader:
             given.shift = discretisation.shift
         setup.renew()
         self._unread.clear()
+        setup.given = None
         if self._whole:
             faces = self._terms(problem)
+            setup.given = None if faces.adds else given
             # Also what the caller still does with an iterate that was handed over comes first.
             with backend.ordered():
                 self._load_initial(discretisation, faces)
@@ -158,8 +160,8 @@ class Loader:
 
     def _load_source(self, discretisation: Discretisation, faces: FaceTerms, given: Array | None) -> None:
         setup, backend = self._setup, self._setup.backend
-        if given is not None and setup.reads_in_place and not faces.adds:
-            setup.source = given
+        if setup.given is not None and setup.reads_in_place:
+            setup.source = setup.given
             return
         setup.source = setup.f
         if given is None:

@@ -72,6 +72,8 @@ class Setup:
         For what comes after a solve, where the method leaves no array to it.
     source : Array, optional
         What is solved for: `f`, or a source in the memory of the caller.
+    given : Array, optional
+        The source in the memory of the caller, where faces add nothing to it, whatever the precision.
     origin : dict
         What is told of all solutions (`poisson.run.finishing.provenance`).
     """
@@ -97,6 +99,7 @@ class Setup:
     _stopping: Stopping | None = None
     _returned: _Returned = field(default_factory=lambda: _Returned())
     source: Array | None = None
+    given: Array | None = None
     origin: dict[str, str | int | float] = field(default_factory=dict)
 
     @property

@@ -69,7 +69,7 @@ def solve_together(
         origin = provenance(setup, started) | {"method": setup.described_with("")}
         for n, (part, result) in enumerate(zip(parts, results, strict=True)):
             if result is not None:
-                setup.u, setup.source = result.u, fs[n]
+                setup.u, setup.source, setup.given = result.u, fs[n], fs[n]
                 found[n] = finish(
                     *(setup, ranks, (), part.problem, part, result, stopping),
                     times={"solve": seconds},

@@ -120,6 +120,21 @@ def test_the_integrals_of_a_source(case: str, name: str, dtype: Any) -> None:
         assert backend.read(result) == pytest.approx(integrals(discretisation, values), rel=1e-13)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_a_residual_in_double_of_a_solution_in_single(name: str) -> None:
+    """To the last bit that of the same values as float64."""
+    backend, operations, shape = of(name, np.float32)
+    double, wide, _ = of(name)
+    rng = np.random.default_rng(3)
+    f, u = rng.standard_normal(shape), rng.standard_normal(shape).astype(np.float32)
+    given, result, expected = backend.in_place(f, pytest.fail), backend.reduction(), double.reduction()
+    given.shift = 0.5
+    assert operations.certify_in_double(backend.from_host(u), given, result)
+    wide.residual(double.from_host(u), double.from_host(f - 0.5), double.empty(shape), expected)
+    assert backend.read(result) == double.read(expected)
+    assert not wide.certify_in_double(double.from_host(u), given, result)
+
+
 def test_a_value_that_is_not_finite_is_told_wherever_it_is() -> None:
     backend, operations, shape = of("mixed")
     for place in np.ndindex(shape):

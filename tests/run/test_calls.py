@@ -17,6 +17,7 @@ import poisson
 from poisson.errors import CaseError, IncompatibleSource, PoissonError
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
+from poisson.solvers.status import Status
 
 BACKENDS = ["numpy", "openmp", "gpu"]
 SLOW = ("jacobi", "gpu")
@@ -296,6 +297,31 @@ def test_only_another_operator_is_set_up(monkeypatch: pytest.MonkeyPatch) -> Non
     weaker = solver.solve(boundary={"x_lower": {"robin": 0.0, "alpha": 0.0}}).u
     assert len(made) == 6
     assert weaker.max() > solver.solve().u.max()
+
+
+@pytest.mark.parametrize(
+    ("shape", "given"),
+    [
+        ((33, 17), {"boundary": "x*y", "c": 2.0}),
+        ((33, 17), {"boundary": {"x": "periodic", "all": {"neumann": 0.0}}}),
+        ((9, 16, 5), {"boundary": {"y": "periodic", "all": 1.0}}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rtol", [1e-3, 1e-12])
+def test_a_solve_in_single_precision_is_certified_in_one_pass(
+    shape: tuple[int, ...], given: dict[str, Any], rtol: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the source as it was given, in float64; a target out of reach is told from a solve that failed."""
+    problem, f = Problem.on_box(shape, **given), source(shape[::-1])
+    f -= f.mean() if problem.faces[-1].kind.value == "neumann" else 0.0
+    solver, keeping = (Solver(problem, "fft", "openmp", "float32", rtol=rtol, fields=n) for n in ((), ("residual",)))
+    expected = keeping.solve(f)
+    monkeypatch.setattr("poisson.run.outcome._residuals", lambda *_: pytest.fail("slab by slab"))
+    found = solver.solve(f)
+    assert (found.status, found.iterations) == (expected.status, expected.iterations)
+    assert found.status is (Status.CONVERGED if rtol == 1e-3 else Status.AT_ROUNDING)
+    assert found.residual == pytest.approx(expected.residual, rel=1e-12)
 
 
 # ---- several sources

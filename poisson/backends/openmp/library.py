@@ -114,6 +114,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "download": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
     "result_bytes": (c_int64, ()),
     "solve_many": (_STATUS, (_OPERATOR, _DIRECT, c_int64, *(c_void_p,) * 5)),
+    "certify_in_double": (_STATUS, (_OPERATOR, c_void_p, c_void_p, c_int64, c_double, c_void_p)),
     "read": (_STATUS, (c_void_p, c_double * 2)),
 }
 NUMBERS = {"abi_version", "studies_abi_version", "devices", "threads", "depth"}

@@ -111,6 +111,14 @@ class OpenmpOperations(Operations):
         shift = f.shift if isinstance(f, CallersArray) else 0.0
         self.functions.certify(self.structure, u.pointer, f.pointer, f.pitch, shift, result.pointer)
 
+    def certify_in_double(self, u: DeviceArray, f: CallersArray, result: DeviceResult) -> bool:
+        if self.operator.varies or u.dtype != np.float32:
+            return False
+        # Norms are float64 in either precision.
+        arguments = (u.pointer, f.pointer, f.pitch, f.shift, result.pointer)
+        self.backend._library.poisson_certify_in_double(self.structure, *arguments)
+        return True
+
     def settled(self, f: DeviceArray | CallersArray) -> DeviceArray:
         if not isinstance(f, CallersArray):
             return f
