@@ -137,7 +137,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
             Shape of the array.
         slab : callable
             ``slab(xp, start, stop)`` gives the values of the range ``[start, stop)`` of the first array axis, computed
-            with the array module xp.
+            with the array module xp, or NumPy.
         out : Array, optional
             The array to fill; without it a new one.
         """

@@ -21,7 +21,7 @@ from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
-from poisson.run.setup import Setup
+from poisson.run.setup import FEW_NODES, Setup, on_host
 
 
 class Loader:
@@ -146,6 +146,12 @@ class Loader:
         setup.operations.take(given, out, self._places[name])
         self._unread.append((self._places[name], partial(self._look, function)))
 
+    def _evaluate(self, field: Any, function: Slab, out: Array) -> None:
+        """Fill an array with what a problem has a function of its nodes for."""
+        shape = self._setup.operator.array_shape
+        by_numpy = isinstance(field, Expression) and math.prod(shape) <= FEW_NODES
+        self._setup.backend.assemble(shape, on_host(function) if by_numpy else function, out)
+
     def _load_initial(self, discretisation: Discretisation, faces: FaceTerms) -> None:
         setup, problem = self._setup, discretisation.problem
         backend = setup.backend
@@ -154,7 +160,7 @@ class Loader:
         elif (given := self._in_place(problem.initial, discretisation.initial)) is not None:
             self._take("initial", given, discretisation.initial, setup.u)
         else:
-            backend.assemble(discretisation.array_shape, discretisation.initial, setup.u)
+            self._evaluate(problem.initial, discretisation.initial, setup.u)
             return
         faces.hold(backend.view(setup.u))
 
@@ -165,7 +171,7 @@ class Loader:
             return
         setup.source = setup.f
         if given is None:
-            backend.assemble(discretisation.array_shape, discretisation.source, setup.f)
+            self._evaluate(discretisation.problem.f, discretisation.source, setup.f)
             return
         self._take("f", given, discretisation.source, setup.f)
         faces.add(backend.view(setup.f))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, Operations, Reduction
+from poisson.backends.base import Array, Backend, Operations, Reduction, Slab
 from poisson.backends.ledger import Ledger
 from poisson.backends.recordings import MOST_READS
 from poisson.discrete.discretisation import Discretisation, Operator
@@ -26,6 +27,14 @@ from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import SolveResult, Stopping
+
+FEW_NODES = 1 << 16
+"""NumPy evaluates numbers and texts on so many within a millisecond. CuPy first compiles each function, or loads it."""
+
+
+def on_host(slab: Slab) -> Slab:
+    """The same values, computed by NumPy."""
+    return lambda xp, start, stop: slab(np, start, stop)
 
 
 class _Returned(list[Array]):
@@ -208,7 +217,9 @@ class Setup:
         half = largest / 2.0 - least / 2.0
         if half > 0.0:
             with discretisation.agreed():
-                backend.assemble(operator.array_shape, discretisation.boundary, self.renew())
+                few = math.prod(operator.array_shape) <= FEW_NODES
+                slab = on_host(discretisation.boundary) if few else discretisation.boundary
+                backend.assemble(operator.array_shape, slab, self.renew())
             left = backend.empty(operator.array_shape) if self.reads_in_place else self.f
             self.operations.residual(self.u, None, left, self.norms)
             left = self.settings.stopping.measure(operator, backend.read(self.norms))

@@ -182,6 +182,18 @@ def test_a_forked_process_says_so_whatever_is_being_compiled(runtime: Noting, mo
     assert solver.solve().status is Status.CONVERGED
 
 
+def test_texts_need_no_function_of_the_device_on_few_nodes(runtime: Noting) -> None:
+    """CuPy compiles each that it meets first."""
+    runtime.xp = SimpleNamespace(asarray=np.asarray, float64=np.float64)  # type: ignore[assignment]
+    few, more = (
+        Problem.on_box((nodes,) * 3, f="sin(pi*x)*y*z", initial="x*y", boundary={"all": "x + y"}) for nodes in (40, 41)
+    )
+    runtime.norm = 1.0
+    assert poisson.Solver(few, "multigrid", backend="gpu").solve().status is Status.CONVERGED
+    with pytest.raises(AttributeError, match="has no attribute"):
+        poisson.Solver(more, "multigrid", backend="gpu").solve()
+
+
 # ---- functions that are gone through
 
 

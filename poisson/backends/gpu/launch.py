@@ -177,7 +177,11 @@ class Launcher(Backend):
         array = self.empty(array_shape) if out is None else out
         with self.runtime.in_order():
             for start, stop in slabs(array_shape, limit=SLAB_NODES):
-                array[start:stop] = slab(self.runtime.xp, start, stop)
+                values, part = slab(self.runtime.xp, start, stop), array[start:stop]
+                if isinstance(values, np.ndarray):
+                    self.runtime.upload(np.broadcast_to(values, part.shape), part)
+                else:
+                    part[...] = values
         return array
 
     def ordered(self) -> AbstractContextManager[Any]:
