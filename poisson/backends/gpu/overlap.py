@@ -17,9 +17,9 @@ import numpy as np
 from poisson.backends.gpu.runtime import Runtime
 from poisson.discrete.operator import Operator
 
-FEWEST_NODES = 1 << 22
-"""A pass over so many takes from 9 µs (a sweep in 2D, float32) to 40 (two in 3D, float64) on an H200, an exchange 8 to
-13 (docs/performance.md). Over fewer, the launches and waits that cutting up adds would cost what it gains."""
+FEWEST_NODES = 1 << 25
+"""Over fewer the launches and waits that cutting up adds cost more than it gains, as measured on two H200
+(docs/performance.md)."""
 
 Grid = tuple[int, int, int]
 
