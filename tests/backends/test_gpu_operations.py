@@ -25,7 +25,7 @@ from test_krylov_operations import directions
 from test_operations import stencils, transfers, vectors
 from test_varying_operations import relaxations
 
-from poisson.backends.gpu import launch
+from poisson.backends.gpu import shared
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.shapes import KINDS, UNTUNED, VARYING, Shape
 from poisson.backends.gpu.tuned import Measured, Setting
@@ -148,7 +148,7 @@ class TwoAtOnce(EmulatedRuntime):
 
 
 def test_what_is_made_ready_is_compiled_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "processors", lambda: 2)
+    monkeypatch.setattr(shared, "processors", lambda: 2)
     backend = GpuBackend(np.float64, TwoAtOnce())
     u = backend.from_host(np.ones((5, 6)))
     backend.prepare(partial(backend.fill, u, 2.0), partial(backend.axpby, 1.0, u, 1.0, u))
