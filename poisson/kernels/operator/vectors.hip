@@ -119,9 +119,9 @@ __device__ __forceinline__ double weight_along_x(int i, int nx) {
     return (RULE_XL == MIRROR && i == 0 ? 0.5 : 1.0) * (RULE_XU == MIRROR && i == nx - 1 ? 0.5 : 1.0);
 }
 
-// out = f - shift, zero at fixed nodes and past the end of a row; the sum of its squares, which is not finite if a value
-// of f is not, and the maximum of its size. f is in the caller's memory, in rows of its own distances and maybe its own
-// type, or what is in out already.
+// out = f - shift, zero at fixed nodes and past the end of a row; the sum of its squares, which is not finite if a
+// value of f is not, and the maximum of its size. f is in the caller's memory, in rows of its own distances and maybe
+// its own type, or what is in out already.
 KERNEL poisson_take(const GIVEN* f, index_t f_pitch, index_t f_plane, double shift, real* out, int nx, int ny,
                     index_t rows, index_t pitch, double* partial, double* result) {
     const int i = first_node();
