@@ -162,9 +162,33 @@ def test_a_kernel_is_compiled_once() -> None:
     kernels, made = Kernels(Noting()), list[int]()
     for _ in range(2):
         kernels.ask({(number,): lambda number=number: made.append(number) or number for number in range(5)})
-    kernels.wait({(number,): pytest.fail for number in range(5)})
+    kernels.settle({(number,): pytest.fail for number in range(3)})
+    assert sorted(made) == list(range(5))
     assert [kernels.get((number,), pytest.fail) for number in range(5)] == list(range(5))
     assert sorted(made) == list(range(5))
+
+
+def test_nothing_is_loaded_while_a_graph_is_recorded() -> None:
+    """In another thread that could spoil it, also where the graph does not need it."""
+    runtime, loaded, before = Noting(), list[str](), list[int]()
+    backend = GpuBackend(np.float64, runtime)
+    u, slow = backend.empty((3, 4)), threading.Event()
+
+    def kernel(name: str, shared_bytes: int = 0) -> Any:
+        if name == "poisson_axpby":
+            assert slow.wait(60)
+        loaded.append(name)
+        return runtime._launch
+
+    def capture(function: Callable[[], None]) -> Callable[[], None]:
+        before.append(len(loaded))
+        return function
+
+    runtime._kernel, runtime.capture = kernel, capture  # type: ignore[method-assign]
+    backend.prepare(lambda: backend.axpby(1.0, u, 1.0, u), lambda: backend.fill(u, 0.0))
+    threading.Timer(0.05, slow.set).start()
+    backend.capture(lambda: backend.fill(u, 0.0))
+    assert before == [2]
 
 
 def test_a_forked_process_says_so_whatever_is_being_compiled(runtime: Noting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ class Recording:
     def record(self) -> None:
         """Record it, as soon as its kernels are there."""
         shared = self._backend.shared
-        shared.kernels.wait(self._wanted)
+        shared.kernels.settle(self._wanted)
         self._wanted.clear()
         self._replay = self._backend.runtime.capture(self._function)
         # The address of the buffer of its reductions was recorded, and there may be a larger one by the next call.

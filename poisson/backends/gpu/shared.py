@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,16 +66,23 @@ class Kernels:
             kernel = self._ready[key] = self._awaited(key) if key in self._asked else make()
         return kernel
 
-    def wait(self, wanted: Wanted) -> None:
-        """Have kernels ready."""
+    def settle(self, wanted: Wanted) -> None:
+        """Have kernels ready, and no others under way: none may be loaded while a graph is recorded."""
         for key, make in wanted.items():
             self.get(key, make)
+        with self._others_cancelled():
+            wait(self._asked.values())
 
     def _awaited(self, key: Key) -> Kernel:
-        try:
+        with self._others_cancelled():
             return self._asked.pop(key).result()
+
+    @contextmanager
+    def _others_cancelled(self) -> Iterator[None]:
+        """What ends a wait ends what is asked for, too: the process would not end before that."""
+        try:
+            yield
         except BaseException:
-            # The process need not go on with the others, and does not end before them.
             for other in self._asked.values():
                 other.cancel()
             self._asked.clear()
