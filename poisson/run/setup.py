@@ -193,15 +193,16 @@ class Setup:
             return
         u, direct = self.renew(), registry.method_of(self.settings).direct
         f = u if self.reads_in_place else self.f  # either will do in the place of the source
-        calls = (
+        solve = partial(self.method.solve, u, f, stopping=self.settings.stopping)
+        # The first are wanted before the solve begins.
+        backend.prepare(
             partial(operations.residual, u, None, f, norms),
             partial(backend.fill, u, 0.0),
             partial(operations.certify, u, f, u, norms),
-            partial(self.method.solve, u, f, stopping=self.settings.stopping),
         )
         with self.ledger.paused() if self.ledger else contextlib.nullcontext():
-            # What comes after the first reads of a direct method is for what rounding may leave.
-            backend.prepare(*calls, reads=1 if direct else MOST_READS)
+            # What comes after the first read of a direct method is for what rounding may leave.
+            backend.prepare(solve, reads=1 if direct else MOST_READS)
 
     def take_boundary(self, discretisation: Discretisation) -> None:
         """Set `data` and `boundary`; u loses its values.

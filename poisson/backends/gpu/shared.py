@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from poisson import kernels
 from poisson.backends.gpu.overlap import Overlap
 from poisson.backends.gpu.runtime import Kernel, Runtime
 from poisson.backends.processors import processors
 
 Key = tuple[Any, ...]
-"""What a kernel is known by."""
+"""What a kernel is known by: first its module."""
 
 Wanted = dict[Key, Callable[[], Kernel]]
 """How to compile kernels."""
@@ -55,8 +56,9 @@ class Kernels:
         if not new:
             return
         pool = ThreadPoolExecutor(min(len(new), processors()))
-        for key, make in new.items():
-            self._asked[key] = pool.submit(self._compiled, make)
+        # What takes long comes first, so that nobody waits for it alone at the end.
+        for key in sorted(new, key=lambda key: -len(kernels.source(key[0]))):
+            self._asked[key] = pool.submit(self._compiled, new[key])
         pool.shutdown(wait=False)  # its threads end when these are done
 
     def get(self, key: Key, make: Callable[[], Kernel]) -> Kernel:
