@@ -64,7 +64,7 @@ def finish(
     times, origin : mapping
         How long what took, and how the solution comes about, where that is known already.
     """
-    wanted = tuple(name for name in names if name != "error" or problem.exact is not None)
+    wanted = names and tuple(name for name in names if name != "error" or problem.exact is not None)
     backend, operator = setup.backend, setup.operator
     if operator.singular:
         remove_mean(setup.operations, result.u, result.work, setup.norms)
@@ -169,10 +169,10 @@ def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: A
 
     With the result that has it still.
     """
-    backend, own = setup.backend, setup.operator.lattice.owned
+    backend, lattice = setup.backend, setup.operator.lattice
     if out is not None:
         if ranks.division:
-            out[...] = backend.to_host(result.u)[own].reshape(out.shape)
+            out[...] = backend.to_host(result.u)[lattice.owned].reshape(out.shape)
         else:
             backend.copy_to(result.u, out.reshape(result.u.shape) if out.ndim == 1 else out)
             backend.synchronize()
@@ -180,7 +180,7 @@ def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: A
     given = (problem.f, problem.initial)
     there = backend.on_host or any(isinstance(field, ArrayField) and field.on_device for field in given)
     if ranks.division and any(isinstance(field, PartField) and field.on_devices for field in given):
-        values = backend.view(result.u)[own]
+        values = backend.view(result.u)[lattice.owned]
         local = setup.local.companion(backend.dtype)
         mine = local.view(local.empty(values.shape))
         with backend.ordered():
@@ -188,7 +188,7 @@ def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: A
         backend.synchronize()
         return mine.reshape(mine.shape[-problem.grid.dimension :]), result
     if ranks.division or not (there and backend.views):
-        values = backend.to_host(result.u)[own]
+        values = backend.to_host(result.u)[lattice.owned]
         return np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :]), result
     mine, result = setup.hand_over(result)
     if mine is None:

@@ -130,6 +130,10 @@ class Setup:
             self.u = self._returned.pop() if self._returned else self.backend.empty(self.operator.array_shape)
         return self.u
 
+    def give(self, array: Array) -> Any:
+        """The values of an array for the user (`Backend.give`); the next solve may have it when nobody holds them."""
+        return self.backend.give(array, partial(_put_back, weakref.ref(self._returned)))
+
     def hand_over(self, result: SolveResult) -> tuple[Any, SolveResult]:
         """The solution for its user, as an array that no later solve writes into; None where it must be copied.
 
@@ -140,7 +144,7 @@ class Setup:
         result : SolveResult
             The result, whose u has the same memory.
         """
-        values = self.backend.give(self.u, partial(_put_back, weakref.ref(self._returned)))
+        values = self.give(self.u)
         if values is None:
             return None, result
         if result.u is not self.u:

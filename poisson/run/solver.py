@@ -348,7 +348,7 @@ class Solver:
             return [None] * len(sources)
         with self._exclusive.use(), self._setup.backend.in_use():
             self._take_operator(self.problem)
-            return solve_together(self._setup, self._loader, self.ranks, self.problem, sources)
+            return solve_together(self._setup, self._loader, self.problem, sources)
 
     def keep_on(
         self, checkpoints: Checkpoints | None, observer: Observer | None, interrupted: Callable[[], bool]
