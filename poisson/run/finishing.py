@@ -56,7 +56,7 @@ def finish(
     problem, discretisation : Problem, Discretisation
         What was solved.
     result : SolveResult
-        What the method left, with an array that may be overwritten.
+        What the method left.
     stopping : Stopping
         The tolerances of this solve.
     out : array, optional
@@ -66,6 +66,8 @@ def finish(
     """
     wanted = names and tuple(name for name in names if name != "error" or problem.exact is not None)
     backend, operator = setup.backend, setup.operator
+    if operator.singular or wanted or result.norms is None:
+        result = setup.left_over(result)
     if operator.singular:
         remove_mean(setup.operations, result.u, result.work, setup.norms)
         result = replace(result, norms=None)
@@ -83,7 +85,8 @@ def finish(
             correction = norms[1] / operator.diagonal
         else:
             correction = outcome.true_correction(
-                *(setup.operations, double, discretisation, result, setup.source, setup.f, setup.norms)
+                *(setup.operations, double, discretisation, setup.left_over(result)),
+                *(setup.source, setup.f, setup.norms),
             )
         setup.operations.norm(result.u, setup.norms)
         return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)

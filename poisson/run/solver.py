@@ -459,7 +459,7 @@ class Solver:
         clock = _Clock()
         origin["method"] = setup.described_with(result.instead)
         solution = finish(
-            *(setup, ranks, self._fields, problem, discretisation, setup.left_over(result), stopping, out),
+            *(setup, ranks, self._fields, problem, discretisation, result, stopping, out),
             times=times,
             origin=origin,
         )
