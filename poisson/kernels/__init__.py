@@ -36,6 +36,9 @@ SOURCES = tuple(name for name, parts in PARTS.items() if not parts[-1].startswit
 STUDIES = tuple(name for name in PARTS if name not in SOURCES)
 """Modules of kernels that are there to be measured, and that no operation launches."""
 
+LANGUAGE = "-std=c++17"
+"""The option of every compiler; all others of a kernel are macros."""
+
 
 @cache
 def digest() -> str:

@@ -324,7 +324,9 @@ def test_cupy_sees_one_set_of_options(
     for number in (1, 2):
         module = runtime._Module(text, ("-std=c++17", f"-DNUMBER={number}", "-DFLAG"), None)
         module.get_function("other")
-    assert runtime.cp.compiled == [
+    nothing, *compiled = runtime.cp.compiled
+    assert nothing == (runtime.NOTHING, compiled[0][1])
+    assert compiled == [
         (
             f"#define NUMBER {number}\n#define FLAG 1\n#line 1\n\n\nKERNEL other() {{\n}}\n",
             ("-std=c++17", "-minimal") if shorter else ("-std=c++17",),

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import cupy as cp
@@ -58,6 +59,23 @@ class _Streams:
             self.now = self.main
 
 
+NOTHING = 'extern "C" __global__ void poisson_nothing() {}'
+
+_met: set[tuple[str, ...]] = set()
+_meeting = threading.Lock()
+
+
+def _meet(options: tuple[str, ...]) -> tuple[str, ...]:
+    """The options, with our own, once CuPy has met them: threads that meet them together would all do so in turns."""
+    if not cp.cuda.runtime.is_hip and cp.cuda.nvrtc.getVersion() >= SHORTER:
+        options += ("-minimal",)
+    with _meeting:
+        if options not in _met:
+            cp.RawModule(code=NOTHING, options=options).get_function("poisson_nothing")
+            _met.add(options)
+    return options
+
+
 class _Module:
     """A source whose kernels are compiled apart, as they are asked for."""
 
@@ -68,9 +86,8 @@ class _Module:
 
     def get_function(self, name: str, shared_bytes: int = 0) -> Kernel:
         text, options = kernels.defined(kernels.alone(self._source, name), self._options)
-        if not cp.cuda.runtime.is_hip and cp.cuda.nvrtc.getVersion() >= SHORTER:
-            options += ("-minimal",)
-        return _LoadedKernel(cp.RawModule(code=text, options=options).get_function(name), self._streams, shared_bytes)
+        module = cp.RawModule(code=text, options=_meet(options))
+        return _LoadedKernel(module.get_function(name), self._streams, shared_bytes)
 
 
 class _LoadedKernel:
@@ -208,6 +225,13 @@ class CupyRuntime:
         self._waiter = _Waiter()
         ring = _rings.setdefault(self._device.id, Ring())
         self._staging = Staging(_StreamLink(self._device, self._stream, self._waiter), ring)
+        if not _met:
+            threading.Thread(target=self._load_compiler, name="poisson: start of the compiler").start()
+
+    def _load_compiler(self) -> None:
+        # What goes wrong is said where a kernel is wanted.
+        with suppress(Exception), self.in_use():
+            _meet((kernels.LANGUAGE,))
 
     def in_use(self) -> AbstractContextManager[Any]:
         return self._device  # type: ignore[no-any-return]  # CuPy has no annotations

@@ -297,7 +297,7 @@ class Launcher(Backend):
         faces = (*rules, *(Rule.FIXED,) * (len(FACE_NAMES) - len(rules)))
         names = ("XL", "XU", "YL", "YU", "ZL", "ZU")
         return (
-            "-std=c++17",
+            kernels.LANGUAGE,
             f"-DREAL={'double' if self.dtype.itemsize == 8 else 'float'}",
             f"-DDIMENSION={dimension}",
             f"-DBLOCK_X={shape.block_x}",
