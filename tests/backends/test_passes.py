@@ -39,7 +39,9 @@ def given(backend: Any, values: NDArray[Any], shift: float = SHIFT) -> Any:
         return backend.from_host(values - np.float32(shift))
     kept = np.full((*values.shape[:-1], values.shape[-1] + 3), np.nan)
     kept[..., : values.shape[-1]] = values
-    return backend.in_place(kept[..., : values.shape[-1]], shift, pytest.fail)
+    found = backend.in_place(kept[..., : values.shape[-1]], pytest.fail)
+    found.shift = shift
+    return found
 
 
 def certified(backend: Any, a: Operator, f: Any, u: NDArray[Any]) -> tuple[NDArray[Any], Any]:
@@ -132,6 +134,6 @@ def test_passes_tell_of_a_value_that_is_not_finite(rules: tuple[Rule, ...]) -> N
         for value in (np.nan, np.inf):
             values, told = np.ones(shape), []
             values[place] = value
-            f = backend.in_place(values, 0.0, lambda told=told: told.append(True))
+            f = backend.in_place(values, lambda told=told: told.append(True))
             solver.solve_certified(f, backend.from_host(np.zeros(shape)))
             assert told, (place, value)
