@@ -206,6 +206,7 @@ def test_faces_take_other_data(method: str, backend: str) -> None:
         {"lower": "sin(2*pi*x)", "upper": 2.0},
         {"upper": values, "lower": lambda x, y: 5.0 + 0.0 * x},
         {"lower": values},
+        {"lower": "1e6*sin(2*pi*x)"},  # the target is relative to the boundary values
     ):
         boundary = {}
         if "lower" in data:
