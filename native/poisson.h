@@ -154,13 +154,15 @@ poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const 
 /* ---- values in the memory of the caller, on the host's threads: rows of `pitch` float64 values, or real ones, which
  * need no alignment. `take` copies them less `shift`, with zeros at fixed nodes, and leaves the norms of what is
  * written; the sum is not finite if a value is not, also at a fixed node. `integrate` leaves the sums of the values and
- * of their sizes under the trapezoidal weights, `certify` the norms of f - shift - A u
- * of an operator with constant coefficients, as `residual` does of f - A u. */
+ * of their sizes under the trapezoidal weights, `sums` those of an array of the library's, `certify` the norms of f -
+ * shift - A u of an operator with constant coefficients, as `residual` does of f - A u. */
 
 poisson_status poisson_take_f32(const poisson_operator* operator_, const double* from, int64_t pitch, double shift,
                                 float* to, double* result);
 poisson_status poisson_take_f64(const poisson_operator* operator_, const double* from, int64_t pitch, double shift,
                                 double* to, double* result);
+poisson_status poisson_sums_f32(const poisson_operator* operator_, const float* x, int64_t pitch, double* result);
+poisson_status poisson_sums_f64(const poisson_operator* operator_, const double* x, int64_t pitch, double* result);
 poisson_status poisson_integrate_f32(const poisson_operator* operator_, const double* from, int64_t pitch,
                                      double* result);
 poisson_status poisson_integrate_f64(const poisson_operator* operator_, const double* from, int64_t pitch,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Values in the memory of the caller, whose rows need no alignment: taken into an array, and the residual against them.
 #ifndef POISSON_OFFLOAD
+#include <algorithm>
 #include <type_traits>
 
 #include "core/kept.h"
@@ -64,40 +65,50 @@ poisson_status take(const poisson_operator* operator_, const double* from, int64
 }
 
 // The sums of w f and of w |f|, with the weights w of the trapezoidal rule.
-template <class T>
-poisson_status integrate(const poisson_operator* operator_, const double* from, int64_t from_pitch, double* result) {
+template <class T, class V>
+poisson_status integrate(const poisson_operator* operator_, const V* from, int64_t from_pitch, double* result) {
     if (!operator_ || !from || !result) return POISSON_BAD_ARGUMENT;
     const Local<T> a = local<T>(operator_);
     const Tiling all(a);
     double* const partial = partial_results(all.count());
     if (!partial) return POISSON_OUT_OF_MEMORY;
+    // The ends of a row count half where a mirror is there.
+    const double lower = 1 - trapezoidal(a, 0, 0, a.nx), upper = 1 - trapezoidal(a, 0, a.nx - 1, a.nx);
     POISSON_REGION(all.nodes(), (), ())
     for (int64_t number = 0; number < all.count(); ++number) {
         double sum = 0, size = 0;
         for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
-            const double* row = from + from_pitch * (j + a.ny * k);
-            Pack<double> sums = {}, sizes = {};
+            const V* row = from + from_pitch * (j + a.ny * k);
+            double of_row = -lower * row[0], size_of_row = -lower * std::abs(double(row[0]));
+            if (a.nx > 1) {
+                of_row -= upper * row[a.nx - 1];
+                size_of_row -= upper * std::abs(double(row[a.nx - 1]));
+            }
+            // An order that does not depend on where rows lie, as one that begins at aligned values would.
+            double sums[LANES] = {}, sizes[LANES] = {};
             int64_t i = 0;
             for (; i + LANES <= a.nx; i += LANES) {
-                const Pack<double> values = load(row + i);
-                prefetch(row + i, FAR_AHEAD);
-                sums += values;
-                sizes += values < 0 ? -values : values;
+                for (int64_t lane = 0; lane < LANES; ++lane) {
+                    sums[lane] += double(row[i + lane]);
+                    sizes[lane] += std::abs(double(row[i + lane]));
+                }
             }
-            double of_row = 0, size_of_row = 0;
-            for (; i < a.nx; ++i) of_row += row[i], size_of_row += std::abs(row[i]);
-            for (int64_t lane = 0; lane < LANES; ++lane) of_row += sums[lane], size_of_row += sizes[lane];
-            // The ends count half where a mirror is there.
-            const double lower = 1 - trapezoidal(a, 0, 0, a.nx);
-            const double upper = a.nx > 1 ? 1 - trapezoidal(a, 0, a.nx - 1, a.nx) : 0;
-            const double weight = trapezoidal_of_row(a, j, k), first = row[0], last = row[a.nx - 1];
-            sum += weight * (of_row - lower * first - upper * last);
-            size += weight * (size_of_row - lower * std::abs(first) - upper * std::abs(last));
+            for (int64_t lane = 0; i < a.nx; ++i, ++lane) {
+                sums[lane] += double(row[i]);
+                sizes[lane] += std::abs(double(row[i]));
+            }
+            for (int64_t lane = 0; lane < LANES; ++lane) {
+                of_row += sums[lane];
+                size_of_row += sizes[lane];
+            }
+            const double weight = trapezoidal_of_row(a, j, k);
+            sum += weight * of_row;
+            size += weight * size_of_row;
         });
         partial[2 * number] = sum;
         partial[2 * number + 1] = size;
     }
-    result[0] = result[1] = 0;
+    std::fill(result, result + 2 * GROUPS, 0.0);
     for (int64_t number = 0; number < all.count(); ++number) {
         result[0] += partial[2 * number];
         result[1] += partial[2 * number + 1];
@@ -178,8 +189,8 @@ template <class T>
 poisson_status take(const poisson_operator*, const double*, int64_t, double, T*, double*) {
     return POISSON_BAD_ARGUMENT;
 }
-template <class T>
-poisson_status integrate(const poisson_operator*, const double*, int64_t, double*) {
+template <class T, class V>
+poisson_status integrate(const poisson_operator*, const V*, int64_t, double*) {
     return POISSON_BAD_ARGUMENT;
 }
 template <class T, class U>
@@ -201,6 +212,11 @@ poisson_status certify(const poisson_operator*, const U*, const T*, int64_t, dou
                                                          double* result) {                                             \
         use_threads(a);                                                                                                \
         return integrate<real>(a, from, pitch, result);                                                                \
+    }                                                                                                                  \
+    extern "C" poisson_status poisson_sums_##suffix(const poisson_operator* a, const real* x, int64_t pitch,           \
+                                                    double* result) {                                                  \
+        use_threads(a);                                                                                                \
+        return integrate<real>(a, x, pitch, result);                                                                   \
     }                                                                                                                  \
     extern "C" poisson_status poisson_certify_##suffix(const poisson_operator* a, const real* u, const real* f,        \
                                                        int64_t pitch, double shift, double* result) {                  \

@@ -81,9 +81,9 @@ class CallersSources(ABC):
         self.backend.axpby(1.0, f, 0.0, out)
 
     def integrate(self, f: Array, out: Array | None, result: Reduction) -> bool:
-        """`result` gets the sums of f and of abs(f) under the trapezoidal weights; f is `Backend.in_place`.
+        """`result` gets the sums of f and of abs(f) under the trapezoidal weights; f may be `Backend.in_place`.
 
-        `out` may lose its values: it is where f goes that has to be copied for that, and is read there then.
+        `out` may lose its values: it is where such a one goes that has to be copied for that, and is read there then.
 
         Returns
         -------

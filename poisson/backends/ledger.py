@@ -217,6 +217,7 @@ class _CountedOperations:
         return getattr(self.uncounted, name)
 
     take = Operations.take
+    integrate = Operations.integrate
     certify = Operations.certify
 
     def fast_solver(self) -> FastSolver:

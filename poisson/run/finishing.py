@@ -68,8 +68,7 @@ def finish(
     backend, operator = setup.backend, setup.operator
     if operator.singular or wanted or result.norms is None:
         result = setup.left_over(result)
-    if operator.singular:
-        remove_mean(setup.operations, result.u, result.work, setup.norms)
+    if operator.singular and remove_mean(setup.operations, result.u, result.work, setup.norms):
         result = replace(result, norms=None)
     u, result = _u(setup, ranks, problem, result, out)
     double = setup.local.companion(np.float64)

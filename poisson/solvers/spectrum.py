@@ -225,21 +225,32 @@ def chebyshev_rate(lowest: float, highest: float) -> float:
     return math.acosh(max(1.0, (highest + lowest) / (highest - lowest))) if lowest < highest else math.inf
 
 
-def remove_mean(operations: Operations, x: Array, work: Array, place: Reduction) -> None:
+def remove_mean(operations: Operations, x: Array, work: Array, place: Reduction) -> bool:
     """Subtract from x its mean under the trapezoidal weights: what it has of the null space of a singular operator.
 
     A mean that is much larger than what it is taken from leaves rounding errors with a mean of their own, which goes,
-    too. `work` loses its values, and so does `place`, which is one for results.
+    too. One that rounding would leave need not go, where that is known at once (`Operations.integrate`). `work` loses
+    its values, and so does `place`, which is one for results.
+
+    Returns
+    -------
+    bool
+        Whether x has changed.
     """
     backend = operations.backend
+    if operations.integrate(x, None, place):
+        total, size = backend.read(place)
+        if abs(total) <= float(np.finfo(backend.dtype).eps) * size:
+            return False
     backend.fill(work, 1.0)
     mean = weighted_mean(operations, x, work, place)
     for _ in range(MOST_REMOVALS):
         backend.axpby(-mean, work, 1.0, x)
         operations.norm(x, place)
         if not abs(mean) > LARGE_MEAN * backend.read(place)[1]:
-            return
+            break
         mean = weighted_mean(operations, x, work, place)
+    return True
 
 
 class ZeroMean:

@@ -110,9 +110,14 @@ def test_the_integrals_of_a_source(case: str, name: str, dtype: Any) -> None:
     operations, result = backend.bind(discretisation.operator_on(backend)), backend.reduction()
     values = np.random.default_rng(4).standard_normal((*shape[:-1], shape[-1] + 3))[..., : shape[-1]] + 0.5
     out = backend.empty(shape)
+    operations.norm(backend.from_host(values * 3.0), result)  # a place that has had another result
     assert operations.integrate(backend.in_place(values, pytest.fail), out, result)
     read = values.astype(dtype) if name == "gpu" else values
     assert backend.read(result) == pytest.approx(integrals(discretisation, read.astype(np.float64)), rel=1e-13)
+    own = backend.from_host(values)
+    assert operations.integrate(own, None, result)
+    typed = values.astype(dtype).astype(np.float64)
+    assert backend.read(result) == pytest.approx(integrals(discretisation, typed), rel=1e-13)
     if name == "gpu":
         there = backend.runtime.allocate(values.size, np.float64).reshape(shape)
         there[...] = values

@@ -100,8 +100,8 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         defines = (f"-DGIVEN={TYPES[values.dtype.name]}",)
         self.backend.reduce("vectors", "take", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
 
-    def integrate(self, f: CallersArray, out: Array | None, result: Reduction) -> bool:
-        values = self._there(f, out)
+    def integrate(self, f: Array | CallersArray, out: Array | None, result: Reduction) -> bool:
+        values = self._there(f, out) if isinstance(f, CallersArray) else f
         grid, (nx, rows, _) = self.backend.row_grid(values, REDUCTION_SHAPE)
         arguments = (values, *distances(values), nx, sizes(self.operator)[1], rows)
         defines = (f"-DGIVEN={TYPES[values.dtype.name]}", "-DSECOND_SUM=1")

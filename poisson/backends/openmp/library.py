@@ -164,6 +164,7 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "depth": (c_int32, (_OPERATOR,)),
     "take": (_STATUS, (_OPERATOR, c_void_p, c_int64, c_double, c_void_p, c_void_p)),
     "integrate": (_STATUS, (_OPERATOR, c_void_p, c_int64, c_void_p)),
+    "sums": (_STATUS, (_OPERATOR, c_void_p, c_int64, c_void_p)),
     "certify": (_STATUS, (_OPERATOR, c_void_p, c_void_p, c_int64, c_double, c_void_p)),
 }
 """Others, with the suffix of their real type."""

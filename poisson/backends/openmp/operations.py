@@ -100,8 +100,11 @@ class OpenmpOperations(Operations):
         if not math.isfinite(self.backend.read(result)[0]):
             f.refuse()
 
-    def integrate(self, f: CallersArray, out: DeviceArray | None, result: DeviceResult) -> bool:
-        self.functions.integrate(self.structure, f.pointer, f.pitch, result.pointer)
+    def integrate(self, f: DeviceArray | CallersArray, out: DeviceArray | None, result: DeviceResult) -> bool:
+        if self.backend.offloads:
+            return False
+        function = self.functions.integrate if isinstance(f, CallersArray) else self.functions.sums
+        function(self.structure, f.pointer, f.pitch, result.pointer)
         return True
 
     def certify(self, u: DeviceArray, f: DeviceArray | CallersArray, work: DeviceArray, result: DeviceResult) -> None:
