@@ -142,7 +142,7 @@ Rows<double> rows_in(const Local<double>& a, const float* u, int64_t j, int64_t 
     to += certify_bytes(a) / int64_t(sizeof(double));
     Rows<double> rows = {};
     rows.fixed = from.fixed;
-    rows.centre = widened(from.centre, values, to);
+    rows.centre = rows.z_lower = rows.z_upper = widened(from.centre, values, to);
     rows.y_lower = widened(from.y_lower, values, to + values);
     rows.y_upper = widened(from.y_upper, values, to + 2 * values);
     if (DIMENSION == 3) {
