@@ -155,6 +155,9 @@ def test_others_are_not_compiled_after_a_failure(error: type[BaseException], mon
     told.set()
     assert len(kernels) == 0
     assert kernels.get(("vectors", 3), lambda: -3) == -3
+    for thread in threading.enumerate():
+        if thread.name.startswith("ThreadPoolExecutor"):
+            thread.join()
     assert len(made) <= 1
 
 

@@ -58,8 +58,7 @@ def test_nothing_is_begun_without_cupy(asked: list[str], monkeypatch: pytest.Mon
 
 
 def test_without_a_driver_or_a_gpu_nobody_has_used_one(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = SimpleNamespace(cuInit=lambda flags: 100)
-    monkeypatch.setattr(early.ctypes, "CDLL", lambda name: driver)
+    monkeypatch.setattr(early.ctypes.CDLL(""), "cuInit", lambda flags: 100)
     begun()
 
     def missing(name: str) -> None:
