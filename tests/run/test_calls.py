@@ -420,104 +420,6 @@ def test_u_may_take_the_place_of_its_source(method: str, boundary: Any) -> None:
     assert solution.u is place and (place == alone.u).all()
 
 
-# ---- arrays on a device
-
-
-class OnDevice:
-    """An array on the emulated device as a library of another module shows it."""
-
-    def __init__(self, runtime: Any, values: np.ndarray, *, wide: int = 0) -> None:
-        rows = runtime.allocate(values[..., 0].size * (values.shape[-1] + wide), values.dtype)
-        self.there = rows.reshape(*values.shape[:-1], values.shape[-1] + wide)[..., : values.shape[-1]]
-        self.there[...] = values
-        self.shape, self.dtype = values.shape, values.dtype
-        self.__cuda_array_interface__ = {"shape": values.shape, "typestr": values.dtype.str, "version": 3}
-
-    def get(self) -> np.ndarray:
-        return self.there
-
-
-def runtime_of(solver: Solver) -> Any:
-    backend: Any = solver.backend
-    return backend.runtime
-
-
-@pytest.mark.parametrize("kept", [True, False], ids=["kept", "handed over"])
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-@pytest.mark.parametrize(
-    ("shape", "method"),
-    [((16,), "fft"), ((16, 9), "fft"), ((16, 9, 5), "fft"), ((16, 9), "multigrid"), ((16, 9), "cg")],
-    ids=str,
-)
-def test_arrays_on_a_device_stay_there(
-    shape: tuple[int, ...], method: str, precision: str, kept: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the bits of the same arrays on the host; and no u is one that a later solve writes into."""
-    monkeypatch.setattr("poisson.backends.gpu.backend.KEPT_NODES", 1 << 21 if kept else 0)
-    boundary = {"x": "periodic", "all": {"dirichlet": 1.5}} if len(shape) > 1 else {"x_lower": 0.5, "x_upper": -1.0}
-    problem = Problem.on_box(shape, boundary=boundary, c=2.0)
-    options: dict[str, Any] = {"rtol": 1e-5} if precision == "float32" else {}
-    solver = Solver(problem, method, "gpu", precision, **options)
-    runtime = runtime_of(solver)
-    sources = [source(shape[::-1], seed) for seed in range(3)]
-    expected = [solver.solve(f).u.copy() for f in sources]
-    found = [solver.solve(OnDevice(runtime, f, wide=3)).u for f in sources]
-    for u, right in zip(found, expected, strict=True):
-        assert runtime.holds(u)
-        assert u.dtype == precision
-        np.testing.assert_array_equal(u, right)
-    # A float32 source on the device of a float64 solver, and the other way round.
-    other = np.float32 if precision == "float64" else np.float64
-    single = sources[0].astype(np.float32)
-    close = solver.solve(OnDevice(runtime, single.astype(other))).u
-    np.testing.assert_array_equal(close, solver.solve(single.astype(precision)).u)
-    place = OnDevice(runtime, np.full(shape[::-1], np.nan, precision), wide=2).there
-    assert solver.solve(sources[1], out=place).u is place
-    np.testing.assert_array_equal(place, expected[1])
-
-
-@pytest.mark.parametrize("kept", [True, False], ids=["kept", "handed over"])
-def test_u_may_overwrite_its_source_on_a_device(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poisson.backends.gpu.backend.KEPT_NODES", 1 << 21 if kept else 0)
-    solver = Solver(Problem.on_box((16, 9)), "fft", "gpu", "float32", rtol=1e-5)
-    f = source((9, 16)).astype(np.float32)
-    expected = solver.solve(f)
-    given = OnDevice(runtime_of(solver), f)
-    found = solver.solve(given, out=given.there)
-    np.testing.assert_array_equal(given.there, expected.u)
-    assert (found.residual, found.status) == (expected.residual, expected.status)
-
-
-@pytest.mark.parametrize("method", ["fft", "multigrid", "cg", "sor", "chebyshev", "jacobi"])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_value_on_a_device_that_is_not_finite_is_refused(value: float, method: str) -> None:
-    solver = Solver(Problem.on_box((9, 9)), method, "gpu", max_iterations=30)
-    f = source((9, 9))
-    for place, given in (((4, 3), "f"), ((0, 3), "f"), ((4, 3), "initial")):
-        if given == "initial" and method == "fft":
-            continue
-        bad = f.copy()
-        bad[place] = value
-        key = "equation.f" if given == "f" else "run.initial"
-        data: Any = {given: OnDevice(runtime_of(solver), bad)}
-        with pytest.raises(CaseError, match=rf"{key}: {value} at x = 0.375, y = {place[0] / 8:.6g}; every value"):
-            solver.solve(**data)
-
-
-@pytest.mark.parametrize("boundary", [0.0, 3.0, "x*y", {"all": {"neumann": 0.0}}], ids=str)
-@pytest.mark.parametrize("kept", [True, False], ids=["kept", "not kept"])
-def test_no_source_at_all(boundary: Any, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then the first residual, or the boundary values, say what is small."""
-    problem = Problem.on_box((17, 9), boundary=boundary)
-    expected = Solver(problem, "fft", "numpy").solve(np.zeros((9, 17)))
-    monkeypatch.setattr("poisson.backends.gpu.backend.KEPT_NODES", 1 << 21 if kept else 0)
-    for data in (np.zeros((9, 17)), 0.0):
-        found = Solver(problem, "fft", "gpu").solve(data)
-        np.testing.assert_allclose(found.u, expected.u, rtol=0, atol=1e-14 * max(1.0, np.abs(expected.u).max()))
-        assert (found.status, found.iterations) == (expected.status, expected.iterations)
-        assert found.target == pytest.approx(expected.target, rel=1e-12)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     "boundary", ["periodic", {"all": {"neumann": 0.1}}, {"x": "periodic", "all": {"neumann": 0.1}}]
@@ -538,11 +440,6 @@ def test_what_a_source_has_too_much_is_taken_from_it(boundary: Any, backend: str
     assert found.target == pytest.approx(expected.target, rel=1e-12)
     with pytest.raises(IncompatibleSource, match=r"∫f = .*, ∫f \+ ∮g = 1 \("):
         solver.solve(f + 1.0)
-    if backend == "gpu":
-        there = OnDevice(runtime_of(solver), f, wide=1)
-        np.testing.assert_array_equal(solver.solve(there).u, found.u)
-        with pytest.raises(IncompatibleSource):
-            solver.solve(OnDevice(runtime_of(solver), f + 1.0))
     f[3, 4] = np.nan
     with pytest.raises(CaseError, match=r"equation\.f: nan at x = "):
         solver.solve(f)
