@@ -78,10 +78,11 @@ FURTHER_METHODS = {
 
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
-    *("smooth", "smooth_norm", "interpolate_gather"),
+    *("smooth", "smooth_norm", "interpolate_gather", "take", "integrate"),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary", "slab_condense", "slab_expand"),
 }
-"""Kernels without an operation of their own: passes with a reduction, other variants, half a level, fast transforms."""
+"""Kernels without an operation of their own: passes with a reduction, other variants, half a level, what reads
+arrays of the caller, fast transforms."""
 
 
 def arguments_of(function: Any) -> tuple[str, ...]:
