@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,33 +151,30 @@ class _Modes:
         for transform in transforms:
             self.spectra[transform.axis][free(operator, transform.axis)] = transform.spectrum
         self.spectra[0] += operator.c
+        self._tables = tuple(values.ctypes.data for values in self.spectra)
 
     def divide(self, f: NDArray[Any], u: NDArray[Any]) -> None:
         """Where all axes are transformed."""
-        self._functions.divide(self._structure, *self._tables(), f.ctypes.data, u.ctypes.data)
+        self._functions.divide(self._structure, *self._tables, f.ctypes.data, u.ctypes.data)
 
     def tridiagonal(self, f: NDArray[Any], u: NDArray[Any]) -> None:
         """Where all but the last are."""
         # Where A is singular, the system of the lowest mode of the other axes is.
         lowest = (slice(None),) + (0,) * (self._operator.dimension - 1)
         line = f[lowest].astype(np.float64) if self._operator.singular else None
-        self._functions.tridiagonal(self._structure, *self._tables(), f.ctypes.data, u.ctypes.data, None, None)
+        self._functions.tridiagonal(self._structure, *self._tables, f.ctypes.data, u.ctypes.data, None, None)
         if line is not None:
             slowest = self._operator.lattice.axes[-1]
             u[lowest] = between_mirrors(line, slowest.widths, self._operator.couplings[-1])
 
     def condense(self, f: NDArray[Any], first: Plane | None, last: Plane | None) -> None:
         """What flows into the separators beside the rows."""
-        tables = list(self._tables())[:2]
-        self._functions.condense(self._structure, *tables, f.ctypes.data, _address(first), _address(last))
+        self._functions.condense(self._structure, *self._tables[:2], f.ctypes.data, _address(first), _address(last))
 
     def tridiagonal_between(self, f: NDArray[Any], u: NDArray[Any], below: Plane | None, above: Plane | None) -> None:
         """Where the values at the separators are known."""
         arrays = (f.ctypes.data, u.ctypes.data, _address(below), _address(above))
-        self._functions.tridiagonal(self._structure, *self._tables(), *arrays)
-
-    def _tables(self) -> Iterator[int]:
-        return (values.ctypes.data for values in self.spectra)
+        self._functions.tridiagonal(self._structure, *self._tables, *arrays)
 
 
 class _Chains:
