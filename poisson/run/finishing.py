@@ -206,7 +206,8 @@ def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:
     """How a result comes about, but for what `Ranks.provenance` has."""
     if not setup.origin:
         setup.origin = _origin(setup)
-    return setup.origin | {"started": started.isoformat(timespec="seconds")}
+    # In a forked process the device has fewer threads than it had.
+    return setup.origin | {"device": setup.backend.device, "started": started.isoformat(timespec="seconds")}
 
 
 def _origin(setup: Setup) -> dict[str, str | int | float]:
