@@ -41,7 +41,7 @@ def command(size: int) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with what Open MPI asks of root."""
+    """Ours, with what Open MPI asks of root, and where packages may be that are not installed."""
     allowed = {f"{name}{end}": "1" for name in ROOTS for end in ("", "_CONFIRM")}
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])])
     return os.environ | allowed | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
