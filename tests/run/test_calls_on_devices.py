@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.devices import OnDevice
 
 from poisson.errors import CaseError, IncompatibleSource
 from poisson.problem.problem import Problem
@@ -20,20 +21,6 @@ pytestmark = pytest.mark.usefixtures("backends_by_name")
 
 def source(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape)
-
-
-class OnDevice:
-    """An array on the emulated device as a library of another module shows it."""
-
-    def __init__(self, runtime: Any, values: np.ndarray, *, wide: int = 0) -> None:
-        rows = runtime.allocate(values[..., 0].size * (values.shape[-1] + wide), values.dtype)
-        self.there = rows.reshape(*values.shape[:-1], values.shape[-1] + wide)[..., : values.shape[-1]]
-        self.there[...] = values
-        self.shape, self.dtype = values.shape, values.dtype
-        self.__cuda_array_interface__ = {"shape": values.shape, "typestr": values.dtype.str, "version": 3}
-
-    def get(self) -> np.ndarray:
-        return self.there
 
 
 def runtime_of(solver: Solver) -> Any:

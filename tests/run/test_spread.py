@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.devices import OnDevice
 from support.divided import FLUX, PROBLEMS, on_box, raised, solved
 from support.ranks import ThreadCommunicator, on_ranks
-from test_calls import OnDevice
 
 import poisson
 from poisson import Solver
