@@ -316,6 +316,9 @@ def chosen(names: Sequence[str], shape: tuple[int, ...], jump: float | None) -> 
 def main(words: Sequence[str]) -> int:
     options = dict(itertools.pairwise(words))
     names = words[0].split(",") if words and not words[0].startswith("--") else list(PEERS)
+    if unknown := [name for name in names if name not in PEERS]:
+        print(f"{unknown[0]!r}: there is no such solver; there is {', '.join(PEERS)}", file=sys.stderr)
+        return 2
     shapes = [tuple(int(n) for n in reversed(each.split("x"))) for each in options.get("--n", "129x129").split(",")]
     jump = float(options["--jump"]) if "--jump" in options else None
     # Of several processes the first one speaks.

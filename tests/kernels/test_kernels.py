@@ -173,11 +173,9 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
     coarse, u, out = (backend.empty(a.array_shape) for a in (transfer.coarse, fine, fine))
     backend.bind(Interpolation(fine, transfer.coarse)).interpolate(u, coarse)
     smooth_between_grids_that_halve(backend, fine)
-    # Arrays of the caller, in the type of the solve and in the other one.
-    for dtype in (np.float32, np.float64):
-        given: Any = backend.in_place(np.empty(fine.array_shape, dtype), lambda: None)
-        backend.bind(fine).take(given, u, backend.reduction())
-        backend.bind(fine).integrate(given, None, backend.reduction())
+    given: Any = backend.in_place(np.empty(fine.array_shape), lambda: None)
+    backend.bind(fine).take(given, u, backend.reduction())
+    backend.bind(fine).integrate(given, None, backend.reduction())
     direct_solutions(backend, fine)
     for axis in range(fine.dimension):
         for derivative in backend.probe().derivatives(workload.bound(Differences)).values():
