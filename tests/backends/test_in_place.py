@@ -103,7 +103,7 @@ WITHOUT_FIXED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", ["openmp", "gpu"])
 @pytest.mark.parametrize("case", WITHOUT_FIXED)
 def test_the_integrals_of_a_source(case: str, name: str, dtype: Any) -> None:
-    """In float64, also where the source comes to a device in the type of the solve."""
+    """In float64, whatever the type of the solve."""
     discretisation = Discretisation(Problem.on_box(**WITHOUT_FIXED[case]))
     shape = discretisation.array_shape
     backend: Any = emulated(dtype) if name == "gpu" else backends.create("openmp", dtype, 2)
@@ -111,9 +111,13 @@ def test_the_integrals_of_a_source(case: str, name: str, dtype: Any) -> None:
     values = np.random.default_rng(4).standard_normal((*shape[:-1], shape[-1] + 3))[..., : shape[-1]] + 0.5
     out = backend.empty(shape)
     operations.norm(backend.from_host(values * 3.0), result)  # a place that has had another result
-    assert operations.integrate(backend.in_place(values, pytest.fail), out, result)
-    read = values.astype(dtype) if name == "gpu" else values
-    assert backend.read(result) == pytest.approx(integrals(discretisation, read.astype(np.float64)), rel=1e-13)
+    given = backend.in_place(values, pytest.fail)
+    if name == "gpu" and dtype == np.float32:
+        # On its way there it would be rounded.
+        assert not operations.integrate(given, out, result)
+    else:
+        assert operations.integrate(given, out, result)
+        assert backend.read(result) == pytest.approx(integrals(discretisation, values), rel=1e-13)
     own = backend.from_host(values)
     assert operations.integrate(own, None, result)
     typed = values.astype(dtype).astype(np.float64)

@@ -117,3 +117,14 @@ def test_a_source_of_a_singular_problem_is_integrated_there(kept: bool, monkeypa
     f[3, 4] = np.nan
     with pytest.raises(CaseError, match=r"equation\.f: nan at x = "):
         solver.solve(OnDevice(runtime_of(solver), f))
+
+
+def test_what_a_source_has_too_much_is_not_that_of_its_rounding() -> None:
+    """A source in float64 on the host, far from zero, of a solve in float32."""
+    problem = Problem.on_box((16, 12), boundary="periodic")
+    f = 1e3 * source((12, 16))
+    f -= f.mean() - 1e-3
+    found = Solver(problem, "fft", "gpu", "float32", rtol=1e-5, fields=("f", "residual")).solve(f)
+    expected = f - f.mean()
+    np.testing.assert_allclose(found.fields["f"], expected, rtol=0, atol=1e-12)
+    assert found.residual == pytest.approx(np.sqrt((found.fields["residual"] ** 2).mean()), rel=1e-12)

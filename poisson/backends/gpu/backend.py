@@ -101,6 +101,9 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         self.backend.reduce("vectors", "take", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
 
     def integrate(self, f: Array | CallersArray, out: Array | None, result: Reduction) -> bool:
+        if isinstance(f, CallersArray) and not f.on_device and f.values.dtype != self.backend.dtype:
+            # It would be rounded on its way to the device, and what is too much in it is known better than that.
+            return False
         values = self._there(f, out) if isinstance(f, CallersArray) else f
         grid, (nx, rows, _) = self.backend.row_grid(values, REDUCTION_SHAPE)
         arguments = (values, *distances(values), nx, sizes(self.operator)[1], rows)
