@@ -58,6 +58,7 @@ class BalancedMethod:
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`)."""
         operations, backend = self._operations, self._backend
+        f = operations.settled(f)
         watch = Watch(operations, stopping, observer, self._place)
         source, guess = watch.source(f), self._residual(u, f)
         now = self._balanced(u, f)
