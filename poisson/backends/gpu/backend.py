@@ -181,7 +181,7 @@ class GpuBackend(Launcher):
 
     def in_place(self, values: Any, refuse: Callable[[], object]) -> CallersArray | None:
         on_device = self.runtime.holds(values)
-        return CallersArray(values, on_device, refuse) if not on_device or lies_in_rows(values) else None
+        return CallersArray(values, on_device) if not on_device or lies_in_rows(values) else None
 
     def fill(self, x: Array, value: float) -> None:
         grid, rows = self.row_grid(x)

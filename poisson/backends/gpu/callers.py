@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,6 @@ class CallersArray:
         On the device as `lies_in_rows` takes them, or of NumPy.
     on_device : bool
         Where they are.
-    refuse : callable
-        Called where a value may not be finite.
 
     Attributes
     ----------
@@ -30,12 +27,11 @@ class CallersArray:
         What is subtracted from every value.
     """
 
-    def __init__(self, values: Any, on_device: bool, refuse: Callable[[], object]) -> None:
+    def __init__(self, values: Any, on_device: bool) -> None:
         self.values = values
         self.shape: tuple[int, ...] = values.shape
         self.on_device = on_device
         self.shift = 0.0
-        self.refuse = refuse
 
 
 def lies_in_rows(values: Any) -> bool:
