@@ -40,6 +40,10 @@ CERTAIN = 10.0
 UNTRUSTED, AMPLIFIED = 1e-2, 1e3
 """A residual at the tolerance may leave this part of u as an error, so many times more than the tolerance itself."""
 
+STANDS_IN, CONDUCTS = 1e3, 1e4
+"""A c of so many times a/h², or an α of so many times a/h, does for a Dirichlet value, and an a of so many times that
+around it for a conductor: by experiments, in which no more than 1e-4 of u and of the flow was then missing."""
+
 SMALL_TOLERANCE = 1e-300
 
 LEAST_TOLERANCE = 1e-13
@@ -268,10 +272,10 @@ def _says_little(facts: Facts, case: Case) -> Iterator[Concern]:
     if not max(UNTRUSTED, AMPLIFIED * stopping.rtol) < left < math.inf:
         return
     rtol = 10.0 ** math.floor(math.log10(max(stopping.rtol * 1e-3 / left, SMALL_TOLERANCE)))
-    key, what = _largest_coefficient(facts, stopping.norm)
-    ways = ["take a smaller one (as a stand-in for a Dirichlet value, some 1e3 times the others will do)"]
-    if rtol >= LEAST_TOLERANCE:
-        ways.append(f"solver.rtol = {rtol:.0e}")
+    key, what, smaller = _largest_coefficient(facts, stopping.norm)
+    ways = [smaller] if smaller else []
+    if rtol >= LEAST_TOLERANCE or not ways:
+        ways.append(f"solver.rtol = {max(rtol, LEAST_TOLERANCE):.0e}")
     yield Concern(
         key,
         f"{what}, so that a residual at the tolerance says little: it may leave an error of "
@@ -280,16 +284,25 @@ def _says_little(facts: Facts, case: Case) -> Iterator[Concern]:
     )
 
 
-def _largest_coefficient(facts: Facts, norm: str) -> tuple[str, str]:
-    """Which coefficient makes the residual large beside u, and how."""
+def _largest_coefficient(facts: Facts, norm: str) -> tuple[str, str, str]:
+    """Key of the coefficient that makes the residual large beside u, its size in words, and a smaller one that does."""
+    a, spacing = float(facts.a.max()), facts.problem.grid.spacing
     if facts.alpha and _reference(facts, norm) > 10.0 * _reference(facts, norm, robin=False):
         face = max(facts.alpha, key=lambda each: float(facts.alpha[each].max()))
         size = float(facts.alpha[face].max())
-        return f"boundary.{FACE_NAMES[face]}.alpha", f"it is as large as {size:.2g}"
-    contrast = float(facts.a.max()) / float(facts.a.min())
+        key = f"boundary.{FACE_NAMES[face]}.alpha"
+        return key, f"it is as large as {size:.2g}", _instead(size, STANDS_IN * a / spacing[face // 2])
+    contrast = a / float(facts.a.min())
     if contrast > float(facts.c.max()) / facts.softest:
-        return "equation.a", f"it varies by a factor of {contrast:.2g}"
-    return "equation.c", f"it is as large as {float(facts.c.max()):.2g}"
+        smaller = f"take a smaller one (for a conductor, {CONDUCTS:.0e} times the a around it is enough)"
+        return "equation.a", f"it varies by a factor of {contrast:.2g}", smaller * (contrast > CONDUCTS)
+    size = float(facts.c.max())
+    return "equation.c", f"it is as large as {size:.2g}", _instead(size, STANDS_IN * a / min(spacing) ** 2)
+
+
+def _instead(size: float, enough: float) -> str:
+    """Advice to take a smaller coefficient, empty where it is no larger than a stand-in for a Dirichlet value needs."""
+    return f"take a smaller one (in the place of a Dirichlet value {enough:.1g} is enough)" * (size > enough)
 
 
 def _too_many_sweeps(facts: Facts, case: Case) -> Iterator[Concern]:

@@ -7,10 +7,13 @@ Covers poisson.run.facts.
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
+import scipy.sparse.linalg
 from support.places import ROOT
 
 import poisson
@@ -120,6 +123,49 @@ def test_a_penalty_that_is_called_too_large_spoils_the_solution() -> None:
         sharp = poisson.solve(case_of("unit_square", *_overrides(text), "solver.rtol=1e-17"))
         errors.append(float(np.max(np.abs(solved.u - sharp.u))))
     assert errors[0] > 1e-4 > 1e-6 > errors[1]
+
+
+@pytest.mark.parametrize("nodes", [33, 65])
+def test_the_coefficient_that_is_proposed_for_a_dirichlet_value_holds_u_and_a_hundredth_of_it_does_not(
+    nodes: int,
+) -> None:
+    """The capacitance of a square line in a square box, beside that where the nodes of the line are fixed."""
+    body = "where(abs(x - 0.5) < 0.2501 and abs(y - 0.5) < 0.2501, {}, 0)"
+    shape = f"domain.shape=[{nodes}, {nodes}]"
+
+    def line(c: str, *overrides: str) -> Case:
+        held = [f"equation.c={body.format(c)}", f"equation.f={body.format(c)}"]
+        return case_of("unit_square", shape, *held, *overrides)
+
+    [concern] = concerns_of(line("1e12"))
+    enough = float(re.findall(r"in the place of a Dirichlet value (\S+) is enough", concern.fix)[0])
+    assert concerns_of(line(str(enough))) == ()
+    charges = [
+        sum(poisson.solve(line(str(c), "solver.rtol=1e-10")).fluxes().values()) for c in (enough, enough / 100.0)
+    ]
+    middle, outer = np.arange(nodes) - nodes // 2, nodes // 2
+    apart = np.maximum(abs(middle[:, None]), abs(middle))
+    fixed = ((apart == outer) | (apart <= outer // 2)).ravel()
+    links = scipy.sparse.diags([-1.0, 2.0, -1.0], [-1, 0, 1], shape=(nodes, nodes))  # type: ignore[call-overload]
+    matrix = scipy.sparse.csr_matrix(scipy.sparse.kronsum(links, links))
+    u = (apart <= outer // 2).ravel().astype(float)
+    u[~fixed] = scipy.sparse.linalg.spsolve(matrix[~fixed][:, ~fixed].tocsc(), -(matrix @ u)[~fixed])
+    exact = u @ (matrix @ u)
+    assert abs(charges[0] / exact - 1.0) < 3e-4 < 3e-3 < abs(charges[1] / exact - 1.0)
+
+
+def test_a_robin_face_with_the_alpha_that_is_proposed_is_a_dirichlet_face() -> None:
+    wall = "boundary.x_upper={{robin='{0}*cos(pi*y)', alpha={0}}}"
+    other = "boundary.x_upper={dirichlet='cos(pi*y)'}"
+    [concern] = concerns_of(case_of("heated_square", wall.format(1e12)))
+    enough = float(re.findall(r"in the place of a Dirichlet value (\S+) is enough", concern.fix)[0])
+    settings = ["solver.method=multigrid", "solver.rtol=1e-10"]
+    exact = poisson.solve(case_of("heated_square", other, *settings))
+    errors = [
+        np.max(np.abs(poisson.solve(case_of("heated_square", wall.format(alpha), *settings)).u - exact.u))
+        for alpha in (enough, enough / 100.0)
+    ]
+    assert errors[0] < 3e-4 < 3e-3 < errors[1]
 
 
 def _overrides(text: str) -> list[str]:
