@@ -404,6 +404,8 @@ class Judgement:
             away = abs(fields[name] - values) - room.get(name, 8 * eps * abs(values))
             if fields[name].shape != values.shape or (away > TINY[np.float64]).any():
                 self._say("wrong", f"field {name} is off by {float(away.max()):.3g}")
+        if not np.array_equal(fields["E"], -fields["gradient"]):
+            self._say("wrong", "field E is not the negative gradient")
         eps = float(np.finfo(self.dtype).eps)
         for axis in range(len(box.shape)):
             place = len(box.shape) - 1 - axis

@@ -338,7 +338,7 @@ class _Draw:
         elif options.get("precision") == "float32":
             options["rtol"] = self.pick(1e-3, 1e-4, 1e-5)
         if self.kind == "fields":
-            options["fields"] = ("residual", "flux", "gradient", "f", "a", "c")
+            options["fields"] = ("residual", "flux", "gradient", "E", "f", "a", "c")
         options["threads"] = self.pick(1, 2)
         return options
 

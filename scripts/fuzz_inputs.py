@@ -175,7 +175,7 @@ precision = "float64"
 threads = 0
 [output]
 file = "everything.h5"
-fields = ["u", "f", "a", "c", "residual", "error", "gradient", "flux"]
+fields = ["u", "f", "a", "c", "residual", "error", "gradient", "flux", "E"]
 """
 
 

@@ -124,7 +124,7 @@ LISTINGS = {name: texts for name, texts in LISTINGS.items() if texts}
 def test_the_examples_in_python_run(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "cases").symlink_to(ROOT / "cases")
     monkeypatch.chdir(tmp_path)
-    every = 'output.fields=["u", "f", "residual", "error", "gradient", "flux"]'
+    every = 'output.fields=["u", "f", "residual", "error", "gradient", "flux", "E"]'
     small = ["domain.shape=[9, 9]", 'run.backend="numpy"', every]
     hdf5.write("unit_square.h5", poisson.solve(load("cases/unit_square.toml", small)))
     names: dict[str, Any] = {}
@@ -185,7 +185,7 @@ def test_every_object_and_attribute_of_a_result_is_documented(tmp_path: Path) ->
     text = (ROOT / "docs" / "output.md").read_text("utf-8")
     overrides = [
         *("domain.shape=[5, 4, 3]", 'run.backend="numpy"', "solver.max_iterations=1"),
-        'output.fields=["u", "f", "residual", "error", "gradient", "flux"]',
+        'output.fields=["u", "f", "residual", "error", "gradient", "flux", "E"]',
     ]
     solution = poisson.solve(load(ROOT / "cases/cube.toml", overrides), appraise=appraise)
     assert solution.performance is not None

@@ -54,7 +54,8 @@ precision = "float64"               # or "float32", or "mixed"
 
 [output]
 file = {output}
-fields = ["u", "f"]                 # also "a", "c", "residual", "error", "gradient" (grad u), "flux" (-a grad u)
+fields = ["u", "f"]                 # also "a", "c", "residual", "error", "gradient" (grad u),
+                                   # "flux" (-a grad u), "E" (-grad u)
 """
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
 
 from poisson.backends.registry import AUTO, backend_names
-from poisson.case.settings import LENGTH, VALUE, Interval
+from poisson.case.settings import LENGTH, VALUE, FieldName, Interval
 from poisson.mesh.axis import MIN_NODES
 from poisson.mesh.boundary import CONDITIONS, TABLES
 from poisson.problem.fields import HDF5_SUFFIXES
@@ -299,14 +299,14 @@ class Output(Table):
         title="the result, relative to the current folder; by default named after the case",
         description="a path that ends in .h5 or .hdf5",
     )
-    fields: list[Literal["u", "f", "a", "c", "residual", "error", "gradient", "flux"]] = Field(
+    fields: list[FieldName] = Field(
         default=["u"],
         title="what is written",
-        description='a list of "u", "f", "a", "c", "residual", "error", "gradient" and "flux"',
+        description='a list of "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"',
     )
     order: Literal[2, 4, 6, 8] = Field(
         default=2,
-        title="the order of accuracy of the differences that give gradient and flux",
+        title="the order of accuracy of the differences that give gradient, flux and E",
         description="2, 4, 6 or 8",
     )
     units: UnitNames = Field(

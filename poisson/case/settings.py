@@ -6,12 +6,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from poisson.problem.problem import Problem
 from poisson.solvers.settings import RunSettings, SolverSettings
 
-WITHOUT_VECTORS = "only its default without gradient or flux in {}, which it is the order of"
+FieldName = Literal["u", "f", "a", "c", "residual", "error", "gradient", "flux", "E"]
 
+FIELDS: tuple[str, ...] = get_args(FieldName)
+"""The fields that a result can hold."""
+
+VECTORS = ("gradient", "flux", "E")
+"""The fields that are vectors."""
+
+WITHOUT_VECTORS = "only its default without gradient, flux or E in {}, which it is the order of"
 
 LENGTH, VALUE = "L", "U"
 """What stands for the unit of length and for that of u where nobody has named them."""
@@ -101,7 +109,7 @@ class OutputSettings:
     fields : tuple of str
         What is written, with ``u`` among it.
     order : int
-        Order of accuracy of the differences that ``gradient`` and ``flux`` are computed with.
+        Order of accuracy of the differences that ``gradient``, ``flux`` and ``E`` are computed with.
     units : Units
         Names of the units, for files and pictures.
     checkpoint_every : Interval, optional
@@ -117,7 +125,7 @@ class OutputSettings:
     @property
     def vectors(self) -> tuple[str, ...]:
         """Those of the fields that are vectors."""
-        return tuple(name for name in self.fields if name in ("gradient", "flux"))
+        return tuple(name for name in self.fields if name in VECTORS)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,8 @@ def plot(
                                        [--save PICTURE]
 
       FILE                a result of 'solve'
-      --field NAME        what to draw: u, the default, or a field of the file; of a vector its length, with arrows
+      --field NAME        what to draw: u, the default, or a field of the file; of a vector its length, with arrows, or
+                          a component such as E_x
       --error             u less the exact solution, if the case gives that
       --history           instead of a field, the residual norm over the iterations
       --slice AXIS=PLACE  where to cut through the box, such as z=0.5, or x=0,y=1 for a line; without it a result in 3D

@@ -24,6 +24,7 @@ FIELD_NOTES = {
     "error": "u - exact",
     "gradient": "gradient of u",
     "flux": "flux -a grad u",
+    "E": "field strength -grad u",
 }
 """What the fields are."""
 
@@ -36,6 +37,7 @@ FIELD_POWERS = {
     "error": (1, 0),
     "gradient": (1, -1),
     "flux": (1, -1),
+    "E": (1, -1),
 }
 """Their units, as powers of the unit of u and of that of length."""
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from poisson import backends
 from poisson.backends.base import Backend
+from poisson.case.settings import VECTORS
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.outflow import outflow
 from poisson.errors import BackendUnavailable, CaseError
@@ -18,13 +19,10 @@ from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.differences import Differences
 from poisson.mesh.interpolation import interpolate
 from poisson.run import outcome
-from poisson.run.memory import VECTORS
 from poisson.solvers.stopping import SolveResult
 
 if TYPE_CHECKING:
     from poisson.run.solution import Solution
-
-FIELD_STRENGTH = "E"
 
 
 def vector(solution: Solution, name: str) -> NDArray[Any]:
@@ -64,10 +62,10 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
         values = solution.host_u
     elif field in solution.fields:
         values = np.asarray(solution.fields[field])
-    elif field in (*VECTORS, FIELD_STRENGTH):
+    elif field in VECTORS:
         values = getattr(solution, field)
     else:
-        known = dict.fromkeys(["u", *solution.fields, *VECTORS, FIELD_STRENGTH])
+        known = dict.fromkeys(["u", *solution.fields, *VECTORS])
         raise CaseError([f"there is no field {field!r} in this solution; there is {', '.join(known)}"])
     found = interpolate(solution.problem.grid, values, points)
     return found if found.ndim else found.item()

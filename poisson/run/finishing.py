@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import poisson
+from poisson.case.settings import VECTORS
 from poisson.discrete.discretisation import Discretisation
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
 from poisson.run import outcome
-from poisson.run.memory import VECTORS
 from poisson.run.ranks import Ranks
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution

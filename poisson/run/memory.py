@@ -11,12 +11,11 @@ from numpy.typing import DTypeLike
 
 from poisson.backends.base import Backend
 from poisson.backends.host import host_memory
+from poisson.case.settings import VECTORS
 from poisson.errors import ResourceError
 from poisson.problem.problem import Problem
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.settings import SolverSettings
-
-VECTORS = ("gradient", "flux")
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,12 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from poisson.backends.base import Backend
-from poisson.case.settings import WITHOUT_VECTORS
+from poisson.case.settings import FIELDS, VECTORS, WITHOUT_VECTORS
 from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS
 from poisson.problem.arrays import brought
 from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem
-from poisson.run.memory import VECTORS
 from poisson.run.ranks import Ranks
 
 
@@ -50,10 +49,9 @@ class Arguments(Options, total=False):
 
 def checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple[str, ...]:
     """The fields asked for but u, which a solution has in any case."""
-    known = ("u", "f", "a", "c", "residual", "error", "gradient", "flux")
-    wrong = [fields] if isinstance(fields, str) else [name for name in fields if name not in known]
+    wrong = [fields] if isinstance(fields, str) else [name for name in fields if name not in FIELDS]
     if wrong:
-        raise CaseError([f"fields: {wrong[0]!r}; allowed: a list of {', '.join(known)}"])
+        raise CaseError([f"fields: {wrong[0]!r}; allowed: a list of {', '.join(FIELDS)}"])
     if order not in ORDERS:
         raise CaseError([f"order: {order!r}; allowed: {', '.join(map(str, ORDERS))}"])
     if order != ORDERS[0] and not any(name in VECTORS for name in fields):

@@ -212,7 +212,7 @@ def vectors(
     result: SolveResult,
     names: tuple[str, ...],
 ) -> dict[str, NDArray[Any]]:
-    """∇u and −a∇u, those of them that are named, on the host with the components last, in the precision of the run.
+    """∇u, −a∇u and E = −∇u, where they are named, on the host with the components last, in the precision of the run.
 
     Where the grid is divided they are those at the nodes of this process. The flux of second order is that through the
     links where a varies (`poisson.discrete.flux`).
@@ -221,7 +221,7 @@ def vectors(
     through_links = "flux" in names and operator.links is not None and differences.order == 2
     if through_links:
         found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)[own]
-    if "gradient" in names or not through_links:
+    if {"gradient", "E"}.intersection(names) or not through_links:
         bound = backend.bind(differences)
         gradient = np.empty((*discretisation.owned.array_shape, grid.dimension), dtype=backend.dtype)
         for axis in range(grid.dimension):
@@ -231,6 +231,9 @@ def vectors(
         found["gradient"] = gradient
         if "flux" in names and not through_links:
             found["flux"] = _flux(discretisation, gradient)
+        if "E" in names:
+            # Nobody else has the array where the gradient is not asked for.
+            found["E"] = np.negative(gradient, out=None if "gradient" in names else gradient)
     shape = discretisation.owned.array_shape[-grid.dimension :]
     return {name: found[name].reshape(*shape, grid.dimension) for name in names}
 

@@ -18,13 +18,14 @@ from poisson.backends import registry as backend_registry
 from poisson.backends.base import Backend
 from poisson.backends.ledger import counted
 from poisson.backends.registry import AUTO
+from poisson.case.settings import VECTORS
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import BackendFailed, BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem
-from poisson.run.memory import VECTORS, require_memory
+from poisson.run.memory import require_memory
 from poisson.run.placement import communicator_for, take_place
 from poisson.run.ranks import Ranks
 from poisson.run.setup import Setup

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PackageMissing
@@ -111,7 +112,7 @@ class Solution(Record):
         >>> solution.E.shape, solution.E[2, 3, 4].round(6)
         ((5, 17, 9, 3), array([-3., -1.,  1.]))
         """
-        return -self.gradient
+        return self._vector("E")
 
     def at(self, *points: Any, field: str = "u") -> Any:
         """u, or a field, at points between the nodes, by cubics: to the order of the scheme and better.
@@ -181,8 +182,13 @@ class Solution(Record):
         return {face: derived.face_flux(self, face) for face in derived.faces(self)}
 
     def _vector(self, name: str) -> NDArray[Any]:
-        found = self.fields.get(name)
-        return derived.vector(self, name) if found is None else found
+        if (found := self.fields.get(name)) is not None:
+            return found
+        # Where the file has one of the two, the other one has the same order of accuracy.
+        opposite = self.fields.get({"gradient": "E", "E": "gradient"}.get(name, ""))
+        if opposite is not None:
+            return -np.asarray(opposite)
+        return -self.gradient if name == "E" else derived.vector(self, name)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the result in HDF5, and beside it the XDMF file by which ParaView opens it.

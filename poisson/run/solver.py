@@ -61,9 +61,9 @@ class Solver:
     threads : int
         Of a backend on the CPU; 0 takes ``OMP_NUM_THREADS``, or else all processors that the process may use.
     fields : sequence of str
-        What a solution holds beside u: ``f``, ``a``, ``c``, ``residual``, ``error``, ``gradient``, ``flux``.
+        What a solution holds beside u: ``f``, ``a``, ``c``, ``residual``, ``error``, ``gradient``, ``flux``, ``E``.
     order : int
-        Order of accuracy of the differences of ``gradient`` and ``flux``.
+        Order of accuracy of the differences of ``gradient``, ``flux`` and ``E``.
     comm : communicator of mpi4py, optional
         The processes that solve the problem together, each of which has a part of the grid and makes a solver; by
         default this one alone. See docs/parallel.md.

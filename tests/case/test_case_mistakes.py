@@ -418,7 +418,7 @@ def test_the_order_may_be_given_only_where_a_derivative_is_written() -> None:
     tables["domain"]["shape"] = [3, 3]
     assert from_mapping(tables, name="case", folder=Path()).output.vectors == ()
     tables["output"]["order"] = 8
-    reason = "only its default without gradient or flux in output.fields, which it is the order of"
+    reason = "only its default without gradient, flux or E in output.fields, which it is the order of"
     with pytest.raises(CaseError) as caught:
         from_mapping(tables, name="case", folder=Path())
     assert caught.value.mistakes == (f"output.order: 8; allowed: {reason}",)

@@ -120,8 +120,8 @@ PERIODIC = ('boundary.x="periodic"',)
         ),
         (
             ("output.order=4", 'output.fields=["f"]'),
-            "--set output.order: 4; allowed: only its default without gradient or flux in output.fields, which it is "
-            "the order of",
+            "--set output.order: 4; allowed: only its default without gradient, flux or E in output.fields, which it "
+            "is the order of",
         ),
         (
             ("boundary.x=periodic", "boundary.y=periodic", "boundary.z_lower.neumann=0", "boundary.z_upper.neumann=0"),
@@ -181,7 +181,10 @@ def test_python_refuses_what_a_case_file_refuses() -> None:
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: Solver(problem, backend="numpy", threads=2), f"^run.threads: {threads}"),
         (lambda: poisson.LinearOperator(problem, "numpy", threads=2), f"^threads: {threads}"),
-        (lambda: Solver(problem, order=4), "^order: 4; allowed: only its default without gradient or flux in fields, "),
+        (
+            lambda: Solver(problem, order=4),
+            "^order: 4; allowed: only its default without gradient, flux or E in fields, ",
+        ),
         (lambda: Solver(guess, "fft"), '^solver.method: "fft"; allowed: only without an initial guess '),
         (
             lambda: Solver(problem, "fft", "numpy").solve(initial="x"),

@@ -51,7 +51,7 @@ def test_what_stands_in_its_comments_is_right() -> None:
         "x_upper = { neumann = 0.0 }": "x_upper = { robin = 1.0, alpha = 2.0 }",
         "all = { dirichlet = 0.0 }": 'all = { dirichlet = "exact" }',
         'f = "exp(-((x - x0)**2 + (y - y0)**2)/w**2)"': 'f = "exact"',
-        'fields = ["u", "f"]': 'fields = ["a", "c", "residual", "error", "gradient", "flux"]',
+        'fields = ["u", "f"]': 'fields = ["a", "c", "residual", "error", "gradient", "flux", "E"]',
     }.items():
         assert text.count(comment) == 1
         text = text.replace(comment, line)

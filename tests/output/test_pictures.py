@@ -267,15 +267,46 @@ def test_arrows_go_down_the_gradient() -> None:
         (("gradient",), "gradient", (0.6, 0.8), "|∇u|; arrows along ∇u"),
         (("gradient", "flux"), "u", (0.8, 0.6), "arrows along −a∇u"),
         (("flux",), "flux", (0.8, 0.6), "|a∇u|; arrows along −a∇u"),
+        (("E",), "E", (-0.6, -0.8), "|E|; arrows along E"),
+        (("gradient", "E"), "u", (-0.6, -0.8), "arrows along −∇u"),
+        (("E", "flux"), "u", (0.8, 0.6), "arrows along −a∇u"),
     ],
 )
 def test_arrows_along_a_field(fields: tuple[str, ...], field: str, wanted: tuple[float, float], note: str) -> None:
-    vectors = {"gradient": (3.0, 4.0), "flux": (8.0, 6.0)}
+    vectors = {"gradient": (3.0, 4.0), "flux": (8.0, 6.0), "E": (-3.0, -4.0)}
     solution = solution_of((9, 9), "y", fields={name: np.tile(vectors[name], (9, 9, 1)) for name in fields})
     axes = solution.plot(field, vectors=True).axes[0]
     arrows = arrows_of(axes)
     np.testing.assert_allclose([arrows.U, arrows.V], [[wanted[0]] * arrows.U.size, [wanted[1]] * arrows.U.size])
     assert [text.get_text() for text in axes.texts] == [note]
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "value"),
+    [
+        ("E", "|E| [V/m]", 5.0),
+        ("E_x", "E_x [V/m]", -3.0),
+        ("E_y", "E_y [V/m]", 4.0),
+        ("gradient_y", "∂u/∂y [V/m]", -4.0),
+    ],
+)
+def test_the_length_and_the_components_of_a_vector(name: str, label: str, value: float) -> None:
+    field = np.linspace(1.0, 2.0, 9)[:, np.newaxis, np.newaxis] * np.tile((-3.0, 4.0), (9, 9, 1))
+    solution = solution_of((9, 9), "y", fields={"E": field, "gradient": -field}, units=Units("m", "V"))
+    figure = solution.plot(name)
+    assert figure.axes[0].child_axes[0].get_ylabel() == label
+    line = solution.plot(name, slice="y=0.3").axes[0]
+    np.testing.assert_allclose(line.lines[0].get_ydata(), 1.3 * value, rtol=1e-12)
+    assert line.get_ylabel() == label
+    with pytest.raises(CaseError, match="'E_z' in this solution; there is u, E, gradient, E_x, E_y, gradient_x"):
+        solution.plot("E_z")
+
+
+def test_a_vector_on_a_line_is_its_component() -> None:
+    solution = poisson.solve(poisson.Problem.on_box((9,), f=0.0, boundary="3*x"), backend="numpy", fields=("E",))
+    axes = solution.plot("E").axes[0]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), -3.0, rtol=1e-12)
+    assert axes.get_ylabel() == "E_x" and [text.get_text() for text in axes.texts] == ["E_x"]
 
 
 def test_field_lines_go_along_the_field() -> None:

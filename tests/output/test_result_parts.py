@@ -160,7 +160,7 @@ def test_the_file_of_several_ranks_is_that_of_one(
 
 def test_a_solve_on_several_ranks_has_the_file_of_one(tmp_path: Path) -> None:
     problem = Problem.on_box((17, 12, 9), f="x*y - z", a="1 + z", exact="x + y*z", boundary=0.0, title="A test")
-    asked: dict[str, Any] = {"backend": "numpy", "fields": ["f", "a", "residual", "error", "gradient", "flux"]}
+    asked: dict[str, Any] = {"backend": "numpy", "fields": ["f", "a", "residual", "error", "gradient", "flux", "E"]}
     one, several = tmp_path / "one.h5", tmp_path / "several.h5"
     poisson.solve(problem, "multigrid", **asked).save(one)
     found = each_rank(3, lambda comm: poisson.solve(problem, "multigrid", comm=comm, **asked).save(several))

@@ -20,7 +20,16 @@ from poisson.case.settings import Units
 from poisson.output import hdf5, xdmf
 from poisson.output.record import field_note
 
-WANTED = {"u": "V", "f": "V/m^2", "a": "1", "c": "1/m^2", "residual": "V/m^2", "error": "V", "gradient": "V/m"}
+WANTED = {
+    "u": "V",
+    "f": "V/m^2",
+    "a": "1",
+    "c": "1/m^2",
+    "residual": "V/m^2",
+    "error": "V",
+    "gradient": "V/m",
+    "E": "V/m",
+}
 
 
 def test_the_unit_of_a_field_follows_from_those_of_length_and_value() -> None:

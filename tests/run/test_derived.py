@@ -56,6 +56,33 @@ def test_derivatives_are_those_that_a_solve_is_asked_for(monkeypatch: pytest.Mon
     assert single.E.dtype == np.float32
 
 
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+@pytest.mark.parametrize("shape", [(9,), (9, 8), (9, 8, 7)])
+def test_the_field_strength_of_a_file_is_that_of_the_solution(
+    tmp_path: Path, shape: tuple[int, ...], precision: str
+) -> None:
+    problem = poisson.Problem.on_box(shape, f="exp(x)", a="2 + x", boundary={"all": "x*x"})
+    given = {"method": "multigrid", "backend": "numpy", "precision": precision, "rtol": 1e-4}
+    bare, asked = poisson.solve(problem, **given), poisson.solve(problem, fields=("E",), **given)
+    both = poisson.solve(problem, fields=("E", "gradient", "flux"), **given)
+    assert list(asked.fields) == ["E"] and asked.fields["E"].dtype == np.dtype(precision)
+    assert asked.fields["E"].shape == (*bare.u.shape, len(shape))
+    np.testing.assert_array_equal(asked.fields["E"], bare.E)
+    np.testing.assert_array_equal(both.fields["E"], bare.E)
+    np.testing.assert_array_equal(both.fields["gradient"], bare.gradient)
+    assert asked.E is asked.fields["E"]
+    loaded = poisson.load(asked.save(tmp_path / "a.h5"), lazy=True)
+    np.testing.assert_array_equal(loaded.E, bare.E)
+    np.testing.assert_array_equal(loaded.gradient, bare.gradient)
+
+
+def test_the_gradient_beside_a_field_strength_of_higher_order_has_that_order() -> None:
+    problem = poisson.Problem.on_box((17, 17), f=0.0, boundary="exp(x)*sin(y)")
+    wanted = {name: poisson.solve(problem, "fft", "numpy", fields=(name,), order=6) for name in ("E", "gradient")}
+    np.testing.assert_array_equal(wanted["E"].gradient, wanted["gradient"].gradient)
+    np.testing.assert_array_equal(wanted["E"].E, wanted["gradient"].E)
+
+
 def test_points_of_u_and_of_vectors(tmp_path: Path) -> None:
     boundary = {"y_upper": "sin(pi*x)", "all": 0.0}
     problem = poisson.Problem.on_box((33, 33), f="pi*pi*sin(pi*x)*y", boundary=boundary)

@@ -118,7 +118,7 @@ def test_compiled_ranks_find_what_one_process_does(
 @pytest.mark.parametrize("name", ["2D, varying", "3D, mirrors"])
 def test_fields_are_those_of_one_process(name: str, precision: str) -> None:
     problem, size = PROBLEMS[name]
-    names = ["f", "a", "c", "residual", "gradient", "flux"]
+    names = ["f", "a", "c", "residual", "gradient", "flux", "E"]
     ranks = {"ranks": [1, 2, 2]} if size == 4 else {}
     given: dict[str, Any] = {"method": "jacobi", "backend": "numpy", "max_iterations": 9, "precision": precision}
     alone = poisson.solve(problem, fields=names, order=4, **given)

@@ -76,6 +76,21 @@ def test_the_gradient_converges_with_its_order(order: int) -> None:
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.35)
 
 
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_the_field_strength_of_a_solve_is_of_second_order_up_to_the_faces(dimension: int) -> None:
+    exact = " + ".join(f"sin(2*{axis} + 0.3)" for axis in "xyz"[:dimension])
+    errors = []
+    for n in (17, 33):
+        problem = poisson.Problem.on_box((n,) * dimension, f=f"4*({exact})", boundary=exact)
+        solution = poisson.solve(problem, "fft", "numpy", fields=("E",))
+        for axis in range(dimension):
+            along = solution.problem.grid.coordinates(axis).reshape(-1, *(1,) * axis)
+            assert solution.fields["E"].shape == (*(n,) * dimension, dimension)
+            errors.append(float(np.abs(solution.fields["E"][..., axis] + 2.0 * np.cos(2.0 * along + 0.3)).max()))
+    coarse, fine = np.array(errors[:dimension]), np.array(errors[dimension:])
+    np.testing.assert_allclose(np.log2(coarse / fine), 2.0, atol=0.15)
+
+
 @pytest.mark.parametrize("backend", ["numpy", "openmp"])
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_the_flux_is_the_gradient_with_the_other_sign(backend: str, precision: str) -> None:
@@ -126,9 +141,12 @@ def test_refinement_needs_no_derivatives() -> None:
 def test_the_size_of_a_result_counts_every_component() -> None:
     path = ROOT / "cases" / "cube.toml"
     problem = poisson.load_case(path).problem
-    sizes = [result_bytes(problem, "float32", fields) for fields in (("u",), ("u", "f"), ("u", "gradient", "flux"))]
+    sizes = [
+        result_bytes(problem, "float32", fields)
+        for fields in (("u",), ("u", "f"), ("u", "E"), ("u", "gradient", "flux"))
+    ]
     nodes = 33**3
-    assert [size - sizes[0] for size in sizes] == [0, 8 * nodes, 2 * 3 * 4 * nodes]
+    assert [size - sizes[0] for size in sizes] == [0, 8 * nodes, 3 * 4 * nodes, 2 * 3 * 4 * nodes]
 
 
 # ---- files
@@ -136,10 +154,10 @@ def test_the_size_of_a_result_counts_every_component() -> None:
 
 @pytest.fixture(params=[2, 3])
 def vectors(request: pytest.FixtureRequest) -> Solution:
-    """A result with a vector whose components are the multiples 1, 2(, 3) of u."""
+    """A result with vectors whose components are the multiples 1, 2(, 3) of u."""
     solution = make_solution(request.param, "float32")
     gradient = solution.u[..., None] * np.arange(1, request.param + 1, dtype="float32")
-    return replace(solution, fields={"gradient": gradient, "flux": -gradient, **solution.fields})
+    return replace(solution, fields={"gradient": gradient, "flux": -gradient, "E": -gradient, **solution.fields})
 
 
 def test_a_vector_is_written_with_its_components_last(tmp_path: Path, vectors: Solution) -> None:
@@ -147,10 +165,13 @@ def test_a_vector_is_written_with_its_components_last(tmp_path: Path, vectors: S
     hdf5.write(tmp_path / "a.h5", vectors)
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["gradient"].shape == (*vectors.u.shape, dimension) and file["gradient"].dtype == np.float32
-        np.testing.assert_array_equal(file["flux"], -vectors.fields["gradient"])
-        assert file["gradient"].attrs["units"] == file["flux"].attrs["units"] == "U/L"
+        for name in ("flux", "E"):
+            np.testing.assert_array_equal(file[name], -vectors.fields["gradient"])
+            np.testing.assert_array_equal(file[f"VTKHDF/PointData/{name}"], -vectors.fields["gradient"])
+            assert file["gradient"].attrs["units"] == file[name].attrs["units"] == "U/L"
         assert file["gradient"].attrs["long_name"] == "gradient of u"
         assert file["flux"].attrs["long_name"] == "flux -a grad u"
+        assert file["E"].attrs["long_name"] == "field strength -grad u"
         assert [name.decode() for name in file["component"]] == list("xyz"[:dimension])
         assert [axis[0].name for axis in file["flux"].dims] == [*(f"/{c}" for c in "zyx"[-dimension:]), "/component"]
 
@@ -167,6 +188,7 @@ def test_a_vector_opens_in_xarray(tmp_path: Path, vectors: Solution) -> None:
     with xarray.open_dataset(tmp_path / "a.h5", engine="h5netcdf") as data:
         assert data["gradient"].dims == (*("z", "y", "x")[-vectors.problem.grid.dimension :], "component")
         np.testing.assert_array_equal(data["gradient"].sel(component="y"), 2 * vectors.u)
+        np.testing.assert_array_equal(data["E"].sel(component="x"), -vectors.u)
 
 
 def test_a_vector_is_described(tmp_path: Path, vectors: Solution) -> None:
@@ -183,7 +205,7 @@ def test_xdmf_calls_it_a_vector(tmp_path: Path, vectors: Solution) -> None:
     root = ElementTree.fromstring(xdmf.content(tmp_path / "a.h5", vectors))
     kinds = {item.get("Name"): (item.get("AttributeType"), item.find("DataItem")) for item in root.iter("Attribute")}
     assert {name: kind for name, (kind, _) in kinds.items()} == {
-        **{"u": "Scalar", "gradient": "Vector", "flux": "Vector"},
+        **{"u": "Scalar", "gradient": "Vector", "flux": "Vector", "E": "Vector"},
         **{"f": "Scalar", "error": "Scalar"},
     }
     item = kinds["flux"][1]

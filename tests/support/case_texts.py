@@ -45,7 +45,7 @@ boundary = { all = { dirichlet = "z" } }
 
 CONDITION = f"{TABLES}, with numbers, texts or files"
 EQUATION_KEYS = "f, a, c, mean, exact"
-FIELDS = 'a list of "u", "f", "a", "c", "residual", "error", "gradient" and "flux"'
+FIELDS = 'a list of "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"'
 NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"
 NUMBERS = "1, 2 or 3 numbers, in the order x(, y(, z))"
 FACE_KEYS = "all, x, y, x_lower, x_upper, y_lower, y_upper"

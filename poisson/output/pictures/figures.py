@@ -15,12 +15,12 @@ from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d import Axes3D
 
 from poisson.case.schema import UNIT, unit
-from poisson.case.settings import Units
+from poisson.case.settings import VECTORS, Units
 from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
 from poisson.output.pictures import labels, planes
 from poisson.output.pictures.picture import Picture
-from poisson.output.pictures.samples import Sample, middle, names, places_of, sample
+from poisson.output.pictures.samples import Sample, component_names, middle, names, places_of, sample
 from poisson.output.pictures.scales import ROUND, scale_of
 from poisson.output.pictures.surfaces import draw_surfaces, levels_of
 from poisson.output.record import Record
@@ -30,8 +30,8 @@ CURVE_NODES, PLANE_NODES, PANEL_NODES, BOX_NODES = 2000, 400, 160, 36
 
 THUMBNAIL_INCHES, THUMBNAIL_DOTS = (2.6, 1.9), 90
 
-VECTORS = ("flux", "gradient")
-"""The fields that are vectors; the first one that there is has the arrows and lines of the others."""
+_ALONG = {"flux": "−a∇u", "E": "−∇u", "gradient": "−∇u"}
+"""The vectors that arrows and lines of other fields go along, the first one that there is, and what they are then."""
 
 _PLANES = ((0, 1), (0, 2), (1, 2))
 _MARGINS, _MARGINS_BELOW, _LEAST_WIDTH = (1.9, 1.2), (0.9, 2.1), 4.6
@@ -67,11 +67,12 @@ def draw(
             raise CaseError(["ax: a field in 3D takes several; give slice, too, such as slice='z=0.5'"])
         return _box(record, field, units, cmap, levels, vectors, lines)
     shown = _scalar(record, field, at, CURVE_NODES if dimension == 1 else PLANE_NODES)
-    subtitle = [_subject(field), *_cuts(at, units)]
+    # On a line a vector is its one component, which has a sign.
+    named = f"{field}_{AXES[0]}" if field in VECTORS and grid.dimension == 1 else field
+    subtitle = [_subject(named), *_cuts(at, units)]
     if dimension == 1:
         figure, axes = _with_axes(ax, 5.6, 3.8)
-        name = f"{field} along {AXES[0]}" if field in VECTORS else labels.of_field(field, units)
-        planes.draw_curve(axes, shown, (labels.of_axis(AXES[shown.axes[0]], units), name))
+        planes.draw_curve(axes, shown, (labels.of_axis(AXES[shown.axes[0]], units), labels.of_field(named, units)))
     else:
         inches = _cell(ax, shown) if ax is not None else planes.box_inches(shown)
         margins = _MARGINS_BELOW if planes.bar_lies_below(inches) else _MARGINS
@@ -230,7 +231,7 @@ def _vectors(record: Record, field: str, at: Mapping[int, float], most: int) -> 
 
     A vector goes along itself.
     """
-    name = field if field in VECTORS else next((name for name in VECTORS if name in record.fields), "u")
+    name = field if field in VECTORS else next((name for name in _ALONG if name in record.fields), "u")
     found = sample(record, name, at, most)
     if name == "u":
         whole = found.values if not at else sample(record, "u", {}, BOX_NODES).values
@@ -240,11 +241,11 @@ def _vectors(record: Record, field: str, at: Mapping[int, float], most: int) -> 
         return "−∇u", replace(found, values=-np.stack(slopes[::-1], axis=-1)), planes.NOTHING * least
     least = planes.NOTHING * float(np.abs(found.values).max(initial=0.0, where=np.isfinite(found.values)))
     components = replace(found, values=found.values[..., list(found.axes)])
-    if name == "flux":
-        return "−a∇u", components, least
     if field == "gradient":
         return "∇u", components, least
-    return "−∇u", replace(components, values=-components.values), least
+    if name == "gradient":
+        components = replace(components, values=-components.values)
+    return "E" if field == "E" else _ALONG[name], components, least
 
 
 def _units(record: Record, length: str | None, value: str | None) -> Units:
@@ -272,7 +273,7 @@ def _require_field(record: Record, field: str) -> None:
     if tuple(record.u.shape) != grid.array_shape:
         line = "plot: this is a part of a solution; draw the whole on one rank, from the file that save writes"
         raise CaseError([line])
-    if field not in (known := names(record)):
+    if field not in (known := [*names(record), *component_names(record)]):
         raise CaseError([f"there is no field {field!r} in this solution; there is {', '.join(known)}"])
 
 

@@ -11,14 +11,18 @@ _SHOWN = {
     "error": "error u − exact",
     "gradient": "|∇u|",
     "flux": "|a∇u|",
+    "E": "|E|",
 }
+_COMPONENTS = {"gradient": "∂u/∂{}", "flux": "−a ∂u/∂{}", "E": "E_{}"}
 _SUPERSCRIPTS = {"^2": "²", "^3": "³"}
 
 
 def of_field(name: str, units: Units) -> str:
-    """A field with its unit, where somebody has named it; of a vector its length."""
-    powers = FIELD_POWERS.get(name, (0, 0))
-    return _SHOWN.get(name, name) + (_unit(units.power(*powers)) if any(powers) and units.named(*powers) else "")
+    """A field with its unit, where somebody has named it; of a vector its length, or a component such as ``E_x``."""
+    vector, _, axis = name.rpartition("_")
+    shown = _COMPONENTS[vector].format(axis) if vector in _COMPONENTS else _SHOWN.get(name, name)
+    powers = FIELD_POWERS.get(vector or name, (0, 0))
+    return shown + (_unit(units.power(*powers)) if any(powers) and units.named(*powers) else "")
 
 
 def of_axis(name: str, units: Units) -> str:

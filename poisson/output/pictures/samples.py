@@ -54,6 +54,13 @@ def names(record: Record) -> list[str]:
     return [*there, ERROR] if ERROR not in there and _exact_fits(record) else there
 
 
+def component_names(record: Record) -> list[str]:
+    """The components of the vectors among them, such as ``E_x``."""
+    dimension = record.problem.grid.dimension
+    vectors = [name for name, values in record.fields.items() if values.ndim > dimension]
+    return [f"{name}_{axis}" for name in vectors for axis in AXES[:dimension]]
+
+
 def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sample:
     """Some values of a field.
 
@@ -62,7 +69,7 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sam
     record : Record
         Whose arrays are in memory, on a device or in a file.
     name : str
-        One of `names`.
+        One of `names` or `component_names`.
     at : mapping of int to float
         The coordinates of the line or plane along the axes that it does not go along. Between nodes the values are
         interpolated.
@@ -76,7 +83,11 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sam
     if name == ERROR and name not in record.fields:
         values = _gathered(record.u, runs) - _exact(record, places)
     else:
-        values = _gathered({"u": record.u, **record.fields}[name], runs)
+        fields = {"u": record.u, **record.fields}
+        vector, _, component = name.rpartition("_")
+        values = _gathered(fields[vector or name], runs)
+        if vector:
+            values = values[..., AXES.index(component)]
     for axis in at:
         position = grid.dimension - 1 - axis
         weights = places[axis].weights.reshape([-1 if i == position else 1 for i in range(values.ndim)])
