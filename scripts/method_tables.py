@@ -57,11 +57,6 @@ def case_file(text: str) -> str:
     return _in_example("backend", NAMES, _in_example("method", registry.methods(), text))
 
 
-def readme(text: str) -> str:
-    """README.md with the methods in its example."""
-    return _in_example("method", registry.methods(), text)
-
-
 def backends(text: str) -> str:
     """docs/backends.md with the operations as their entries and the methods of `poisson.backends.base` have them."""
     rows = []
@@ -134,7 +129,6 @@ DOCUMENTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "docs/backends.md": backends,
         "docs/methods.md": methods,
         "docs/case-file.md": case_file,
-        "README.md": readme,
         "native/poisson.h": header,
     }
 )

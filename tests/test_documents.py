@@ -35,6 +35,7 @@ TAUGHT = ("index", "tutorial", "how-to-")
 """The pages that begin so have their listings run elsewhere, in test_site.py."""
 LISTED = [path for path in DOCUMENTS if not path.name.startswith(TAUGHT)]
 README = (ROOT / "README.md").read_text("utf-8")
+COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text("utf-8")
 PARALLEL = (ROOT / "docs" / "parallel.md").read_text("utf-8")
 CASE_FILE = (ROOT / "docs" / "case-file.md").read_text("utf-8")
 
@@ -99,19 +100,28 @@ def test_the_readme_begins_with_the_two_lines() -> None:
     ]
 
 
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 170
+
+
 @pytest.mark.parametrize("command", list(COMMANDS))
-def test_every_option_is_in_the_help_and_in_the_readme(command: str) -> None:
+def test_every_option_is_in_the_help_and_in_the_row_of_its_command(command: str) -> None:
+    """The options that commands share stand in a table of their own, too."""
     help_text = inspect.getdoc(COMMANDS[command]) or ""
-    assert f"`python -m poisson {command}" in README
+    assert f"`python -m poisson {command.split()[0]}" in README
+    rows = "".join(re.findall(rf"^\| `{command}[ `].*$", COMMANDS_PAGE, re.MULTILINE))
+    of_all = {"--backend", "--json", "--csv"} if command.startswith("bench ") else set()
+    assert rows
     for option in cli.options_of(command):
         assert option in help_text
-        assert option in README
+        assert re.search(rf"{option}\b", rows) or option in of_all, option
+    assert set(re.findall(r"(?<=`)--[a-z-]+", rows)) <= {*cli.options_of(command), "--backend"}
 
 
-def test_every_status_is_in_the_readme_with_its_exit_code() -> None:
+def test_every_status_is_documented_with_its_exit_code() -> None:
     # No command ends with a checkpoint.
     for status in set(Status) - {Status.UNFINISHED}:
-        assert f"| {status.exit_code} | `{status.value}` |" in README
+        assert f"| {status.exit_code} | `{status.value}` |" in COMMANDS_PAGE
 
 
 # ---- examples in Python, those of a document run in order in one folder, as one program

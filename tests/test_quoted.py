@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""Every command that a document quotes with its output prints that output.
+
+Times, the machine and what rounding leaves are another each time; all else is compared: words, numbers, tables.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+
+from poisson import backends, cli
+
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROMPT = "$ python -m poisson "
+NOISE = 1e-8
+"""Two numbers below this are what rounding or the tolerance leaves."""
+
+MASKED = (
+    (r"^(time|memory|backend) .*", r"\1 #"),
+    (r"^(method .*?); .*", r"\1"),  # the expected time, or why there is none
+    (r"(cycles would take) [\d.]+ times", r"\1 # times"),
+)
+"""What depends on the machine and the moment, and what stands for it."""
+
+
+def quotes(text: str) -> Iterator[list[tuple[str, list[str]]]]:
+    """The commands of every listing that quotes an output, with the lines that are said to follow."""
+    for block in re.findall(r"^```(?:console|)\n(\$ .*?)^```$", text, re.MULTILINE | re.DOTALL):
+        commands: list[tuple[str, list[str]]] = []
+        for line in block.splitlines():
+            if line.startswith(PROMPT):
+                commands.append((line.removeprefix(PROMPT), []))
+            else:
+                commands[-1][1].append(line)
+        if any(lines for _, lines in commands):
+            yield commands
+
+
+def masked(lines: Sequence[str]) -> list[list[str | float]]:
+    """The words and numbers of every line that is not empty, without what depends on the machine."""
+    found: list[list[str | float]] = []
+    timed = False
+    for line in lines:
+        heading = line.endswith("solve s")
+        timed = heading or (timed and line.startswith(("[", "---")))
+        for pattern, instead in MASKED:
+            line = re.sub(pattern, instead, line)
+        if timed and not heading:
+            line = re.sub(r"(\s+\S+){2}$", "", line)
+        words = re.findall(r"\d+(?:\.\d+)?(?:e[+-]\d+)?|[^\s\d]+", re.sub(r"-{3,}", "---", line))
+        if words:
+            found.append([float(word) if word[0].isdigit() else word for word in words])
+    return found
+
+
+def same(said: Sequence[str | float], printed: Sequence[str | float]) -> bool:
+    """Whether two lines say the same, numbers up to a hundredth where they are no integers."""
+    if len(said) != len(printed):
+        return False
+    for one, other in zip(said, printed, strict=True):
+        if isinstance(one, float) and isinstance(other, float):
+            noise = max(abs(one), abs(other)) < NOISE
+            close = one == other if one.is_integer() else abs(one - other) <= 0.01 * abs(one)
+            if not (noise or close):
+                return False
+        elif one != other:
+            return False
+    return True
+
+
+def missing(quoted: Sequence[str], printed: Sequence[str]) -> list[list[str | float]]:
+    """The quoted lines that are not among the printed ones, in their order."""
+    rest = iter(masked(printed))
+    return [line for line in masked(quoted) if line != ["..."] and not any(same(line, other) for other in rest)]
+
+
+QUOTING = {path.name: list(quotes(path.read_text("utf-8"))) for path in DOCUMENTS}
+QUOTING = {name: found for name, found in QUOTING.items() if found}
+
+
+@pytest.mark.parametrize("name", QUOTING)
+def test_what_is_quoted_is_printed(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if next(info.name for info in backends.describe() if info.available) != "openmp":
+        pytest.skip("the outputs are those of a CPU with the OpenMP library")
+    pytest.importorskip("matplotlib")
+    (tmp_path / "cases").symlink_to(ROOT / "cases")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / name if name == "README.md" else ROOT / "docs" / name).read_text("utf-8")
+    for file, case in re.findall(r"^```toml\n# (\w+\.toml)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        Path(file).write_text(case, "utf-8")
+    for commands in QUOTING[name]:
+        for command, lines in commands:
+            capfd.readouterr()
+            cli.main(shlex.split(command))
+            out, err = capfd.readouterr()
+            assert missing(lines, [*err.splitlines(), *out.splitlines()]) == [], (command, err + out)
+            if "..." not in lines:
+                assert missing(out.splitlines(), lines) == [], (command, "is printed and not quoted")
+
+
+def test_documents_quote_outputs() -> None:
+    assert {"README.md", "campaigns.md", "case-file.md", "commands.md", "running.md"} <= set(QUOTING)
+
+
+def test_another_output_is_seen() -> None:
+    quoted = ["a  11936  7.1e-05  ok", "time  0.1 s", "b"]
+    assert missing(quoted, ["a  11936  7.12e-05  ok", "time  3 s: all", "x", "b"]) == []
+    for other in (["a  15504  7.1e-05  ok", "b"], ["a  11936  9.7e-05  ok", "b"], ["a  11936  7.1e-05  no", "b"]):
+        assert missing(quoted, ["time 1 s", *other]) != []
+    assert missing(quoted, ["b", "a  11936  7.1e-05  ok", "time  0.1 s"]) != []
