@@ -69,7 +69,8 @@ def messages(*, quiet: bool) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.level, logger.propagate = before
+        logger.propagate = before[1]
+        logger.setLevel(before[0])  # to assign it would leave the loggers below with what they remember
 
 
 class _Messages(logging.Handler):

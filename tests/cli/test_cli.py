@@ -357,10 +357,11 @@ def test_quiet_shows_only_warnings(fake: FakeRun, tmp_path: Path, capsys: pytest
 
 
 def test_the_log_is_as_it_was_afterwards(fake: FakeRun) -> None:
-    logger = logging.getLogger("poisson")
-    before = (logger.level, logger.propagate, list(logger.handlers))
+    logger, below = logging.getLogger("poisson"), logging.getLogger("poisson.run.run")
+    before = (logger.level, logger.propagate, list(logger.handlers), below.isEnabledFor(logging.INFO))
     main(["solve", "a.toml"])
-    assert (logger.level, logger.propagate, list(logger.handlers)) == before
+    assert (logger.level, logger.propagate, list(logger.handlers), below.isEnabledFor(logging.INFO)) == before
+    assert not before[-1]
 
 
 EXIT_CODES = {
