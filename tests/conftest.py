@@ -11,6 +11,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gc
+import signal
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -120,6 +121,17 @@ def numpy_arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[A
     gc.disable()
     yield arrays
     gc.enable()
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal, here and in the processes that a test starts.
+
+    Where the tests run in the background of a script, or under nohup there, SIGINT has been ignored from the start.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

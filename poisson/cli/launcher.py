@@ -147,10 +147,11 @@ class _Watch:
         what the launcher has printed."""
         output = self._process.stdout
         assert output is not None
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            numbers.append(signal.SIGHUP)
-        before = {number: signal.signal(number, self._interrupt) for number in numbers}
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        # A shell ignores Ctrl-C for a command in the background, and nohup the end of the terminal: so does this.
+        before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+        for number in before:
+            signal.signal(number, self._interrupt)
         try:
             with selectors.DefaultSelector() as selector:
                 selector.register(self._server, selectors.EVENT_READ)

@@ -7,6 +7,8 @@ Covers poisson.cli.ranks and poisson.cli.launcher.
 from __future__ import annotations
 
 import re
+import selectors
+import signal
 from pathlib import Path
 
 import pytest
@@ -221,6 +223,36 @@ def test_a_launcher_that_fails_is_said_in_one_line(
     with pytest.raises(LauncherFailed) as failed:
         start(["info"], 3)
     assert str(failed.value) == said.format(launcher)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_launcher_leaves_signals_ignored_that_were(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A shell has Ctrl-C ignored for a command in the background."""
+    launcher = tmp_path / "mpirun"
+    launcher.write_text(FAKE.format("exit 7"))
+    launcher.chmod(0o755)
+    monkeypatch.setattr("poisson.cli.launcher.find_launcher", lambda: str(launcher))
+
+    class Selector(selectors.DefaultSelector):
+        def __init__(self) -> None:
+            signal.raise_signal(number)
+            super().__init__()
+
+    monkeypatch.setattr(selectors, "DefaultSelector", Selector)
+    for handler in (signal.SIG_IGN, lambda *_: None):
+        before = signal.signal(number, handler)
+        try:
+            if handler is signal.SIG_IGN:
+                with pytest.raises(LauncherFailed, match="exit code 7"):
+                    start(["info"], 3)
+            else:
+                assert start(["info"], 3) == 128 + number
+            assert signal.getsignal(number) is handler
+        finally:
+            signal.signal(number, before)
+    assert capsys.readouterr().err == "poisson: interrupted\n"
 
 
 def test_the_launcher_is_that_of_the_mpi_that_is_loaded() -> None:

@@ -43,14 +43,9 @@ WORDS = [
 
 
 @pytest.fixture
-def own_handlers() -> Any:
+def own_handlers(interruptible: None) -> Any:
     """Those of a process that nobody has touched, whatever has started the tests."""
-    numbers = (signal.SIGINT, *CODES, signal.SIGUSR1)
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in CODES:
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (*CODES, signal.SIGUSR1)}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -114,11 +109,16 @@ def test_before_the_loop_nothing_is_written(
 def test_what_is_ignored_stays_so_and_so_do_handlers_of_others(own_handlers: None) -> None:
     def others(number: int, frame: Any) -> None: ...
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, others)
-    with ending(launched=True):
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    with ending(launched=True), interrupts.noted() as pressed:
+        for number in (signal.SIGINT, *CODES):
+            signal.raise_signal(number)
+        assert not pressed()
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)] == [signal.SIG_IGN] * 2
         assert signal.getsignal(signal.SIGTERM) is others
+    with ending(launched=True):
         assert isinstance(signal.getsignal(signal.SIGUSR1), Ending)
     assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
 

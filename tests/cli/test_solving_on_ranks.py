@@ -162,7 +162,7 @@ def long_solve(folder: Path) -> subprocess.Popen[str]:
     raise AssertionError("the solve has ended")
 
 
-def test_ctrl_c_on_several_ranks_keeps_the_iterate(tmp_path: Path) -> None:
+def test_ctrl_c_on_several_ranks_keeps_the_iterate(tmp_path: Path, interruptible: None) -> None:
     process = long_solve(tmp_path)
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=300)

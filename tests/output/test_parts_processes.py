@@ -55,7 +55,7 @@ LIMIT = (
 
 
 @pytest.mark.parametrize("what", ["nothing", "limit", "signal"])
-def test_three_processes_write_one_file_or_none(tmp_path: Path, what: str) -> None:
+def test_three_processes_write_one_file_or_none(tmp_path: Path, what: str, interruptible: None) -> None:
     there, elsewhere = tmp_path / "there", tmp_path / "elsewhere"
     there.mkdir()
     elsewhere.mkdir()

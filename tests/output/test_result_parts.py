@@ -422,7 +422,7 @@ def test_an_error_that_cannot_be_copied_is_told_in_words(old: Path, failing: Cal
 
 @pytest.mark.parametrize(("rank", "call"), [(0, "pwrite"), (1, "pwrite"), (1, "replace")])
 def test_ctrl_c_on_one_rank_ends_all_when_they_can_agree(
-    old: Path, rank: int, call: str, monkeypatch: pytest.MonkeyPatch
+    old: Path, rank: int, call: str, monkeypatch: pytest.MonkeyPatch, interruptible: None
 ) -> None:
     """A signal interrupts the rank in the main thread while its part is written, or when the file is complete."""
     before, solution = old.read_bytes(), large((7, 8, 9))

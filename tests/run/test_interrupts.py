@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import h5py
@@ -25,10 +24,10 @@ from poisson.errors import CaseError
 from poisson.run import run
 from poisson.solvers.status import Status
 
-# Where the tests run in the background of a shell script, the signal is ignored from the start.
+pytestmark = pytest.mark.usefixtures("interruptible")
+
 HEAD = """
 import os, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
 def press():
     os.kill(os.getpid(), signal.SIGINT)
 def at(owner, name, times=1):
@@ -189,13 +188,6 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
     assert done.returncode == 0
 
 
-@pytest.fixture
-def default_handler() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 class Presses:
     """An observer that interrupts like a keyboard, so many times at a chosen read of the norm."""
 
@@ -212,7 +204,7 @@ class Presses:
                 signal.raise_signal(signal.SIGINT)
 
 
-def test_the_first_interrupt_ends_the_solve_and_the_second_the_run(default_handler: None) -> None:
+def test_the_first_interrupt_ends_the_solve_and_the_second_the_run() -> None:
     case = make_case(SINE, WALLS, (17, 17), overrides=("solver.rtol=0.0", "solver.check_every=5"))
     with pytest.raises(poisson.Interrupted) as caught:
         run.solve(case, observer=Presses(3))
@@ -225,7 +217,7 @@ def test_the_first_interrupt_ends_the_solve_and_the_second_the_run(default_handl
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_handler_of_the_callers_own_is_called(default_handler: None) -> None:
+def test_a_handler_of_the_callers_own_is_called() -> None:
     calls = []
     signal.signal(signal.SIGINT, lambda number, frame: calls.append(number))
     solution = poisson.solve(poisson.Problem.on_box((9, 9), f=1.0), "fft", backend="numpy", observer=Presses())
@@ -233,7 +225,7 @@ def test_a_handler_of_the_callers_own_is_called(default_handler: None) -> None:
     assert calls and set(calls) == {signal.SIGINT}
 
 
-def test_a_solve_in_another_thread_leaves_signals_alone(default_handler: None) -> None:
+def test_a_solve_in_another_thread_leaves_signals_alone() -> None:
     found = []
 
     def work() -> None:

@@ -277,7 +277,11 @@ class Presses:
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_sweep_tells_what_is_there_and_goes_on(
-    begun: bool, number: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    begun: bool,
+    number: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    interruptible: None,
 ) -> None:
     """From the iterate that was written, if there is one."""
     whole: Callable[..., poisson.Solution] = run.go_on
