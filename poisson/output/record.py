@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -198,7 +199,19 @@ class Record:
             level = f"the residual {self.residual:.1e} is as small as rounding of u in {self.u.dtype} lets it be"
             smaller = "; run.precision = 'float64' reaches a smaller one" if self.u.dtype == np.float32 else ""
             return f"{level}, and the target {self.target:.1e} is below that{smaller}"
+        if self.status is Status.DIVERGED and (what := self._not_finite):
+            limit = f"the range of {self.u.dtype}, which ends at {np.finfo(self.u.dtype).max:.2g}"
+            single = "run.precision = 'float64', or " if self.u.dtype == np.float32 else ""
+            return f"{what} left {limit}; use {single}other units, in which f, a, c and the boundary data are nearer 1"
         return self.status.advice
+
+    @property
+    def _not_finite(self) -> str:
+        """What of a solution that diverged is not finite, for people; empty where all is."""
+        norms = (self.residual, self.error_bar or 0.0, *(norm for _, norm in self.history[-1:]))
+        if not all(map(math.isfinite, norms)) or not all_finite(self.host_u):
+            return "u, or a value from which u is computed,"
+        return " and ".join(name for name, values in self.fields.items() if not all_finite(np.asarray(values)))
 
     @property
     def host_u(self) -> NDArray[Any]:
@@ -210,6 +223,11 @@ class Record:
         <class 'numpy.ndarray'>
         """
         return self.u if isinstance(self.u, np.ndarray) else np.asarray(self.u.get())
+
+
+def all_finite(values: NDArray[Any]) -> bool:
+    """Whether no value is infinite or NaN; without an array of the size of the values."""
+    return math.isfinite(values.min()) and math.isfinite(values.max())
 
 
 def extent(record: Record) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from poisson.errors import BackendUnavailable, CaseError
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.differences import Differences
 from poisson.mesh.interpolation import interpolate
+from poisson.output.record import all_finite
 from poisson.run import outcome
 from poisson.solvers.stopping import SolveResult
 
@@ -31,7 +32,7 @@ def vector(solution: Solution, name: str) -> NDArray[Any]:
     Raises
     ------
     CaseError
-        If this process has a part of u only.
+        If this process has a part of u only, or a value is beyond the range of the type of u.
     """
     _require_whole(solution, name, f"ask for it by fields=({name!r},) before the solve")
     u, problem = solution.host_u, solution.problem
@@ -44,6 +45,9 @@ def vector(solution: Solution, name: str) -> NDArray[Any]:
         work = backend.empty(discretisation.array_shape)
         result = SolveResult(solution.status, solution.iterations, on_backend, work, solution.target, ())
         found = outcome.vectors(backend, Differences.on(problem.grid), discretisation, operator, result, (name,))
+    if all_finite(u) and not all_finite(found[name]):
+        beyond = f"a value is beyond the range of {u.dtype}"
+        raise CaseError([f"{name}: {beyond}: solve with precision='float64', or in other units"])
     return found[name]
 
 

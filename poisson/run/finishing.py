@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 import poisson
 from poisson.case.settings import VECTORS
 from poisson.discrete.discretisation import Discretisation
+from poisson.output.record import all_finite
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
 from poisson.run import outcome
@@ -90,11 +91,16 @@ def finish(
         setup.operations.norm(result.u, setup.norms)
         return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
 
-    status = outcome.verdict(result, norm, rounded)
     fields: dict[str, NDArray[Any]] = {}
     if setup.differences is not None:
         named = tuple(name for name in wanted if name in VECTORS)
         fields |= outcome.vectors(backend, setup.differences, discretisation, operator, result, named)
+        beyond = sum(not all_finite(values) for values in fields.values())
+        in_range = discretisation.total(float(beyond))[0] == 0.0
+    else:
+        in_range = True
+    in_range = in_range and stopping.boundary <= float(np.finfo(backend.dtype).max)
+    status = outcome.verdict(result, norm, rounded, in_range=in_range)
     shape = u.shape
     if residual is not None:
         fields["residual"] = residual.reshape(shape)

@@ -159,10 +159,11 @@ def _residuals(
         yield (start, stop), part, r
 
 
-def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool]) -> Status:
+def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool], *, in_range: bool) -> Status:
     """How the solve ended, by the recomputed residual: that of the loop has rounding errors of the run's precision.
 
-    A solve that estimates its error ends by that, whatever its residual.
+    A solve that estimates its error ends by that, whatever its residual. No other status than ``diverged`` goes with a
+    value that is not finite, whatever the method says.
 
     Parameters
     ----------
@@ -172,7 +173,11 @@ def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool]) -
         The norm of the recomputed residual, in U/L².
     rounded : callable
         Whether that residual is at the rounding of u; asked only where it decides.
+    in_range : bool
+        Whether the values at fixed nodes, which no residual shows, and the fields are finite.
     """
+    if not (in_range and math.isfinite(residual) and math.isfinite(result.error or 0.0)):
+        return Status.DIVERGED
     if result.error is not None or result.status is Status.INTERRUPTED:
         return result.status
     if residual <= result.target < math.inf:

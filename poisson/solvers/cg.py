@@ -102,7 +102,7 @@ class ConjugateGradients:
 
         Values of f that are smaller than the largest by all of the range of float64 may be lost.
         """
-        watch = Watch(self._operations, stopping, observer, self._norms, KRYLOV_GROWTH)
+        watch = Watch(self._operations, stopping, observer, self._norms, KRYLOV_GROWTH, recursive=True)
         source, residual = watch.source(f), self._residual(u, f)
         factor = factor_for(max(source[1], residual[1]))
         if factor == 1.0:
@@ -166,6 +166,8 @@ class ConjugateGradients:
             reduced = self._residual(u, f)
             squares, restart = reduced[0], True
             status = watch.judge(done, reduced)
+            if status is None and not (math.isfinite(rho) and math.isfinite(curvature)):
+                status = watch.judge(done, (math.inf, math.inf))
             if status is None and not course.restarts(reduced, u):
                 course.give_best(u)
                 status = watch.stalled()

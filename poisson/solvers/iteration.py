@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -169,6 +169,9 @@ class Watch:
     local : bool
         Whether the method changes a node by the values next to it only. Rounding can keep it from going on far from the
         solution.
+    recursive : bool
+        Whether the norms are those of a residual that the method carries along, which does not show that u has left the
+        range of its type.
 
     Attributes
     ----------
@@ -187,9 +190,12 @@ class Watch:
         growth: float = GROWTH,
         patience: Patience | None = None,
         local: bool = False,
+        recursive: bool = False,
     ) -> None:
         self._operations = operations
         self._backend, self._operator = operations.backend, operations.operator
+        self._recursive = recursive
+        self._may_overflow = False
         self._stopping = stopping
         self._observer = observer
         self._result = result
@@ -240,6 +246,8 @@ class Watch:
         lowest = operator.eigenvalues()[0]
         explained = largest / lowest + stopping.boundary if lowest > 0.0 else math.inf
         plausible = PLAUSIBLE * self.factor * explained
+        reachable = PLAUSIBLE * math.sqrt(operator.unknowns) * explained
+        self._may_overflow = self._recursive and not reachable < _largest_number(self._backend.dtype)
         rounded = _Rounding(self._operations, stopping, self._f, self._result, iterate, plausible)
         self._monitor = Monitor(target, largest, rounded, self._growth, self._patience, self._stuck)
         self._iterate = iterate
@@ -256,10 +264,20 @@ class Watch:
 
     def judge(self, done: int, norms: Norms) -> Status | None:
         """Note the norms of the residual after so many iterations; a status if the solve must end."""
-        norm = self.norm(norms)
+        norm = self.norm(norms) if self._in_range() else math.inf
         if self._observer:
             self._observer(self.before + done, norm)
         return self.monitor.judge(self.before + done, norm)
+
+    def _in_range(self) -> bool:
+        """Whether u is in the range of its type; looked at only where the norms do not show it and u may be large."""
+        if not self._may_overflow:
+            return True
+        assert self._iterate is not None
+        self._operations.norm(self._iterate(), self._result)
+        squares, largest = self._backend.read(self._result)
+        # Of a NaN only the sum tells.
+        return not math.isnan(squares) and largest / self.factor <= _largest_number(self._backend.dtype)
 
     def reached(self, norms: Norms) -> bool:
         """Whether norms are at the target."""
@@ -349,10 +367,16 @@ class _Rounding:
             return False  # the solve goes on, up to its limit
         operations.residual(u, operations.settled(self.f), r, place)
         norm = self.stopping.measure(operator, backend.read(place))
+        if not math.isfinite(norm):
+            return False
         correction = largest_correction(operations, r, z, place)
         operations.norm(u, place)
         sizes = correction, min(backend.read(place)[1], self.plausible), backend.dtype
         return at_rounding_in_norm(norm, *sizes, operator) if in_norm else at_rounding(*sizes)
+
+
+def _largest_number(dtype: np.dtype[Any]) -> float:
+    return float(np.finfo(dtype).max)
 
 
 def _ill_conditioned(operations: Operations) -> bool:

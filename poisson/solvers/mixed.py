@@ -201,7 +201,9 @@ class MixedConjugateGradients:
                 curvature = companion.read(self._product)[0]
             if not 0.0 < curvature < math.inf or without >= WITHOUT_PROGRESS:
                 # Nothing is left in the range of A but rounding, or the directions have lost each other.
-                if restart or in_vain:
+                if not (math.isfinite(rho) and math.isfinite(curvature)):
+                    status = watch.judge(done, (math.inf, math.inf))
+                elif restart or in_vain:
                     status = watch.stalled()
                 restart, in_vain, without = True, True, 0
                 continue

@@ -211,6 +211,8 @@ class Monitor:
         """Note a norm; a status if the solve must end."""
         if not self.history or iteration > self.history[-1][0]:
             self.history.append((iteration, norm))
+        elif not math.isfinite(norm):
+            self.history[-1] = iteration, norm
         # A norm of f that is infinite makes the target infinite too.
         if not (math.isfinite(norm) and math.isfinite(self.target)):
             return Status.DIVERGED
