@@ -46,7 +46,7 @@ apart.serve()
 
 
 class Lost(Exception):
-    """The process has ended without an answer, or was ended; the text says how, as in "it crashes (SIGSEGV)"."""
+    """The process has ended without an answer, or was ended; the text says how, as in "crash, SIGSEGV"."""
 
 
 _lock = threading.Lock()
@@ -81,7 +81,7 @@ def call(function: str, *arguments: Any, silence: float = LONGEST_SILENCE) -> An
             _end()
             raise
     if answer is None:
-        raise Lost("it gives no answer")
+        raise Lost("no answer")
     return json.loads(answer)
 
 
@@ -149,7 +149,7 @@ def _asked(request: bytes, silence: float) -> bytes | None:
         answer += part
         if answer.endswith(b"\n"):
             return answer.lstrip(b".")
-    raise Lost("it comes to no end")
+    raise Lost("no end")
 
 
 def _gone(process: subprocess.Popen[bytes]) -> None:
@@ -163,9 +163,9 @@ def _gone(process: subprocess.Popen[bytes]) -> None:
     code = process.wait()
     _end()
     if code < 0:
-        raise Lost(f"it crashes ({signal.Signals(-code).name})")
+        raise Lost(f"crash, {signal.Signals(-code).name}")
     if code > 0:
-        raise Lost("it gives no answer")
+        raise Lost("no answer")
 
 
 def _started() -> subprocess.Popen[bytes]:

@@ -29,7 +29,7 @@ RECIPE = ROOT / "scripts" / "conda" / "recipe.yaml"
 PACKAGE = ROOT / "poisson"
 
 LAYERS = (
-    ("apart", "errors", "kernels", "plain"),
+    ("apart", "errors", "kernels", "plain", "words"),
     ("mesh",),
     ("problem",),
     ("discrete",),

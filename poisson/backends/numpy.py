@@ -36,6 +36,7 @@ from poisson.mesh.axis import array_axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import slabs
+from poisson.words import quantity
 
 DEPTH = 4
 """Sweeps that `sweeps` may make; here they come one after the other."""
@@ -277,7 +278,7 @@ class NumpyBackend(Backend):
 
     def __init__(self, dtype: np.dtype[Any] | type[np.floating[Any]]) -> None:
         super().__init__(dtype)
-        self.device = f"CPU ({platform.machine()}, {os.cpu_count()} cores), NumPy {np.__version__}"
+        self.device = f"CPU ({platform.machine()}, {quantity(os.cpu_count() or 1, 'core')}), NumPy {np.__version__}"
 
     def empty(self, array_shape: tuple[int, ...]) -> NDArray[Any]:
         return np.empty(array_shape, dtype=self.dtype)

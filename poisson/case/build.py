@@ -179,7 +179,7 @@ class _Checker:
                 path = ("boundary", name)
                 if periodic and table:
                     item = table.model_dump(exclude_none=True)
-                    mistakes.wrong(path, item, f'nothing, as {axis} = "periodic" gives this face')
+                    mistakes.wrong(path, item, f'nothing, because {axis} = "periodic" sets both faces')
                 elif periodic:
                     conditions[name] = Condition(Kind.PERIODIC, {}, None, None)
                 elif condition:
@@ -211,8 +211,8 @@ class _Checker:
         own = [getattr(boundary, name) or getattr(boundary, name[0]) for name in FACE_NAMES[: 2 * self.axes]]
         if all(own):
             given = boundary.all.model_dump(exclude_none=True)
-            instead = "; override those" if any(each[:2] == path for each in self.overridden) else ""
-            self.mistakes.wrong(path, given, f"nothing, as every face has a condition of its own{instead}")
+            instead = "; override those conditions" if any(each[:2] == path for each in self.overridden) else ""
+            self.mistakes.wrong(path, given, f"nothing, because every face has its own condition{instead}")
 
     def _condition(self, name: str, table: FaceTable | None) -> Condition | None:
         path = ("boundary", name)
@@ -233,7 +233,7 @@ class _Checker:
             return Condition(kind, given, self.node_field(key, item, None), alpha)
         self._need_exact(key, EXACT)
         if isinstance(alpha, FieldFile):
-            self.mistakes.wrong(key, EXACT, "only where alpha is a number or a text")
+            self.mistakes.wrong(key, EXACT, "only if alpha is a number or an expression")
         if not kind.fixes:
             self._need_formulas(key, "a")
         return Condition(kind, given, None, alpha)
@@ -256,7 +256,10 @@ class _Checker:
             return None
         if not len(lower) == len(upper) == len(shape):
             counts = f"{len(lower)}, {len(upper)} and {len(shape)} entries"
-            mistakes.add(("domain",), f"lower, upper and shape have {counts}; allowed: 1, 2 or 3, the same in each")
+            mistakes.add(
+                ("domain",),
+                f"lower, upper and shape have {counts}; allowed: 1, 2 or 3 entries, the same number in each",
+            )
             return None
         if math.prod(shape) >= MAX_NODES:
             mistakes.wrong(("domain", "shape"), shape, "fewer than 2**60 nodes in all")
@@ -326,9 +329,9 @@ class _Checker:
         file = Path(output.file or f"{name}.h5")
         sources = [os.path.realpath(field.path) for field in read if isinstance(field, FieldFile)]
         if os.path.realpath(file) in sources:
-            mistakes.wrong(("output", "file"), str(file), "a file that the case does not read")
+            mistakes.wrong(("output", "file"), str(file), "a file other than those that the case reads")
         if len(set(output.fields)) != len(output.fields):
-            mistakes.wrong(("output", "fields"), output.fields, "each field once")
+            mistakes.wrong(("output", "fields"), output.fields, "every field at most once")
         if "error" in output.fields:
             self._need_exact(("output", "fields"), "error")
         units = Units(output.units.length, output.units.value)
@@ -339,7 +342,7 @@ class _Checker:
             mistakes.wrong(("output", "order"), output.order, WITHOUT_VECTORS.format("output.fields"))
         if grid is not None and settings.vectors and min(grid.shape) <= output.order:
             largest = max(order for order in ORDERS if order < min(grid.shape))
-            reason = f"as order p needs p + 1 nodes along each axis of domain.shape = {list(grid.shape)}"
+            reason = f"because order p needs p + 1 nodes along every axis of domain.shape = {list(grid.shape)}"
             mistakes.wrong(("output", "order"), output.order, f"at most {largest}, {reason}")
         return settings
 
@@ -350,7 +353,7 @@ class _Checker:
                 continue
             used = sorted(self._words & set(self.form.parameters))
             near = difflib.get_close_matches(path[1], used, n=1)
-            wanted = f"a name that a text of the case uses{': ' if used else ''}{', '.join(used)}"
+            wanted = f"a parameter used by an expression of the case{': ' if used else ''}{', '.join(used)}"
             self.mistakes.wrong(path, self.form.parameters[path[1]], wanted, near[0] if near else None)
 
     def _formula(self, path: Keys, item: float | str) -> Expression | None:
@@ -382,12 +385,12 @@ class _Checker:
         """Report "exact" where a coefficient stands in a file, so that no derivative of it is known."""
         for name in names:
             if isinstance(getattr(self.form.equation, name), FileTable) and not self.mistakes.touch(path):
-                self.mistakes.wrong(path, EXACT, f"only where equation.{name} is a number or a text")
+                self.mistakes.wrong(path, EXACT, f"only if equation.{name} is a number or an expression")
 
     def _need_exact(self, path: Keys, item: str) -> None:
         """Report `item` if there is no exact solution."""
         if self.form.equation.exact is None and not self.mistakes.touch(("equation", "exact")):
-            self.mistakes.wrong(path, item, "only where equation.exact is given")
+            self.mistakes.wrong(path, item, "only if equation.exact is given")
 
     def _parameters(self) -> dict[str, float]:
         parameters = dict(self.form.parameters)
@@ -433,7 +436,7 @@ def _without_exact(
     """
     keys = ", ".join(map(toml.dotted, changes))
     if "error" in output.fields and ("output", "fields") in overridden:
-        reason = f"only where equation.exact solves the case; override it along with {keys}"
+        reason = f"only if equation.exact solves the case; override equation.exact together with {keys}"
         mistakes.wrong(("output", "fields"), "error", reason)
     output = replace(output, fields=tuple(name for name in output.fields if name != "error"))
     tables["output"] = {**tables["output"], "fields": output.fields}
@@ -448,9 +451,15 @@ def _without_exact(
             if name in boundary and isinstance(face.value, Expression) and EXACT in boundary[name].values():
                 boundary[name] = {**boundary[name], face.kind.value: face.value.text}
     except ExpressionError as error:
-        mistakes.wrong(path, EXACT, f"a formula, as with {keys} equation.exact does not solve the case, and {error}")
+        mistakes.wrong(
+            path, EXACT, f"an expression, because equation.exact does not solve the case with {keys}, and {error}"
+        )
     tables |= {"equation": equation, "boundary": boundary}
-    log.warning("equation.exact is left out: with %s it does not solve the case; override it, too, for errors", keys)
+    log.warning(
+        "equation.exact is ignored, because it does not solve the case with %s; override "
+        "equation.exact, too, to have errors",
+        keys,
+    )
     return replace(problem, exact=None), output
 
 

@@ -30,7 +30,7 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
         value = solver.value(name)
         if value != place.default and name not in registry.COMMON_KEYS and method not in registry.users_of(name):
             users = ", ".join(registry.users_of(name))
-            yield clash(name, value, f'only its default with method "{method}"; it is a key of {users}')
+            yield clash(name, value, f'only its default with method "{method}"; the key belongs to {users}')
     entry = None if method == AUTO else registry.method_of(solver)
     if entry:
         yield from entry.wrong(solver, run.precision)
@@ -40,15 +40,15 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
             reason = f'"float64" or "float32" with method "{method}"; "mixed" goes with {", ".join(mixed)}'
             yield Clash(("run", "precision"), "mixed", reason)
         elif solver.stopping.stop == "discretisation":
-            reason = '"float64" or "float32" with solver.stop "discretisation", which a cycle or two reach'
+            reason = '"float64" or "float32" with solver.stop "discretisation"'
             yield Clash(("run", "precision"), "mixed", reason)
     if run.threads and not run.threaded:
-        reason = f'only its default with backend "{run.backend}", which has no threads to count'
+        reason = f'only its default with backend "{run.backend}", which has no number of threads'
         yield Clash(("run", "threads"), run.threads, reason)
     if problem is not None:
         yield from _blocks(run.blocks, problem)
         if solver.stopping.stop == "discretisation" and problem.guess:
-            reason = '"residual" with an initial guess (run.initial), which a start on the coarsest grid would not use'
+            reason = '"residual" with an initial guess (run.initial), which full multigrid would not use'
             yield clash("stop", solver.stopping.stop, reason)
         if problem.mean != MEANS[0] and number(problem.a) is not None:
             yield Clash(("equation", "mean"), problem.mean, CONSTANT_A)
@@ -63,6 +63,6 @@ def _blocks(blocks: tuple[int, ...] | None, problem: Problem) -> Iterator[Clash]
     path, given, nodes = ("run", "ranks"), list(blocks), problem.grid.array_shape[::-1]
     named = ", ".join(AXES[: len(nodes)])
     if len(blocks) != len(nodes):
-        yield Clash(path, given, f"a number of blocks along {named}")
+        yield Clash(path, given, f"one number of blocks for each of {named}")
     elif any(count > most for count, most in zip(blocks, nodes, strict=True)):
-        yield Clash(path, given, f"no more blocks along {named} than nodes to divide: {', '.join(map(str, nodes))}")
+        yield Clash(path, given, f"at most as many blocks as nodes along {named}: {', '.join(map(str, nodes))}")

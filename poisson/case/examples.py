@@ -24,23 +24,23 @@ _TEMPLATE = """\
 title = {title}
 
 [equation]                          # -div(a grad u) + c u = f
-f = "exp(-((x - x0)**2 + (y - y0)**2)/w**2)"    # a number, a text in x, y(, z), or {{ file = "f.npy" }}
+f = "exp(-((x - x0)**2 + (y - y0)**2)/w**2)"    # a number, an expression in x, y(, z), or {{ file = "f.npy" }}
 a = 1.0                             # > 0, in the same ways; it may jump
 c = 0.0                             # >= 0, in the same ways
 # exact = "sin(pi*x)*sin(pi*y)"     # if it is known: the error is then reported, and f = "exact" derives f
 
-[parameters]                        # names for the texts
+[parameters]                        # names for the expressions
 x0 = 0.3
 y0 = 0.5
 w = 0.1
 
 [domain]
-lower = [0.0, 0.0]                  # in the order x(, y(, z)); one entry makes a 1D case, three a 3D case
+lower = [0.0, 0.0]                  # in the order x(, y(, z)); one entry makes a 1D case, three entries a 3D case
 upper = [1.0, 1.0]
-shape = [129, 129]                  # nodes, those on the boundary included
+shape = [129, 129]                  # nodes, including those on the boundary
 
 [boundary]
-all = {{ dirichlet = 0.0 }}           # u = 0 on every face that has no condition of its own
+all = {{ dirichlet = 0.0 }}           # u = 0 on every face without its own condition
 x_upper = {{ neumann = 0.0 }}         # a du/dn = 0, outward; or {{ robin = 1.0, alpha = 2.0 }}: a du/dn + 2 u = 1
 # y = "periodic"                    # both faces of an axis
 
@@ -49,7 +49,7 @@ method = "auto"                     # or "multigrid", "cg", "fft", "jacobi", "ch
 rtol = 1e-8                         # on the residual, relative to f with its face terms
 
 [run]
-backend = "auto"                    # what computes; python -m poisson info shows what there is
+backend = "auto"                    # where to compute; python -m poisson info lists the backends
 precision = "float64"               # or "float32", or "mixed"
 
 [output]

@@ -106,7 +106,7 @@ def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, over
     from poisson.case.exact import changed
 
     if isinstance(overrides, str):
-        raise CaseError([f"overrides: {overrides!r}; allowed: a list of such texts, as [{overrides!r}]"])
+        raise CaseError([f"overrides: {overrides!r}; allowed: a list of strings, such as [{overrides!r}]"])
     tables = _copy(data, 0)
     overridden = [_override(tables, override) for override in overrides]
     printable = "".join(character if character.isprintable() else "_" for character in name)
@@ -153,7 +153,7 @@ def regrid(case: Case, shape: Sequence[int]) -> Case:
     """
     problem = case.problem
     for path, field in field_files(problem).items():
-        raise CaseError([f"{path}: {field}; allowed on another grid: a number or a text"])
+        raise CaseError([f"{path}: {field}; allowed on another grid: a number or an expression"])
     grid = Grid(problem.grid.lower, problem.grid.upper, tuple(shape), problem.grid.periodic)
     tables = tomllib.loads(case.text)
     tables["domain"]["shape"] = list(shape)
@@ -165,21 +165,21 @@ def _read(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(MAX_FILE + 1)
     except FileNotFoundError:
-        raise CaseError([f"there is no case file {str(path)!r}"]) from None
+        raise CaseError([f"no case file {str(path)!r}"]) from None
     except IsADirectoryError:
         raise CaseError([f"{str(path)!r} is a directory; name a case file in it"]) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise CaseError([f"{str(path)!r} cannot be read: {reason}"]) from error
     if content.startswith(_HDF5):
-        raise CaseError([f"{str(path)!r} is an HDF5 file; a case file is a text in TOML"])
+        raise CaseError([f"{str(path)!r} is an HDF5 file; a case file is TOML"])
     if len(content) > MAX_FILE:
-        raise CaseError([f"{str(path)!r} is longer than {MAX_FILE} bytes; a case file is a short text"])
+        raise CaseError([f"{str(path)!r} is longer than {MAX_FILE} bytes; a case file is short"])
     try:
         # Some editors begin a file with a byte order mark.
         return parsed(content.decode("utf-8-sig"), repr(str(path)))
     except UnicodeDecodeError as error:
-        raise CaseError([f"{str(path)!r} is not UTF-8 text: byte {error.start} is wrong"]) from error
+        raise CaseError([f"{str(path)!r} is not UTF-8: byte {error.start} is invalid"]) from error
 
 
 def parsed(text: str, what: str) -> dict[str, Any]:

@@ -99,10 +99,10 @@ PathText = Annotated[str, AfterValidator(_path)]
 Formula = Annotated[Annotated[Real, Tag("<number>")] | Annotated[str, Tag("<text>")], Discriminator(_kind)]
 
 UNIT = f'the name of a unit, such as "m", of at most {MAX_UNIT} printable characters'
-_FORMULA = "a number or a text"
-_FACE = 'a number, a text or a table such as { file = "g.npy" }'
-_CONDITION = f"{TABLES}, with numbers, texts or files"
-_CORNER = "1, 2 or 3 numbers, in the order x(, y(, z))"
+_FORMULA = "a finite number or an expression"
+_FACE = 'a finite number, an expression or a table such as { file = "g.npy" }'
+_CONDITION = f"{TABLES}, with finite numbers, expressions or files"
+_CORNER = "1, 2 or 3 finite numbers, in the order x(, y(, z))"
 
 
 class FileTable(Table):
@@ -111,7 +111,9 @@ class FileTable(Table):
         description="the path of a .npy, .h5 or .hdf5 file",
     )
     dataset: PathText | None = Field(
-        default=None, title="where they are in an HDF5 file", description="the name of a dataset in an HDF5 file"
+        default=None,
+        title="the dataset with the values, for an HDF5 file",
+        description="the name of a dataset in an HDF5 file",
     )
 
 
@@ -139,25 +141,25 @@ class Equation(Table):
     f: Data | None = Field(
         default=None,
         title="the source",
-        description='a number, a text, "exact" or a table such as { file = "f.npy" }',
+        description='a finite number, an expression, "exact" or a table such as { file = "f.npy" }',
     )
     a: PositiveData = Field(
         default=1.0,
         title="the coefficient of the gradient; it may jump",
-        description='a number > 0, a text or a table such as { file = "a.npy" }',
+        description='a finite number > 0, an expression or a table such as { file = "a.npy" }',
     )
     c: NonNegativeData = Field(
         default=0.0,
         title="the reaction coefficient",
-        description='a number >= 0, a text or a table such as { file = "c.npy" }',
+        description='a finite number >= 0, an expression or a table such as { file = "c.npy" }',
     )
     mean: Literal["harmonic", "arithmetic"] = Field(
         default="harmonic",
-        title="how a between two nodes follows from a at both",
+        title="the mean that gives a between two nodes",
         description='"harmonic" or "arithmetic"',
     )
     exact: Formula | None = Field(
-        default=None, title="the exact solution, if it is known: the error is then reported", description=_FORMULA
+        default=None, title="the exact solution, if known; the error is then reported", description=_FORMULA
     )
 
 
@@ -166,12 +168,12 @@ class Domain(Table):
     upper: Corner | None = Field(default=None, title="the upper corner of the box", description=_CORNER)
     shape: Annotated[list[Nodes], Field(min_length=1, max_length=3)] | None = Field(
         default=None,
-        title="nodes along each axis; on a periodic axis the last one, which repeats the first, is not counted",
+        title="nodes along each axis; on a periodic axis the last node, which repeats the first, is not counted",
         description=f"1, 2 or 3 integers >= {MIN_NODES}, in the order x(, y(, z))",
     )
 
 
-_ALPHA = 'a number >= 0, a text or a table such as { file = "alpha.npy" }'
+_ALPHA = 'a finite number >= 0, an expression or a table such as { file = "alpha.npy" }'
 
 if TYPE_CHECKING:
 
@@ -196,7 +198,7 @@ def _pair(axis: str) -> Any:
     return Field(
         default=None,
         title=f"makes both {axis} faces periodic",
-        description=f'"periodic"; other conditions go into {axis}_lower and {axis}_upper',
+        description=f'"periodic"; for other conditions use {axis}_lower and {axis}_upper',
     )
 
 
@@ -211,7 +213,7 @@ def _face(axis: str) -> Any:
 class Boundary(Table):
     all: FaceTable | None = Field(
         default=None,
-        title="the condition on every face that has none of its own",
+        title="the condition on every face without its own condition",
         description=f'{_CONDITION}; periodic axes have x = "periodic"',
     )
     x: Literal["periodic"] | None = _pair("x")
@@ -262,20 +264,22 @@ Ranks = Annotated[
 
 
 class Run(Table):
-    backend: BackendName = Field(default=AUTO, title="what computes", description=either(backend_names()))
+    backend: BackendName = Field(default=AUTO, title="where to compute", description=either(backend_names()))
     precision: PrecisionName = Field(
         default=PRECISIONS[0], title="the type of the arrays in the solver loop", description=either(PRECISIONS)
     )
     threads: Annotated[int, Field(strict=True, ge=0, le=4096)] = Field(
-        default=0, title="threads of a CPU", description="an integer >= 0 and <= 4096; 0 takes them all"
+        default=0, title="threads of a CPU", description="an integer >= 0 and <= 4096; 0 uses all"
     )
     ranks: Ranks = Field(
         default=AUTO,
-        title="how many processes there must be, or the blocks that the grid is divided into",
+        title="the number of processes, or the blocks that the grid is divided into",
         description='"auto", the number of processes, or blocks along x(, y(, z)) such as [1, 2, 2], 1 along x',
     )
     initial: Data = Field(
-        default=0.0, title="the initial guess", description='a number, a text or a table such as { file = "u.npy" }'
+        default=0.0,
+        title="the initial guess",
+        description='a finite number, an expression or a table such as { file = "u.npy" }',
     )
 
 
@@ -301,12 +305,12 @@ class Output(Table):
     )
     fields: list[FieldName] = Field(
         default=["u"],
-        title="what is written",
-        description='a list of "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"',
+        title="the fields that are written",
+        description='a list with entries from "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"',
     )
     order: Literal[2, 4, 6, 8] = Field(
         default=2,
-        title="the order of accuracy of the differences that give gradient, flux and E",
+        title="the order of accuracy of gradient, flux and E",
         description="2, 4, 6 or 8",
     )
     units: UnitNames = Field(
@@ -316,7 +320,7 @@ class Output(Table):
     )
     checkpoint_every: Every | None = Field(
         default=None,
-        title="how often the iterate of a long solve is kept beside the result, to be resumed from",
+        title="how often a checkpoint of a long solve is written beside the result, for --resume",
         description='an integer >= 1, of iterations, or a time in s, min or h such as "10 min"',
     )
 
@@ -324,15 +328,15 @@ class Output(Table):
 class CaseFile(Table):
     title: Annotated[str, AfterValidator(_title)] | None = Field(
         default=None,
-        title="a name for people",
+        title="a title for people",
         description=f"one line of at most {MAX_TITLE} printable characters",
     )
     equation: Equation = Field(default_factory=Equation, title="-div(a grad u) + c u = f", description="a table")
     parameters: dict[str, Real] = Field(
-        default_factory=dict, title="names that the texts may use", description="a table of numbers"
+        default_factory=dict, title="names that the expressions may use", description="a table of finite numbers"
     )
     domain: Domain = Field(default_factory=Domain, title="the box and its grid", description="a table")
     boundary: Boundary = Field(default_factory=Boundary, title="the conditions on the faces", description="a table")
     solver: Solver = Field(default_factory=Solver, title="how to solve", description="a table")
-    run: Run = Field(default_factory=Run, title="what solves", description="a table")
-    output: Output = Field(default_factory=Output, title="what is written, and where", description="a table")
+    run: Run = Field(default_factory=Run, title="the method and its settings", description="a table")
+    output: Output = Field(default_factory=Output, title="which fields are written, and where", description="a table")

@@ -19,7 +19,7 @@ FIELDS: tuple[str, ...] = get_args(FieldName)
 VECTORS = ("gradient", "flux", "E")
 """The fields that are vectors."""
 
-WITHOUT_VECTORS = "only its default without gradient, flux or E in {}, which it is the order of"
+WITHOUT_VECTORS = "only its default without gradient, flux or E in {}, whose order of accuracy it is"
 
 LENGTH, VALUE = "L", "U"
 """What stands for the unit of length and for that of u where nobody has named them."""

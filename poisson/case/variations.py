@@ -78,7 +78,7 @@ def variations(path: str | Path, settings: Sequence[str]) -> list[Variation]:
             check_keys(path, [*first[:place], f"{key}={text}", *first[place + 1 :]])
     count = math.prod(map(len, axes.values()))
     if count > MOST:
-        raise CaseError([f"{count} combinations; at most {MOST} are solved at once: take fewer values"])
+        raise CaseError([f"{count} combinations; at most {MOST} in one sweep: take fewer values"])
     shorter = _shorter(list(axes))
     found = []
     for combination in itertools.product(*axes.values()):
@@ -113,7 +113,7 @@ def _apart(key: str, right: str) -> list[str]:
     """The values of a setting as texts."""
     texts = values_of(right)
     if not all(texts):
-        raise CaseError([f"--set {key}={right.strip()}: a value is missing beside a comma or at the end"])
+        raise CaseError([f"--set {key}={right.strip()}: a value is missing next to a comma or at the end"])
     known: dict[str, str] = {}
     for text in texts:
         # A number and a text of the same letters are different.

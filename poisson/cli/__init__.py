@@ -131,11 +131,11 @@ Examples:
   python -m poisson info unit_square.h5
 
 Exit codes:
-  0    converged; verified; it can run
-  1    not converged (the result is still written, marked so); a comparison is off
+  0    converged; verified; the case can run
+  1    not converged (the result is still written, marked as not converged); a comparison fails
   2    bad input, or a file that cannot be read or written
   130  interrupted by Ctrl-C (solve still writes the last complete iterate; a second one aborts)
-  143  the same by SIGTERM, as batch systems send it; 129 by SIGHUP
+  143  ended by SIGTERM, which batch systems send; 129 by SIGHUP
 
 Messages and progress go to standard error, results to standard output."""
 
@@ -186,7 +186,7 @@ def _main(argv: list[str]) -> int:
         return EXIT_ERROR
     except MemoryError as error:
         detail = f" ({error})" if str(error) else ""
-        complain(f"error: not enough memory{detail}; take fewer nodes, or float32 instead of float64")
+        complain(f"error: not enough memory{detail}; use fewer nodes, or float32 instead of float64")
         return EXIT_ERROR
     except KeyboardInterrupt as interrupt:
         complain(str(interrupt) or "interrupted")
@@ -206,12 +206,14 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
         with messages(quiet=getattr(request, "quiet", False)):
             if not isinstance(request, SharedRequest):
                 if communicator.size > 1:
-                    raise UsageError(f"{command} runs in one process; start it without mpirun")
+                    raise UsageError(f"{command} runs in one process; start {command} without mpirun")
                 return request.execute()
             if request.ranks in (None, communicator.size):
                 return request.execute(communicator)
             if communicator.size > 1:
-                raise UsageError(f"--ranks {request.ranks}: {communicator.size} processes were started; leave it out")
+                raise UsageError(
+                    f"--ranks {request.ranks}: {communicator.size} processes were started; leave --ranks out"
+                )
             from poisson.cli.launcher import start
 
             return start(argv, request.ranks)
@@ -272,7 +274,7 @@ def _unmistakable(command: str, words: Sequence[str]) -> list[str]:
             raise UsageError(_unknown_option(command, name, list(options)))
         if isinstance(options[name], bool):
             if equals:
-                raise UsageError(f"{name} takes no value; write {name} alone or leave it out")
+                raise UsageError(f"{name} takes no value; write {name} alone")
             given[name] = name
             continue
         if not equals:
@@ -290,10 +292,10 @@ def _unmistakable(command: str, words: Sequence[str]) -> list[str]:
     if missing:
         raise UsageError(f"{command} needs {missing[0]}; see 'python -m poisson {command} --help'")
     if len(positional) > len(places):
-        takes = "options alone, --NAME=VALUE" if options_of(command) else "nothing"
+        takes = "options only, as --NAME=VALUE" if options_of(command) else "no arguments"
         if places:
             takes = f"one {places[0].name.upper()}" if len(places) == 1 else _and([p.name.upper() for p in places])
-        raise UsageError(f"{command} takes {takes}; {positional[len(places)]!r} is too much")
+        raise UsageError(f"unexpected argument {positional[len(places)]!r}; {command} takes {takes}")
     lists = (f"{name}={json.dumps(values)}" for name, values in several.items())
     return [*positional, *given.values(), *lists]
 
@@ -317,11 +319,13 @@ def _unknown_command(word: str, rest: Sequence[str]) -> str:
     if second := _second_words(word):
         if rest and not rest[0].startswith("-"):
             return f"unknown command '{word} {rest[0]}'; {_nearest(rest[0], second)}"
-        return f"{word} needs what to measure, for example python -m poisson {word} {second[0]}; {_one_of(second)}"
+        return (
+            f"{word} needs the name of a measurement, such as python -m poisson {word} {second[0]}; {_one_of(second)}"
+        )
     if word.startswith("-"):
         name = word.partition("=")[0]
         if any(SHORT.get(name, name) in options_of(command) for command in COMMANDS):
-            return f"{name} stands before the command; write the command first: python -m poisson COMMAND ... {name}"
+            return f"{name} before the command; write the command first: python -m poisson COMMAND ... {name}"
         return _unknown_option("", name, ["--version"])
     if word.endswith(".toml"):
         return f"unknown command {word!r}; to solve that case: python -m poisson solve {word}"
@@ -343,7 +347,7 @@ def _nearest(word: str, names: Sequence[str]) -> str:
 
 
 def _one_of(names: Sequence[str]) -> str:
-    return f"there is {_and(names)}" if len(names) > 1 else f"there is only {names[0]}"
+    return f"choose from {_and(names)}" if len(names) > 1 else f"the only one is {names[0]}"
 
 
 def _and(names: Sequence[str]) -> str:

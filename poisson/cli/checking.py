@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from poisson.cli.terms import EXIT_ERROR, EXIT_OK, as_json, complain, naming, overrides, rank_count, say
 from poisson.parallel.communicator import Communicator
+from poisson.words import quantity
 
 if TYPE_CHECKING:
     from poisson.run.check import Check as Found
@@ -132,10 +133,10 @@ def report(found: Found, mistakes: Sequence[str]) -> str:
     parts += [f"warning: {concern.line}" for concern in found.concerns]
     if mistakes:
         some = "the reason" if len(mistakes) == 1 else f"{len(mistakes)} reasons"
-        parts.append(f"it cannot run, for {some} below")
+        parts.append(f"the case cannot run, for {some} below")
     else:
         count = len(found.concerns)
-        parts.append(f"it can run{'' if not count else f', with {count} warning' + 's' * (count > 1)}")
+        parts.append("the case can run" + (f", with {quantity(count, 'warning')}" if count else ""))
     return "\n".join(parts)
 
 
@@ -212,7 +213,7 @@ def _shown(value: Any) -> str:
 def _singular(found: Found) -> str:
     if not found.singular:
         return "no"
-    begin = "yes, u gets zero mean"
+    begin = "yes, the mean of u is set to zero"
     compatibility = found.compatibility
     if compatibility is None:
         return begin
@@ -230,7 +231,7 @@ def _grids(grids: Sequence[Sequence[int]]) -> str:
     names = ["x".join(map(str, shape)) for shape in grids]
     if len(names) > MOST_GRIDS:
         names = [*names[: MOST_GRIDS - 1], "...", names[-1]]
-    return f"{len(grids)} grid{'s' * (len(grids) > 1)}: {', '.join(names)}"
+    return f"{quantity(len(grids), 'grid')}: {', '.join(names)}"
 
 
 def _memory(found: Found) -> list[str]:

@@ -76,7 +76,7 @@ class Compare:
         if one != other:
             coarse, fine, name = (one, other, "B") if math.prod(one) < math.prod(other) else (other, one, "A")
             sizes = [" x ".join(map(str, shape)) for shape in (coarse, fine)]
-            lines.append(f"compared at the {sizes[0]} nodes that both have; {name} has {sizes[1]}")
+            lines.append(f"compared at the {sizes[0]} common nodes; {name} has {sizes[1]} nodes")
         lines += [f"{field.name}: {field.unknown} values are not finite" for field in found.fields if field.unknown]
         for letter, names in zip("AB", found.alone, strict=True):
             if names:
@@ -86,9 +86,9 @@ class Compare:
         beyond = found.beyond(self.rtol)
         if beyond:
             off = ", ".join(f"{field.name} by {field.relative:.3g}" for field in beyond)
-            verdict = f"they differ: {off} (relative), more than {self.rtol:g}"
+            verdict = f"the results differ: {off} (relative), more than {self.rtol:g}"
         else:
-            verdict = f"they agree: no relative difference is larger than {self.rtol:g}"
+            verdict = f"the results agree: no relative difference is larger than {self.rtol:g}"
         return "\n".join([*lines, "", verdict])
 
 
@@ -125,7 +125,7 @@ def compare(a: str, b: str, *, field: str | None = None, rtol: str | None = None
     Exit codes: 0 they agree, 1 they differ by more, 2 bad input, or a file that cannot be compared."""
     names = tuple(name.strip() for name in field.split(",")) if field is not None else ()
     if field is not None and not all(names):
-        raise UsageError(f"--field {field}: names of fields are needed, such as u or u,gradient")
+        raise UsageError(f"--field {field}; allowed: names of fields, such as u or u,gradient")
     from poisson.output.comparison import RTOL
 
     return Compare(a, b, names, RTOL if rtol is None else _tolerance(rtol), json)
@@ -137,5 +137,5 @@ def _tolerance(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.0 <= value < math.inf:
-        raise UsageError(f"--rtol {text}: a number is needed, at least 0")
+        raise UsageError(f"--rtol {text}; allowed: a finite number >= 0")
     return value

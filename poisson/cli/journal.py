@@ -76,7 +76,7 @@ class Journal(logging.Handler):
         except OSError as error:
             # A solve of hours is not to be lost for its log.
             self._stream = None
-            complain(f"warning: {self._name}: the log ends here: {error.strerror}")
+            complain(f"warning: {self._name}: the log is incomplete from here on: {error.strerror}")
 
     def begin(self, found: Mapping[str, Any]) -> None:
         """Write the first line of a solve."""
@@ -129,7 +129,7 @@ def _appended(path: Path) -> Iterator[TextIO]:
         stream = path.open("a+", buffering=1, encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise OutputError(f"{path}: the log cannot be written: {reason}{place}") from error
+        raise OutputError(f"{path}: cannot write the log: {reason}{place}") from error
     try:
         stream.seek(0)
         try:
@@ -137,7 +137,7 @@ def _appended(path: Path) -> Iterator[TextIO]:
         except ValueError:
             ours = False
         if not ours:
-            raise OutputError(f"{path}: the file is no log of 'poisson solve', and is left as it is{place}")
+            raise OutputError(f"{path}: not a log of 'poisson solve'; not overwritten{place}")
         yield stream
     finally:
         with contextlib.suppress(OSError):

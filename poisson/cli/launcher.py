@@ -224,7 +224,7 @@ def _verdict(launcher: str, ranks: int, launched: int, code: int | None, signall
     number = launched - 128 if launched > 128 else -launched
     if number > 0:
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-        fix = "; it may have taken too much memory: take fewer nodes" if number == signal.SIGKILL else ""
+        fix = "; possibly out of memory: use fewer nodes" if number == signal.SIGKILL else ""
         raise LauncherFailed(f"one of the {ranks} processes was ended by {name}{fix}")
     said = " ".join(re.sub(r"^-+$", "", printed, flags=re.MULTILINE).split())
     raise LauncherFailed(f"{launcher} could not run {ranks} processes: {said or f'exit code {launched}'}")

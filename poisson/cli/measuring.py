@@ -62,7 +62,7 @@ class Measurement:
 
     def _draw(self, report: Report, path: str) -> None:
         if report.draw is None:
-            raise PoissonError("there is no figure of this measurement: leave out --plot")
+            raise PoissonError("this measurement has no figure: leave out --plot")
         try:
             with naming(_place("--plot")):
                 report.write_plot(path)
@@ -115,9 +115,9 @@ def bench_laplacian(
     Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
     given = [f"--{name}" for name, value in (("n", n), ("sizes", sizes), ("study", study or None)) if value is not None]
     if len(given) > 1:
-        raise UsageError(f"{' and '.join(given)} both say which sizes: give one of them")
+        raise UsageError(f"{' and '.join(given)} both set the sizes: give only one of them")
     if once and profile:
-        raise UsageError("--once is what --profile runs under the profiler: give one of them")
+        raise UsageError("--profile already implies --once: give only one of them")
     boxes = (
         [box("n", "512" if n is None else n, 3)]
         if sizes is None
@@ -332,9 +332,9 @@ def bench_solve(
 
     Exit codes: 0 measured, 2 bad input or nothing to measure on, 130 interrupted."""
     if study and n is not None:
-        raise UsageError("--n and --study both say which sizes: give one of them")
+        raise UsageError("--n and --study both set the sizes: give only one of them")
     if jump is not None and n is None:
-        raise UsageError("--jump goes with --n, which says on which grids")
+        raise UsageError("--jump needs --n, which sets the grids")
     from poisson.perf.benchmark import solve
 
     ratio = 1.0 if jump is None else positive("jump", jump)
@@ -382,7 +382,7 @@ def tune(
 
     Exit codes: 0 done, 2 bad input, 130 interrupted."""
     if case is not None and shape is not None:
-        raise UsageError("--shape goes without a case file, which has its own")
+        raise UsageError("--shape cannot be combined with a case file, which has its own shape")
     nodes = None if shape is None else grid_shape("shape", shape, 9)
     if backend is not None:
         one_of("backend", backend, backend_names())

@@ -41,7 +41,7 @@ class Plot:
         what = "history" if self.history else self.field
         path = Path(self.save) if self.save is not None else _beside(self.file, f"_{what}.png")
         _write(path, picture.file(path.suffix[1:].lower()))
-        say(f"no display; drawn in {path}" if self.save is None else f"drawn in {path}")
+        say(f"no display; picture written to {path}" if self.save is None else f"picture written to {path}")
         return EXIT_OK
 
 
@@ -58,7 +58,7 @@ class Report:
         solution = load(self.file, lazy=Path(self.file).is_file() and Path(self.file).stat().st_size > LARGE)
         path = Path(self.save) if self.save is not None else _beside(self.file, PAGE)
         _write(path, page(solution).encode("utf-8", "replace"))
-        say(f"written to {path}")
+        say(f"report written to {path}")
         return EXIT_OK
 
 
@@ -97,13 +97,13 @@ def plot(
 
     Exit codes: 0 done, 2 bad input."""
     if sum((field is not None, history, error)) > 1:
-        raise UsageError("--field, --error and --history are three pictures; give one of them")
+        raise UsageError("--field, --error and --history exclude one another; give only one of them")
     if history:
         for option, given in (("--slice", slice), ("--vectors", vectors), ("--lines", lines)):
             if given:
-                raise UsageError(f"{option}: of a field, not of --history; leave it out")
+                raise UsageError(f"{option} cannot be combined with --history; leave {option} out")
     if save is not None and Path(save).suffix.lower() not in FORMS:
-        raise UsageError(f"--save {save}: {', '.join(FORMS[:-1])} or {FORMS[-1]} is needed at its end")
+        raise UsageError(f"--save {save}; allowed: a name that ends in {', '.join(FORMS[:-1])} or {FORMS[-1]}")
     return Plot(file, "error" if error else field or "u", slice, vectors, lines, history, save)
 
 
@@ -123,7 +123,7 @@ def report(file: str, *, save: str | None = None) -> Report:
 
     Exit codes: 0 done, 2 bad input."""
     if save is not None and Path(save).suffix.lower() not in (PAGE, ".htm"):
-        raise UsageError(f"--save {save}: {PAGE} is needed at its end")
+        raise UsageError(f"--save {save}; allowed: a name that ends in {PAGE}")
     return Report(file, save)
 
 

@@ -106,7 +106,7 @@ def bench_scaling(
     works = some_of("work", work, tuple(KINDS)) if work else ()
     each = tuple(whole_number("threads", part.strip()) for part in threads.split(","))
     if len(each) not in (1, len(counts)):
-        raise UsageError(f"--threads {threads}: one number, or as many as --ranks has")
+        raise UsageError(f"--threads {threads}; allowed: one number, or one for each entry of --ranks")
     one_of("backend", backend, backend_names())
     wanted = scaling.Wanted(
         _shapes("n", n),
@@ -139,7 +139,7 @@ def _ascending(name: str, text: str | None) -> tuple[int, ...]:
         return ()
     numbers = tuple(whole_number(name, part.strip()) for part in text.split(","))
     if list(numbers) != sorted(set(numbers)):
-        raise UsageError(f"--{name} {text}: numbers that grow, such as 1,2,4")
+        raise UsageError(f"--{name} {text}; allowed: increasing numbers, such as 1,2,4")
     return numbers
 
 

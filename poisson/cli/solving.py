@@ -32,6 +32,7 @@ from poisson.parallel.communicator import Communicator
 from poisson.parallel.failures import code_of, signal_of
 from poisson.run import interrupts
 from poisson.solvers.status import Status
+from poisson.words import quantity
 
 if TYPE_CHECKING:
     from poisson.case import Case
@@ -116,7 +117,9 @@ class Solve:
         if saved is not None and saved.complete:
             return self._complete(saved, journal)
         if not self.resume and (left := checkpoint.beside(file)):
-            log.info("%s is there, of a run that was broken off: --resume goes on from it", left[0])
+            log.info(
+                "found %s, a checkpoint of an earlier run that did not finish; --resume continues from it", left[0]
+            )
         operations = registry.sweep_of(case.solver)
         traffic = sweep_bytes(case.problem, np.dtype(case.run.dtype).itemsize, operations) if operations else None
 
@@ -137,9 +140,11 @@ class Solve:
             try:
                 hdf5.write(file, solution)
             except OutputError as error:
-                complain(f"warning: the times of the operations are not in the result: {error.worded(OPTIONS)}")
+                complain(
+                    f"warning: the times of the operations could not be added to the result: {error.worded(OPTIONS)}"
+                )
         if code > EXIT_ERROR and solution.status is not Status.INTERRUPTED:
-            complain("warning: interrupted after the solve had ended; its result is complete")
+            complain("warning: interrupted after the end of the solve; the result is complete")
         path, beside = written
         said = [asdict(concern) for concern in concerns]
         ended = Ended(solution, extent(solution), (path, beside), traffic, self.profile, said)
@@ -157,7 +162,7 @@ class Solve:
 
     def _complete(self, saved: Saved, journal: Journal | None) -> int:
         """There is nothing to be done: the result is there."""
-        text = f"{saved.path} is complete: {saved.status.value} after {saved.iterations} iterations"
+        text = f"{saved.path} is complete: {saved.status.value} after {quantity(saved.iterations, 'iteration')}"
         code = saved.status.exit_code
         self._end(journal, saved.status.value, text)
         if self.json:
@@ -174,7 +179,7 @@ class Solve:
                 )
             )
         elif not self.quiet:
-            say(f"{text}; without --resume it is solved again")
+            say(f"{text}; omit --resume to solve it again")
         return code
 
     @staticmethod
@@ -191,7 +196,7 @@ class Solve:
     def _check_apart(self, path: Path, option: str) -> None:
         """Refuse to write over the case itself, whatever its name is."""
         if os.path.realpath(path) == os.path.realpath(self.case):
-            raise OutputError(f"{path}: it is the case file; give another name with {option}")
+            raise OutputError(f"{path}: this is the case file; give another name with {option}")
 
 
 def _named_backend(path: str, overrides: Sequence[str]) -> str | None:
@@ -385,10 +390,10 @@ def verify(
     keys = [pair.partition("=")[0].strip() for pair in set]
     if refine is None and (backend is not None or "run.backend" in keys):
         option = "--set run.backend" if backend is None else "--backend"
-        raise UsageError(f"{option} needs --refine: without it, verify compares every backend")
+        raise UsageError(f"{option} needs --refine: without --refine, verify compares every backend")
     for key in keys:
         if key.partition(".")[0] == "output":
-            raise UsageError(f"--set {key}: verify writes no result; leave it out")
+            raise UsageError(f"--set {key}: verify writes no result; leave this key out")
     grids = None if refine is None else _grids(refine)
     return Verify(case, overrides(set, backend=backend), grids, quiet, rank_count(ranks), json)
 
@@ -412,5 +417,5 @@ def info(file: str | None = None, *, ranks: str | None = None, json: bool = Fals
 
 def _grids(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) >= 2):
-        raise UsageError(f"--refine {text}: a whole number of grids is needed, at least 2")
+        raise UsageError(f"--refine {text}; allowed: a whole number of grids, at least 2")
     return int(text)

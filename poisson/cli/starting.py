@@ -40,8 +40,8 @@ class New:
                     examples.write_source(data.temporary)
                     data.add()
             case.add()
-        beside = f", which reads {source}" if source in wanted else ""
-        say(f"{path} is written{beside}; to solve it: python -m poisson solve {shlex.quote(str(path))}")
+        beside = f", with {source}, which the case reads" if source in wanted else ""
+        say(f"{path} written{beside}; to solve the case: python -m poisson solve {shlex.quote(str(path))}")
         return EXIT_OK
 
 
@@ -85,7 +85,7 @@ def _known(name: str) -> str:
     if name in known:
         return name
     near = difflib.get_close_matches(name.removesuffix(".toml").rpartition("/")[2], known, n=1)
-    raise UsageError(f"--from {name}: " + (f"did you mean {near[0]}?" if near else f"there is {', '.join(known)}"))
+    raise UsageError(f"--from {name}: " + (f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"))
 
 
 def new(name: str | None = None, *, from_: str | None = None, list: bool = False) -> New | ListCases:
@@ -107,15 +107,15 @@ def new(name: str | None = None, *, from_: str | None = None, list: bool = False
 
     Exit codes: 0 written, 2 bad input, or the file is there."""
     if list and (name is not None or from_ is not None):
-        raise UsageError("--list stands alone: python -m poisson new --list")
+        raise UsageError("--list takes no other arguments: python -m poisson new --list")
     if list:
         return ListCases()
     if name is None:
         raise UsageError("new needs NAME, such as python -m poisson new first; see 'python -m poisson new --help'")
     if Path(name).name in ("", ".", "..") or Path(name).name == ".toml" or name.endswith("/"):
-        raise UsageError(f"new {name}: that is no name of a file")
+        raise UsageError(f"new {name}: not a valid file name")
     if not Path(name).name.isprintable():
-        raise UsageError(f"new {name}: the name of a case has printable characters only")
+        raise UsageError(f"new {name}: a file name with characters that cannot be printed; choose another name")
     return New(name, from_)
 
 
@@ -150,5 +150,5 @@ def completion(shell: str) -> Completion:
 
     Exit codes: 0 printed, 2 bad input."""
     if shell not in SHELLS:
-        raise UsageError(f"completion {shell}: it is one of {', '.join(SHELLS)}")
+        raise UsageError(f"completion {shell}; allowed: {', '.join(SHELLS)}")
     return Completion(shell)

@@ -11,6 +11,7 @@ from typing import Any
 from poisson.cli.terminal import rate_for_people, table
 from poisson.output.files import size
 from poisson.output.record import Performance, Record
+from poisson.words import quantity
 
 _MOST_ROWS = 12
 _MOST_GRIDS = 6
@@ -46,12 +47,11 @@ class Ended:
     def lines(self) -> str:
         """For people: how it ended and why, by what, how exact it is, how long it took, where it is."""
         solution, (file, beside) = self.solution, self.files
-        what = "iteration" if solution.iterations == 1 else "iterations"
         norms = f"{solution.residual:.3e} ({solution.norm}), target {solution.target:.3e}"
         lines = [
             f"{solution.status.value}: {solution.advice}",
             *self._method(),
-            f"residual    {norms}, after {solution.iterations} {what}",
+            f"residual    {norms}, after {quantity(solution.iterations, 'iteration')}",
         ]
         if solution.error is not None:
             lines.append(f"error       {solution.error.rms:.3e} (rms), {solution.error.max:.3e} (max)")
@@ -154,7 +154,7 @@ def operations(performance: Performance, loop_seconds: float) -> list[str]:
     rest = performance.operations[_MOST_ROWS:]
     if rest:
         calls, seconds = sum(use.calls for use in rest), sum(use.seconds for use in rest)
-        rows.append((f"{len(rest)} others", calls, f"{seconds:.3g}", "", ""))
+        rows.append((f"{len(rest)} more", calls, f"{seconds:.3g}", "", ""))
     by_grid: dict[str, float] = {}
     for use in performance.operations:
         by_grid[use.grid] = by_grid.get(use.grid, 0.0) + use.seconds
@@ -164,6 +164,6 @@ def operations(performance: Performance, loop_seconds: float) -> list[str]:
     return [
         *table(("operation", "calls", "time s", "GB/s", f"% of {kind}"), rows).splitlines(),
         *levels,
-        f"together {together:.3g} s, by calls timed after the loop; the loop took {loop_seconds:.3g} s",
+        f"total {together:.3g} s, from calls timed after the loop; the loop took {loop_seconds:.3g} s",
         f"{kind} of arrays of {size(performance.array_bytes)}: {rate_for_people(performance.bandwidth / 1e9)} GB/s",
     ]

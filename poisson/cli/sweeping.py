@@ -21,6 +21,7 @@ from poisson.cli.terms import (
     say,
 )
 from poisson.errors import Choice, OutputError, PackageMissing
+from poisson.words import quantity
 
 if TYPE_CHECKING:
     from poisson.perf.report import Column, Report
@@ -61,7 +62,7 @@ class Sweep:
             if isinstance(pressed, Interrupted) and entry.file.exists():
                 rows.append(sweep.row_from(entry.variation.values, entry.file, pressed.solution))
         if not rows:
-            raise Ended(interrupted - 128, "interrupted; nothing was solved")
+            raise Ended(interrupted - 128, "interrupted before the first solve ended")
         rows = sweep.with_orders(rows)
         written = self._write(rows, folder)
         self._tell(rows, entries, folder, written, interrupted=interrupted != EXIT_OK)
@@ -95,7 +96,7 @@ class Sweep:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except FileExistsError:
-                raise OutputError(f"{folder}: it is a file; choose another place", Choice.PLACE) from None
+                raise OutputError(f"{folder}: a file, not a folder; choose another folder", Choice.PLACE) from None
             except OSError as error:
                 raise OutputError(f"{folder}: ", *cause(error)) from error
             for name in (TABLE, FIGURE):
@@ -111,7 +112,7 @@ class Sweep:
                 whole.write_plot(str(figure))
                 written.append(figure)
         except PackageMissing:
-            log.info("there is no figure, as matplotlib is not installed: pip install matplotlib")
+            log.info("no figure: matplotlib is not installed (pip install matplotlib)")
         except OutputError as error:
             complain(f"error: {error.worded(_FOLDER)}")
             return None
@@ -135,9 +136,11 @@ class Sweep:
             kept = sum(row.kept for row in rows)
             notes = [f"{_named(row.values)}: {row.status}: {row.reason}" for row in rows if row.reason]
             if kept:
-                notes.append(f"{kept} of {len(rows)} were there and have not been solved again")
+                notes.append(f"{kept} of {len(rows)} already solved; skipped")
             if interrupted:
-                notes.append(f"interrupted: {len(rows)} of {len(entries)} are there; the same command goes on")
+                notes.append(
+                    f"interrupted: {len(rows)} of {len(entries)} solved; run the same command again to continue"
+                )
             beside = "".join(
                 f"{what} in {path}" for what, path in zip(("; this table", ", its figure"), written or (), strict=False)
             )
@@ -199,7 +202,7 @@ def report(case: str, rows: Sequence[Row], *, whole: bool) -> Report:
             for column in columns
             if column.key in keys or (column.key not in swept and any(row[column.key] is not None for row in found))
         ]
-    title = f"{Path(case).stem}: {len(rows)} combination{'s' * (len(rows) != 1)} of {', '.join(keys)}"
+    title = f"{Path(case).stem}: {quantity(len(rows), 'combination')} of {', '.join(keys)}"
     return Report(title, tuple(columns), tuple(found), (), lambda figure: draw(figure, rows))
 
 
@@ -247,10 +250,10 @@ def sweep(
     Exit codes: 0 all converged, 1 some did not, 2 bad input, before anything runs, 130 interrupted."""
     settings = [*set, *([f"run.backend={backend}"] if backend is not None else [])]
     if not settings:
-        raise UsageError("sweep needs --set KEY=VALUE,VALUE,..., such as --set solver.method=jacobi,multigrid")
+        raise UsageError("sweep needs --set KEY=VALUE,VALUE,... such as --set solver.method=jacobi,multigrid")
     if folder == "":
-        raise UsageError("--folder needs the name of a folder")
+        raise UsageError("--folder is empty; give the name of a folder")
     for setting in settings:
         if setting.partition("=")[0].strip() in ("output.file", "output"):
-            raise UsageError(f"--set {setting}: sweep names its files itself; give their folder with --folder")
+            raise UsageError(f"--set {setting}: sweep names the result files; set their folder with --folder")
     return Sweep(case, tuple(settings), folder, json, quiet)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Literal, Self, TextIO
 
 from poisson import __version__
 from poisson.output.convergence import log_slope
+from poisson.words import quantity
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -204,7 +205,7 @@ def versions() -> list[tuple[str, str]]:
     """Of this package, of Python and of the packages that it needs, and the system."""
     found = [("poisson", __version__), ("Python", platform.python_version())]
     found += [(name, importlib.metadata.version(name)) for name in _PACKAGES]
-    system = f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} CPUs"
+    system = f"{platform.system()} {platform.release()} {platform.machine()}, {quantity(os.cpu_count() or 1, 'CPU')}"
     return [*found, ("system", system)]
 
 

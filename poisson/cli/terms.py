@@ -95,7 +95,7 @@ def say(text: str) -> None:
         If that cannot be written. A reader that has gone away, as `head` does, waits for nothing: that is no error.
     """
     if sys.stdout is None:
-        raise OutputError("standard output is closed; send it to a file or a terminal")
+        raise OutputError("standard output is closed; redirect it to a file or a terminal")
     try:
         print(printable(text), file=sys.stdout, flush=True)
     except BrokenPipeError:
@@ -103,7 +103,7 @@ def say(text: str) -> None:
     except (OSError, ValueError) as error:
         discard(sys.stdout)
         reason = error.strerror if isinstance(error, OSError) else error
-        raise OutputError(f"standard output cannot be written: {reason}") from error
+        raise OutputError(f"cannot write to standard output: {reason}") from error
 
 
 def as_json(found: object) -> str:
@@ -187,14 +187,14 @@ def streams() -> Iterator[None]:
 def whole_number(name: str, text: str, least: int = 1) -> int:
     """The value of an option that takes a whole number."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
-        raise UsageError(f"--{name} {text}: a whole number is needed, at least {least}")
+        raise UsageError(f"--{name} {text}; allowed: a whole number, at least {least}")
     return int(text)
 
 
 def one_of(name: str, text: str, words: Sequence[str]) -> str:
     """The value of an option that takes one of a few words."""
     if text not in words:
-        raise UsageError(f"--{name} {text}: it is one of {', '.join(words)}")
+        raise UsageError(f"--{name} {text}; allowed: {', '.join(words)}")
     return text
 
 
@@ -209,7 +209,7 @@ def thread_count(text: str, backends: Sequence[str]) -> int:
     count = whole_number("threads", text, 0)
     if count and backends and not any(threaded(name) for name in backends):
         countable = " or ".join(name for name in NAMES if threaded(name))
-        raise UsageError(f"--threads {count}: without the {countable} backend there are no threads to count")
+        raise UsageError(f"--threads {count}: only the {countable} backend has a number of threads")
     return count
 
 
@@ -220,7 +220,7 @@ def positive(name: str, text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0.0 < value < float("inf"):
-        raise UsageError(f"--{name} {text}: a number above 0 is needed")
+        raise UsageError(f"--{name} {text}; allowed: a finite number > 0")
     return value
 
 
@@ -228,7 +228,7 @@ def grid_shape(name: str, text: str, least: int) -> tuple[int, ...]:
     """Nodes along x, y(, z), joined by x."""
     numbers = tuple(whole_number(name, part, least) for part in text.split("x"))
     if len(numbers) not in (2, 3):
-        raise UsageError(f"--{name} {text}: a size is NXxNY or NXxNYxNZ")
+        raise UsageError(f"--{name} {text}; allowed: NXxNY or NXxNYxNZ")
     return numbers
 
 
@@ -236,7 +236,7 @@ def box(name: str, text: str, least: int) -> tuple[int, int, int]:
     """Nodes along x, y and z: one number for all, or three joined by x."""
     numbers = [whole_number(name, part.strip(), least) for part in text.split("x")]
     if len(numbers) not in (1, 3):
-        raise UsageError(f"--{name} {text}: a size is one number for a cube, or NXxNYxNZ")
+        raise UsageError(f"--{name} {text}; allowed: one number for a cube, or NXxNYxNZ")
     nx, ny, nz = numbers * (3 // len(numbers))
     return nx, ny, nz
 
@@ -246,7 +246,7 @@ def overrides(pairs: Sequence[str], *, output: str | None = None, backend: str |
     for pair in pairs:
         key, equals, _ = pair.partition("=")
         if not (key.strip() and equals):
-            raise UsageError(f"--set {pair}: KEY=VALUE is needed, for example --set solver.rtol=1e-6")
+            raise UsageError(f"--set {pair}; allowed: KEY=VALUE, such as --set solver.rtol=1e-6")
     named = {"output.file": output, "run.backend": backend}
     given = {key: value for key, value in named.items() if value is not None}
     if not given:

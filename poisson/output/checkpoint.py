@@ -20,6 +20,7 @@ from poisson.output.description import describe_apart
 from poisson.output.hdf5 import is_result
 from poisson.output.reading import EDITED, damaged, read
 from poisson.solvers.status import Status
+from poisson.words import quantity
 
 MOST_KEPT = 2
 """The last ones: the one before stands until the next is whole, and where a disk damages one there is another."""
@@ -133,7 +134,7 @@ def newest(file: Path, case_text: str) -> Saved | None:
             if saved.complete:
                 _clear(file, case_text)
             else:
-                log.info("resumed from %s after %d iterations", saved.path, saved.iterations)
+                log.info("resumed from %s after %s", saved.path, quantity(saved.iterations, "iteration"))
             return saved
         if saved.complete:
             log.info("%s is the result of another case, which ends here (%s)", saved.path, "; ".join(changed))

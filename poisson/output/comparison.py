@@ -135,7 +135,7 @@ def compare_apart(first: str | Path, second: str | Path, fields: Collection[str]
             "poisson.output.comparison:answer", os.fspath(first), os.fspath(second), sorted(set(fields))
         )
     except apart.Lost as lost:
-        lines = damaged(f"the HDF5 library does not survive it: {lost}")
+        lines = damaged(f"the HDF5 library fails: {lost}")
         raise OutputError(f"{first} or {second}: {lines}") from None
     if kind == "case":
         raise CaseError(found)
@@ -277,7 +277,7 @@ def _strides(one: _Held, other: _Held) -> tuple[tuple[int, ...], tuple[int, ...]
     (lower, upper, shape, periodic), (others_lower, others_upper, others_shape, others_periodic) = one.grid, other.grid
     where = f"{one.path} and {other.path}"
     if len(shape) != len(others_shape):
-        raise CaseError([f"{where} have grids of {len(shape)} and {len(others_shape)} dimensions: nothing to compare"])
+        raise CaseError([f"{where} have grids in {len(shape)}D and {len(others_shape)}D: nothing to compare"])
     for axis, ends in enumerate(zip(lower, upper, others_lower, others_upper, strict=True)):
         slack = _SAME_CORNER * max(abs(end) for end in (*ends, ends[1] - ends[0]))
         if not (abs(ends[0] - ends[2]) <= slack and abs(ends[1] - ends[3]) <= slack):

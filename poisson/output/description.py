@@ -20,6 +20,7 @@ from poisson.output.convergence import log_slope
 from poisson.output.hdf5 import DATA_CHECKSUM, Damaged
 from poisson.output.reading import EDITED, NOT_FIELDS, WRONG_VALUES, damaged, edited, group, one_line, opened, values
 from poisson.output.record import FIELD_NOTES
+from poisson.words import quantity
 
 if TYPE_CHECKING:
     import h5py
@@ -60,7 +61,7 @@ def _asked(path: str | Path, what: str, silence: float) -> Any:
     try:
         kind, found = apart.call("poisson.output.description:answer", os.fspath(path), what, silence=silence)
     except apart.Lost as lost:
-        raise OutputError(f"{path}: {damaged(f'the HDF5 library does not survive it: {lost}')}") from None
+        raise OutputError(f"{path}: {damaged(f'the HDF5 library fails: {lost}')}") from None
     if kind == "error":
         raise OutputError(found)
     return found
@@ -220,7 +221,7 @@ def _reached(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, grid, calls, seconds, moved in parts:
         yield (
             f"  {name}",
-            f"{grid}{': ' if grid else ''}{calls} calls, {seconds:.3g} s, {moved / seconds / 1e9:.4g} GB/s",
+            f"{grid}{': ' if grid else ''}{quantity(calls, 'call')}, {seconds:.3g} s, {moved / seconds / 1e9:.4g} GB/s",
         )
 
 

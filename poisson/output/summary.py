@@ -10,6 +10,7 @@ from html import escape
 import numpy as np
 
 from poisson.output.record import Record
+from poisson.words import quantity
 
 MOST_LINES = 10
 WIDEST = 100
@@ -34,8 +35,7 @@ def lines(solution: Record) -> Iterator[tuple[str, str]]:
     yield "grid", f"{nodes} nodes on {' x '.join(sides)}" + (", a part of them here" if solution.share else "")
     if come.get("method"):
         yield "method", f"{come['method']} on {come.get('backend', '')}, {come.get('precision', '')}"
-    plural = "" if solution.iterations == 1 else "s"
-    yield "status", f"{solution.status.value} after {solution.iterations} iteration{plural}"
+    yield "status", f"{solution.status.value} after {quantity(solution.iterations, 'iteration')}"
     yield "residual", f"{solution.residual:.3g} ({solution.norm}), target {solution.target:.3g}"
     if solution.error is not None:
         yield "error", f"{solution.error.rms:.3g} (rms), {solution.error.max:.3g} (max), against the exact solution"

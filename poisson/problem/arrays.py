@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import CaseError
+from poisson.words import article
 
 CUDA = "__cuda_array_interface__"
 NUMPY = ("__array__", "__array_interface__", "__array_struct__")
@@ -74,7 +75,9 @@ def host(given: Any) -> NDArray[Any]:
     except Exception as error:  # other libraries raise whatever they like
         kind, place = type(given).__name__, " on a device" if on_device(given) else ""
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise CaseError([f"a {kind}{place} that NumPy cannot read ({reason}); give a copy of it in NumPy"]) from error
+        raise CaseError(
+            [f"{article(kind)}{place} that NumPy cannot read ({reason}); give a copy of it in NumPy"]
+        ) from error
 
 
 def brought(given: Any, xp: ModuleType) -> Any:

@@ -156,7 +156,7 @@ class FieldFile:
         try:
             mistake = apart.call("poisson.problem.fields:tried", os.fspath(self.path), self.dataset, ends)
         except apart.Lost as lost:
-            mistake = f"the HDF5 library does not survive it: {lost}"
+            mistake = f"the HDF5 library fails: {lost}"
         if mistake:
             raise ValueError(mistake)
 

@@ -18,6 +18,7 @@ from poisson.problem.arrays import REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
+from poisson.words import article
 
 EQUATION = "-div(a grad u) + c u = f"
 """The equation with its sign; `Problem.equation` says what a is as well."""
@@ -38,7 +39,7 @@ _NOTHING = Expression.constant(0.0)
 """No initial guess."""
 
 PERIODIC = Kind.PERIODIC.value
-NO_FACE_LEFT = "allowed: nothing, as every face has a condition of its own"
+NO_FACE_LEFT = "allowed: nothing, because every face has its own condition"
 
 
 @dataclass(frozen=True)
@@ -289,7 +290,9 @@ def require_problem(given: object) -> None:
     """
     if not isinstance(given, Problem):
         kind = type(given).__name__
-        raise CaseError([f"problem: a {kind}; allowed: a poisson.Problem; that of a case is its attribute problem"])
+        raise CaseError(
+            [f"problem: {article(kind)}; allowed: a poisson.Problem; that of a case is its attribute problem"]
+        )
 
 
 def _corner(name: str, given: Any, convert: Callable[[Any], Number], kind: str) -> tuple[Number, ...]:
@@ -353,7 +356,9 @@ def _field(given: Any, dimension: int, name: str) -> NodeField:
         raise CaseError([f"{name}: {given!r}; {error}"]) from None
     except (TypeError, ValueError, OverflowError):
         kind = type(given).__name__
-        raise CaseError([f"{name}: a {kind}; allowed: a number, a text, a function of x(, y, z) or an array"]) from None
+        raise CaseError(
+            [f"{name}: {article(kind)}; allowed: a number, an expression, a function of x(, y, z) or an array"]
+        ) from None
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from poisson.run.ranks import Ranks
 from poisson.run.solution import Solution
 from poisson.solvers.iteration import Interruption, Iterate
 from poisson.solvers.stopping import Begun
+from poisson.words import quantity
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,8 @@ class Checkpoints:
         if saved is None:
             return {}
         return {
-            "resumed": f"{saved.path.name} after {saved.iterations} iterations ({saved.backend}, {saved.precision})"
+            "resumed": f"{saved.path.name} after {quantity(saved.iterations, 'iteration')} ({saved.backend}, "
+            f"{saved.precision})"
         }
 
     @property

@@ -19,6 +19,7 @@ from poisson.run.facts import Facts, facts_of
 from poisson.run.sample import Values
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import Stopping
+from poisson.words import quantity
 
 JUMP = 1e-3
 """Values that should be the same may differ by this part of their range."""
@@ -329,6 +330,6 @@ def _too_many_threads(case: Case) -> Iterator[Concern]:
     if case.run.threads > there:
         yield Concern(
             "run.threads",
-            f"{case.run.threads} threads share {there} processors, so that they wait for one another",
+            f"{quantity(case.run.threads, 'thread')} share {quantity(there, 'processor')} and wait for one another",
             f"take {there}, or leave it out",
         )

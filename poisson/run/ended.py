@@ -11,6 +11,7 @@ from poisson.errors import CaseError, NotConverged
 from poisson.run.solution import Solution
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer
+from poisson.words import article, quantity
 
 Watching = Observer | Callable[[int, float], object]
 """An observer, or a function that is told the iteration and the norm of its residual alone."""
@@ -36,7 +37,8 @@ def judged(solution: Solution, *, strict: bool, speaks: bool) -> Solution:
     if solution.status.success:
         return solution
     line = (
-        f"the solve ended as {solution.status.value} after {solution.iterations} iterations, with the residual "
+        f"the solve ended as {solution.status.value} after {quantity(solution.iterations, 'iteration')}, with "
+        "the residual "
         f"{solution.residual:.3g} ({solution.norm}) and the target {solution.target:.3g}: {solution.advice}"
     )
     if strict:
@@ -58,7 +60,7 @@ def observer_of(given: Watching | None) -> Observer | None:
         return None
     if not callable(given):
         allowed = "a function of the iteration and the norm of its residual"
-        raise CaseError([f"observer: a {type(given).__name__}; allowed: {allowed}"])
+        raise CaseError([f"observer: {article(type(given).__name__)}; allowed: {allowed}"])
     return cast(Observer, given) if hasattr(given, "start") else _Function(given)
 
 

@@ -22,6 +22,7 @@ from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
 from poisson.run.setup import FEW_NODES, Setup, on_host
+from poisson.words import article
 
 
 class Loader:
@@ -197,7 +198,7 @@ def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
         if len(found) != len(shape) + 1:
             raise CaseError([f"fs: an array of the shape {found}; allowed: {allowed}"])
     elif isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
-        raise CaseError([f"fs: a {type(given).__name__}; allowed: {allowed}"])
+        raise CaseError([f"fs: {article(type(given).__name__)}; allowed: {allowed}"])
     return list(given)
 
 

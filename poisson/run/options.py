@@ -17,6 +17,7 @@ from poisson.problem.arrays import brought
 from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem
 from poisson.run.ranks import Ranks
+from poisson.words import article
 
 
 class Options(TypedDict, total=False):
@@ -75,7 +76,7 @@ def require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backe
     wanted = shape if held is None else tuple(stop - start for start, stop in held.ranges)
     on_device = not backend.on_host and not ranks.division and isinstance(out, backend.array_module.ndarray)
     if not (isinstance(out, np.ndarray) or on_device):
-        found = f"a {type(out).__name__}"
+        found = article(type(out).__name__)
     elif out.shape != wanted or out.dtype != backend.dtype:
         found = f"an array of the shape {out.shape} and the type {out.dtype}"
     elif isinstance(out, np.ndarray) and not out.flags.writeable:

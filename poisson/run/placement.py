@@ -20,6 +20,7 @@ from poisson.errors import BackendUnavailable
 from poisson.parallel.communicator import Communicator
 from poisson.parallel.mpi import MpiCommunicator
 from poisson.parallel.nccl import NcclCommunicator
+from poisson.words import quantity
 
 Value = TypeVar("Value")
 
@@ -73,9 +74,9 @@ def device_of(rank: int, all_seen: Sequence[Seen]) -> int | None:
         device = seen.devices[number] if number < len(seen.devices) else None
         if device is None or (seen.host, device) in taken:
             there = len({name for each in here for name in each.devices})
-            some = "1 GPU" if there == 1 else f"{there} GPUs"
             raise BackendUnavailable(
-                f"{len(here)} processes on {seen.host} share {some}: start one process a GPU, as mpirun -n {there} "
+                f"{len(here)} processes on {seen.host} share {quantity(there, 'GPU')}: start one process a GPU, "
+                f"as mpirun -n {there} "
                 "does on one host, or choose a backend of the CPU"
             )
         taken.add((seen.host, device))

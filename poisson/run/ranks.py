@@ -22,6 +22,7 @@ from poisson.mesh.lattice import Lattice
 from poisson.parallel.communicator import Communicator, Message, Serial
 from poisson.parallel.distributed import DistributedBackend
 from poisson.parallel.division import Division
+from poisson.words import article, quantity
 
 Value = TypeVar("Value")
 
@@ -42,7 +43,9 @@ def communicator_of(comm: Any) -> Communicator:
         communicator: Communicator = comm
         return communicator
     if not (hasattr(comm, "Get_rank") and hasattr(comm, "Split_type")):
-        raise CaseError([f"comm: a {type(comm).__name__}; allowed: a communicator of mpi4py, such as MPI.COMM_WORLD"])
+        raise CaseError(
+            [f"comm: {article(type(comm).__name__)}; allowed: a communicator of mpi4py, such as MPI.COMM_WORLD"]
+        )
     from poisson.parallel.mpi import MpiCommunicator
 
     found: Communicator = MpiCommunicator.of(comm)
@@ -147,7 +150,7 @@ class Ranks:
         self.share: Share | None = None
         counts = wanted if isinstance(wanted, tuple) else () if wanted is None else (wanted,)
         if wanted is not None and math.prod(counts) != self.size:
-            some = "is 1 process" if self.size == 1 else f"are {self.size} processes"
+            some = f"{'is' if self.size == 1 else 'are'} {quantity(self.size, 'process')}"
             given = list(wanted) if isinstance(wanted, tuple) else wanted
             allowed = f"as many as there are processes, and there {some}: start as many, or leave it out"
             raise CaseError([f"run.ranks: {given}; allowed: {allowed}"])

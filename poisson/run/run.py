@@ -34,6 +34,7 @@ from poisson.run.ranks import communicator_of
 from poisson.run.solution import Interrupted, Solution
 from poisson.run.solver import Solver
 from poisson.solvers.stopping import Observer
+from poisson.words import article
 
 Appraise = Callable[[Backend, Ledger, float], Performance | None]
 """Measures what operations reached, from where they ran, how often each did, and the seconds of the loop."""
@@ -123,7 +124,7 @@ def solve(
         return judged(_solve(solver, watching, None, None, None, None), strict=strict, speaks=solver.ranks.speaks)
     if not isinstance(case, Case):
         kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
-        raise CaseError([f"case: a {type(case).__name__}; allowed: {kinds}"])
+        raise CaseError([f"case: {article(type(case).__name__)}; allowed: {kinds}"])
     if settings:
         raise CaseError(
             [f"{', '.join(settings)}: given beside a case, which has its own settings; change those instead"]

@@ -101,7 +101,9 @@ class LinearOperator(_RealMap):
     def __init__(self, problem: Problem, backend: str = "auto", *, threads: int = 0) -> None:
         require_problem(problem)
         if threads and not threaded(backend):
-            raise CaseError([f"threads: {threads}; allowed: 0 with backend {backend!r}, which has no threads to count"])
+            raise CaseError(
+                [f"threads: {threads}; allowed: 0 with backend {backend!r}, which has no number of threads"]
+            )
         self._made_of = problem, backend, threads
         self._exclusive = Exclusive("LinearOperator")
         discretisation = Discretisation(problem).balanced(np)

@@ -217,7 +217,7 @@ def test_the_output_must_not_overwrite_an_input(tmp_path: Path) -> None:
         file["f"] = np.ones((17, 9))
     overrides = ("equation.f={ file = 'f.h5', dataset = 'f' }", f"output.file={path}")
     assert mistakes_of(GOOD, tmp_path, overrides) == (
-        f"--set output.file: {toml.shown(str(path))}; allowed: a file that the case does not read",
+        f"--set output.file: {toml.shown(str(path))}; allowed: a file other than those that the case reads",
     )
     # Nor may it by another name.
     (tmp_path / "sub").mkdir()
@@ -225,7 +225,7 @@ def test_the_output_must_not_overwrite_an_input(tmp_path: Path) -> None:
     link.symlink_to(path)
     for name in (tmp_path / "sub" / ".." / "f.h5", link):
         assert mistakes_of(GOOD, tmp_path, (overrides[0], f"output.file={name}")) == (
-            f"--set output.file: {toml.shown(str(name))}; allowed: a file that the case does not read",
+            f"--set output.file: {toml.shown(str(name))}; allowed: a file other than those that the case reads",
         )
     assert mistakes_of(GOOD, tmp_path, ("equation.f={ file = 'link.h5', dataset = 'f' }", overrides[1])) != ()
 
@@ -239,7 +239,7 @@ def test_a_name_that_cannot_be_printed_makes_one_that_can(tmp_path: Path) -> Non
 
 
 def test_one_text_is_no_list_of_overrides() -> None:
-    with pytest.raises(CaseError, match=r"^overrides: 'solver.rtol=1'; allowed: a list of such texts"):
+    with pytest.raises(CaseError, match=r"^overrides: 'solver.rtol=1'; allowed: a list of strings, such as"):
         case_of(GOOD, overrides="solver.rtol=1")
 
 
@@ -383,14 +383,14 @@ def test_load(tmp_path: Path) -> None:
 
 def test_unreadable_files(tmp_path: Path) -> None:
     path = tmp_path / "case.toml"
-    assert file_mistake(path) == f"there is no case file '{path}'"
+    assert file_mistake(path) == f"no case file '{path}'"
     assert file_mistake(tmp_path) == f"'{tmp_path}' is a directory; name a case file in it"
     path.write_bytes(b'title = "\xff"')
-    assert file_mistake(path) == f"'{path}' is not UTF-8 text: byte 9 is wrong"
+    assert file_mistake(path) == f"'{path}' is not UTF-8: byte 9 is invalid"
     path.write_bytes(b"\x89HDF\r\n\x1a\n")
-    assert file_mistake(path) == f"'{path}' is an HDF5 file; a case file is a text in TOML"
+    assert file_mistake(path) == f"'{path}' is an HDF5 file; a case file is TOML"
     path.write_bytes(b"#" * (2**18 + 1))
-    assert file_mistake(path) == f"'{path}' is longer than 262144 bytes; a case file is a short text"
+    assert file_mistake(path) == f"'{path}' is longer than 262144 bytes; a case file is short"
     path.write_text("a = 1\nb = 2\nc = = 3\n")
     line = file_mistake(path)
     assert line.startswith(f"'{path}' is not TOML: ")
@@ -427,7 +427,7 @@ def test_regrid_refuses_a_field_file(tmp_path: Path) -> None:
         with pytest.raises(CaseError) as caught:
             regrid(case, (5, 5))
         path = str(tmp_path / "u.npy")
-        assert caught.value.mistakes == (f"{key}: {path!r}; allowed on another grid: a number or a text",)
+        assert caught.value.mistakes == (f"{key}: {path!r}; allowed on another grid: a number or an expression",)
 
 
 def test_pydantic_is_imported_on_use() -> None:

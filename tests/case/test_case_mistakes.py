@@ -23,6 +23,7 @@ from support.case_texts import (
     FACE_KEYS,
     FIELDS,
     GOOD,
+    INITIAL_DATA,
     METHODS,
     NODES,
     NUMBERS,
@@ -37,7 +38,7 @@ from poisson.case.schema import UNIT
 from poisson.errors import CaseError
 from poisson.mesh.boundary import CONDITIONS, ONE_CONDITION
 
-SAME = "allowed: 1, 2 or 3, the same in each"
+SAME = "allowed: 1, 2 or 3 entries, the same number in each"
 WORDS = ", ".join([*(kind.value for kind in CONDITIONS), "alpha"])
 RANKS = '"auto", the number of processes, or blocks along x(, y(, z)) such as [1, 2, 2], 1 along x'
 ONE = f"allowed: exactly {ONE_CONDITION}"
@@ -93,7 +94,7 @@ WRONG: list[tuple[str, str | None, str]] = [
         '"harmonics"',
         'equation.mean: "harmonics"; allowed: "harmonic" or "arithmetic"; did you mean \'harmonic\'?',
     ),
-    ("equation.exact", "false", "equation.exact: false; allowed: a number or a text"),
+    ("equation.exact", "false", "equation.exact: false; allowed: a finite number or an expression"),
     ("equation.exact", '"exact"', "equation.exact: \"exact\"; unknown name 'exact' at column 1"),
     ("equation.g", "1", f"equation.g: unknown key; allowed: {EQUATION_KEYS}"),
     ("equation.source", "1", f"equation.source: unknown key; allowed: {EQUATION_KEYS}"),
@@ -222,20 +223,20 @@ WRONG: list[tuple[str, str | None, str]] = [
     (
         "boundary.y_lower",
         "{ dirichlet = 1 }",
-        'boundary.y_lower: { dirichlet = 1.0 }; allowed: nothing, as y = "periodic" gives this face',
+        'boundary.y_lower: { dirichlet = 1.0 }; allowed: nothing, because y = "periodic" sets both faces',
     ),
     (
         "boundary.y",
         '"Periodic"',
         (
-            'boundary.y: "Periodic"; allowed: "periodic"; other conditions go into y_lower and y_upper; '
+            'boundary.y: "Periodic"; allowed: "periodic"; for other conditions use y_lower and y_upper; '
             "did you mean 'periodic'?"
         ),
     ),
     (
         "boundary.y",
         "{ dirichlet = 0.0 }",
-        'boundary.y: { dirichlet = 0.0 }; allowed: "periodic"; other conditions go into y_lower and y_upper',
+        'boundary.y: { dirichlet = 0.0 }; allowed: "periodic"; for other conditions use y_lower and y_upper',
     ),
     ("boundary.z", '"periodic"', f"boundary.z: unknown key; allowed: {FACE_KEYS}"),
     ("boundary.z_lower", "{ dirichlet = 0 }", f"boundary.z_lower: unknown key; allowed: {FACE_KEYS}"),
@@ -285,8 +286,8 @@ WRONG: list[tuple[str, str | None, str]] = [
         f"run.backend: \"OpenMP\"; allowed: {BACKENDS}; did you mean 'openmp'?",
     ),
     ("run.precision", "32", 'run.precision: 32; allowed: "float64", "float32" or "mixed"'),
-    ("run.threads", "-2", "run.threads: -2; allowed: an integer >= 0 and <= 4096; 0 takes them all"),
-    ("run.threads", "false", "run.threads: false; allowed: an integer >= 0 and <= 4096; 0 takes them all"),
+    ("run.threads", "-2", "run.threads: -2; allowed: an integer >= 0 and <= 4096; 0 uses all"),
+    ("run.threads", "false", "run.threads: false; allowed: an integer >= 0 and <= 4096; 0 uses all"),
     ("run.ranks", "0", f"run.ranks: 0; allowed: {RANKS}"),
     ("run.ranks", "2.0", f"run.ranks: 2.0; allowed: {RANKS}"),
     ("run.ranks", '"Auto"', f"run.ranks: \"Auto\"; allowed: {RANKS}; did you mean 'auto'?"),
@@ -294,7 +295,7 @@ WRONG: list[tuple[str, str | None, str]] = [
     ("run.ranks", "[2, 1]", f"run.ranks: [2, 1]; allowed: {RANKS}"),
     ("run.ranks", "[1, 0]", f"run.ranks: [1, 0]; allowed: {RANKS}"),
     ("run.initial", '"exp(x"', 'run.initial: "exp(x"; the bracket at column 4 is not closed'),
-    ("run.initial", "[]", 'run.initial: []; allowed: a number, a text or a table such as { file = "u.npy" }'),
+    ("run.initial", "[]", f"run.initial: []; allowed: {INITIAL_DATA}"),
     (
         "run.initial",
         '{ file = "u.h5" }',
@@ -313,7 +314,7 @@ WRONG: list[tuple[str, str | None, str]] = [
         '["u", "eror"]',
         f'output.fields: ["u", "eror"]; allowed: {FIELDS}; did you mean \'error\'?',
     ),
-    ("output.fields", '["u", "f", "u"]', 'output.fields: ["u", "f", "u"]; allowed: each field once'),
+    ("output.fields", '["u", "f", "u"]', 'output.fields: ["u", "f", "u"]; allowed: every field at most once'),
     (
         "output.feilds",
         '["u"]',
@@ -341,18 +342,18 @@ def test_one_mistake_is_one_line(path: str, value: str | None, line: str) -> Non
 @pytest.mark.parametrize(
     ("path", "value", "line"),
     [
-        ("equation.f", '"exact"', 'equation.f: "exact"; allowed: only where equation.exact is given'),
+        ("equation.f", '"exact"', 'equation.f: "exact"; allowed: only if equation.exact is given'),
         (
             "boundary.x_lower",
             '{ dirichlet = "exact" }',
-            'boundary.x_lower.dirichlet: "exact"; allowed: only where equation.exact is given',
+            'boundary.x_lower.dirichlet: "exact"; allowed: only if equation.exact is given',
         ),
         (
             "boundary.all",
             '{ neumann = "exact" }',
-            'boundary.all.neumann: "exact"; allowed: only where equation.exact is given',
+            'boundary.all.neumann: "exact"; allowed: only if equation.exact is given',
         ),
-        ("output.fields", '["error"]', 'output.fields: "error"; allowed: only where equation.exact is given'),
+        ("output.fields", '["error"]', 'output.fields: "error"; allowed: only if equation.exact is given'),
     ],
 )
 def test_what_needs_an_exact_solution(path: str, value: str, line: str) -> None:
@@ -379,7 +380,7 @@ def test_what_needs_a_coefficient_that_has_derivatives(tmp_path: Path, path: str
     with pytest.raises(CaseError) as caught:
         from_mapping(tables, name="case", folder=tmp_path)
     key = path if path == "equation.f" else f"{path}.{value.split()[1]}"
-    assert caught.value.mistakes == (f'{key}: "exact"; allowed: only where equation.{name} is a number or a text',)
+    assert caught.value.mistakes == (f'{key}: "exact"; allowed: only if equation.{name} is a number or an expression',)
     # Where u is given no derivative is needed.
     tables = edited("boundary.x_lower", '{ dirichlet = "exact" }')
     tables["equation"][name] = {"file": "k.npy"}
@@ -409,7 +410,7 @@ def test_an_order_needs_one_node_more_along_each_axis(order: int, fields: str, f
         return
     with pytest.raises(CaseError) as caught:
         from_mapping(tables, name="case", folder=Path())
-    reason = "as order p needs p + 1 nodes along each axis of domain.shape = [17, 8]"
+    reason = "because order p needs p + 1 nodes along every axis of domain.shape = [17, 8]"
     assert caught.value.mistakes == (f"output.order: 8; allowed: at most 6, {reason}",)
 
 
@@ -418,7 +419,7 @@ def test_the_order_may_be_given_only_where_a_derivative_is_written() -> None:
     tables["domain"]["shape"] = [3, 3]
     assert from_mapping(tables, name="case", folder=Path()).output.vectors == ()
     tables["output"]["order"] = 8
-    reason = "only its default without gradient, flux or E in output.fields, which it is the order of"
+    reason = "only its default without gradient, flux or E in output.fields, whose order of accuracy it is"
     with pytest.raises(CaseError) as caught:
         from_mapping(tables, name="case", folder=Path())
     assert caught.value.mistakes == (f"output.order: 8; allowed: {reason}",)
@@ -457,7 +458,7 @@ def test_several_mistakes_at_once_in_the_order_of_the_tables() -> None:
         'parameters.k: "three"; allowed: a number',
         "parameters.pi: this is the name of a constant; choose another",
         f"domain.shape: [2, 9]; allowed: {NODES}",
-        'boundary.x_upper: { dirichlet = "exact" }; allowed: nothing, as x = "periodic" gives this face',
+        'boundary.x_upper: { dirichlet = "exact" }; allowed: nothing, because x = "periodic" sets both faces',
         f'boundary.y_lower: missing; allowed: {CONDITION}; for both y faces at once also y = "periodic"',
         'boundary.y_upper.neumann: "k*z"; z at column 3 is not a coordinate of a 2D case',
         "solver.omega: 2.0; allowed: a number > 0 and < 2",
@@ -465,7 +466,7 @@ def test_several_mistakes_at_once_in_the_order_of_the_tables() -> None:
         f"solver.rtl: unknown key; allowed: {SOLVER_KEYS}; did you mean 'rtol'?",
         "run.initial.file: missing; allowed: the path of a .npy, .h5 or .hdf5 file",
         "run.initial.fil: unknown key; allowed: file, dataset; did you mean 'file'?",
-        'output.fields: ["u", "u"]; allowed: each field once',
+        'output.fields: ["u", "u"]; allowed: every field at most once',
         f"colour: unknown key; allowed: {SECTIONS}",
     )
 
@@ -474,7 +475,7 @@ def test_a_table_of_the_wrong_kind() -> None:
     assert mistakes_of(
         GOOD.replace("[parameters]\nk = 3.0", "").replace("\n[equation]", "parameters = [1.0]\n[equation]")
     ) == (
-        "parameters: [1.0]; allowed: a table of numbers",
+        "parameters: [1.0]; allowed: a table of finite numbers",
         "boundary.x_upper.neumann: \"k*y\"; unknown name 'k' at column 1",
     )
 

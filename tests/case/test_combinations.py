@@ -24,15 +24,15 @@ PERIODIC = ('boundary.x="periodic"',)
     [
         (
             ("solver.loop=fused",),
-            '--set solver.loop: "fused"; allowed: only its default with method "auto"; it is a key of jacobi',
+            '--set solver.loop: "fused"; allowed: only its default with method "auto"; the key belongs to jacobi',
         ),
         (
             ("solver.method=fft", "solver.omega=0.5"),
-            '--set solver.omega: 0.5; allowed: only its default with method "fft"; it is a key of jacobi, sor',
+            '--set solver.omega: 0.5; allowed: only its default with method "fft"; the key belongs to jacobi, sor',
         ),
         (
             ("solver.method=cg", "solver.stop=discretisation"),
-            '--set solver.stop: "discretisation"; allowed: only its default with method "cg"; it is a key of auto, '
+            '--set solver.stop: "discretisation"; allowed: only its default with method "cg"; the key belongs to auto, '
             "multigrid",
         ),
         (
@@ -62,8 +62,7 @@ PERIODIC = ('boundary.x="periodic"',)
         ),
         (
             ("solver.method=multigrid", "solver.stop=discretisation", "run.precision=mixed"),
-            '--set run.precision: "mixed"; allowed: "float64" or "float32" with solver.stop "discretisation", which a '
-            "cycle or two reach",
+            '--set run.precision: "mixed"; allowed: "float64" or "float32" with solver.stop "discretisation"',
         ),
         (
             ("solver.method=multigrid", "solver.stop=discretisation", "solver.full=false"),
@@ -92,8 +91,8 @@ PERIODIC = ('boundary.x="periodic"',)
         ),
         (
             ("solver.stop=discretisation", "run.initial=x"),
-            '--set solver.stop: "discretisation"; allowed: "residual" with an initial guess (run.initial), which a '
-            "start on the coarsest grid would not use",
+            '--set solver.stop: "discretisation"; allowed: "residual" with an initial guess (run.initial), which '
+            "full multigrid would not use",
         ),
         (
             ("solver.method=fft", "run.initial=x"),
@@ -102,16 +101,16 @@ PERIODIC = ('boundary.x="periodic"',)
         ),
         (
             ("run.backend=numpy", "run.threads=2"),
-            '--set run.threads: 2; allowed: only its default with backend "numpy", which has no threads to count',
+            '--set run.threads: 2; allowed: only its default with backend "numpy", which has no number of threads',
         ),
         (
             ("run.backend=gpu", "run.threads=1"),
-            '--set run.threads: 1; allowed: only its default with backend "gpu", which has no threads to count',
+            '--set run.threads: 1; allowed: only its default with backend "gpu", which has no number of threads',
         ),
-        (("run.ranks=[1, 4]",), "--set run.ranks: [1, 4]; allowed: a number of blocks along x, y, z"),
+        (("run.ranks=[1, 4]",), "--set run.ranks: [1, 4]; allowed: one number of blocks for each of x, y, z"),
         (
             ("run.ranks=[1, 1, 8]", "domain.shape=[9, 8, 7]"),
-            "--set run.ranks: [1, 1, 8]; allowed: no more blocks along x, y, z than nodes to divide: 9, 8, 7",
+            "--set run.ranks: [1, 1, 8]; allowed: at most as many blocks as nodes along x, y, z: 9, 8, 7",
         ),
         (
             ("equation.mean=arithmetic", "equation.a=1 + 1"),
@@ -120,17 +119,17 @@ PERIODIC = ('boundary.x="periodic"',)
         ),
         (
             ("output.order=4", 'output.fields=["f"]'),
-            "--set output.order: 4; allowed: only its default without gradient, flux or E in output.fields, which it "
-            "is the order of",
+            "--set output.order: 4; allowed: only its default without gradient, flux or E in output.fields, whose "
+            "order of accuracy it is",
         ),
         (
             ("boundary.x=periodic", "boundary.y=periodic", "boundary.z_lower.neumann=0", "boundary.z_upper.neumann=0"),
-            'boundary.all: { dirichlet = "z" }; allowed: nothing, as every face has a condition of its own',
+            'boundary.all: { dirichlet = "z" }; allowed: nothing, because every face has its own condition',
         ),
         (
             ("boundary.x=periodic", "boundary.y=periodic", "boundary.z=periodic", "boundary.all.dirichlet=1"),
-            "--set boundary.all: { dirichlet = 1.0 }; allowed: nothing, as every face has a condition of its own; "
-            "override those",
+            "--set boundary.all: { dirichlet = 1.0 }; allowed: nothing, because every face has its own condition; "
+            "override those conditions",
         ),
         (
             ("boundary.all.neumann=2",),
@@ -177,7 +176,7 @@ def test_python_refuses_what_a_case_file_refuses() -> None:
     box = {"f": 1.0, "boundary": {"all": 0.0}}
     problem = Problem.on_box((5, 5), **box)
     guess = Problem.on_box((5, 5), initial="x", **box)
-    threads = "2; allowed: .* with backend .numpy., which has no threads to count$"
+    threads = "2; allowed: .* with backend .numpy., which has no number of threads$"
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: Solver(problem, backend="numpy", threads=2), f"^run.threads: {threads}"),
         (lambda: poisson.LinearOperator(problem, "numpy", threads=2), f"^threads: {threads}"),

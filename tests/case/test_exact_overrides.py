@@ -84,7 +84,8 @@ def test_an_exact_solution_that_is_none_any_more_is_left_out(override: str, capl
     [record] = caplog.records
     key = override.partition("=")[0].removesuffix(".dirichlet").removesuffix(".alpha")
     assert record.getMessage() == (
-        f"equation.exact is left out: with {key} it does not solve the case; override it, too, for errors"
+        f"equation.exact is ignored, because it does not solve the case with {key}; override equation.exact, "
+        "too, to have errors"
     )
 
 
@@ -125,7 +126,9 @@ def test_a_formula_too_long_to_write_is_one_mistake() -> None:
     exact = "*".join(["sin(pi*x)*exp(x*y)*cos(x + y)*sqrt(2 + x)"] * 8)
     text = DERIVED.replace("k*sin(pi*x)*sin(pi*y)/2", exact).replace("k = 2.0\n", "")
     [line] = mistakes_of(text, overrides=("boundary.x_lower.dirichlet=1",))
-    assert line.startswith('equation.f: "exact"; allowed: a formula, as with boundary.x_lower equation.exact does not')
+    assert line.startswith(
+        'equation.f: "exact"; allowed: an expression, because equation.exact does not solve the case'
+    )
 
 
 @pytest.mark.parametrize("exact", ["equation.exact=x", "equation={ f = 1.0, exact = 'x' }"])
@@ -145,7 +148,8 @@ def test_a_case_with_a_file_loses_it(tmp_path: Path) -> None:
 def test_the_error_cannot_be_asked_for_along_with_it() -> None:
     overrides = ("equation.f=1", 'output.fields=["error"]')
     assert mistakes_of(TEXTS, overrides=overrides) == (
-        '--set output.fields: "error"; allowed: only where equation.exact solves the case; override it along with '
+        '--set output.fields: "error"; allowed: only if equation.exact solves the case; override equation.exact '
+        "together with "
         "equation.f",
     )
 
@@ -155,7 +159,10 @@ def test_the_command_line_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "case.toml").write_text(TEXTS)
-    line = "equation.exact is left out: with equation.f it does not solve the case; override it, too, for errors"
+    line = (
+        "equation.exact is ignored, because it does not solve the case with equation.f; override "
+        "equation.exact, too, to have errors"
+    )
     assert main(["solve", "case.toml", "--set", "equation.f=1", "--backend", "numpy"]) == 0
     shown = capsys.readouterr()
     assert line in shown.err
@@ -168,7 +175,7 @@ def test_the_command_line_says_so(
 
 
 def test_an_override_of_a_parameter_that_no_text_uses() -> None:
-    wanted = "a name that a text of the case uses: k"
+    wanted = "a parameter used by an expression of the case: k"
     assert mistakes_of(TEXTS, overrides=("parameters.unused=2",)) == (
         f"--set parameters.unused: 2.0; allowed: {wanted}",
     )

@@ -30,7 +30,7 @@ def _in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_new_case_can_be_solved_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", "first"]) == 0
     assert capsys.readouterr() == (
-        "first.toml is written; to solve it: python -m poisson solve first.toml\n",
+        "first.toml written; to solve the case: python -m poisson solve first.toml\n",
         "",
     )
     text = Path("first.toml").read_text("utf-8")
@@ -73,7 +73,7 @@ def test_a_copy_of_each_case_is_that_case(name: str, capsys: pytest.CaptureFixtu
     written = sorted(path.name for path in Path().iterdir())
     reads = name == "source_from_file"
     assert written == (["mine.toml", "source.h5"] if reads else ["mine.toml"])
-    assert ("which reads source.h5" in capsys.readouterr().out) == reads
+    assert ("with source.h5, which the case reads" in capsys.readouterr().out) == reads
     tables = tomllib.loads((ROOT / "cases" / f"{name}.toml").read_text("utf-8"))
     if "file" in tables["output"]:
         tables["output"]["file"] = "mine.h5"
@@ -127,17 +127,17 @@ def test_nor_is_one_that_comes_in_between(linking: bool, monkeypatch: pytest.Mon
     ("words", "line"),
     [
         (["new"], "new needs NAME, such as python -m poisson new first; see 'python -m poisson new --help'"),
-        (["new", "a", "b"], "new takes one NAME; 'b' is too much"),
+        (["new", "a", "b"], "unexpected argument 'b'; new takes one NAME"),
         (["new", "a", "--from", "unit_sqare"], "--from unit_sqare: did you mean unit_square?"),
         (["new", "a", "--from", "cases/rod.toml"], "--from cases/rod.toml: did you mean rod?"),
-        (["new", "a", "--from", "zzz"], f"--from zzz: there is {', '.join(NAMES)}"),
-        (["new", "a", "--list"], "--list stands alone: python -m poisson new --list"),
-        (["new", "../"], "new ../: that is no name of a file"),
-        (["new", ".toml"], "new .toml: that is no name of a file"),
-        (["new", "a\nb"], "new a\nb: the name of a case has printable characters only"),
+        (["new", "a", "--from", "zzz"], f"--from zzz: choose from {', '.join(NAMES)}"),
+        (["new", "a", "--list"], "--list takes no other arguments: python -m poisson new --list"),
+        (["new", "../"], "new ../: not a valid file name"),
+        (["new", ".toml"], "new .toml: not a valid file name"),
+        (["new", "a\nb"], "new a\nb: a file name with characters that cannot be printed; choose another name"),
         (["new", "no/where"], "no/where.toml: the folder does not exist; create it or choose another place"),
-        (["completion", "tcsh"], "completion tcsh: it is one of bash, zsh, fish"),
-        (["schema", "x"], "schema takes nothing; 'x' is too much"),
+        (["completion", "tcsh"], "completion tcsh; allowed: bash, zsh, fish"),
+        (["schema", "x"], "unexpected argument 'x'; schema takes no arguments"),
     ],
 )
 def test_what_cannot_be_begun_is_one_line(words: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,11 +92,11 @@ def test_what_is_wrong_with_a_file_on_a_face(folder: Path) -> None:
         ),
         (
             ("boundary.y_upper.robin=exact", "equation.exact=x", "equation.f=exact"),
-            '--set boundary.y_upper.robin: "exact"; allowed: only where alpha is a number or a text',
+            '--set boundary.y_upper.robin: "exact"; allowed: only if alpha is a number or an expression',
         ),
         (
             (f"output.file={folder / 'faces.h5'}",),
-            f'--set output.file: "{folder / "faces.h5"}"; allowed: a file that the case does not read',
+            f'--set output.file: "{folder / "faces.h5"}"; allowed: a file other than those that the case reads',
         ),
     ):
         [mistake] = mistakes_of(TEXT, folder, overrides)

@@ -50,7 +50,7 @@ def test_the_report(capsys: pytest.CaptureFixture[str]) -> None:
         "backend     numpy: "
     )
     assert "\nmemory      1.52 MB of " in out
-    assert out.endswith("\noutput      heated_plate.h5, about 1.16 MB\n\nit can run\n")
+    assert out.endswith("\noutput      heated_plate.h5, about 1.16 MB\n\nthe case can run\n")
     assert not list(Path().iterdir())
 
 
@@ -58,11 +58,11 @@ def test_warnings_and_reasons(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(CASES / "pressure_projection.toml")
     code, out, err = run(capsys, "check", path, "--set", "solver.rtol=1e-15", "--set", "run.threads=0")
     warning = next(line for line in out.splitlines() if line.startswith("warning: solver.rtol: rounding in float64 "))
-    assert (code, err) == (0, "") and out.endswith(f"{warning}\nit can run, with 1 warning\n")
-    assert "\nsingular    yes, u gets zero mean; ∫f + ∮g is " in out
+    assert (code, err) == (0, "") and out.endswith(f"{warning}\nthe case can run, with 1 warning\n")
+    assert "\nsingular    yes, the mean of u is set to zero; ∫f + ∮g is " in out
     words = ["--set", "equation.f=1", "--set", "output.file=missing/a.h5"]
     code, out, err = run(capsys, "check", path, *words)
-    assert code == 2 and out.endswith("\nit cannot run, for 2 reasons below\n")
+    assert code == 2 and out.endswith("\nthe case cannot run, for 2 reasons below\n")
     first, second = err.splitlines()
     assert first.startswith("poisson: error: no face is dirichlet and c = 0, ")
     assert second.startswith("poisson: error: missing/a.h5: the folder does not exist; ") and "--output" in second

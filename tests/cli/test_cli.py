@@ -42,7 +42,7 @@ from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.status import Status
 
 PYTHON = [sys.executable, "-m", "poisson"]
-THERE_IS = f"there is {', '.join(cli.COMMANDS)} and help"
+THERE_IS = f"choose from {', '.join(cli.COMMANDS)} and help"
 BENCHES = [name.removeprefix("bench ") for name in cli.COMMANDS if name.startswith("bench ")]
 OF_SOLVE = "--set, --output, --overwrite, --backend, --ranks, --profile, --log, --json, --quiet, --resume and --help"
 SEE_SOLVE = "see 'python -m poisson solve --help'"
@@ -51,68 +51,69 @@ REFUSED = [
     (["cook"], f"unknown command 'cook'; {THERE_IS}"),
     (
         ["bench"],
-        "bench needs what to measure, for example python -m poisson bench laplacian; "
-        f"there is {', '.join(BENCHES[:-1])} and {BENCHES[-1]}",
+        "bench needs the name of a measurement, such as python -m poisson bench laplacian; "
+        f"choose from {', '.join(BENCHES[:-1])} and {BENCHES[-1]}",
     ),
     (["bench", "lapacian"], "unknown command 'bench lapacian'; did you mean laplacian?"),
-    (["bench", "laplacian", "512"], "bench laplacian takes options alone, --NAME=VALUE; '512' is too much"),
+    (["bench", "laplacian", "512"], "unexpected argument '512'; bench laplacian takes options only, as --NAME=VALUE"),
     (["bench", "laplacian", "--size=8"], "unknown option --size for bench laplacian; did you mean --sizes?"),
     (["a.toml"], "unknown command 'a.toml'; to solve that case: python -m poisson solve a.toml"),
     (["a.h5"], "unknown command 'a.h5'; to describe that result: python -m poisson info a.h5"),
     (["--verison"], "unknown option --verison; did you mean --version?"),
     (
         ["--set", "a=1", "solve"],
-        "--set stands before the command; write the command first: python -m poisson COMMAND ... --set",
+        "--set before the command; write the command first: python -m poisson COMMAND ... --set",
     ),
     (["solve"], f"solve needs CASE; {SEE_SOLVE}"),
     (["solve", "--quiet"], f"solve needs CASE; {SEE_SOLVE}"),
-    (["solve", "a", "b"], "solve takes one CASE; 'b' is too much"),
-    (["solve", "a", "case"], "solve takes one CASE; 'case' is too much"),
-    (["info", "a", "b"], "info takes one FILE; 'b' is too much"),
+    (["solve", "a", "b"], "unexpected argument 'b'; solve takes one CASE"),
+    (["solve", "a", "case"], "unexpected argument 'case'; solve takes one CASE"),
+    (["info", "a", "b"], "unexpected argument 'b'; info takes one FILE"),
     (["solve", "a", "--qiuet"], "unknown option --qiuet for solve; did you mean --quiet?"),
     (["solve", "a", "--noquiet"], "unknown option --noquiet for solve; did you mean --quiet?"),
     (["solve", "a", "--out=b"], "unknown option --out for solve; did you mean --output?"),
     (
         ["solve", "a", "-b"],
-        f"unknown option -b for solve; there is {OF_SOLVE}",
+        f"unknown option -b for solve; choose from {OF_SOLVE}",
     ),
     (
         ["solve", "a", "--", "--trace"],
-        f"unknown option -- for solve; there is {OF_SOLVE}",
+        f"unknown option -- for solve; choose from {OF_SOLVE}",
     ),
     (
         ["solve", "-"],
-        f"unknown option - for solve; there is {OF_SOLVE}",
+        f"unknown option - for solve; choose from {OF_SOLVE}",
     ),
-    (["solve", "a", "--tolerance=4"], f"unknown option --tolerance for solve; there is {OF_SOLVE}"),
+    (["solve", "a", "--tolerance=4"], f"unknown option --tolerance for solve; choose from {OF_SOLVE}"),
     (
         ["verify", "a", "--output=b"],
-        "unknown option --output for verify; there is --refine, --set, --backend, --ranks, --json, --quiet and --help",
+        "unknown option --output for verify; choose from --refine, --set, --backend, --ranks, --json, --quiet "
+        "and --help",
     ),
-    (["info", "--quiet"], "unknown option --quiet for info; there is --ranks, --json and --help"),
-    (["info", "-q"], "unknown option -q for info; there is --ranks, --json and --help"),
-    (["solve", "a", "-q=no"], "--quiet takes no value; write --quiet alone or leave it out"),
+    (["info", "--quiet"], "unknown option --quiet for info; choose from --ranks, --json and --help"),
+    (["info", "-q"], "unknown option -q for info; choose from --ranks, --json and --help"),
+    (["solve", "a", "-q=no"], "--quiet takes no value; write --quiet alone"),
     (["solve", "a", "-o", "-q"], f"--output needs a value: --output=VALUE; {SEE_SOLVE}"),
     (["solve", "a", "-o", "b", "--output=c"], "--output is given twice; give it once"),
-    (["-q", "solve"], "-q stands before the command; write the command first: python -m poisson COMMAND ... -q"),
+    (["-q", "solve"], "-q before the command; write the command first: python -m poisson COMMAND ... -q"),
     (["help", "slove"], "unknown command 'slove'; did you mean solve?"),
     (["hepl"], "unknown command 'hepl'; did you mean help?"),
-    (["solve", "a", "--quiet=no"], "--quiet takes no value; write --quiet alone or leave it out"),
+    (["solve", "a", "--quiet=no"], "--quiet takes no value; write --quiet alone"),
     (["solve", "a", "--output"], f"--output needs a value: --output=VALUE; {SEE_SOLVE}"),
     (["solve", "a", "--set", "--quiet"], f"--set needs a value: --set=VALUE; {SEE_SOLVE}"),
     (["solve", "a", "--output=b", "--output", "c"], "--output is given twice; give it once"),
-    (["solve", "a", "--set", "b"], "--set b: KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
-    (["solve", "a", "--set=", "--quiet"], "--set : KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
-    (["solve", "a", "--set", "=1"], "--set =1: KEY=VALUE is needed, for example --set solver.rtol=1e-6"),
-    (["verify", "a", "--backend=numpy"], "--backend needs --refine: without it, verify compares every backend"),
+    (["solve", "a", "--set", "b"], "--set b; allowed: KEY=VALUE, such as --set solver.rtol=1e-6"),
+    (["solve", "a", "--set=", "--quiet"], "--set ; allowed: KEY=VALUE, such as --set solver.rtol=1e-6"),
+    (["solve", "a", "--set", "=1"], "--set =1; allowed: KEY=VALUE, such as --set solver.rtol=1e-6"),
+    (["verify", "a", "--backend=numpy"], "--backend needs --refine: without --refine, verify compares every backend"),
     (
         ["verify", "a", "--set=run.backend=numpy"],
-        "--set run.backend needs --refine: without it, verify compares every backend",
+        "--set run.backend needs --refine: without --refine, verify compares every backend",
     ),
-    (["verify", "a", "--set", "output.file=b.h5"], "--set output.file: verify writes no result; leave it out"),
-    (["verify", "a", "--refine", "x"], "--refine x: a whole number of grids is needed, at least 2"),
-    (["verify", "a", "--refine=1"], "--refine 1: a whole number of grids is needed, at least 2"),
-    (["verify", "a", "--refine=-4"], "--refine -4: a whole number of grids is needed, at least 2"),
+    (["verify", "a", "--set", "output.file=b.h5"], "--set output.file: verify writes no result; leave this key out"),
+    (["verify", "a", "--refine", "x"], "--refine x; allowed: a whole number of grids, at least 2"),
+    (["verify", "a", "--refine=1"], "--refine 1; allowed: a whole number of grids, at least 2"),
+    (["verify", "a", "--refine=-4"], "--refine -4; allowed: a whole number of grids, at least 2"),
 ]
 
 
@@ -389,12 +390,12 @@ ERRORS = [
     (
         MemoryError("8 TiB"),
         2,
-        "poisson: error: not enough memory (8 TiB); take fewer nodes, or float32 instead of float64\n",
+        "poisson: error: not enough memory (8 TiB); use fewer nodes, or float32 instead of float64\n",
     ),
     (
         MemoryError(),
         2,
-        "poisson: error: not enough memory; take fewer nodes, or float32 instead of float64\n",
+        "poisson: error: not enough memory; use fewer nodes, or float32 instead of float64\n",
     ),
     (KeyboardInterrupt(), 130, "poisson: interrupted\n"),
 ]

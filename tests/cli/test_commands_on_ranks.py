@@ -75,7 +75,7 @@ def expected(place: str) -> list[str]:
         "parse",
         f"poisson: error: {place}no device",
         "set up",
-        f"poisson: error: {place}not enough memory (12 GB); take fewer nodes, or float32 instead of float64",
+        f"poisson: error: {place}not enough memory (12 GB); use fewer nodes, or float32 instead of float64",
         "set up",
         "poisson: interrupted; nothing was written",
         "loop",
@@ -131,7 +131,7 @@ def test_the_same_mistake_on_all_ranks_is_said_once(tmp_path: Path) -> None:
     done = mpirun(2, "-m", "poisson", "solve", "no_such_case.toml", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     lines = [line for line in done.stderr.splitlines() if line.startswith("poisson")]
-    assert lines == ["poisson: error: there is no case file 'no_such_case.toml'"]
+    assert lines == ["poisson: error: no case file 'no_such_case.toml'"]
 
 
 def test_info_shows_where_every_process_runs(tmp_path: Path) -> None:
@@ -166,8 +166,8 @@ def test_what_one_process_does_is_refused_on_several(tmp_path: Path) -> None:
     done = mpirun(2, "-c", REFUSED, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
-        "poisson: error: tune runs in one process; start it without mpirun",
-        "poisson: error: --ranks 3: 2 processes were started; leave it out",
+        "poisson: error: tune runs in one process; start {command} without mpirun",
+        "poisson: error: --ranks 3: 2 processes were started; leave --ranks out",
     ]
 
 
@@ -206,7 +206,7 @@ case "$1" in --version) echo "some launcher";; *) {};; esac
     [
         (
             "kill -9 $$",
-            "one of the 3 processes was ended by SIGKILL; it may have taken too much memory: take fewer nodes",
+            "one of the 3 processes was ended by SIGKILL; possibly out of memory: use fewer nodes",
         ),
         ("exit 139", "one of the 3 processes was ended by SIGSEGV"),
         ("echo ------; echo 'no slots'; echo; echo 'left'; exit 1", "{} could not run 3 processes: no slots left"),

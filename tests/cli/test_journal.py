@@ -73,7 +73,7 @@ def test_a_log_says_why_a_solve_failed(case: str, capsys: pytest.CaptureFixture[
     assert main(["solve", "none.toml", "--log", "b.log"]) == 2
     begin, end = lines_of("b.log")
     assert (begin["event"], end["event"]) == ("start", "end")
-    assert end["text"] == "there is no case file 'none.toml'"
+    assert end["text"] == "no case file 'none.toml'"
 
 
 def test_the_case_comes_first(case: str) -> None:
@@ -112,10 +112,10 @@ def test_a_log_has_warnings_and_messages_that_are_not_shown(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("missing/a.log", "the log cannot be written: No such file or directory"),
-        (".", "the log cannot be written: Is a directory"),
-        ("other.txt", "the file is no log of 'poisson solve', and is left as it is"),
-        ("binary", "the file is no log of 'poisson solve', and is left as it is"),
+        ("missing/a.log", "cannot write the log: No such file or directory"),
+        (".", "cannot write the log: Is a directory"),
+        ("other.txt", "not a log of 'poisson solve'; not overwritten"),
+        ("binary", "not a log of 'poisson solve'; not overwritten"),
     ],
 )
 def test_a_file_that_is_no_log_is_refused_before_the_solve(
@@ -130,7 +130,7 @@ def test_a_file_that_is_no_log_is_refused_before_the_solve(
 
 def test_the_case_is_no_log(case: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", case, "--log", f"./{case}"]) == 2
-    assert capsys.readouterr().err == f"poisson: error: {case}: it is the case file; give another name with --log\n"
+    assert capsys.readouterr().err == f"poisson: error: {case}: this is the case file; give another name with --log\n"
     assert Path(case).read_text() == SQUARE
 
 
@@ -140,7 +140,9 @@ def test_a_disk_that_is_full_ends_the_log_and_not_the_solve(capsys: pytest.Captu
         journal.begin({})
         journal(0, 1.0)
         journal(1, 0.5)
-        assert capsys.readouterr().err == "poisson: warning: a.log: the log ends here: No space left on device\n"
+        assert capsys.readouterr().err == (
+            "poisson: warning: a.log: the log is incomplete from here on: No space left on device\n"
+        )
         with pytest.raises(OSError):
             full.flush()
         # What could not be written is not written at the end either.

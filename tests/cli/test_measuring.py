@@ -19,63 +19,63 @@ from poisson.perf.benchmark.jacobi import ALL_LOOPS
 from poisson.perf.benchmark.solve import METHODS
 from poisson.perf.report import Report
 
-NO_THREADS = "--threads 2: without the openmp backend there are no threads to count"
-NO_BACKEND = f"--backend cpu: it is one of {', '.join(backend_names())}"
-NO_TYPE = "--precision half: it is one of float64, float32"
+NO_THREADS = "--threads 2: only the openmp backend has a number of threads"
+NO_BACKEND = f"--backend cpu; allowed: {', '.join(backend_names())}"
+NO_TYPE = "--precision half; allowed: float64, float32"
 REFUSED = [
-    ("bench laplacian --n=2", "--n 2: a whole number is needed, at least 3"),
-    ("bench laplacian --n=8,9", "--n 8,9: a whole number is needed, at least 3"),
-    ("bench laplacian --n=8x9", "--n 8x9: a size is one number for a cube, or NXxNYxNZ"),
-    ("bench laplacian --sizes=", "--sizes : a whole number is needed, at least 3"),
-    ("bench laplacian --n=8 --study", "--n and --study both say which sizes: give one of them"),
-    ("bench laplacian --once --profile", "--once is what --profile runs under the profiler: give one of them"),
+    ("bench laplacian --n=2", "--n 2; allowed: a whole number, at least 3"),
+    ("bench laplacian --n=8,9", "--n 8,9; allowed: a whole number, at least 3"),
+    ("bench laplacian --n=8x9", "--n 8x9; allowed: one number for a cube, or NXxNYxNZ"),
+    ("bench laplacian --sizes=", "--sizes ; allowed: a whole number, at least 3"),
+    ("bench laplacian --n=8 --study", "--n and --study both set the sizes: give only one of them"),
+    ("bench laplacian --once --profile", "--profile already implies --once: give only one of them"),
     ("bench laplacian --backend=cpu", NO_BACKEND),
     ("bench laplacian --precision=half", NO_TYPE),
     (
         "bench derivative --backend=numpy --n=8",
         "x: 8 nodes; a difference of order 8 needs at least 9: take a lower order or more nodes",
     ),
-    ("bench derivative --n=2", "--n 2: a whole number is needed, at least 3"),
-    ("bench derivative --n=9x9x9x9", "--n 9x9x9x9: a size is NXxNY or NXxNYxNZ"),
-    ("bench derivative --order=3", "--order 3: it is one of 2, 4, 6, 8"),
+    ("bench derivative --n=2", "--n 2; allowed: a whole number, at least 3"),
+    ("bench derivative --n=9x9x9x9", "--n 9x9x9x9; allowed: NXxNY or NXxNYxNZ"),
+    ("bench derivative --order=3", "--order 3; allowed: 2, 4, 6, 8"),
     ("bench derivative --precision=half", NO_TYPE),
-    ("bench jacobi --n=0", "--n 0: a whole number is needed, at least 1"),
-    ("bench jacobi --iterations 1e3", "--iterations 1e3: a whole number is needed, at least 1"),
-    ("bench jacobi --check-every=-1", "--check-every -1: a whole number is needed, at least 1"),
-    ("bench jacobi --threads=two", "--threads two: a whole number is needed, at least 0"),
+    ("bench jacobi --n=0", "--n 0; allowed: a whole number, at least 1"),
+    ("bench jacobi --iterations 1e3", "--iterations 1e3; allowed: a whole number, at least 1"),
+    ("bench jacobi --check-every=-1", "--check-every -1; allowed: a whole number, at least 1"),
+    ("bench jacobi --threads=two", "--threads two; allowed: a whole number, at least 0"),
     ("bench jacobi --threads=2 --backend=gpu,numpy", NO_THREADS),
-    ("bench jacobi --problem=laplacian", "--problem laplacian: it is one of heated_square, laplace"),
-    ("bench jacobi --loop=fused,fuse", f"--loop fuse: it is one of {', '.join(ALL_LOOPS)}"),
-    ("bench jacobi --backend=hip", f"--backend hip: it is one of {', '.join(NAMES)}"),
+    ("bench jacobi --problem=laplacian", "--problem laplacian; allowed: heated_square, laplace"),
+    ("bench jacobi --loop=fused,fuse", f"--loop fuse; allowed: {', '.join(ALL_LOOPS)}"),
+    ("bench jacobi --backend=hip", f"--backend hip; allowed: {', '.join(NAMES)}"),
     ("bench jacobi --precision=half", NO_TYPE),
     ("bench jacobi --problem=laplace --n=4", "n = 4: the problem laplace needs at least 5"),
     (
         "bench jacobi --loop=structured --backend=numpy --n=5",
         "the loop structured is one of the openmp backend: add --backend=openmp, or another loop",
     ),
-    ("bench operations --sizes=9", "--sizes 9: a size is NXxNY or NXxNYxNZ"),
-    ("bench operations --sizes=9x9,9x8", "--sizes 8: a whole number is needed, at least 9"),
-    ("bench operations --sizes=9x9x9x9", "--sizes 9x9x9x9: a size is NXxNY or NXxNYxNZ"),
+    ("bench operations --sizes=9", "--sizes 9; allowed: NXxNY or NXxNYxNZ"),
+    ("bench operations --sizes=9x9,9x8", "--sizes 8; allowed: a whole number, at least 9"),
+    ("bench operations --sizes=9x9x9x9", "--sizes 9x9x9x9; allowed: NXxNY or NXxNYxNZ"),
     ("bench operations --backend=cpu", NO_BACKEND),
     ("bench operations --precision=half", NO_TYPE),
-    ("bench operations --threads=-1", "--threads -1: a whole number is needed, at least 0"),
+    ("bench operations --threads=-1", "--threads -1; allowed: a whole number, at least 0"),
     ("bench operations --threads=2 --backend=numpy", NO_THREADS),
-    ("bench solve --n=33", "--n 33: a size is NXxNY or NXxNYxNZ"),
-    ("bench solve --n=33x32", "--n 32: a whole number is needed, at least 33"),
-    ("bench solve --n=33x33 --study", "--n and --study both say which sizes: give one of them"),
+    ("bench solve --n=33", "--n 33; allowed: NXxNY or NXxNYxNZ"),
+    ("bench solve --n=33x32", "--n 32; allowed: a whole number, at least 33"),
+    ("bench solve --n=33x33 --study", "--n and --study both set the sizes: give only one of them"),
     ("bench solve --backend=gpu --threads=2", NO_THREADS),
-    ("bench solve --jump=3", "--jump goes with --n, which says on which grids"),
-    ("bench solve --n=33x33 --jump=-1", "--jump -1: a number above 0 is needed"),
-    ("bench solve --n=33x33 --jump=much", "--jump much: a number above 0 is needed"),
-    ("bench solve --method=jacobi", f"--method jacobi: it is one of {', '.join(METHODS)}"),
+    ("bench solve --jump=3", "--jump needs --n, which sets the grids"),
+    ("bench solve --n=33x33 --jump=-1", "--jump -1; allowed: a finite number > 0"),
+    ("bench solve --n=33x33 --jump=much", "--jump much; allowed: a finite number > 0"),
+    ("bench solve --method=jacobi", f"--method jacobi; allowed: {', '.join(METHODS)}"),
     ("bench solve --backend=cpu", NO_BACKEND),
-    ("bench solve --repeats=0", "--repeats 0: a whole number is needed, at least 1"),
+    ("bench solve --repeats=0", "--repeats 0; allowed: a whole number, at least 1"),
     (
         "bench solve --n=33x33 --jump=9 --method=fft --backend=numpy",
         "--method fft: transforms need a constant a; leave out --jump, or measure cg",
     ),
     ("tune --backend=cpu", NO_BACKEND),
-    ("tune a.toml --shape=9x9", "--shape goes without a case file, which has its own"),
+    ("tune a.toml --shape=9x9", "--shape cannot be combined with a case file, which has its own shape"),
     ("roofline --backend=cpu", NO_BACKEND),
 ]
 
@@ -98,7 +98,7 @@ def test_a_figure_that_cannot_be_drawn_names_the_option(
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
         line = "--plot needs matplotlib: pip install matplotlib, or leave out --plot"
     else:
-        line = "there is no figure of this measurement: leave out --plot"
+        line = "this measurement has no figure: leave out --plot"
     with pytest.raises(PoissonError, match=f"^{line}$"):
         Measurement(lambda: report, json=False, csv=None, plot=str(tmp_path / "a.png")).execute()
     assert list(tmp_path.iterdir()) == []

@@ -56,7 +56,7 @@ def test_a_picture_stands_beside_the_result(
     result: Path, capsys: pytest.CaptureFixture[str], words: list[str], name: str
 ) -> None:
     assert cli.main(["plot", str(result), *words]) == 0
-    assert capsys.readouterr() == (f"no display; drawn in {result.parent / name}\n", "")
+    assert capsys.readouterr() == (f"no display; picture written to {result.parent / name}\n", "")
     assert (result.parent / name).read_bytes().startswith(PNG)
     assert sorted(os.listdir(result.parent)) == sorted(["a.h5", "a.xmf", name])
 
@@ -65,7 +65,7 @@ def test_a_picture_where_it_is_wanted(result: Path, capsys: pytest.CaptureFixtur
     for form, start in {"svg": b"<?xml", "pdf": b"%PDF", "PNG": PNG}.items():
         assert cli.main(["plot", "a.h5", "--slice=y=0", "--save", f"b.{form}"]) == 0
         assert Path(f"b.{form}").read_bytes().startswith(start)
-    assert capsys.readouterr().out == "drawn in b.svg\ndrawn in b.pdf\ndrawn in b.PNG\n"
+    assert capsys.readouterr().out == "picture written to b.svg\npicture written to b.pdf\npicture written to b.PNG\n"
 
 
 def test_a_picture_in_a_window_is_not_written(result: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,17 +83,17 @@ def test_a_picture_in_a_window_is_not_written(result: Path, monkeypatch: pytest.
         (["plot", "no.h5"], "no.h5: no such file; check the name"),
         (["plot", "a.h5", "--field", "E"], "there is no field 'E' in this solution; there is u, f, error"),
         (["plot", "a.h5", "--slice", "z=1"], "slice: 'z'; allowed: x, y, such as y=0.5714"),
-        (["plot", "a.h5", "--save", "a.h5"], "--save a.h5: .png, .svg or .pdf is needed at its end"),
+        (["plot", "a.h5", "--save", "a.h5"], "--save a.h5; allowed: a name that ends in .png, .svg or .pdf"),
         (
             ["plot", "a.h5", "--save", "no/a.png"],
             "no/a.png: the folder does not exist; create it or ",
         ),
         (
             ["plot", "a.h5", "--error", "--history"],
-            "--field, --error and --history are three pictures",
+            "--field, --error and --history exclude one another; give only one of them",
         ),
-        (["plot", "a.h5", "--history", "--lines"], "--lines: of a field, not of --history; leave it out"),
-        (["report", "a.h5", "--save", "a.xmf"], "--save a.xmf: .html is needed at its end"),
+        (["plot", "a.h5", "--history", "--lines"], "--lines cannot be combined with --history; leave --lines out"),
+        (["report", "a.h5", "--save", "a.xmf"], "--save a.xmf; allowed: a name that ends in .html"),
         (["report", "a.xmf"], "a.xmf: not an HDF5 file; give a result of 'poisson solve'"),
     ],
 )
@@ -181,7 +181,7 @@ def test_a_report_holds_all_and_runs_nothing_of_others(tmp_path: Path, capsys: p
     performance = Performance((OperationUse("sweep", 3, 0.5, 2e9, 1e9, "5x4"),), 1e10, "triad", 1000)
     wild_solution(performance=performance).save(path)
     assert cli.main(["report", str(path)]) == 0
-    assert capsys.readouterr().out == f"written to {tmp_path / 'a.html'}\n"
+    assert capsys.readouterr().out == f"report written to {tmp_path / 'a.html'}\n"
     text = (tmp_path / "a.html").read_text("utf-8")
     page = Page(text)
     assert page.open == [] and not {"script", "link", "iframe", "object"} & set(page.tags)

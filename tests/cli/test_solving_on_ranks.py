@@ -85,7 +85,7 @@ def test_a_failure_at_any_stage_of_a_solve_ends_it_on_all_ranks(tmp_path: Path) 
             said = []
         else:
             said.append(line)
-    memory = "not enough memory (8 TiB); take fewer nodes, or float32 instead of float64"
+    memory = "not enough memory (8 TiB); use fewer nodes, or float32 instead of float64"
     for rank, place in ((0, ""), (1, "process 1 of 2: ")):
         assert stages[f"load {rank}"] == ["poisson: error: domain: wrong"]
         assert stages[f"create {rank}"] == ["poisson: error: no device"]
@@ -191,5 +191,5 @@ def test_a_rank_that_is_killed_ends_all_with_one_line(tmp_path: Path) -> None:
     os.kill(ranks_of(process)[-1], signal.SIGKILL)
     out, errors = process.communicate(timeout=300)
     assert (process.returncode, out) == (2, "")
-    line = "one of the 2 processes was ended by SIGKILL; it may have taken too much memory: take fewer nodes"
+    line = "one of the 2 processes was ended by SIGKILL; possibly out of memory: use fewer nodes"
     assert [each for each in errors.splitlines() if each.startswith("poisson")] == [f"poisson: error: {line}"]

@@ -28,9 +28,9 @@ def complete(path: Path) -> bool:
 
 
 UNPRINTABLE = [
-    ("> /dev/full", "standard output cannot be written: No space left on device"),
-    (">&-", "standard output is closed; send it to a file or a terminal"),
-    (">&- <&-", "standard output is closed; send it to a file or a terminal"),
+    ("> /dev/full", "cannot write to standard output: No space left on device"),
+    (">&-", "standard output is closed; redirect it to a file or a terminal"),
+    (">&- <&-", "standard output is closed; redirect it to a file or a terminal"),
 ]
 
 
@@ -76,7 +76,7 @@ def test_every_command_says_that_it_could_not_print(words: str) -> None:
     done = shell(f"{' '.join(PYTHON)} {words} > /dev/full")
     assert (done.returncode, done.stderr) == (
         2,
-        "poisson: error: standard output cannot be written: No space left on device\n",
+        "poisson: error: cannot write to standard output: No space left on device\n",
     )
 
 

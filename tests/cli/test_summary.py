@@ -57,8 +57,8 @@ def test_a_profile_adds_the_speed_and_the_operations(sweep_bytes: float | None, 
     assert table[0].split() == ["operation", "calls", "time", "s", "GB/s", "%", "of", "triad"]
     assert table[2].split() == ["operation", "0", "3", "0.5", "2", "50"]
     assert table[14:] == [
-        "2 others          6       1",
-        "together 7 s, by calls timed after the loop; the loop took 2 s",
+        "2 more            6       1",
+        "total 7 s, from calls timed after the loop; the loop took 2 s",
         "triad of arrays of 1 kB: 4 GB/s",
         "",
         plain[-1],

@@ -147,7 +147,7 @@ def test_grids_of_one_and_two_dimensions_nest_too(tmp_path: Path) -> None:
             "have grids that do not nest, 8 x 9 x 5 and 16 x 5 x 5 nodes: the spacing of the one must be a multiple of "
             "that of the other along every axis",
         ),
-        ((8, 9), {}, "have grids of 3 and 2 dimensions: nothing to compare"),
+        ((8, 9), {}, "have grids in 3D and 2D: nothing to compare"),
         (
             SHAPE,
             {"domain": {"upper": [1.0, 1.5, 2.0]}},
@@ -212,7 +212,7 @@ def test_the_residual_counts_where_it_is_asked_for_and_the_error_beside_u(
     assert [field.name for field in compare(*pair, ["residual"]).beyond(0.4)] == ["residual"]
     assert main(["compare", "a.h5", "b.h5", "--field", "u, residual", "--rtol=0.4"]) == 1
     out = capsys.readouterr().out
-    assert "they differ: residual by 0.5 (relative), more than 0.4" in out and "error" not in out
+    assert "the results differ: residual by 0.5 (relative), more than 0.4" in out and "error" not in out
 
 
 def test_against_nothing_but_zeros_any_difference_is_too_large(pair: tuple[Path, Path]) -> None:
@@ -236,7 +236,7 @@ def test_the_command_tells_where_cases_and_provenance_differ(
     assert rows["solver.method"] == ['"auto"', '"jacobi"']
     assert rows["loop"] == ["blocked"] and rows["method"][-1] == "jacobi"
     assert not any(line.startswith(("started", "seconds", "output.file")) for line in lines)
-    assert lines[-1] == "they agree: no relative difference is larger than 1e-08"
+    assert lines[-1] == "the results agree: no relative difference is larger than 1e-08"
     assert main(["compare", "a.h5", "c.h5", "--json", "--rtol=0"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["agree"], found["rtol"], found["a"], found["only_in_b"]) == (True, 0.0, "a.h5", ["f"])
@@ -251,10 +251,10 @@ def test_the_command_tells_where_cases_and_provenance_differ(
     ("words", "line"),
     [
         (["compare", "a.h5"], "compare needs B; see 'python -m poisson compare --help'"),
-        (["compare", "a.h5", "b.h5", "c.h5"], "compare takes A and B; 'c.h5' is too much"),
-        (["compare", "a.h5", "b.h5", "--rtol=-1"], "--rtol -1: a number is needed, at least 0"),
-        (["compare", "a.h5", "b.h5", "--rtol", "nan"], "--rtol nan: a number is needed, at least 0"),
-        (["compare", "a.h5", "b.h5", "--field=u,"], "--field u,: names of fields are needed, such as u or u,gradient"),
+        (["compare", "a.h5", "b.h5", "c.h5"], "unexpected argument 'c.h5'; compare takes A and B"),
+        (["compare", "a.h5", "b.h5", "--rtol=-1"], "--rtol -1; allowed: a finite number >= 0"),
+        (["compare", "a.h5", "b.h5", "--rtol", "nan"], "--rtol nan; allowed: a finite number >= 0"),
+        (["compare", "a.h5", "b.h5", "--field=u,"], "--field u,; allowed: names of fields, such as u or u,gradient"),
         (["compare", "a.h5", "b.h5", "--field=v"], "there is no field 'v' in both; there is gradient, residual, u"),
         (["compare", "a.h5", "none.h5"], "none.h5: no such file; check the name"),
         (["compare", "none.h5", "a.h5"], "none.h5: no such file; check the name"),
@@ -308,10 +308,10 @@ def test_a_file_that_the_library_does_not_survive_is_a_line(
     pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def end(*arguments: object) -> None:
-        raise apart.Lost("it crashes (SIGSEGV)")
+        raise apart.Lost("crash, SIGSEGV")
 
     monkeypatch.setattr(apart, "call", end)
     with pytest.raises(OutputError) as error:
         compare_apart(*pair)
-    reason = "the file is damaged (the HDF5 library does not survive it: it crashes (SIGSEGV)); solve the case again"
+    reason = "the file is damaged (the HDF5 library fails: crash, SIGSEGV); solve the case again"
     assert str(error.value) == f"a.h5 or b.h5: {reason}"

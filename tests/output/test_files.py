@@ -63,7 +63,7 @@ def test_a_file_of_others_is_refused_before_the_solve(
     with monkeypatch.context() as patch:
         patch.setattr("poisson.run.run.solve", lambda *arguments, **named: pytest.fail("solved"))
         assert main(["solve", case, "--quiet"]) == 2
-    reason = "it is the case file; give another name with --output" if kind == "case" else FOREIGN
+    reason = "this is the case file; give another name with --output" if kind == "case" else FOREIGN
     assert capsys.readouterr() == ("", f"poisson: error: a.h5: {reason}\n")
     assert path.read_bytes() == before
     assert sorted(os.listdir(here)) == ["a.h5", "a.toml"]

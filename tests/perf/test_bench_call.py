@@ -69,11 +69,11 @@ def test_memory_is_what_the_system_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ("--n=9", "--n 9: a size is NXxNY or NXxNYxNZ"),
-        ("--n=9x2", "--n 2: a whole number is needed, at least 3"),
-        ("--method=jacobi", "--method jacobi: it is one of fft, multigrid"),
-        ("--threads=2 --backend=numpy", "--threads 2: without the openmp backend there are no threads to count"),
-        ("--repeats=0", "--repeats 0: a whole number is needed, at least 1"),
+        ("--n=9", "--n 9; allowed: NXxNY or NXxNYxNZ"),
+        ("--n=9x2", "--n 2; allowed: a whole number, at least 3"),
+        ("--method=jacobi", "--method jacobi; allowed: fft, multigrid"),
+        ("--threads=2 --backend=numpy", "--threads 2: only the openmp backend has a number of threads"),
+        ("--repeats=0", "--repeats 0; allowed: a whole number, at least 1"),
     ],
 )
 def test_bad_options_take_one_line(options: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:

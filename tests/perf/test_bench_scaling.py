@@ -244,9 +244,9 @@ def test_the_command_writes_rows_and_a_figure(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--ranks=2,1"], "numbers that grow"),
-        (["--ranks=1,2", "--threads=1,2,4"], "--threads 1,2,4: one number, or as many as --ranks has"),
-        (["--work=cooking"], "--work cooking: it is one of laplace-fused, "),
+        (["--ranks=2,1"], "increasing numbers"),
+        (["--ranks=1,2", "--threads=1,2,4"], "--threads 1,2,4; allowed: one number, or one for each entry of --ranks"),
+        (["--work=cooking"], "--work cooking; allowed: laplace-fused, "),
         (["--n=9x9"], "at least 17"),
     ],
 )

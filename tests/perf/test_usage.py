@@ -182,7 +182,7 @@ def test_the_operations_are_shown_a_line_each() -> None:
         "---------  -----  ------  ----  ----------",
         "sweep         20       2     3          75",
         "norm           3  0.0125   0.8          20",
-        "together 2.01 s, by calls timed after the loop; the loop took 2.5 s",
+        "total 2.01 s, from calls timed after the loop; the loop took 2.5 s",
         "triad of arrays of 33.6 MB: 4 GB/s",
     ]
 

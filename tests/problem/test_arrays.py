@@ -396,7 +396,7 @@ def test_the_axes_that_no_face_names_are_periodic() -> None:
         ),
         (
             {"all": 1.0, "x": "periodic", "y_lower": 0.0, "y_upper": 0.0},
-            "boundary.all: 1.0; allowed: nothing, as every face has a condition of its own",
+            "boundary.all: 1.0; allowed: nothing, because every face has its own condition",
         ),
     ],
 )

@@ -94,7 +94,7 @@ def test_ctrl_c_once_there_is_an_iterate_writes_it(tmp_path: Path, stage: str, s
         assert file.attrs["status"] == status
         assert file["provenance"].attrs["case"].startswith("title = ")
         assert np.isfinite(file["u"][...]).all()
-    complete = "poisson: warning: interrupted after the solve had ended; its result is complete"
+    complete = "poisson: warning: interrupted after the end of the solve; the result is complete"
     assert (complete in done.stderr.splitlines()) == (status == "converged")
 
 

@@ -101,7 +101,7 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
         ({"upper": (0.0, 1.0)}, "x: the interval [0.0, 0.0] is empty or not finite"),
         ({"upper": (1e160, 1.0)}, "x: 5 nodes on [0.0, 1e+160]; allowed: a spacing of the nodes of more than 1e-150"),
         ({"mean": "geometric"}, "mean = 'geometric'; "),
-        ({"upper": 2.0}, "upper: 2.0; allowed: 1, 2 or 3 numbers, in the order x(, y(, z))"),
+        ({"upper": 2.0}, "upper: 2.0; allowed: 1, 2 or 3 finite numbers, in the order x(, y(, z))"),
         ({"lower": np.ones(3)}, "lower, upper, shape and periodic differ in length"),
         ({"boundary": {"x": "periodic", "x_lower": 1.0, "all": 0.0}}, "boundary.x_lower: 1.0; allowed: nothing beside"),
     ],

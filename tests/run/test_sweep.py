@@ -108,8 +108,8 @@ def test_names_are_fit_for_files_and_different_for_different_values() -> None:
     ("settings", "line"),
     [
         (["solver.rtol"], '--set "solver.rtol"; allowed: KEY=VALUE,VALUE,..., as in solver.rtol=1e-4,1e-8'),
-        (["solver.rtol=1e-4,"], "--set solver.rtol=1e-4,: a value is missing beside a comma or at the end"),
-        (["solver.rtol="], "--set solver.rtol=: a value is missing beside a comma or at the end"),
+        (["solver.rtol=1e-4,"], "--set solver.rtol=1e-4,: a value is missing next to a comma or at the end"),
+        (["solver.rtol="], "--set solver.rtol=: a value is missing next to a comma or at the end"),
         (["solver.rtol=1e-4,1e-3,0.0001"], "--set solver.rtol: 0.0001 is given twice; give it once"),
         (
             ["solver.rtol=1e-4", "solver.rtol=1e-3"],
@@ -124,7 +124,7 @@ def test_names_are_fit_for_files_and_different_for_different_values() -> None:
                 *(f"run.threads={','.join(map(str, range(101)))}", f"solver.pre={','.join(map(str, range(65)))}"),
                 "solver.post=1,2",
             ],
-            f"13130 combinations; at most {MOST} are solved at once: take fewer values",
+            f"13130 combinations; at most {MOST} in one sweep: take fewer values",
         ),
     ],
 )
@@ -137,13 +137,13 @@ def test_settings_that_nobody_can_mean_are_refused(settings: list[str], line: st
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["a.toml"], "sweep needs --set KEY=VALUE,VALUE,..., such as --set solver.method=jacobi,multigrid"),
+        (["a.toml"], "sweep needs --set KEY=VALUE,VALUE,... such as --set solver.method=jacobi,multigrid"),
         (
             ["a.toml", "--set=output.file=b.h5"],
-            "--set output.file=b.h5: sweep names its files itself; give their folder with --folder",
+            "--set output.file=b.h5: sweep names the result files; set their folder with --folder",
         ),
-        (["a.toml", "--set=solver.rtol=1", "--folder="], "--folder needs the name of a folder"),
-        (["b.toml", "--set=solver.rtol=1"], "there is no case file 'b.toml'"),
+        (["a.toml", "--set=solver.rtol=1", "--folder="], "--folder is empty; give the name of a folder"),
+        (["b.toml", "--set=solver.rtol=1"], "no case file 'b.toml'"),
         (
             ["a.toml", "--backend=numpy,gup"],
             '--set run.backend: "gup"; allowed: "auto", "gpu", "openmp" or "numpy"; did you mean \'gpu\'?',
@@ -154,7 +154,7 @@ def test_settings_that_nobody_can_mean_are_refused(settings: list[str], line: st
         ),
         (
             ["a.toml", "--set=run.threads=0", "--folder=a.toml"],
-            "a.toml: it is a file; choose another place with --folder",
+            "a.toml: a file, not a folder; choose another folder with --folder",
         ),
     ],
 )
@@ -256,7 +256,7 @@ def test_failures_are_rows_with_their_reasons(capsys: pytest.CaptureFixture[str]
     )
     assert main(["sweep", "a.toml", *words]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert "2 of 4 were there and have not been solved again" in lines
+    assert "2 of 4 already solved; skipped" in lines
     assert sum(line.startswith("equation.a=") for line in lines) == 4
 
 
@@ -302,10 +302,10 @@ def test_an_interrupted_sweep_tells_what_is_there_and_goes_on(
     assert main(words) == 128 + number
     lines = capsys.readouterr().out.splitlines()
     there = 2 if begun else 1
-    assert f"interrupted: {there} of 3 are there; the same command goes on" in lines
+    assert f"interrupted: {there} of 3 solved; run the same command again to continue" in lines
     assert sum(" interrupted " in line for line in lines) == begun
     assert main(words) == 0
-    assert "1 of 3 were there and have not been solved again" in capsys.readouterr().out
+    assert "1 of 3 already solved; skipped" in capsys.readouterr().out
     assert [nodes for nodes, _ in solved] == [9, 17, 17, 33]
     assert [iterations > 0 for _, iterations in solved] == [False, False, begun, False]
     with h5py.File("a-sweep/a_shape=17_method=jacobi_check_every=5.h5") as file:
@@ -321,7 +321,7 @@ def test_a_sweep_that_is_interrupted_at_once_leaves_everything_as_it_was(
 
     monkeypatch.setattr(run, "go_on", pressed)
     assert main(["sweep", "a.toml", "--set=solver.method=fft", "--quiet"]) == 128 + number
-    assert capsys.readouterr() == ("", "poisson: interrupted; nothing was solved\n")
+    assert capsys.readouterr() == ("", "poisson: interrupted before the first solve ended\n")
     assert os.listdir("a-sweep") == []
 
 

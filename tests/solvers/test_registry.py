@@ -264,7 +264,7 @@ def test_an_entry_is_enough(found_anew: ModuleType) -> None:
     assert registry.users_of("shift") == ("example",)
     assert [*clashes(settings, RunSettings(), SQUARE)] == []
     assert [clash.allowed for clash in clashes(replace(settings, method="sor"), RunSettings(), SQUARE)] == [
-        'only its default with method "sor"; it is a key of example'
+        'only its default with method "sor"; the key belongs to example'
     ]
     assert arrays_of(settings, "float64", 3) == 3.0
     solver = registry.make_method(Given(BACKEND.bind(cube((9, 9))), settings))
@@ -354,7 +354,7 @@ assert other.provenance["method"] == "cg with preconditioner diagonal"
 np.testing.assert_allclose(other.u, solution.u, atol=1e-8)
 for solver, line in (
     ({"method": "damped", "damping": 0}, "solver.damping: 0; allowed: a number > 0 and <= 1"),
-    ({"method": "sor", "damping": 0.8}, 'only its default with method "sor"; it is a key of damped'),
+    ({"method": "sor", "damping": 0.8}, 'only its default with method "sor"; the key belongs to damped'),
     ({"method": "damp"}, "or \\"damped\\"; did you mean 'damped'?"),
 ):
     try:

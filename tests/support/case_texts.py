@@ -43,21 +43,24 @@ domain = { lower = [0, 0, 0], upper = [1, 1, 1], shape = [3, 4, 5] }
 boundary = { all = { dirichlet = "z" } }
 """
 
-CONDITION = f"{TABLES}, with numbers, texts or files"
+CONDITION = f"{TABLES}, with finite numbers, expressions or files"
 EQUATION_KEYS = "f, a, c, mean, exact"
-FIELDS = 'a list of "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"'
+FIELDS = 'a list with entries from "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"'
 NODES = "1, 2 or 3 integers >= 3, in the order x(, y(, z))"
-NUMBERS = "1, 2 or 3 numbers, in the order x(, y(, z))"
+NUMBERS = "1, 2 or 3 finite numbers, in the order x(, y(, z))"
 FACE_KEYS = "all, x, y, x_lower, x_upper, y_lower, y_upper"
 SECTIONS = "title, equation, parameters, domain, boundary, solver, run, output"
 BACKENDS = either(backend_names())
 METHODS = either(("auto", *registry.methods()))
 SOLVER_KEYS = ", ".join(registry.solver_keys())
-DATA = 'a number, a text, "exact" or a table such as { file = "f.npy" }'
-FACE_DATA = 'a number, a text or a table such as { file = "g.npy" }; "exact" takes the value of equation.exact'
-A_DATA = 'a number > 0, a text or a table such as { file = "a.npy" }'
-C_DATA = 'a number >= 0, a text or a table such as { file = "c.npy" }'
-ALPHA_DATA = 'a number >= 0, a text or a table such as { file = "alpha.npy" }'
+DATA = 'a finite number, an expression, "exact" or a table such as { file = "f.npy" }'
+FACE_DATA = (
+    'a finite number, an expression or a table such as { file = "g.npy" }; "exact" takes the value of equation.exact'
+)
+A_DATA = 'a finite number > 0, an expression or a table such as { file = "a.npy" }'
+INITIAL_DATA = 'a finite number, an expression or a table such as { file = "u.npy" }'
+C_DATA = 'a finite number >= 0, an expression or a table such as { file = "c.npy" }'
+ALPHA_DATA = 'a finite number >= 0, an expression or a table such as { file = "alpha.npy" }'
 
 
 def case_of(text: str, folder: Path = Path(), overrides: tuple[str, ...] = ()) -> Case:

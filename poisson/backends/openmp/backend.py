@@ -32,6 +32,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import FORKED, BackendUnavailable
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import slabs
+from poisson.words import quantity
 
 MOST_THREADS = 4096
 """Of a team; the library has no larger ones."""
@@ -86,7 +87,7 @@ class OpenmpBackend(Backend):
         return super().in_use()
 
     def _described(self, threads: int) -> str:
-        return f"OpenMP {self._build}" if self.offloads else f"CPU, {threads} threads, OpenMP {self._build}"
+        return f"OpenMP {self._build}" if self.offloads else f"CPU, {quantity(threads, 'thread')}, OpenMP {self._build}"
 
     def _threads_here(self, wanted: int) -> int:
         """How many of so many threads the calling thread can have."""

@@ -82,7 +82,7 @@ class LineStructure(Structure):
 
 
 class DirectStructure(Structure):
-    """Transforms, and what solves for their modes: poisson_direct."""
+    """Transforms, and the method and its settings for their modes: poisson_direct."""
 
     _fields_ = (
         ("lines", c_void_p),

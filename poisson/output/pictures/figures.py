@@ -24,6 +24,7 @@ from poisson.output.pictures.samples import Sample, component_names, middle, nam
 from poisson.output.pictures.scales import ROUND, scale_of
 from poisson.output.pictures.surfaces import draw_surfaces, levels_of
 from poisson.output.record import Record
+from poisson.words import quantity
 
 CURVE_NODES, PLANE_NODES, PANEL_NODES, BOX_NODES = 2000, 400, 160, 36
 """The most nodes along an axis that are drawn: of a line, of a plane, of one of three planes, of surfaces."""
@@ -106,7 +107,7 @@ def draw_history(record: Record, *, ax: Axes | None = None) -> Picture | Axes:
     name = labels.of_field("residual", record.units).replace("residual", f"{record.norm} norm of", 1)
     axes.set_xlabel("iterations")
     axes.set_ylabel(name, parse_math=False)
-    ending = f"{record.status.value} after {record.iterations} iteration{'s' * (record.iterations != 1)}"
+    ending = f"{record.status.value} after {quantity(record.iterations, 'iteration')}"
     _titled(axes, record.problem.title, ending)
     return figure if figure is not None else axes
 

@@ -18,6 +18,7 @@ from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError
 from poisson.mesh.grid import AXES, Grid
 from poisson.output.record import Record
+from poisson.words import article
 
 ERROR = "error"
 """The field that can be drawn without being there, where the exact solution is known."""
@@ -121,7 +122,7 @@ def places_of(given: str | Mapping[str, float], grid: Grid) -> dict[int, float]:
     elif isinstance(given, Mapping):
         pairs = list(given.items())
     else:
-        raise CaseError([f"slice: a {type(given).__name__}; allowed: a text {example}, or a mapping"])
+        raise CaseError([f"slice: {article(type(given).__name__)}; allowed: a text {example}, or a mapping"])
     found: dict[int, float] = {}
     for name, value in pairs:
         axis = str(name).strip()

@@ -26,6 +26,7 @@ from poisson.solvers.jacobi import Jacobi
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult, Stopping
+from poisson.words import quantity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -239,7 +240,7 @@ def bench(
     if not runs:
         raise PoissonError("the loop structured is one of the openmp backend: add --backend=openmp, or another loop")
     return Report(
-        f"Jacobi, {published.title}: n = {n}, {dtype}, {iterations} iterations",
+        f"Jacobi, {published.title}: n = {n}, {dtype}, {quantity(iterations, 'iteration')}",
         COLUMNS,
         tuple(_side_by_side(runs)),
         (*devices, *_notes(runs)),

@@ -16,6 +16,7 @@ from poisson.errors import ExpressionError
 from poisson.problem.expressions.expression import Expression
 from poisson.problem.expressions.program import COMPARISONS, COORDINATES, FUNCTIONS, LOGIC, Builder, apply, is_condition
 from poisson.problem.expressions.writer import MAX_TEXT, PRECEDENCE
+from poisson.words import quantity
 
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 _TOKENS = re.compile(
@@ -283,7 +284,7 @@ class _Parser:
 
 
 def _arguments(count: int) -> str:
-    return "1 argument" if count == 1 else f"{count} arguments"
+    return quantity(count, "argument")
 
 
 def _shortened(name: str) -> str:
