@@ -315,8 +315,8 @@ def _offer(question: Question) -> Offer | None:
 METHOD = MethodEntry(
     name="cg",
     rank=1,
-    use="a that varies strongly: conjugate gradients, with a [preconditioner](methods.md#preconditioners)",
-    iteration="a step, with one application of the preconditioner",
+    use="strongly varying a: conjugate gradients with a [preconditioner](methods.md#preconditioners)",
+    iteration="a step along one direction, with one application of the preconditioner",
     make=_make,
     arrays=_arrays,
     keys=frozenset(("preconditioner",)),
@@ -333,7 +333,7 @@ METHOD = MethodEntry(
 NONE = PreconditionerEntry(
     name="none",
     rank=0,
-    use="the plain method",
+    use="no preconditioner: plain conjugate gradients",
     make=lambda given: None,
     label=lambda settings: "",
 )
@@ -341,7 +341,7 @@ NONE = PreconditionerEntry(
 DIAGONAL = PreconditionerEntry(
     name="jacobi",
     rank=1,
-    use="the diagonal of A: little work, and little gain",
+    use="division by the diagonal of A: little work and little gain",
     make=lambda given: Diagonal(given.operations),
     stands_by=1,
 )

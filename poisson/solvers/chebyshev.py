@@ -119,7 +119,7 @@ def _powers(count: int, largest: int) -> list[int]:
 METHOD = MethodEntry(
     name="chebyshev",
     rank=4,
-    use="comparison: Jacobi sweeps with the weights of Chebyshev's polynomials",
+    use="comparison with the literature: Jacobi sweeps with weights from Chebyshev polynomials",
     iteration="a sweep",
     make=lambda given: Chebyshev(given.operations),
     arrays=so_many(3.0),

@@ -63,7 +63,7 @@ class JacobiSettings(Settings):
     loop: str = word(
         "blocked",
         tuple(LOOPS),
-        "several sweeps in one pass over memory, one pass a sweep, or four operations one by one",
+        "several sweeps in one pass over memory, one sweep in a pass, or four separate operations",
         rank=2,
     )
 
@@ -189,7 +189,7 @@ def _variants(settings: SolverSettings) -> dict[str, SolverSettings]:
 METHOD = MethodEntry(
     name="jacobi",
     rank=3,
-    use="comparison with the literature",
+    use="comparison with the literature: weighted Jacobi sweeps",
     iteration="a sweep",
     make=_make,
     arrays=_arrays,

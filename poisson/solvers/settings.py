@@ -42,8 +42,8 @@ class Relaxation(Settings):
 
     omega: float | None = real(
         None,
-        "the weight of a sweep; Jacobi's is at most 1, by default 1 or less where 1 would not converge "
-        "([numerics](numerics.md#weighted-jacobi)), that of red–black orders by default the optimal one",
+        "the relaxation weight of a sweep; for Jacobi at most 1, by default 1, or less where 1 would not converge "
+        "([numerics](numerics.md#weighted-jacobi)), for SOR by default the optimal weight",
         rank=1,
         gt=0.0,
         lt=2.0,

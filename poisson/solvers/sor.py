@@ -154,7 +154,7 @@ def colors_clash(name: str, item: str, problem: Problem) -> Iterator[Clash]:
 METHOD = MethodEntry(
     name="sor",
     rank=5,
-    use="comparison: red–black successive over-relaxation with the optimal weight",
+    use="comparison with the literature: red–black successive over-relaxation with the optimal weight",
     iteration="a sweep of both colours",
     make=lambda given: Sor(given.operations, given.settings.of(Relaxation).omega),
     arrays=so_many(3.0),

@@ -115,27 +115,27 @@ class Stopping(Settings):
 
     rtol: float = real(
         1e-8,
-        "tolerance relative to the [norm of f or of the boundary values](numerics.md#norms-and-stopping)",
+        "the tolerance relative to the [norm of f or of the boundary values](numerics.md#norms-and-stopping)",
         rank=3,
         ge=0.0,
         lt=1.0,
     )
     atol: float = real(
         0.0,
-        "tolerance on the residual norm itself, in U/L²; the larger of the two tolerances counts",
+        "the tolerance on the residual norm itself, in U/L²; the larger of the two tolerances counts",
         rank=4,
         ge=0.0,
     )
     norm: str = word(
         "rms",
         ("rms", "max"),
-        "the norm of residuals: sqrt(mean r²) over the unknowns, or max of abs(r)",
+        "the norm of residuals: sqrt(mean r²) over the unknowns, or max abs(r)",
         rank=5,
     )
-    max_iterations: int = whole(200_000, "the limit on iterations: sweeps or cycles", rank=6, ge=1)
+    max_iterations: int = whole(200_000, "the limit on iterations", rank=6, ge=1)
     check_every: int = whole(
         0,
-        "sweeps between two reads of the norm; 0 lets the solver choose",
+        "the number of sweeps between two reads of the norm; 0 lets the solver choose",
         rank=7,
         note="; 0 lets the solver choose",
     )

@@ -102,7 +102,7 @@ def _label(settings: SolverSettings) -> str:
 METHOD = MethodEntry(
     name="multigrid",
     rank=0,
-    use="everything; constant or mildly varying coefficients above all",
+    use="constant or mildly varying coefficients, with any faces",
     iteration="a cycle through all levels",
     make=_make,
     arrays=_arrays,
@@ -121,7 +121,7 @@ METHOD = MethodEntry(
 PRECONDITIONER = PreconditionerEntry(
     name="multigrid",
     rank=2,
-    use="a symmetric cycle: iterations that hardly grow with the grid, whatever the coefficients",
+    use="a symmetric cycle: the iterations hardly grow with the grid, unless a jumps from node to node",
     make=lambda given: Multigrid(given.operations, given.settings.of(MultigridSettings).self_adjoint()),
     arrays=lambda sizes: sizes.levels,
     keys=KEYS_OF_CYCLE,

@@ -43,12 +43,12 @@ class MultigridSettings(Settings):
     cycle: str = word("V", tuple(VISITS), "how often a cycle visits the coarser grids", rank=8)
     full: bool = flag(
         True,
-        "start on the coarsest grid (full multigrid); with an initial guess it starts from that instead",
+        "start on the coarsest grid (full multigrid); a solve with an initial guess starts from the guess instead",
         rank=9,
     )
-    smoother: str = word("chebyshev", SMOOTHERS, "the sweeps on every level but the coarsest", rank=10)
-    pre: int = whole(2, "sweeps of the smoother before the coarse correction", rank=11, le=MAX_SWEEPS)
-    post: int = whole(1, "sweeps of the smoother after it", rank=12, le=MAX_SWEEPS)
+    smoother: str = word("chebyshev", SMOOTHERS, "the kind of sweeps on every level but the coarsest", rank=10)
+    pre: int = whole(2, "the number of sweeps before the coarse correction", rank=11, le=MAX_SWEEPS)
+    post: int = whole(1, "the number of sweeps after the coarse correction", rank=12, le=MAX_SWEEPS)
     symmetric: bool = False
 
     def __post_init__(self) -> None:
