@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Write the tables of methods, preconditioners, keys and operations in the documents from their entries.
 
-So are the prototypes of the operations in native/poisson.h.
+The prototypes of the operations in native/poisson.h are written too. Run it at the top of the checkout, as a module:
+the entries are those of the sources there, not those of an installed package.
 
-    python scripts/method_tables.py
+    python -m scripts.method_tables
 
-A test holds the documents to what this writes.
+A test compares the documents with what this writes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import poisson
 from poisson.backends.base import (
     Backend,
     DifferenceOperations,
@@ -235,6 +237,8 @@ def _toml(value: Any) -> str:
 
 def main() -> None:
     """See the top of this file."""
+    if Path(poisson.__file__).parents[1] != ROOT:
+        raise SystemExit(f"the package imported is {poisson.__file__}: run python -m scripts.method_tables in {ROOT}")
     for name, made in DOCUMENTS.items():
         path = ROOT / name
         path.write_text(made(path.read_text("utf-8")), "utf-8")

@@ -16,7 +16,7 @@ from scripts.method_tables import DOCUMENTS
 
 @pytest.mark.parametrize(("name", "made"), DOCUMENTS.items(), ids=list(DOCUMENTS))
 def test_the_documents_have_the_tables_of_the_registry(name: str, made: Callable[[str], str]) -> None:
-    """Where this fails, run ``python scripts/method_tables.py``."""
+    """Where this fails, run ``python -m scripts.method_tables``."""
     text = (ROOT / name).read_text("utf-8")
     assert made(text) == text
 
@@ -33,6 +33,13 @@ def test_an_entry_changes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     text = method_tables.case_file((ROOT / "docs/case-file.md").read_text("utf-8"))
     assert '| `"auto"` or `"other"` | `"auto"` | the method;' in text
     assert '| of `"auto"` and `"other"`: end at the tolerances, or' in text
+
+
+def test_the_entries_of_an_installed_package_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``python scripts/method_tables.py`` imports the installed package, which may be older than the sources."""
+    monkeypatch.setattr("poisson.__file__", "/elsewhere/poisson/__init__.py")
+    with pytest.raises(SystemExit, match=r"run python -m scripts\.method_tables"):
+        method_tables.main()
 
 
 def test_a_document_without_the_table_is_refused() -> None:
