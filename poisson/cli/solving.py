@@ -77,7 +77,7 @@ class Solve:
                     journal = stack.enter_context(Journal.opened(self.log))
             try:
                 with naming(OPTIONS):
-                    return self._execute(communicator, written, journal)
+                    return self._execute(communicator, written, journal, stack)
             except KeyboardInterrupt as interrupt:
                 what = f"the result is in {written[0]}" if written else "nothing was written"
                 self._end(journal, Status.INTERRUPTED.value, what)
@@ -86,8 +86,14 @@ class Solve:
                 self._end(journal, "error", str(error))
                 raise
 
-    def _execute(self, communicator: Communicator, written: list[Path], journal: Journal | None) -> int:
-        """Solve, write and report; `written` receives the files as soon as they are there."""
+    def _execute(
+        self,
+        communicator: Communicator,
+        written: list[Path],
+        journal: Journal | None,
+        held: contextlib.ExitStack,
+    ) -> int:
+        """Solve, write and report; `written` receives the files as soon as they are there, `held` the lock of them."""
         import numpy as np
 
         from poisson.case import load
@@ -95,7 +101,7 @@ class Solve:
         from poisson.cli.summary import Ended
         from poisson.cli.terminal import Progress
         from poisson.discrete.share import agreed
-        from poisson.output import checkpoint, hdf5, result
+        from poisson.output import checkpoint, hdf5, locks, result
         from poisson.output.record import extent
         from poisson.perf.traffic import sweep_bytes
         from poisson.perf.usage import appraise
@@ -112,6 +118,7 @@ class Solve:
             if communicator.rank == 0:
                 self._check_output(file)
                 result.check(file, size, overwrite=self.overwrite)
+                held.enter_context(locks.reserved(file))
                 concerns = _concerns(case)
         saved = run.found(case, communicator) if self.resume else None
         if saved is not None and saved.complete:

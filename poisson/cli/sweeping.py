@@ -42,12 +42,19 @@ class Sweep:
     quiet: bool
 
     def execute(self) -> int:
+        from poisson.output.locks import reserved
         from poisson.run import sweep
-        from poisson.run.interrupts import Ended
 
         folder = Path(f"{Path(self.case).stem}-sweep" if self.folder is None else self.folder)
         entries = sweep.plan(self.case, self.settings, folder)
         self._make(folder)
+        with naming(_FOLDER), reserved(folder / TABLE, "sweep", shown=folder):
+            return self._execute(entries, folder)
+
+    def _execute(self, entries: Sequence[Entry], folder: Path) -> int:
+        from poisson.run import sweep
+        from poisson.run.interrupts import Ended
+
         rows: list[Row] = []
         interrupted = EXIT_OK
         try:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from poisson.errors import Choice, OutputError
-from poisson.output import hdf5, xdmf
+from poisson.output import hdf5, locks, xdmf
 from poisson.output.files import NOT_OURS, Draft, cause, check_space, check_target, drafted
 from poisson.output.parts import Parts, together
 from poisson.output.record import Record
@@ -74,6 +74,7 @@ def _save(path: Path, solution: Record, parts: Parts | None, *, overwrite: bool)
     placed = False
     try:
         _check_replaceable(path, overwrite=overwrite)
+        locks.require_free(path)
         with drafted(path) as data:
             hdf5.fill(data.temporary, solution, parts)
             try:

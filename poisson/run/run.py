@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import signal
@@ -20,7 +21,7 @@ from poisson.backends.ledger import Ledger
 from poisson.case import Case
 from poisson.discrete.share import agreed
 from poisson.errors import CaseError, PoissonError
-from poisson.output import checkpoint
+from poisson.output import checkpoint, locks
 from poisson.output.checkpoint import Saved
 from poisson.output.record import Performance
 from poisson.parallel.communicator import Communicator
@@ -130,10 +131,15 @@ def solve(
             [f"{', '.join(settings)}: given beside a case, which has its own settings; change those instead"]
         )
     communicator = communicator_of(comm)
-    saved = found(case, communicator) if resume else None
-    if saved is not None and saved.complete:
-        return load(saved.path)
-    solution = go_on(case, saved, observer=watching, appraise=appraise, keep=keep, comm=communicator)
+    with contextlib.ExitStack() as held:
+        if resume or case.output.checkpoint_every is not None:
+            with agreed(communicator):
+                if communicator.rank == 0:
+                    held.enter_context(locks.reserved(case.output.file))
+        saved = found(case, communicator) if resume else None
+        if saved is not None and saved.complete:
+            return load(saved.path)
+        solution = go_on(case, saved, observer=watching, appraise=appraise, keep=keep, comm=communicator)
     return judged(solution, strict=strict, speaks=communicator.rank == 0)
 
 

@@ -21,7 +21,7 @@ from poisson.case.differences import differences
 from poisson.case.reading import field_files
 from poisson.case.variations import Variation, variations
 from poisson.errors import CaseError, OutputError, PoissonError
-from poisson.output import checkpoint, reading, result
+from poisson.output import checkpoint, locks, reading, result
 from poisson.output.checkpoint import Saved
 from poisson.output.reading import Stored
 from poisson.output.record import Record
@@ -167,7 +167,8 @@ def solve(case: Case, file: Path, observer: Observer | None) -> Solution:
     def keep(solution: Solution) -> None:
         result.save(file, solution)
 
-    return run.go_on(case, _begun(case, file), observer=observer, keep=keep)
+    with locks.reserved(file):
+        return run.go_on(case, _begun(case, file), observer=observer, keep=keep)
 
 
 def _begun(case: Case, file: Path) -> Saved | None:

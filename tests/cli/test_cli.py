@@ -10,6 +10,7 @@ import logging
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -426,7 +427,7 @@ def test_a_result_that_cannot_be_written_exits_with_2(
     folder = tmp_path / "folder"
     folder.mkdir()
     fake.case.output.file = folder / "result.h5"
-    fake.before_end = folder.rmdir
+    fake.before_end = lambda: shutil.rmtree(folder)
     assert main(["solve", "a.toml"]) == 2
     out, err = capsys.readouterr()
     assert out == ""

@@ -208,6 +208,7 @@ ELSEWHERE = {
     "output/files.py:_create": "the drafts themselves",
     "output/files.py:put": "the drafts themselves",
     "output/files.py:add": "the drafts themselves",
+    "output/locks.py:_open": "a lock, which holds no data",
     "cli/terms.py:streams": "to nowhere",
     "cli/ranks.py:_heard": "to nowhere",
     "perf/benchmark/call.py:clear_peak": "a word to the system",

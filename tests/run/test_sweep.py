@@ -27,6 +27,7 @@ from poisson.cli import main
 from poisson.errors import CaseError, Choice, OutputError
 from poisson.output.checkpoint import Saved
 from poisson.output.hdf5 import text_checksum
+from poisson.output.locks import reserved
 from poisson.perf.report import Report
 from poisson.run import run, sweep
 from poisson.run.interrupts import Ended
@@ -337,6 +338,20 @@ def test_a_table_that_cannot_be_written_is_printed_all_the_same(
     line = "a-sweep/sweep.csv: the disk is full; choose another place with --folder"
     assert err.splitlines()[-1] == f"poisson: error: {line}"
     assert "converged" in out and out.endswith("results in a-sweep/\n")
+
+
+def test_a_second_sweep_of_a_folder_and_a_solve_into_it_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a-sweep").mkdir()
+    with reserved("a-sweep/sweep.csv", "sweep"):
+        assert main(["sweep", "a.toml", "--set=solver.method=fft"]) == 2
+        line = "a-sweep: another thread of this process is writing there; wait until it has ended, or choose another"
+        assert capsys.readouterr().err == f"poisson: error: {line} place with --folder\n"
+        assert not Path("a-sweep/sweep.csv").exists()
+    with reserved("a-sweep/a_method=fft.h5"):
+        [row] = rows_of(capsys, "--set=solver.method=fft", code=1)
+        assert row["status"] == "failed" and "another thread of this process is writing there" in row["reason"]
+    assert [row["status"] for row in rows_of(capsys, "--set=solver.method=fft")] == ["converged"]
+    assert sorted(os.listdir("a-sweep")) == ["a_method=fft.h5", "a_method=fft.xmf", "sweep.csv", "sweep.png"]
 
 
 def test_an_interrupted_result_of_another_case_is_no_beginning(capsys: pytest.CaptureFixture[str]) -> None:
