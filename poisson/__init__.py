@@ -18,6 +18,7 @@ What to call for what:
     What can go wrong
       PoissonError                                      what a caller can mend, in one line
       NotConverged                                      a warning; with strict=True an error
+      CheckWarning                                      what `python -m poisson check` is concerned about
       Interrupted                                       Ctrl-C; its .solution is the last iterate
 
 >>> import poisson
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from poisson.case import Case as Case
     from poisson.case import load as load_case
+    from poisson.errors import CheckWarning as CheckWarning
     from poisson.errors import NotConverged as NotConverged
     from poisson.errors import PoissonError as PoissonError
     from poisson.problem.problem import Problem as Problem
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "Case": ("poisson.case", "Case"),
     "load_case": ("poisson.case", "load"),
+    "CheckWarning": ("poisson.errors", "CheckWarning"),
     "NotConverged": ("poisson.errors", "NotConverged"),
     "PoissonError": ("poisson.errors", "PoissonError"),
     "Interrupted": ("poisson.run.solution", "Interrupted"),
@@ -67,6 +70,7 @@ _PLACES = {
 
 __all__ = [
     "Case",
+    "CheckWarning",
     "Interrupted",
     "LinearOperator",
     "NotConverged",

@@ -93,6 +93,23 @@ class NotConverged(PoissonError, UserWarning):
         return type(self), (str(self), self.solution)
 
 
+class CheckWarning(UserWarning):
+    """What ``python -m poisson check`` is concerned about, of a problem that was solved all the same.
+
+    It has one line for each concern, with the key of a case file that it is about, and a way out. A `Solver` warns with
+    its first solve. ``warnings.simplefilter("ignore", poisson.CheckWarning)`` turns it off.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> penalty = "where(x < 0.5, 1e9, 0)"
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     solution = poisson.solve(poisson.Problem.on_box((33, 33), f=penalty, c=penalty))
+    >>> print(caught[0].message)
+    equation.c: it is as large as 1e+09, so that a residual at the tolerance says little: ...
+    """
+
+
 class Choice(Enum):
     """What a user can choose when a file is written, with the words by which Python's callers choose it."""
 

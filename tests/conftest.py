@@ -34,6 +34,8 @@ MakeBackend = Callable[[Any], Backend]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu: needs a GPU and CuPy")
+    # Many tests solve noise, which no grid resolves.
+    config.addinivalue_line("filterwarnings", "ignore::poisson.CheckWarning")
 
 
 def pytest_collection_finish() -> None:

@@ -17,6 +17,7 @@ from poisson.mesh.grid import AXES
 from poisson.problem.expressions import Expression
 from poisson.run.facts import Facts, facts_of
 from poisson.run.sample import Values
+from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import Stopping
 from poisson.words import quantity
@@ -91,18 +92,22 @@ def concerns_of(case: Case, facts: Facts | None = None) -> tuple[Concern, ...]:
     facts : Facts, optional
         Of its problem, where they are known already. Where they have mistakes, nothing else is a concern.
     """
-    found = facts or facts_of(case.problem)
-    if found.mistakes:
+    return concerns_about(facts or facts_of(case.problem), case.solver, case.run)
+
+
+def concerns_about(facts: Facts, settings: SolverSettings, run: RunSettings) -> tuple[Concern, ...]:
+    """What may go wrong with a problem that is solved with these settings, as `concerns_of`."""
+    if facts.mistakes:
         return ()
     with np.errstate(all="ignore"):
         return (
-            *_jumps_at_edges(found),
-            *_jumps_across(found),
-            *_unresolved(found),
-            *_beyond_rounding(found, case),
-            *_says_little(found, case),
-            *_too_many_sweeps(found, case),
-            *_too_many_threads(case),
+            *_jumps_at_edges(facts),
+            *_jumps_across(facts),
+            *_unresolved(facts),
+            *_beyond_rounding(facts, settings, run),
+            *_says_little(facts, settings),
+            *_too_many_sweeps(facts, settings),
+            *_too_many_threads(run),
         )
 
 
@@ -228,9 +233,9 @@ def _largest_fixed(facts: Facts) -> float:
     return max(abs(end) for end in facts.fixed or (0.0,))
 
 
-def _beyond_rounding(facts: Facts, case: Case) -> Iterator[Concern]:
+def _beyond_rounding(facts: Facts, settings: SolverSettings, run: RunSettings) -> Iterator[Concern]:
     """A tolerance that rounding does not let the residual reach."""
-    stopping = case.solver.stopping
+    stopping = settings.stopping
     reference = _reference(facts, stopping.norm)
     if stopping.stop != "residual" or not 0.0 < reference < math.inf:
         return
@@ -238,7 +243,7 @@ def _beyond_rounding(facts: Facts, case: Case) -> Iterator[Concern]:
     wave = facts.sample.wavenumber(facts.f) * float(facts.a.mean())
     source = _source_norm(facts, "rms", robin=False)
     u = max(_largest_fixed(facts), source / max(facts.softest, wave + float(facts.c.mean())))
-    eps = float(np.finfo(case.run.dtype).eps)
+    eps = float(np.finfo(run.dtype).eps)
     diagonal = float(facts.a.mean()) * sum(2.0 / (h * h) for h in facts.problem.grid.spacing)
     floor = ROUNDING * eps * diagonal * u
     # A target of zero is to go as far as can be.
@@ -246,19 +251,19 @@ def _beyond_rounding(facts: Facts, case: Case) -> Iterator[Concern]:
         return
     least = 10.0 ** math.ceil(math.log10(min(max(CERTAIN * floor / reference, SMALL_TOLERANCE), 1.0 / SMALL_TOLERANCE)))
     ways = [f"take {least:.0e} or more"] if least < 1.0 else ["take fewer nodes (domain.shape)"]
-    if case.run.precision == "float32":
+    if run.precision == "float32":
         ways.append('run.precision = "float64" or "mixed"')
     yield Concern(
         "solver.rtol",
-        f"rounding in {np.dtype(case.run.dtype).name} leaves a residual of at least about {floor / reference:.1g} of "
+        f"rounding in {np.dtype(run.dtype).name} leaves a residual of at least about {floor / reference:.1g} of "
         f"what rtol is relative to, so that {stopping.rtol:g} cannot be reached",
         f"{', or '.join(ways)}; else the solve ends at_rounding, later than need be",
     )
 
 
-def _says_little(facts: Facts, case: Case) -> Iterator[Concern]:
+def _says_little(facts: Facts, settings: SolverSettings) -> Iterator[Concern]:
     """Coefficients so large that a residual at the tolerance may leave a large error."""
-    stopping = case.solver.stopping
+    stopping = settings.stopping
     target = stopping.target(_reference(facts, stopping.norm))
     softest = facts.softest
     u = max(_largest_fixed(facts), float(np.max(np.abs(facts.f) / (softest + facts.c))))
@@ -306,10 +311,10 @@ def _instead(size: float, enough: float) -> str:
     return f"take a smaller one (in the place of a Dirichlet value {enough:.1g} is enough)" * (size > enough)
 
 
-def _too_many_sweeps(facts: Facts, case: Case) -> Iterator[Concern]:
+def _too_many_sweeps(facts: Facts, settings: SolverSettings) -> Iterator[Concern]:
     """Sweeps that the limit does not allow."""
-    stopping = case.solver.stopping
-    factor, power = SWEEPS.get(case.solver.method, (0.0, 0.0))
+    stopping = settings.stopping
+    factor, power = SWEEPS.get(settings.method, (0.0, 0.0))
     if not factor or not stopping.rtol > 0.0 or stopping.max_iterations != Stopping().max_iterations:
         # Who sets a limit knows of it.
         return
@@ -318,18 +323,17 @@ def _too_many_sweeps(facts: Facts, case: Case) -> Iterator[Concern]:
     if sweeps > MANY * stopping.max_iterations:
         yield Concern(
             "solver.method",
-            f'"{case.solver.method}" needs some {sweeps:.1g} sweeps here, and solver.max_iterations is '
+            f'"{settings.method}" needs some {sweeps:.1g} sweeps here, and solver.max_iterations is '
             f"{stopping.max_iterations}",
             f'take "{AUTO}" or "multigrid", whose cycles hardly grow with the grid',
         )
 
 
-def _too_many_threads(case: Case) -> Iterator[Concern]:
+def _too_many_threads(run: RunSettings) -> Iterator[Concern]:
     """More threads than processors."""
-    there = processors()
-    if case.run.threads > there:
+    if run.threads > 1 and run.threads > (there := processors()):
         yield Concern(
             "run.threads",
-            f"{quantity(case.run.threads, 'thread')} share {quantity(there, 'processor')} and wait for one another",
+            f"{quantity(run.threads, 'thread')} share {quantity(there, 'processor')} and wait for one another",
             f"take {there}, or leave it out",
         )

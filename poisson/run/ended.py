@@ -3,15 +3,25 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable
 from typing import cast
 
-from poisson.errors import CaseError, NotConverged
+import numpy as np
+
+from poisson.errors import CaseError, CheckWarning, NotConverged
+from poisson.problem.fields import FunctionField, PartField
+from poisson.problem.problem import Problem
+from poisson.run.concerns import Concern, concerns_about
+from poisson.run.facts import facts_of
 from poisson.run.solution import Solution
+from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer
 from poisson.words import article, quantity
+
+log = logging.getLogger(__name__)
 
 Watching = Observer | Callable[[int, float], object]
 """An observer, or a function that is told the iteration and the norm of its residual alone."""
@@ -46,6 +56,40 @@ def judged(solution: Solution, *, strict: bool, speaks: bool) -> Solution:
     if speaks and solution.status is not Status.INTERRUPTED:
         warnings.warn(NotConverged(line), stacklevel=3)
     return solution
+
+
+def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSettings, *, speaks: bool) -> None:
+    """One warning of all that `check` is concerned about, which names the line that called the caller of this function.
+
+    Where a process has its own part of an array alone, nothing is known.
+
+    Parameters
+    ----------
+    problem : Problem
+        What was solved.
+    settings, run : SolverSettings, RunSettings
+        How, and where.
+    speaks : bool
+        Whether this rank warns.
+    """
+    if speaks and (lines := [concern.line for concern in _concerns(problem, settings, run)]):
+        warnings.warn(CheckWarning("\n".join(lines)), stacklevel=3)
+
+
+def _concerns(problem: Problem, settings: SolverSettings, run: RunSettings) -> tuple[Concern, ...]:
+    of_faces = (data for face in problem.faces for data in (face.value, face.alpha))
+    given = (problem.f, problem.a, problem.c, problem.initial, *of_faces)
+    if any(isinstance(field, PartField) for field in given):
+        return ()
+    try:
+        with np.errstate(all="ignore"):
+            return concerns_about(facts_of(problem), settings, run)
+    except Exception as error:
+        if not any(isinstance(field, FunctionField) for field in given):
+            raise
+        # A user's function may take the arrays of a device alone.
+        log.debug("the problem was not checked: %s", error)
+        return ()
 
 
 def observer_of(given: Watching | None) -> Observer | None:

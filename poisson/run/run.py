@@ -28,7 +28,7 @@ from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.run import interrupts
 from poisson.run.checkpoints import Checkpoints
-from poisson.run.ended import Watching, judged, observer_of
+from poisson.run.ended import Watching, judged, observer_of, warn_of_concerns
 from poisson.run.load import load
 from poisson.run.options import Arguments
 from poisson.run.ranks import communicator_of
@@ -122,7 +122,9 @@ def solve(
             if given is not None:
                 raise CaseError([f"{name}: given beside a problem; allowed: only beside a case"])
         solver = Solver(case, comm=comm, **settings)
-        return judged(_solve(solver, watching, None, None, None, None), strict=strict, speaks=solver.ranks.speaks)
+        solution = _solve(solver, watching, None, None, None, None)
+        warn_of_concerns(solution.problem, solver.settings, solver.run, speaks=solver.ranks.speaks)
+        return judged(solution, strict=strict, speaks=solver.ranks.speaks)
     if not isinstance(case, Case):
         kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
         raise CaseError([f"case: {article(type(case).__name__)}; allowed: {kinds}"])
@@ -140,6 +142,7 @@ def solve(
         if saved is not None and saved.complete:
             return load(saved.path)
         solution = go_on(case, saved, observer=watching, appraise=appraise, keep=keep, comm=communicator)
+    warn_of_concerns(solution.problem, case.solver, case.run, speaks=communicator.rank == 0)
     return judged(solution, strict=strict, speaks=communicator.rank == 0)
 
 

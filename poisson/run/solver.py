@@ -22,7 +22,7 @@ from poisson.errors import CaseError, PoissonError
 from poisson.problem.problem import Problem, require_problem
 from poisson.run import interrupts, spread
 from poisson.run.checkpoints import Checkpoints
-from poisson.run.ended import Watching, judged, observer_of
+from poisson.run.ended import Watching, judged, observer_of, warn_of_concerns
 from poisson.run.exclusive import Exclusive
 from poisson.run.finishing import finish, provenance, unfinished
 from poisson.run.loading import Loader, sources_of
@@ -151,6 +151,7 @@ class Solver:
         self._order = order
         self._seconds = 0.0
         self._failed: dict[str, str] = {}
+        self._checked = False
         start = time.perf_counter()
         with np.errstate(all="ignore"), self.ranks.speaking(), self.ranks.communicator.together():
             self._set_up_somewhere(count)
@@ -306,6 +307,7 @@ class Solver:
         """
         given = {"f": f, "initial": initial, "c": c}
         solution = self._solve_somewhere(given, boundary, out, observer_of(observer), interrupted)
+        warn_of_concerns(solution.problem, self.settings, self.run, speaks=self._speaks_first())
         return judged(solution, strict=strict, speaks=self.ranks.speaks)
 
     def solve_many(self, fs: Any, *, strict: bool = False) -> list[Solution]:
@@ -339,8 +341,14 @@ class Solver:
         for f, found in zip(sources, self._together(sources), strict=True):
             given = {"f": f, "initial": None, "c": None}
             solution = found or self._solve_somewhere(given, None, None, None, None)
+            warn_of_concerns(solution.problem, self.settings, self.run, speaks=self._speaks_first())
             solutions.append(judged(solution, strict=strict, speaks=self.ranks.speaks))
         return solutions
+
+    def _speaks_first(self) -> bool:
+        """Whether this rank warns, after the first solve alone: to look for concerns may take as long as a solve."""
+        first, self._checked = not self._checked, True
+        return first and self.ranks.speaks
 
     def _together(self, sources: Sequence[Any]) -> list[Solution | None]:
         """The solutions for sources that are solved for at once; None for others."""

@@ -13,12 +13,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from support.problems import WALLS, make_case
+from support.ranks import ThreadCommunicator, on_ranks
 from support.results import make_solution
 
 import poisson
 from poisson.cli import main
 from poisson.errors import CaseError
+from poisson.run import ended
 from poisson.run.ended import judged
 from poisson.solvers.status import Status
 
@@ -68,6 +72,94 @@ def test_a_success_is_silent() -> None:
         judged(make_solution(1, status=Status.DIVERGED), strict=False, speaks=False)
     with pytest.raises(poisson.NotConverged):
         judged(make_solution(1, status=Status.INTERRUPTED), strict=True, speaks=False)
+
+
+INSIDE = "where(max(abs(x - 0.5), abs(y - 0.5)) < 0.2, 1e9, 0)"
+PENALTY = poisson.Problem.on_box((33, 33), f=INSIDE, c=INSIDE)
+"""u = 1 in a square, by a c so large that the tolerance says little."""
+CONCERN = "^equation.c: it is as large as 1e.09, so that a residual at the tolerance says little"
+
+
+def test_the_concerns_of_check_are_one_warning_at_the_line_of_the_caller() -> None:
+    for call in (
+        lambda: poisson.solve(PENALTY, backend="numpy"),
+        lambda: poisson.Solver(PENALTY, backend="numpy").solve(),
+        lambda: poisson.Solver(PENALTY, backend="numpy").solve_many([INSIDE, INSIDE]),
+        lambda: poisson.Solver(poisson.Problem.on_box((33, 33), c=INSIDE), backend="numpy").solve(INSIDE),
+        lambda: poisson.solve(penalty_case()),
+    ):
+        with pytest.warns(poisson.CheckWarning, match=CONCERN) as caught:
+            call()
+        [warning] = caught
+        assert warning.filename == __file__ and "\n" not in str(warning.message)
+        assert not isinstance(warning.message, poisson.PoissonError)
+
+
+def test_several_concerns_are_one_warning() -> None:
+    problem = poisson.Problem.on_box((33, 33), f=f"{INSIDE}*cos(32*pi*x)", c=INSIDE)
+    with pytest.warns(poisson.CheckWarning) as caught:
+        poisson.solve(problem, backend="numpy")
+    [warning] = caught
+    assert [line.partition(":")[0] for line in str(warning.message).splitlines()] == ["equation.f", "equation.c"]
+
+
+def test_a_solver_looks_for_concerns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    solver, looked = poisson.Solver(PENALTY, backend="numpy"), []
+    monkeypatch.setattr(ended, "concerns_about", lambda *given: looked.append(given) or ())
+    for source in (1.0, 2.0):
+        solver.solve(source)
+        solver.solve_many([source, source])
+    assert len(looked) == 1
+
+
+def test_one_filter_turns_concerns_off() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", poisson.CheckWarning)
+        assert poisson.solve(PENALTY, backend="numpy").status == "converged"
+
+
+def test_the_first_process_alone_warns() -> None:
+    def solve(comm: ThreadCommunicator) -> Status:
+        return poisson.solve(PENALTY, backend="numpy", comm=comm).status
+
+    with pytest.warns(poisson.CheckWarning, match=CONCERN) as caught:
+        assert on_ranks(2, solve) == [Status.CONVERGED] * 2
+    assert len(caught) == 1
+
+
+def test_where_each_process_has_its_part_of_an_array_nothing_is_known() -> None:
+    def solve(comm: ThreadCommunicator) -> Status:
+        problem = poisson.Problem.on_box((33, 33), f=np.ones((33, 33)), c=INSIDE) if comm.rank == 0 else None
+        return poisson.solve(problem, backend="numpy", comm=comm).status
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", poisson.CheckWarning)
+        assert on_ranks(2, solve) == [Status.CONVERGED] * 2
+
+
+def test_a_function_that_takes_arrays_of_a_device_alone_is_no_error() -> None:
+    def f(x: Any, y: Any) -> Any:
+        if solved:
+            raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+        return x * y
+
+    solved: list[bool] = []
+    solver = poisson.Solver(poisson.Problem.on_box((17, 17), f=f), backend="numpy")
+    solver.solve(observer=lambda *_: solved.append(True))
+    assert solved
+
+
+def test_the_command_says_concerns_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], recwarn: Any) -> None:
+    case = tmp_path / "penalty.toml"
+    case.write_text(penalty_case().text)
+    assert main(["solve", str(case), "-o", str(tmp_path / "a.h5")]) == 0
+    assert capsys.readouterr().err.count("a residual at the tolerance says little") == 1
+    assert [warning for warning in recwarn if warning.category is poisson.CheckWarning] == []
+
+
+def penalty_case() -> poisson.Case:
+    return make_case({"f": INSIDE, "c": INSIDE}, WALLS, (33, 33), overrides=("solver.method='auto'",))
 
 
 def test_the_command_says_it_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], recwarn: Any) -> None:
