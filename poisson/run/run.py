@@ -53,8 +53,6 @@ def solve(
     precision: str | None = None,
     *,
     observer: Watching | None = None,
-    appraise: Appraise | None = None,
-    keep: Keep | None = None,
     comm: Any = None,
     resume: bool = False,
     strict: bool = False,
@@ -74,11 +72,6 @@ def solve(
         For a problem, as `poisson.Solver` takes them, with its defaults.
     observer : function or Observer, optional
         Told the iteration and the norm of its residual, whenever that is read; an `Observer` also the target.
-    appraise : callable, optional
-        For a case: called at the end to measure the operations of the loop, as `poisson.perf.usage.appraise` does.
-    keep : callable, optional
-        For a case: given the solution when it is complete, before operations are measured. Meanwhile the first
-        interrupt is only noted.
     comm : communicator of mpi4py, optional
         The processes; each has a part of the grid and of the solution (`Solution.gather`).
     resume : bool
@@ -118,9 +111,8 @@ def solve(
     settings: dict[str, Any] = {**options, **{name: value for name, value in named.items() if value is not None}}
     watching = observer_of(observer)
     if isinstance(case, Problem) or (case is None and comm is not None):
-        for name, given in {"appraise": appraise, "keep": keep, "resume": resume or None}.items():
-            if given is not None:
-                raise CaseError([f"{name}: given beside a problem; allowed: only beside a case"])
+        if resume:
+            raise CaseError(["resume: given beside a problem; allowed: only beside a case"])
         solver = Solver(case, comm=comm, **settings)
         solution = _solve(solver, watching, None, None, None, None)
         warn_of_concerns(solution.problem, solver.settings, solver.run, speaks=solver.ranks.speaks)
@@ -141,7 +133,7 @@ def solve(
         saved = found(case, communicator) if resume else None
         if saved is not None and saved.complete:
             return load(saved.path)
-        solution = go_on(case, saved, observer=watching, appraise=appraise, keep=keep, comm=communicator)
+        solution = go_on(case, saved, observer=watching, comm=communicator)
     warn_of_concerns(solution.problem, case.solver, case.run, speaks=communicator.rank == 0)
     return judged(solution, strict=strict, speaks=communicator.rank == 0)
 

@@ -30,6 +30,7 @@ from poisson.output import description, result
 from poisson.output.record import OperationUse, Performance
 from poisson.perf import usage
 from poisson.perf.usage import appraise, bandwidth_of
+from poisson.run.run import go_on
 
 OPERATOR = operator((64, 32), (Rule.FIXED,) * 4)
 NODES = 64 * 32
@@ -149,7 +150,7 @@ def test_a_solve_without_memory_to_measure_with_keeps_its_result(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("poisson.backends.create", lambda name, dtype, threads=0: Broken())
-    solution = poisson.solve(load(ROOT / "cases/unit_square.toml", CASE), appraise=appraise)
+    solution = go_on(load(ROOT / "cases/unit_square.toml", CASE), None, appraise=appraise)
     assert solution.iterations == 50
     assert solution.performance is None
     assert "the operations could not be timed: too little memory" in caplog.messages
@@ -157,7 +158,7 @@ def test_a_solve_without_memory_to_measure_with_keeps_its_result(
 
 def test_measuring_leaves_the_result_as_it_is() -> None:
     case = load(ROOT / "cases/unit_square.toml", CASE)
-    plain, measured = poisson.solve(case), poisson.solve(case, appraise=appraise)
+    plain, measured = poisson.solve(case), go_on(case, None, appraise=appraise)
     assert np.array_equal(plain.u, measured.u)
     assert (plain.residual, plain.history, plain.error) == (measured.residual, measured.history, measured.error)
     assert plain.performance is None

@@ -443,8 +443,8 @@ def test_solve_takes_a_case_or_a_problem() -> None:
         poisson.solve(case, rtol=1e-3)
     with pytest.raises(CaseError, match=r"^method, backend: given beside a case, which has its own settings; change"):
         poisson.solve(case, "fft", "numpy")
-    with pytest.raises(CaseError, match="appraise: given beside a problem; allowed: only beside a case"):
-        poisson.solve(case.problem, appraise=lambda backend, ledger, seconds: None)
+    with pytest.raises(CaseError, match="resume: given beside a problem; allowed: only beside a case"):
+        poisson.solve(case.problem, resume=True)
 
 
 def test_solve_takes_its_arguments_in_the_order_of_a_solver() -> None:
