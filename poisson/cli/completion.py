@@ -13,6 +13,7 @@ from typing import Any
 from poisson.backends.registry import backend_names
 from poisson.case import examples
 from poisson.cli.measuring import PRECISIONS
+from poisson.cli.pictures import COLOUR_MAPS
 from poisson.cli.starting import SHELLS
 
 FILES = {"case": "*.toml", "file": "*.h5", "a": "*.h5", "b": "*.h5", "output": "*.h5", "csv": "*.csv"}
@@ -97,6 +98,7 @@ def _word(name: str, note: str, *, takes: bool) -> Word:
         "precision": PRECISIONS,
         "from": tuple(examples.cases()),
         "shell": SHELLS,
+        "cmap": COLOUR_MAPS,
         "set": tuple(f"{key}=" for key in keys()),
     }
     files = FILES.get(bare, FOLDER if bare == "folder" else "*" if bare in ("plot", "save", "log") else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from poisson.cli.terms import EXIT_OK, UsageError, naming, say
 from poisson.errors import Choice
@@ -12,6 +13,9 @@ from poisson.output.pictures import drawing
 
 FORMS = (".png", ".svg", ".pdf")
 PAGE = ".html"
+
+COLOUR_MAPS = ("viridis", "cividis", "inferno", "magma", "plasma", "turbo", "gray", "RdBu_r", "coolwarm", "seismic")
+"""Colour maps that a shell completes; any other of matplotlib will do."""
 
 LARGE = 1 << 28
 """Bytes of a file of which a report does not read every value."""
@@ -24,6 +28,9 @@ class Plot:
     slice: str | None
     vectors: bool
     lines: bool
+    log: bool
+    range: str | None
+    cmap: str | None
     history: bool
     save: str | None
 
@@ -31,11 +38,11 @@ class Plot:
         from poisson.run.load import load
 
         solution = load(self.file, lazy=True)
-        picture = (
-            solution.plot_history()
-            if self.history
-            else solution.plot(self.field, slice=self.slice, vectors=self.vectors, lines=self.lines)
-        )
+        if self.history:
+            picture = solution.plot_history()
+        else:
+            colours: dict[str, Any] = {"log": self.log, "range": self.range, "cmap": self.cmap}
+            picture = solution.plot(self.field, slice=self.slice, vectors=self.vectors, lines=self.lines, **colours)
         if self.save is None and picture.shown():
             return EXIT_OK
         what = "history" if self.history else self.field
@@ -69,6 +76,9 @@ def plot(
     slice: str | None = None,
     vectors: bool = False,
     lines: bool = False,
+    log: bool = False,
+    range: str | None = None,
+    cmap: str | None = None,
     history: bool = False,
     error: bool = False,
     save: str | None = None,
@@ -76,7 +86,7 @@ def plot(
     """Draw a result: a field, its error, or how the residual fell.
 
     Usage: python -m poisson plot FILE [--field NAME | --error | --history] [--slice AXIS=PLACE] [--vectors] [--lines]
-                                       [--save PICTURE]
+                                       [--log] [--range LO,HI] [--cmap NAME] [--save PICTURE]
 
       FILE                a result of 'solve'
       --field NAME        what to draw: u, the default, or a field of the file; of a vector its length, with arrows, or
@@ -87,24 +97,30 @@ def plot(
                           is drawn as three planes and surfaces
       --vectors           arrows along the flux -a grad u
       --lines             field lines along the flux
+      --log               logarithmic colours; of a field with both signs, of its size, and linear around zero
+      --range LO,HI       the values at the ends of the colours, or 'full' for all; without it all, but for a peak
+      --cmap NAME         the colours, by the name of a colour map of matplotlib
       --save PICTURE      where to write it, as .png, .svg or .pdf; without it a window opens, or where there is no
                           display, the picture stands beside FILE
 
     Examples:
       python -m poisson plot unit_square.h5
       python -m poisson plot dipole.h5 --lines --save dipole.png
-      python -m poisson plot cube.h5 --slice z=0.5
+      python -m poisson plot cube.h5 --slice z=0.5 --range 0,0.02
+      python -m poisson plot point_charge.h5 --log --cmap magma
 
     Exit codes: 0 done, 2 bad input."""
     if sum((field is not None, history, error)) > 1:
         raise UsageError("--field, --error and --history exclude one another; give only one of them")
     if history:
-        for option, given in (("--slice", slice), ("--vectors", vectors), ("--lines", lines)):
+        options = {"--slice": slice, "--vectors": vectors, "--lines": lines}
+        for option, given in (options | {"--log": log, "--range": range, "--cmap": cmap}).items():
             if given:
                 raise UsageError(f"{option} cannot be combined with --history; leave {option} out")
     if save is not None and Path(save).suffix.lower() not in FORMS:
         raise UsageError(f"--save {save}; allowed: a name that ends in {', '.join(FORMS[:-1])} or {FORMS[-1]}")
-    return Plot(file, "error" if error else field or "u", slice, vectors, lines, history, save)
+    name = "error" if error else field or "u"
+    return Plot(file, name, slice, vectors, lines, log, range, cmap, history, save)
 
 
 def report(file: str, *, save: str | None = None) -> Report:

@@ -48,6 +48,12 @@ def field_note(name: str, units: Units) -> tuple[str, str]:
     return FIELD_NOTES.get(name, name), units.power(*FIELD_POWERS.get(name, (0, 0)))
 
 
+def unit_of(name: str, units: Units) -> str:
+    """The unit of a field, such as ``V/m^2``; empty if it is none, or if nobody has named it."""
+    powers = FIELD_POWERS.get(name, (0, 0))
+    return units.power(*powers) if any(powers) and units.named(*powers) else ""
+
+
 @dataclass(frozen=True)
 class ErrorNorms:
     """The difference between u and the exact solution, in U: its trapezoidal rms and its maximum."""

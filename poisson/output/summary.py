@@ -9,7 +9,7 @@ from html import escape
 
 import numpy as np
 
-from poisson.output.record import Record
+from poisson.output.record import Record, unit_of
 from poisson.words import quantity
 
 MOST_LINES = 10
@@ -36,12 +36,13 @@ def lines(solution: Record) -> Iterator[tuple[str, str]]:
     if come.get("method"):
         yield "method", f"{come['method']} on {come.get('backend', '')}, {come.get('precision', '')}"
     yield "status", f"{solution.status.value} after {quantity(solution.iterations, 'iteration')}"
-    yield "residual", f"{solution.residual:.3g} ({solution.norm}), target {solution.target:.3g}"
-    if solution.error is not None:
-        yield "error", f"{solution.error.rms:.3g} (rms), {solution.error.max:.3g} (max), against the exact solution"
+    of_f, of_u = (f" {unit}" if (unit := unit_of(name, solution.units)) else "" for name in ("residual", "u"))
+    yield "residual", f"{solution.residual:.3g}{of_f} ({solution.norm}), target {solution.target:.3g}{of_f}"
+    if error := solution.error:
+        yield "error", f"{error.rms:.3g}{of_u} (rms), {error.max:.3g}{of_u} (max), against the exact solution"
     elif solution.error_bar is not None:
-        yield "error", f"at most {solution.error_bar:.3g}, as estimated from coarser grids"
-    yield "u", f"{_span(solution)}, {solution.u.dtype}"
+        yield "error", f"at most {solution.error_bar:.3g}{of_u}, as estimated from coarser grids"
+    yield "u", f"{_span(solution, of_u)}, {solution.u.dtype}"
     if solution.fields:
         yield "fields", ", ".join(solution.fields)
     if solution.times:
@@ -76,7 +77,7 @@ def html(solution: Record) -> str:
     return f'<div style="display:flex;flex-wrap:wrap;align-items:center;gap:1em">{table}{thumbnail(solution)}</div>'
 
 
-def _span(solution: Record) -> str:
+def _span(solution: Record, unit: str) -> str:
     u = solution.u
     if not hasattr(u, "min"):
         return "in its file"
@@ -84,7 +85,7 @@ def _span(solution: Record) -> str:
         lowest, highest = float(u.min()), float(u.max())
     if not (math.isfinite(lowest) and math.isfinite(highest)):
         return "not finite everywhere"
-    return f"{lowest:.6g} to {highest:.6g}"
+    return f"{lowest:.6g} to {highest:.6g}{unit}"
 
 
 def _cut(line: str) -> str:

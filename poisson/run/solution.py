@@ -315,6 +315,8 @@ class Solution(Record):
         ax: None = None,
         cmap: str | Colormap | None = None,
         levels: int | Sequence[float] | None = None,
+        log: bool = False,
+        range: str | Sequence[float] | None = None,
         slice: str | Mapping[str, float] | None = None,
         vectors: bool = False,
         lines: bool = False,
@@ -330,6 +332,8 @@ class Solution(Record):
         ax: Axes,
         cmap: str | Colormap | None = None,
         levels: int | Sequence[float] | None = None,
+        log: bool = False,
+        range: str | Sequence[float] | None = None,
         slice: str | Mapping[str, float] | None = None,
         vectors: bool = False,
         lines: bool = False,
@@ -344,13 +348,15 @@ class Solution(Record):
         ax: Axes | None = None,
         cmap: str | Colormap | None = None,
         levels: int | Sequence[float] | None = None,
+        log: bool = False,
+        range: str | Sequence[float] | None = None,
         slice: str | Mapping[str, float] | None = None,
         vectors: bool = False,
         lines: bool = False,
         length: str | None = None,
         value: str | None = None,
     ) -> Picture | Axes:
-        """Draw a field: a curve in 1D, filled contours in 2D, three planes and surfaces of one value in 3D.
+        """Draw a field: a curve in 1D, colours in 2D, three planes and surfaces of one value in 3D.
 
         The planes go through the place where the field is farthest from its median, near the middle of the box. A large
         grid is drawn on some of its nodes.
@@ -365,7 +371,15 @@ class Solution(Record):
         cmap : str or Colormap, optional
             The colours; by default those that diverge from zero where the field has both signs.
         levels : int or sequence of float, optional
-            How many levels there are, about, or which ones.
+            How many levels there are, about, or which ones: one colour between two of them. By default the colours are
+            smooth.
+        log : bool
+            Whether the colours, or the axis of a curve, are logarithmic. Zeros count as less than the smallest other
+            value. Of a field with both signs it is the size that is logarithmic, down to a linear part around zero.
+        range : str or pair of float, optional
+            The values at both ends of the colours, or of the axis of a curve, also as ``"0,1.5"``; ``"full"`` for all
+            values. By default it is all values, but in a plane or a box with a peak, where 96% of them span less than a
+            quarter of it, the range of these. The picture names values that lie beyond.
         slice : str or mapping, optional
             Where to cut through the box: ``"z=0.5"``, or ``"x=0,y=1"`` for a line.
         vectors : bool
@@ -396,7 +410,7 @@ class Solution(Record):
         with drawing("plot", "matplotlib"):
             from poisson.output.pictures.figures import draw
         options: dict[str, Any] = {"cmap": cmap, "levels": levels, "slice": slice, "vectors": vectors, "lines": lines}
-        return draw(self, field, ax=ax, length=length, value=value, **options)
+        return draw(self, field, ax=ax, log=log, range=range, length=length, value=value, **options)
 
     @overload
     def plot_history(self, *, ax: None = None) -> Picture: ...

@@ -7,6 +7,7 @@ Covers poisson.cli.pictures, poisson.output.pictures and poisson.output.report.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from support.results import make_solution
 
 import poisson
 from poisson import cli
+from poisson.case.settings import Units
 from poisson.errors import PackageMissing
 from poisson.output.pictures import drawing
 from poisson.output.record import OperationUse, Performance
@@ -68,6 +70,16 @@ def test_a_picture_where_it_is_wanted(result: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "picture written to b.svg\npicture written to b.pdf\npicture written to b.PNG\n"
 
 
+def test_colours_that_are_asked_for(result: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from poisson.output.pictures.picture import Picture
+
+    drawn: list[Any] = []
+    monkeypatch.setattr(Picture, "shown", lambda self: bool(drawn.append(self)) or True)
+    assert cli.main(["plot", "a.h5", "--log", "--range", "-0.5,1", "--cmap=magma"]) == 0
+    [image] = drawn[0].axes[0].get_images()
+    assert (image.get_clim(), image.get_cmap().name, type(image.norm).__name__) == ((-0.5, 1.0), "magma", "SymLogNorm")
+
+
 def test_a_picture_in_a_window_is_not_written(result: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from poisson.output.pictures.picture import Picture
 
@@ -82,6 +94,10 @@ def test_a_picture_in_a_window_is_not_written(result: Path, monkeypatch: pytest.
         (["plot"], "plot needs FILE; see 'python -m poisson plot --help'"),
         (["plot", "no.h5"], "no.h5: no such file; check the name"),
         (["plot", "a.h5", "--field", "E"], "there is no field 'E' in this solution; there is u, f, error"),
+        (["plot", "a.h5", "--range", "1,0"], "range: 1,0; allowed: two finite numbers LO,HI with LO less than HI"),
+        (["plot", "a.h5", "--range=1"], "range: '1'; allowed: two numbers LO,HI such as 0,1.5, or 'full'"),
+        (["plot", "a.h5", "--cmap", "virdis"], "cmap: 'virdis'; did you mean viridis"),
+        (["plot", "a.h5", "--history", "--log"], "--log cannot be combined with --history; leave --log out"),
         (["plot", "a.h5", "--slice", "z=1"], "slice: 'z'; allowed: x, y, such as y=0.5714"),
         (["plot", "a.h5", "--save", "a.h5"], "--save a.h5; allowed: a name that ends in .png, .svg or .pdf"),
         (
@@ -193,6 +209,29 @@ def test_a_report_holds_all_and_runs_nothing_of_others(tmp_path: Path, capsys: p
     for part in ("Converged", "0.25 (rms)", "sweep", "triad, 10 GB/s", "4", "time, solve", "1.25e-09 (rms)"):
         assert part in page.text
     assert "default-src 'none'" in text
+
+
+def test_a_report_has_units_and_captions_and_no_curve_of_one_point() -> None:
+    pytest.importorskip("jinja2")
+    from poisson.output.report import page
+
+    units = Units("m", "V")
+    vectors = {"E": np.ones((3, 4, 5, 3)), "f": np.ones((3, 4, 5))}
+    text = page(make_solution(3, units=units, fields=vectors, history=((1, 3e-12),), iterations=1, residual=3e-12))
+    found = re.findall(r"<figcaption>(.*?)</figcaption>", text)
+    views = ", on three planes and as surfaces of one value"
+    assert found == [
+        f"solution u, in V{views}",
+        f"the length of the field strength -grad u, in V/m{views}",
+        f"source f, in V/m^2{views}",
+        f"solution u, in V{views}, with field lines",
+    ]
+    assert "its rms norm at the end is 3e-12 V/m^2." in text and "0.25 V (rms)" in text
+    curve = page(make_solution(2, units=units))
+    assert (
+        "<figcaption>rms norm of the residual over the iterations, in V/m^2; broken: the target</figcaption>" in curve
+    )
+    assert "<figcaption>u - exact, in V</figcaption>" in curve
 
 
 def test_a_report_of_a_solve_that_failed_and_knows_little(tmp_path: Path) -> None:

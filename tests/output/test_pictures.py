@@ -2,8 +2,7 @@
 """Pictures: what of a field is drawn, in which colours, where the surfaces and arrows are, and what is refused.
 
 Covers poisson.output.pictures.figures, poisson.output.pictures.labels, poisson.output.pictures.picture,
-poisson.output.pictures.planes, poisson.output.pictures.samples, poisson.output.pictures.scales and
-poisson.output.pictures.surfaces.
+poisson.output.pictures.planes, poisson.output.pictures.samples and poisson.output.pictures.surfaces.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ from poisson.output.pictures import labels, planes
 from poisson.output.pictures.figures import draw, thumbnail
 from poisson.output.pictures.picture import Picture
 from poisson.output.pictures.samples import Sample, names, places_of, resampled, sample
-from poisson.output.pictures.scales import scale_of
-from poisson.output.pictures.surfaces import levels_of, surface
+from poisson.output.pictures.surfaces import surface
 
 
 def solution_of(
@@ -159,32 +157,6 @@ def test_a_wrong_cut_is_one_line(given: Any, line: str) -> None:
     assert caught.value.mistakes == (line,)
 
 
-# ---- colours
-
-
-def test_levels_are_round_and_hold_the_values() -> None:
-    scale = scale_of(np.array([0.013, 0.94]))
-    np.testing.assert_allclose(scale.ticks, [0.0, 0.2, 0.4, 0.6, 0.8], atol=1e-12)
-    np.testing.assert_allclose(scale.levels, np.arange(0.0, 0.951, 0.05), atol=1e-12)
-    assert (scale.colours.name, scale.norm.vmin, scale.norm.vmax) == ("viridis", 0.0, scale.levels[-1])
-
-
-def test_both_signs_have_colours_centred_at_zero() -> None:
-    scale = scale_of(np.array([-0.3, 1.0]))
-    assert scale.colours.name == "RdBu_r" and scale.norm.vmin == -scale.norm.vmax
-    assert scale.norm(0.0) == 0.5
-    assert scale_of(np.array([-0.01, 1.0])).colours.name == "viridis"
-
-
-def test_scales_that_are_asked_for_and_those_of_nothing() -> None:
-    asked = scale_of(np.array([0.0, 10.0]), "magma", [0.0, 1.0, 4.0, 10.0])
-    assert asked.colours.name == "magma" and asked.levels.tolist() == asked.ticks.tolist() == [0.0, 1.0, 4.0, 10.0]
-    assert scale_of(np.array([0.0, 10.0]), levels=5).levels.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
-    constant = scale_of(np.full(3, 5.0))
-    assert constant.levels[0] < 5.0 < constant.levels[-1] and constant.ticks.tolist() == [5.0]
-    assert np.isfinite(scale_of(np.full(3, math.nan)).levels).all()
-
-
 # ---- surfaces
 
 
@@ -205,15 +177,6 @@ def test_a_surface_leaves_out_what_is_not_finite() -> None:
     assert len(surface(values, axes, 12.5)) > 0
     assert len(surface(np.full((3, 3, 3), math.nan), axes, 12.5)) == 0
     assert len(surface(values, axes, 99.0)) == 0
-
-
-def test_the_values_of_surfaces_are_levels() -> None:
-    one, both = np.linspace(0.0, 1.0, 50) ** 4, np.linspace(-1.0, 0.8, 50)
-    found = levels_of(scale_of(one), one)
-    assert found == sorted(found) and len(found) == 2 and set(found) <= set(scale_of(one).levels)
-    low, high = sorted(levels_of(scale_of(both), both))
-    assert low < 0.0 < high
-    assert levels_of(scale_of(np.ones(3)), np.ones(3)) == []
 
 
 # ---- planes
@@ -330,18 +293,18 @@ def test_a_picture_of_a_box_has_three_planes_and_surfaces() -> None:
     solution = solution_of((13, 13, 13), "exp(-20*((x - 0.5)**2 + (y - 0.75)**2 + (z - 0.5)**2))")
     figure = solution.plot(vectors=True)
     *every, solid, bar = figure.axes
-    assert [item.get_title() for item in every] == ["z = 0.5", "y = 0.75", "x = 0.5"]
+    assert [item.get_title() for item in every] == ["plane z = 0.5", "plane y = 0.75", "plane x = 0.5"]
     assert [(item.get_xlabel(), item.get_ylabel()) for item in every] == [("x", "y"), ("x", "z"), ("y", "z")]
-    assert re.fullmatch(r"u = [\d.]+, [\d.]+", solid.get_title()) and bar.get_ylabel() == "u"
+    assert solid.get_title() == "surfaces u = 0.3 and 0.65" and bar.get_ylabel() == "u"
     assert figure.get_suptitle() == "Some title\narrows along −∇u"
     cut = solution.plot(slice="z=0.5").axes[0]
-    assert cut.get_xlabel() == "x" and [text.get_text() for text in cut.texts] == ["z = 0.5"]
+    assert cut.get_xlabel() == "x" and [text.get_text() for text in cut.texts] == ["plane z = 0.5"]
 
 
 def test_planes_go_through_a_bump_that_fills_the_box() -> None:
     figure = solution_of((33, 33, 33), "sin(pi*x)*sin(pi*y)*sin(pi*z)").plot()
     titles = [item.get_title() for item in figure.axes]
-    assert {"x = 0.5", "y = 0.5", "z = 0.5"} <= set(titles)
+    assert {"plane x = 0.5", "plane y = 0.5", "plane z = 0.5"} <= set(titles)
 
 
 def test_a_curve() -> None:
@@ -433,11 +396,10 @@ def test_a_thumbnail_is_an_image_in_itself() -> None:
     ("shape", "options", "line"),
     [
         ((5, 5), {"field": "v"}, "there is no field 'v' in this solution; there is u"),
-        (
-            (5, 5),
-            {"cmap": "no such"},
-            "cmap: 'no such'; allowed: the name of a colour map of matplotlib, such as 'viridis'",
-        ),
+        ((5, 5), {"cmap": "virdis"}, "cmap: 'virdis'; did you mean viridis, viridis_r or cividis?"),
+        ((5, 5, 5), {"range": "1,0"}, "range: 1,0; allowed: two finite numbers LO,HI with LO less than HI"),
+        ((5,), {"range": "0"}, "range: '0'; allowed: two numbers LO,HI such as 0,1.5, or 'full'"),
+        ((5,), {"cmap": "magma"}, "cmap: a curve has none; leave it out"),
         ((5, 5), {"levels": 1}, "levels: 1; allowed: from 2 to 1000, or a list of increasing numbers"),
         ((5, 5), {"levels": [2, 1]}, "levels: [2, 1]; allowed: a number of levels, or a list of increasing numbers"),
         ((5, 5), {"levels": "a"}, "levels: 'a'; allowed: a number of levels, or a list of increasing numbers"),

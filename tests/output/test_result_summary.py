@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from support.results import make_solution
 
+from poisson.case.settings import Units
 from poisson.output import summary
 
 
@@ -43,6 +44,18 @@ def test_what_is_not_known_is_left_out() -> None:
         "  error     at most 0.125, as estimated from coarser grids",
         "  u         0 to 4, float64",
     ]
+
+
+def test_units_that_have_a_name_stand_behind_the_numbers() -> None:
+    lines = repr(make_solution(2, units=Units("m", "V"))).splitlines()
+    assert "  residual  1.25e-09 V/m^2 (rms), target 1e-08 V/m^2" in lines
+    assert "  error     0.25 V (rms), 0.5 V (max), against the exact solution" in lines
+    assert "  u         0 to 19 V, float64" in lines
+    assert "  error     at most 0.125 V, as" in repr(
+        make_solution(2, units=Units("m", "V"), error=None, error_bar=0.125)
+    )
+    # Of the residual one name of two is not enough.
+    assert "(rms), target 1e-08\n" in repr(make_solution(2, units=Units("m")))
 
 
 def test_long_and_wild_texts_stay_ten_lines() -> None:

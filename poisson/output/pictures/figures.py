@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -13,15 +14,16 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Colormap
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d import Axes3D
+from numpy.typing import NDArray
 
 from poisson.case.schema import UNIT, unit
 from poisson.case.settings import VECTORS, Units
 from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
-from poisson.output.pictures import labels, planes
+from poisson.output.pictures import labels, planes, ticks
 from poisson.output.pictures.picture import Picture
 from poisson.output.pictures.samples import Sample, component_names, middle, names, places_of, sample
-from poisson.output.pictures.scales import ROUND, scale_of
+from poisson.output.pictures.scales import FULL, ROUND, Colouring, limits_of, scale_of
 from poisson.output.pictures.surfaces import draw_surfaces, levels_of
 from poisson.output.record import Record
 from poisson.words import quantity
@@ -34,9 +36,15 @@ THUMBNAIL_INCHES, THUMBNAIL_DOTS = (2.6, 1.9), 90
 _ALONG = {"flux": "−a∇u", "E": "−∇u", "gradient": "−∇u"}
 """The vectors that arrows and lines of other fields go along, the first one that there is, and what they are then."""
 
+_QUIET = 1e-4
+"""Vectors shorter than this part of the usual length have no arrows and lines, such as those inside a conductor."""
+
+_FLATTEST = 2.5
+"""The longest side of a box is drawn at most so many times as long as the others."""
+
 _PLANES = ((0, 1), (0, 2), (1, 2))
-_MARGINS, _MARGINS_BELOW, _LEAST_WIDTH = (1.9, 1.2), (0.9, 2.1), 4.6
-"""Inches for what stands beside and above the box of a plane, with its colours beside or below it; for a title."""
+_MARGIN = 0.1
+"""Inches on each side of a plane with all that stands beside it."""
 
 
 @np.errstate(all="ignore")
@@ -47,6 +55,8 @@ def draw(
     ax: Axes | None = None,
     cmap: str | Colormap | None = None,
     levels: int | Sequence[float] | None = None,
+    log: bool = False,
+    range: str | Sequence[float] | None = None,
     slice: str | Mapping[str, float] | None = None,
     vectors: bool = False,
     lines: bool = False,
@@ -58,6 +68,7 @@ def draw(
     _require_field(record, field)
     at = {} if slice is None else places_of(slice, grid)
     units = _units(record, length, value)
+    wanted = Colouring(cmap, levels, log, range)
     dimension = grid.dimension - len(at)
     if dimension == 1:
         _refuse(
@@ -66,50 +77,70 @@ def draw(
     if dimension == 3:
         if ax is not None:
             raise CaseError(["ax: a field in 3D takes several; give slice, too, such as slice='z=0.5'"])
-        return _box(record, field, units, cmap, levels, vectors, lines)
+        return _box(record, field, units, wanted, vectors, lines)
     shown = _scalar(record, field, at, CURVE_NODES if dimension == 1 else PLANE_NODES)
     # On a line a vector is its one component, which has a sign.
     named = f"{field}_{AXES[0]}" if field in VECTORS and grid.dimension == 1 else field
-    subtitle = [_subject(named), *_cuts(at, units)]
+    subtitle = [_subject(named), _cut(at, units, dimension)]
+    name = labels.of_field(named, units)
     if dimension == 1:
+        # A line has room for a peak.
+        scale = scale_of(shown.values, replace(wanted, range=FULL if range is None else range), shown.rounding)
         figure, axes = _with_axes(ax, 5.6, 3.8)
-        planes.draw_curve(axes, shown, (labels.of_axis(AXES[shown.axes[0]], units), labels.of_field(named, units)))
+        names = (labels.of_axis(AXES[shown.axes[0]], units), name)
+        planes.draw_curve(axes, shown, scale, names, fixed=limits_of(range) is not None)
     else:
+        scale = scale_of(shown.values, wanted, shown.rounding)
         inches = _cell(ax, shown) if ax is not None else planes.box_inches(shown)
-        margins = _MARGINS_BELOW if planes.bar_lies_below(inches) else _MARGINS
-        figure, axes = _with_axes(ax, max(_LEAST_WIDTH, inches[0] + margins[0]), inches[1] + margins[1])
-        scale = scale_of(shown.values, cmap, levels)
+        figure, axes = _with_axes(ax, inches[0] + 2.0, inches[1] + 2.0)
         filled = planes.draw_plane(axes, shown, scale, _axis_labels(shown, units), inches)
-        planes.draw_bar(axes, filled, scale, labels.of_field(field, units), inches)
+        planes.draw_bar(axes, filled, scale, name, inches)
         drawn = _draw_vectors(axes, record, field, at, PLANE_NODES, inches, vectors=vectors, lines=lines)
         subtitle += [drawn, planes.not_to_scale(shown)]
-    _titled(axes, record.problem.title, "; ".join(part for part in subtitle if part))
+    _titled(axes, record.problem.title, subtitle, scale.beyond)
+    if figure is not None and dimension == 2:
+        _fit(figure, axes, inches)
     return figure if figure is not None else axes
 
 
 @np.errstate(all="ignore")
 def draw_history(record: Record, *, ax: Axes | None = None) -> Picture | Axes:
-    """Draw the residual norm over the iterations, and the norm to reach."""
+    """Draw the residual norm over the iterations, and the norm to reach; in words where there are less than two."""
     figure, axes = _with_axes(ax, 5.6, 3.8)
-    points = [(sweep, norm) for sweep, norm in record.history if 0.0 < norm < np.inf]
-    if points:
+    if points := curve_of(record):
         sweeps, norms = zip(*points, strict=True)
         axes.semilogy(sweeps, norms, color="C0", marker="." if len(points) <= 60 else "", label="residual")
         if 0.0 < record.target < np.inf:
             axes.axhline(record.target, color="C3", linestyle="--", linewidth=1.0, label=f"target {record.target:.2g}")
             axes.legend(loc="best", fontsize="small")
         axes.xaxis.set_major_locator(MaxNLocator(8, steps=ROUND, integer=True))
-        if sweeps[0] == sweeps[-1]:
-            axes.set_xlim(sweeps[0] - 1, sweeps[0] + 1)
         axes.grid(alpha=0.3)
     else:
-        axes.text(0.5, 0.5, "no norm was read", transform=axes.transAxes, ha="center", va="center")
+        axes.set(xticks=[], yticks=[])
+        axes.text(0.5, 0.5, _read_once(record), transform=axes.transAxes, ha="center", va="center", parse_math=False)
     name = labels.of_field("residual", record.units).replace("residual", f"{record.norm} norm of", 1)
     axes.set_xlabel("iterations")
     axes.set_ylabel(name, parse_math=False)
     ending = f"{record.status.value} after {quantity(record.iterations, 'iteration')}"
-    _titled(axes, record.problem.title, ending)
+    _titled(axes, record.problem.title, [ending])
     return figure if figure is not None else axes
+
+
+def curve_of(record: Record) -> list[tuple[int, float]]:
+    """The history as far as a logarithmic axis can show it; empty where that is no curve."""
+    points = [(sweep, norm) for sweep, norm in record.history if 0.0 < norm < np.inf]
+    return points if len({sweep for sweep, _ in points}) > 1 else []
+
+
+def _read_once(record: Record) -> str:
+    """The last residual in words, where the history is no curve."""
+    if not record.history:
+        return "no norm was read"
+    sweep, norm = record.history[-1]
+    plural = "s" * (sweep != 1)
+    return (
+        f"{record.norm} norm of the residual after {sweep} iteration{plural}:\n{norm:.3g}, target {record.target:.3g}"
+    )
 
 
 @np.errstate(all="ignore")
@@ -123,16 +154,23 @@ def thumbnail(record: Record) -> str:
         return ""
     at = {2: middle(grid, 2)} if grid.dimension == 3 else {}
     shown = sample(record, "u", at, 120)
+    scale = scale_of(shown.values, Colouring(range=FULL if grid.dimension == 1 else None), shown.rounding)
+    name = labels.of_field("u", record.units)
     figure = Picture(*THUMBNAIL_INCHES)
     axes = figure.subplots()
     if grid.dimension == 1:
-        planes.draw_curve(axes, shown, ("x", "u"))
+        planes.draw_curve(axes, shown, scale, (labels.of_axis(AXES[0], record.units), name), fixed=False)
     else:
-        inches = planes.box_inches(shown, THUMBNAIL_INCHES[0] - 1.0, THUMBNAIL_INCHES[1] - 0.6)
-        scale = scale_of(shown.values)
-        filled = planes.draw_plane(axes, shown, scale, _axis_labels(shown, Units()), inches)
-        planes.draw_bar(axes, filled, scale, "", inches)
-    axes.tick_params(labelsize="x-small")
+        inches = planes.box_inches(shown, THUMBNAIL_INCHES[0] - 1.3, THUMBNAIL_INCHES[1] - 0.6)
+        filled = planes.draw_plane(axes, shown, scale, _axis_labels(shown, record.units), inches)
+        planes.draw_bar(axes, filled, scale, name, inches)
+        axes.set_title(_cut(at, record.units, 2), fontsize="x-small", parse_math=False)
+    for each in (axes, *axes.child_axes):
+        each.tick_params(labelsize="x-small")
+        each.xaxis.label.set_fontsize("x-small")
+        each.yaxis.label.set_fontsize("x-small")
+    if grid.dimension > 1:
+        _fit(figure, axes, inches)
     picture = base64.b64encode(figure.png(THUMBNAIL_DOTS)).decode("ascii")
     return f'<img alt="u" src="data:image/png;base64,{picture}">'
 
@@ -141,8 +179,7 @@ def _box(
     record: Record,
     field: str,
     units: Units,
-    cmap: str | Colormap | None,
-    levels: int | Sequence[float] | None,
+    wanted: Colouring,
     vectors: bool,
     lines: bool,
 ) -> Picture:
@@ -152,11 +189,11 @@ def _box(
     centre = _centre(whole)
     cuts = [{axis: centre[axis] for axis in range(3) if axis not in plane} for plane in _PLANES]
     shown = [_scalar(record, field, at, PANEL_NODES) for at in cuts]
-    scale = scale_of(np.concatenate([part.values.ravel() for part in (*shown, whole)]), cmap, levels)
-    extent = np.maximum(grid.extent, max(grid.extent) / planes.DRAWN)
+    scale = scale_of(np.concatenate([part.values.ravel() for part in (*shown, whole)]), wanted, whole.rounding)
+    extent = np.maximum(grid.extent, max(grid.extent) / _FLATTEST)
     per = 7.0 / max(extent[0] + extent[1], extent[1] + extent[2])
     across, up = (extent[0] * per, extent[1] * per), (extent[1] * per, extent[2] * per)
-    figure = Picture(sum(across) + 2.9, sum(up) + 1.9)
+    figure = Picture(sum(across) + 2.9, sum(up) + 1.9, "compressed")
     ratios = {"width_ratios": across, "height_ratios": up}
     every = figure.subplots(2, 2, gridspec_kw=ratios, subplot_kw={}, squeeze=False)
     every[0, 1].remove()
@@ -168,21 +205,27 @@ def _box(
         filled = planes.draw_plane(axes, part, scale, _axis_labels(part, units), inches)
         axes.set_aspect("auto" if planes.stretch(part) != 1.0 else "equal")
         notes.append(_draw_vectors(axes, record, field, at, PANEL_NODES, inches, vectors=vectors, lines=lines))
-        axes.set_title(*_cuts(at, units), fontsize="small", parse_math=False)
+        axes.set_title(_cut(at, units, 2), fontsize="small", parse_math=False)
     solid = cast(Axes3D, figure.add_subplot(2, 2, 2, projection="3d"))
     chosen = levels_of(scale, whole.values)
     draw_surfaces(solid, whole, scale, chosen)
-    label = labels.of_field(field, units)
-    solid.set_title(f"{field} = " + ", ".join(f"{level:.4g}" for level in chosen) if chosen else "", fontsize="small")
-    for name in AXES:
-        getattr(solid, f"set_{name}label")(name)
-        getattr(solid, f"{name}axis").set_major_locator(MaxNLocator(3, steps=ROUND))
+    solid.set_title(_surfaces(field, chosen), fontsize="small", parse_math=False)
+    for name, along in zip(AXES, whole.coordinates, strict=True):
+        short = np.ptp(along) < 0.5 * max(grid.extent)
+        planes.mark(getattr(solid, f"{name}axis"), along, labels.of_axis(name, units), 2 if short else 3)
     solid.tick_params(labelsize="x-small")
-    bar = figure.colorbar(filled, ax=figure.axes, ticks=scale.ticks, shrink=0.9, aspect=35)
-    bar.set_label(label, parse_math=False)
-    subject = "; ".join(dict.fromkeys(part for part in (_subject(field), *notes) if part))
-    figure.suptitle(record.problem.title + (f"\n{subject}" if subject else ""), parse_math=False, fontsize="medium")
+    planes.colour_bar(solid, filled, scale, labels.of_field(field, units), ax=figure.axes, shrink=0.9, aspect=35)
+    if any(planes.stretch(part) != 1.0 for part in shown):
+        notes.append("axes not to scale")
+    notes = [*dict.fromkeys(part for part in (_subject(field), *notes, scale.beyond) if part)]
+    title = _wrapped(record.problem.title, figure.get_figwidth())
+    figure.suptitle("\n".join(part for part in (title, "; ".join(notes)) if part), parse_math=False, fontsize="medium")
     return figure
+
+
+def _surfaces(field: str, levels: Sequence[float]) -> str:
+    """The values that the surfaces stand for."""
+    return f"surfaces {field} = {' and '.join(ticks.alone(level) for level in sorted(levels))}" if levels else ""
 
 
 def _centre(whole: Sample) -> list[float]:
@@ -218,35 +261,44 @@ def _draw_vectors(
         vectors = vectors or not lines
     if not (vectors or lines):
         return ""
-    along, components, least = _vectors(record, field, at, most)
+    along, components = _vectors(record, field, at, most)
     if lines:
-        planes.draw_lines(axes, components, inches, least)
+        planes.draw_lines(axes, components, inches)
     if vectors:
-        planes.draw_arrows(axes, components, inches, least)
+        planes.draw_arrows(axes, components, inches)
     kinds = " and ".join(kind for kind, asked in (("arrows", vectors), ("lines", lines)) if asked)
     return f"{kinds} along {along}"
 
 
-def _vectors(record: Record, field: str, at: Mapping[int, float], most: int) -> tuple[str, Sample, float]:
-    """What arrows and lines go along, the components of that in a plane, and the length below which there is nothing.
+def _vectors(record: Record, field: str, at: Mapping[int, float], most: int) -> tuple[str, Sample]:
+    """The vector that arrows and lines follow, by name, and its components in a plane: zero where nothing is drawn.
 
-    A vector goes along itself.
+    The arrows of a vector field follow the field itself. Nothing is drawn where ∇u is next to zero, as in a conductor:
+    its direction there is one of rounding errors.
     """
     name = field if field in VECTORS else next((name for name in _ALONG if name in record.fields), "u")
-    found = sample(record, name, at, most)
+    u = sample(record, "u", at, most)
+    slopes = np.stack(np.gradient(u.values, *reversed(u.coordinates))[::-1], axis=-1)
+    whole = u.values if not at else sample(record, "u", {}, BOX_NODES).values
+    finite = whole[np.isfinite(whole)]
+    mean = float(np.ptp(finite)) / max(record.problem.grid.extent) if finite.size else 0.0
+    quiet = _without(slopes, mean)
     if name == "u":
-        whole = found.values if not at else sample(record, "u", {}, BOX_NODES).values
-        finite = whole[np.isfinite(whole)]
-        least = float(np.ptp(finite)) / max(record.problem.grid.extent) if finite.size else 0.0
-        slopes = np.gradient(found.values, *reversed(found.coordinates))
-        return "−∇u", replace(found, values=-np.stack(slopes[::-1], axis=-1)), planes.NOTHING * least
-    least = planes.NOTHING * float(np.abs(found.values).max(initial=0.0, where=np.isfinite(found.values)))
-    components = replace(found, values=found.values[..., list(found.axes)])
-    if field == "gradient":
-        return "∇u", components, least
-    if name == "gradient":
-        components = replace(components, values=-components.values)
-    return "E" if field == "E" else _ALONG[name], components, least
+        return "−∇u", replace(u, values=np.where(quiet, 0.0, -slopes))
+    found = sample(record, name, at, most)
+    vectors = np.where(quiet, 0.0, found.values[..., list(found.axes)])
+    vectors = np.where(_without(vectors, float(np.abs(vectors).max(initial=0.0))), 0.0, vectors)
+    if name == "gradient" and field != "gradient":
+        vectors = -vectors
+    return {"gradient": "∇u", "E": "E"}.get(field, _ALONG[name]), replace(found, values=vectors)
+
+
+def _without(vectors: NDArray[np.float64], size: float) -> NDArray[np.bool_]:
+    """The places where vectors are not finite, or next to zero by their usual length and a given one."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    finite = length[np.isfinite(length)]
+    usual = float(np.percentile(finite, 90.0)) if finite.size else 0.0
+    return np.asarray(~(length > max(planes.NOTHING * size, _QUIET * min(usual, size))))
 
 
 def _units(record: Record, length: str | None, value: str | None) -> Units:
@@ -292,6 +344,16 @@ def _with_axes(ax: Axes | None, width: float, height: float) -> tuple[Picture | 
     return figure, figure.subplots()
 
 
+def _fit(figure: Picture, axes: Axes, inches: tuple[float, float]) -> None:
+    """Make a picture as large as it takes for a box of a size and all that stands beside it."""
+    figure.draw_without_rendering()
+    box, whole = axes.get_window_extent(), axes.get_tightbbox()
+    assert whole is not None
+    # What is as wide as the picture, a title, needs no more room on one side than on the other.
+    width, height = (np.array([whole.width - box.width, whole.height - box.height]) / figure.dpi).tolist()
+    figure.set_size_inches(inches[0] + width + 2.0 * _MARGIN, inches[1] + height + 2.0 * _MARGIN)
+
+
 def _cell(ax: Axes, shown: Sample) -> tuple[float, float]:
     """Width and height, in inches, that a plane has in given axes."""
     place, figure = ax.get_position(), ax.get_figure(root=True)
@@ -310,17 +372,23 @@ def _subject(field: str) -> str:
     return "" if field == "u" else labels.of_field(field, Units())
 
 
-def _cuts(at: Mapping[int, float], units: Units) -> list[str]:
+def _cut(at: Mapping[int, float], units: Units, dimension: int) -> str:
+    """The name of a plane or a line in the box; empty for the whole box."""
     unit = f" {units.length}" if units.named(0, 1) else ""
-    return [f"{AXES[axis]} = {place:.4g}{unit}" for axis, place in at.items()]
+    places = ", ".join(f"{AXES[axis]} = {ticks.alone(place)}{unit}" for axis, place in sorted(at.items()))
+    return f"{'plane' if dimension == 2 else 'line'} {places}" if at else ""
 
 
-def _titled(axes: Axes, title: str, subtitle: str) -> None:
-    """A title of the user's, and below it what is to be seen."""
-    axes.set_title(title + ("\n" if subtitle else ""), fontsize="medium", parse_math=False, y=1.0)
-    if subtitle:
+def _titled(axes: Axes, title: str, subtitle: Sequence[str], note: str = "") -> None:
+    """A title of the user's, and below it what is to be seen, and a note on a line of its own."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    rows = [row for row in ("; ".join(part for part in subtitle if part), note) if row]
+    title = _wrapped(title, figure.get_figwidth() * min(1.0, 1.2 * axes.get_position().width))
+    axes.set_title(title + "\n" * len(rows), fontsize="medium", parse_math=False, y=1.0)
+    if rows:
         axes.annotate(
-            subtitle,
+            "\n".join(rows),
             (0.5, 1.0),
             (0.0, 5.0),
             xycoords="axes fraction",
@@ -330,3 +398,8 @@ def _titled(axes: Axes, title: str, subtitle: str) -> None:
             fontsize="small",
             parse_math=False,
         )
+
+
+def _wrapped(title: str, inches: float) -> str:
+    """A title in as many lines as it takes, at most three."""
+    return "\n".join(textwrap.wrap(title, max(20, int(12.0 * inches)), max_lines=3, placeholder=" …"))

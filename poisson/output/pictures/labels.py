@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from poisson.case.settings import Units
-from poisson.output.record import FIELD_POWERS
+from poisson.output.pictures.ticks import Measure
+from poisson.output.record import unit_of
 
 _SHOWN = {
     "residual": "residual f − Au",
@@ -21,16 +22,25 @@ def of_field(name: str, units: Units) -> str:
     """A field with its unit, where somebody has named it; of a vector its length, or a component such as ``E_x``."""
     vector, _, axis = name.rpartition("_")
     shown = _COMPONENTS[vector].format(axis) if vector in _COMPONENTS else _SHOWN.get(name, name)
-    powers = FIELD_POWERS.get(vector or name, (0, 0))
-    return shown + (_unit(units.power(*powers)) if any(powers) and units.named(*powers) else "")
+    unit = unit_of(vector or name, units)
+    return shown + (_bracketed(unit) if unit else "")
+
+
+def counted(label: str, measure: Measure) -> str:
+    """A name beside numbers that are counted from a base and in a power of ten."""
+    name, _, unit = label.partition(" [")
+    unit = " ".join(part for part in (measure.factor, unit.removesuffix("]")) if part)
+    if measure.base:
+        name += f" {'−' if measure.base > 0.0 else '+'} {abs(measure.base):.15g}"
+    return f"{name} [{unit}]" if unit else name
 
 
 def of_axis(name: str, units: Units) -> str:
     """A coordinate with its unit, where somebody has named it."""
-    return name + (_unit(units.length) if units.named(0, 1) else "")
+    return name + (_bracketed(units.length) if units.named(0, 1) else "")
 
 
-def _unit(text: str) -> str:
+def _bracketed(text: str) -> str:
     for plain, raised in _SUPERSCRIPTS.items():
         text = text.replace(plain, raised)
     return f" [{text}]"

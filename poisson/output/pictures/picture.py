@@ -7,7 +7,7 @@ import io
 import sys
 import warnings
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -23,8 +23,10 @@ class Picture(Figure):
     Pyplot does not know it before it is shown in a window, so a notebook shows it once.
     """
 
-    def __init__(self, width: float, height: float) -> None:
-        super().__init__(figsize=(width, height), dpi=DOTS_PER_INCH, layout="constrained")
+    def __init__(
+        self, width: float, height: float, layout: Literal["constrained", "compressed"] = "constrained"
+    ) -> None:
+        super().__init__(figsize=(width, height), dpi=DOTS_PER_INCH, layout=layout)
 
     def show(self, warn: bool = True) -> None:
         """Show it in the notebook, or in a window until that is closed.

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from matplotlib import patheffects
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.colors import LogNorm, SymLogNorm
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from poisson.mesh.grid import AXES
+from poisson.output.pictures.labels import counted
 from poisson.output.pictures.samples import Sample, resampled
 from poisson.output.pictures.scales import ROUND, Scale
+from poisson.output.pictures.ticks import Numbers, measure_of
 
 WIDEST, TALLEST = 6.0, 4.4
 """Inches of the box in a picture of its own."""
@@ -26,6 +29,13 @@ NOTHING = 1e-6
 """Of what there is elsewhere: differences that are none."""
 
 _HALO: list[patheffects.AbstractPathEffect] = [patheffects.withStroke(linewidth=2.2, foreground="white", alpha=0.7)]
+"""Behind black lines and arrows: they are seen on dark colours, too."""
+
+_SEEDS = 30
+"""Lines that matplotlib begins along an axis, at density 1."""
+
+_DOTS = 110
+"""Values on an inch of smooth colours, at least."""
 _TICK_INCHES = 0.55
 
 
@@ -54,45 +64,84 @@ def not_to_scale(sample: Sample) -> str:
     return f"{up} stretched {factor:g} times" if factor > 1.0 else f"{across} stretched {1.0 / factor:.3g} times"
 
 
-def draw_curve(axes: Axes, sample: Sample, labels: tuple[str, str]) -> None:
-    """A field along a line."""
+def draw_curve(axes: Axes, sample: Sample, scale: Scale, labels: tuple[str, str], *, fixed: bool) -> None:
+    """A field along a line; the axis that goes up has the range of the scale where that is fixed or logarithmic."""
     along, values = sample.coordinates[0], np.ma.masked_invalid(sample.values)
     marker = "." if along.size <= 40 else ""
     axes.plot(along, values, color="C0", marker=marker)
-    low, high = (float(values.min()), float(values.max())) if values.count() else (0.0, 0.0)
-    if low < 0.0 < high:
+    if isinstance(scale.norm, LogNorm):
+        axes.set_yscale("log")
+    elif isinstance(scale.norm, SymLogNorm):
+        axes.set_yscale("symlog", linthresh=scale.norm.linthresh, linscale=0.5)
+    logarithmic = isinstance(scale.norm, (LogNorm, SymLogNorm))
+    if scale.low < 0.0 < scale.high:
         axes.axhline(0.0, color="black", linewidth=0.6)
-    if high - low <= 1e-12 * max(abs(low), abs(high)):
+    if fixed or logarithmic or scale.ticks.size == 1:
         # The scale of a constant is not that of its rounding errors.
-        axes.set_ylim(low - (0.1 * abs(low) or 1.0), low + (0.1 * abs(low) or 1.0))
+        axes.set_ylim(scale.low, scale.high)
+    if logarithmic:
+        axes.set_yticks(scale.ticks)
+        axes.minorticks_off()
+    axes.yaxis.set_major_formatter(Numbers(scale.measure))
+    axes.set_ylabel(counted(labels[1], scale.measure), parse_math=False)
     axes.set_xlim(along[0], along[-1])
-    axes.set_xlabel(labels[0], parse_math=False)
-    axes.set_ylabel(labels[1], parse_math=False)
-    axes.xaxis.set_major_locator(MaxNLocator(8, steps=ROUND))
+    mark(axes.xaxis, along, labels[0], 8)
     axes.grid(alpha=0.3)
 
 
 def draw_plane(axes: Axes, sample: Sample, scale: Scale, labels: tuple[str, str], inches: tuple[float, float]) -> Any:
-    """Filled contours of a field on a plane, with lines at the ticks of its scale; returns what has the colours."""
+    """The colours of a field on a plane, with lines at the ticks of its scale; returns what has the colours."""
     x, y = sample.coordinates
     values = scale.clipped(sample.values)
-    filled = axes.contourf(x, y, values, levels=scale.levels, cmap=scale.colours, norm=scale.norm)
+    if scale.bands is None:
+        filled: Any = _smooth_colours(axes, sample, scale, inches)
+    else:
+        filled = axes.contourf(
+            x, y, sample.values, levels=scale.bands, cmap=scale.colours, norm=scale.norm, extend=scale.extend
+        )
     if values.count():
-        inside = scale.ticks[(scale.ticks > values.min()) & (scale.ticks < values.max())]
+        # A line next to an extreme is a dot with corners.
+        low, high = (
+            float(scale.norm.inverse(scale.norm(end) + by)) for end, by in ((values.min(), 0.01), (values.max(), -0.01))
+        )
+        inside = scale.ticks[(scale.ticks > low) & (scale.ticks < high)]
         # Of a plane on which the field vanishes there are rounding errors, of which no lines are drawn.
-        if inside.size and np.ptp(values) > NOTHING * np.ptp(scale.levels) and _smooth(sample.values):
+        if inside.size and np.ptp(values) > NOTHING * (scale.high - scale.low) and _smooth(sample.values):
             axes.contour(x, y, values, levels=inside, colors="black", linewidths=0.5, alpha=0.5, linestyles="solid")
     else:
         axes.text(0.5, 0.5, "no finite value", transform=axes.transAxes, ha="center", va="center")
     axes.set_aspect(stretch(sample))
     axes.set_xlim(x[0], x[-1])
     axes.set_ylim(y[0], y[-1])
-    axes.set_xlabel(labels[0], parse_math=False)
-    axes.set_ylabel(labels[1], parse_math=False)
-    for ruler, length in ((axes.xaxis, inches[0]), (axes.yaxis, inches[1])):
-        count = int(np.clip(length / _TICK_INCHES, 2, 8))
-        ruler.set_major_locator(MaxNLocator(count, steps=ROUND, min_n_ticks=2))
+    for ruler, along, label, length in zip((axes.xaxis, axes.yaxis), (x, y), labels, inches, strict=True):
+        mark(ruler, along, label, int(np.clip(length / _TICK_INCHES, 2, 8)))
     return filled
+
+
+def mark(ruler: Any, along: NDArray[np.float64], label: str, most: int) -> None:
+    """The name of an axis and at most so many numbers along it."""
+    measure = measure_of(float(along[0]), float(along[-1]))
+    ruler.set_label_text(counted(label, measure), parse_math=False)
+    ruler.set_major_locator(MaxNLocator(most, steps=ROUND, min_n_ticks=2))
+    ruler.set_major_formatter(Numbers(measure))
+
+
+def _smooth_colours(axes: Axes, sample: Sample, scale: Scale, inches: tuple[float, float]) -> Any:
+    """An image of the field, linear between its nodes, with as many values as there are dots."""
+    counts = [
+        max(2, along.size, round(_DOTS * length)) for along, length in zip(sample.coordinates, inches, strict=True)
+    ]
+    even = [np.linspace(along[0], along[-1], count) for along, count in zip(sample.coordinates, counts, strict=True)]
+    # Values stand in the middle of the dots, those of the border half outside.
+    sides = [side for along in even for side in (1.5 * along[0] - 0.5 * along[1], 1.5 * along[-1] - 0.5 * along[-2])]
+    return axes.imshow(
+        scale.clipped(resampled(sample, (even[0], even[1]))),
+        extent=(sides[0], sides[1], sides[2], sides[3]),
+        origin="lower",
+        interpolation="bilinear",
+        cmap=scale.colours,
+        norm=scale.norm,
+    )
 
 
 def bar_lies_below(inches: tuple[float, float]) -> bool:
@@ -106,24 +155,29 @@ def draw_bar(axes: Axes, filled: Any, scale: Scale, label: str, inches: tuple[fl
     below = bar_lies_below(inches)
     # The marks of the axis below, and its name, take a part of an inch.
     place = (0.0, -0.85 / height, 1.0, 0.14 / height) if below else (1.0 + 0.12 / width, 0.0, 0.16 / width, 1.0)
-    formatter = ScalarFormatter(useMathText=True)
-    formatter.set_powerlimits((-3, 4))
+    bar = colour_bar(axes, filled, scale, label, cax=axes.inset_axes(place), below=below)
+    (bar.ax.xaxis if below else bar.ax.yaxis).set_tick_params(labelsize="small")
+
+
+def colour_bar(axes: Any, filled: Any, scale: Scale, label: str, *, below: bool = False, **place: Any) -> Any:
+    """The colours of a scale with its ticks, pointed at the ends beyond which there are values."""
     bar = axes.figure.colorbar(
         filled,
-        cax=axes.inset_axes(place),
         ticks=scale.ticks,
-        format=formatter,
+        format=Numbers(scale.measure),
         orientation="horizontal" if below else "vertical",
+        **({} if scale.bands is not None else {"extend": scale.extend}),
+        **place,
     )
-    ruler = bar.ax.xaxis if below else bar.ax.yaxis
-    (bar.ax.set_xlabel if below else bar.ax.set_ylabel)(label, parse_math=False)
-    for tick in scale.ticks[(scale.ticks > scale.levels[0]) & (scale.ticks < scale.levels[-1])]:
+    bar.minorticks_off()
+    bar.set_label(counted(label, scale.measure), parse_math=False)
+    for tick in scale.ticks[(scale.ticks > scale.low) & (scale.ticks < scale.high)]:
         (bar.ax.axvline if below else bar.ax.axhline)(tick, color="black", linewidth=0.5, alpha=0.5)
-    ruler.set_tick_params(labelsize="small")
+    return bar
 
 
-def draw_arrows(axes: Axes, vectors: Sample, inches: tuple[float, float], least: float) -> None:
-    """Arrows of one length in the direction of a vector field longer than `least`: they are seen where it is weak."""
+def draw_arrows(axes: Axes, vectors: Sample, inches: tuple[float, float]) -> None:
+    """Arrows along a vector field where it is not zero, all of one length: they are seen where it is weak."""
     counts = [max(3, round(length / 0.3)) for length in inches]
     centres = [
         along[0] + (np.arange(count) + 0.5) / count * (along[-1] - along[0])
@@ -131,7 +185,7 @@ def draw_arrows(axes: Axes, vectors: Sample, inches: tuple[float, float], least:
     ]
     shown = _finite(resampled(vectors, (centres[0], centres[1])))
     length = np.linalg.norm(shown, axis=-1)
-    there = length > least
+    there = length > 0.0
     directions = shown[there] / length[there][:, None]
     x, y = (grid[there] for grid in np.meshgrid(*centres))
     if x.size == 0:
@@ -152,27 +206,30 @@ def draw_arrows(axes: Axes, vectors: Sample, inches: tuple[float, float], least:
         headlength=4.5,
         headaxislength=4.0,
         color="black",
-        edgecolor="white",
-        linewidth=0.4,
+        path_effects=_HALO,
         zorder=3,
     )
 
 
-def draw_lines(axes: Axes, vectors: Sample, inches: tuple[float, float], least: float) -> None:
-    """The lines along a vector field, where it is longer than `least`."""
-    counts = [max(16, round(40 * length)) for length in inches]
-    even = tuple(
-        np.linspace(along[0], along[-1], count) for along, count in zip(vectors.coordinates, counts, strict=True)
-    )
-    field = _finite(resampled(vectors, (even[0], even[1])))
-    if not (np.linalg.norm(field, axis=-1) > least).any():
-        return
+def draw_lines(axes: Axes, vectors: Sample, inches: tuple[float, float]) -> None:
+    """The lines along a vector field, where it is not zero."""
     density = (max(0.2, inches[0] / 9.0), max(0.2, inches[1] / 9.0))
+    even = [
+        _wider(along, max(16, round(40 * length)), int(_SEEDS * dense))
+        for along, length, dense in zip(vectors.coordinates, inches, density, strict=True)
+    ]
+    field = _finite(resampled(vectors, (even[0], even[1])))
+    there = np.linalg.norm(field, axis=-1) > 0.0
+    if not there.any():
+        return
+    # Lines end where the field is masked.
+    along_x, along_y = (np.ma.masked_where(~there, field[..., component]) for component in (0, 1))
+    before = len(axes.patches)
     drawn = axes.streamplot(
         even[0],
         even[1],
-        field[..., 0],
-        field[..., 1],
+        along_x,
+        along_y,
         density=density,
         color="black",
         linewidth=0.8,
@@ -180,9 +237,16 @@ def draw_lines(axes: Axes, vectors: Sample, inches: tuple[float, float], least: 
         zorder=3,
         broken_streamlines=False,
     )
-    drawn.lines.set_path_effects(_HALO)
-    axes.set_xlim(even[0][0], even[0][-1])
-    axes.set_ylim(even[1][0], even[1][-1])
+    for artist in (drawn.lines, *axes.patches[before:]):
+        artist.set_path_effects(_HALO)
+    axes.set_xlim(vectors.coordinates[0][0], vectors.coordinates[0][-1])
+    axes.set_ylim(vectors.coordinates[1][0], vectors.coordinates[1][-1])
+
+
+def _wider(along: NDArray[np.float64], count: int, seeds: int) -> NDArray[np.float64]:
+    """Even coordinates that go half the distance of two seeds beyond a box, so that no line runs on its border."""
+    beyond = (along[-1] - along[0]) / (2 * (seeds - 2))
+    return np.linspace(along[0] - beyond, along[-1] + beyond, count)
 
 
 def _smooth(values: NDArray[np.float64]) -> bool:

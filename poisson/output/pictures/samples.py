@@ -26,6 +26,12 @@ ERROR = "error"
 SMALLEST = 1e-100
 """What is smaller is drawn as zero, what is larger than its inverse as not finite: so differences do not overflow."""
 
+ROUNDING = 1e-12
+"""Differences below this part of the largest value are rounding errors in float64."""
+
+_ROUNDING_SINGLE = 1e-6
+"""The same in float32."""
+
 _ON_NODE = 1e-6
 """Parts of a spacing by which a plane may miss the nodes and still be theirs."""
 
@@ -42,11 +48,14 @@ class Sample:
         Of its nodes along each of them. On a periodic axis the last node is the first one again.
     values : float array
         With the axes in the order of the other arrays, x last, and after them the components of a vector.
+    rounding : float
+        Of the largest value: what the type of the field rounds to, and somewhat more.
     """
 
     axes: tuple[int, ...]
     coordinates: tuple[NDArray[np.float64], ...]
     values: NDArray[Any]
+    rounding: float = ROUNDING
 
 
 def names(record: Record) -> list[str]:
@@ -89,6 +98,7 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sam
         values = _gathered(fields[vector or name], runs)
         if vector:
             values = values[..., AXES.index(component)]
+    rounding = _ROUNDING_SINGLE if values.dtype == np.float32 else ROUNDING
     for axis in at:
         position = grid.dimension - 1 - axis
         weights = places[axis].weights.reshape([-1 if i == position else 1 for i in range(values.ndim)])
@@ -99,7 +109,7 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sam
     drawn = np.array(values, dtype=np.float64).reshape(shape)
     drawn[np.abs(drawn) > 1.0 / SMALLEST] = np.nan
     drawn[np.abs(drawn) < SMALLEST] = 0.0
-    return Sample(shown, kept, drawn)
+    return Sample(shown, kept, drawn, rounding)
 
 
 def middle(grid: Grid, axis: int) -> float:

@@ -12,10 +12,10 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from numpy.typing import NDArray
 
 from poisson.output.pictures.samples import Sample
-from poisson.output.pictures.scales import Scale
+from poisson.output.pictures.scales import Scale, rounded
 
 _LIGHT = np.array([-0.35, -0.75, 0.55])
-_FLATTEST = 0.25
+_FLATTEST = 0.4
 """Of the longest side of a box: what the others are drawn as at least."""
 
 
@@ -78,19 +78,18 @@ def surface(
 
 
 def levels_of(scale: Scale, values: NDArray[np.float64]) -> list[float]:
-    """The ticks that show most of a field as surfaces: one of each sign, or two of one sign, the outer one first."""
+    """Round values that show most of a field as surfaces: one of each sign, or two of one sign, the outer one first."""
     finite = values[np.isfinite(values)]
-    if not finite.size:
-        return []
-    low, high = float(finite.min()), float(finite.max())
-    inside = [float(level) for level in scale.levels if low < level < high]
-    if not inside:
-        return []
-    signed = scale.norm.vmin is not None and scale.norm.vmax == -scale.norm.vmin
-    wanted = (0.4 * low, 0.4 * high) if signed else (low + 0.3 * (high - low), low + 0.65 * (high - low))
-    found = [min(inside, key=lambda level: abs(level - target)) for target in wanted]
-    # The border lies at the end of the values that more of the box has, so that the outer surface is the other one's.
-    return list(dict.fromkeys(found if np.median(finite) < sum(wanted) / 2 else found[::-1]))
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+    zero = float(scale.norm(0.0)) if scale.signed else 0.0
+    places = (0.6 * zero, zero + 0.4 * (1.0 - zero)) if scale.signed else (0.3, 0.65)
+    wanted = [float(scale.norm.inverse(place)) for place in places]
+    found = [rounded(level, min(abs(level), high - low)) for level in wanted if level and high > low]
+    found = [level for level in found if low < level < high]
+    # The outer surface is the one whose value is nearer to those on the border.
+    border = np.concatenate([np.take(values, end, axis).ravel() for axis in range(values.ndim) for end in (0, -1)])
+    outside = float(scale.norm(np.median(scale.clipped(border).compressed()))) if found else 0.0
+    return sorted(dict.fromkeys(found), key=lambda level: abs(float(scale.norm(level)) - outside))
 
 
 def draw_surfaces(axes: Axes3D, sample: Sample, scale: Scale, levels: list[float]) -> None:
@@ -124,5 +123,5 @@ def draw_surfaces(axes: Axes3D, sample: Sample, scale: Scale, levels: list[float
         axes.add_collection3d(faces)
     for name, along in zip("xyz", sample.coordinates, strict=True):
         getattr(axes, f"set_{name}lim")(along[0], along[-1])
-    axes.set_box_aspect(box, zoom=1.15)
+    axes.set_box_aspect(box, zoom=1.05)
     axes.view_init(elev=22.0, azim=-60.0)

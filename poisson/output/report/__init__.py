@@ -11,12 +11,13 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from poisson.case.settings import VECTORS
 from poisson.output import summary
 from poisson.output.convergence import log_slope
-from poisson.output.pictures.figures import draw, draw_history
+from poisson.output.pictures.figures import curve_of, draw, draw_history
 from poisson.output.pictures.picture import Picture
 from poisson.output.pictures.samples import ERROR, names
-from poisson.output.record import FIELD_NOTES, Record
+from poisson.output.record import Record, field_note, unit_of
 
 DOTS_PER_INCH = 96
 
@@ -36,17 +37,22 @@ def page(record: Record) -> str:
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
-    drawn = [name for name in names(record) if name != ERROR]
-    lines = [("field lines", _image(partial(draw, record, lines=True)))] if record.problem.grid.dimension > 1 else []
+    drawn = [(_caption(record, name), partial(draw, record, name)) for name in names(record) if name != ERROR]
+    if record.problem.grid.dimension > 1:
+        drawn.append((f"{_caption(record, 'u')}, with field lines", partial(draw, record, lines=True)))
+    unit = unit_of("u", record.units)
     return template.render(
         title=record.problem.title or "A result of poisson",
         success=record.status.success,
         advice=record.advice,
         summary=list(summary.lines(record)),
-        pictures=[(_caption(name), _image(partial(draw, record, name))) for name in drawn] + lines,
-        history=_image(partial(draw_history, record)),
+        pictures=[(caption, _image(drawing)) for caption, drawing in drawn],
+        history=_image(partial(draw_history, record)) if curve_of(record) else "",
+        history_caption=f"{record.norm} norm of the residual over the iterations{_unit(record, 'residual')}",
         rate=_rate(record),
         error=_image(partial(draw, record, ERROR)) if ERROR in names(record) else "",
+        error_caption=_caption(record, ERROR),
+        unit=f" {unit}" if unit else "",
         norms=record.error,
         error_bar=record.error_bar,
         performance=record.performance,
@@ -56,8 +62,18 @@ def page(record: Record) -> str:
     )
 
 
-def _caption(name: str) -> str:
-    return FIELD_NOTES.get(name, name)
+def _caption(record: Record, name: str) -> str:
+    """The words below the picture of a field: what it is, its unit, and how it is drawn."""
+    dimension = record.problem.grid.dimension
+    note, _ = field_note(name, record.units)
+    vector = "the length of the " if name in VECTORS and dimension > 1 else ""
+    views = ", on three planes and as surfaces of one value" if dimension == 3 else ""
+    return f"{vector}{note}{_unit(record, name)}{views}"
+
+
+def _unit(record: Record, name: str) -> str:
+    unit = unit_of(name, record.units)
+    return f", in {unit}" if unit else ""
 
 
 def _image(drawing: Any) -> str:
@@ -70,7 +86,8 @@ def _rate(record: Record) -> str:
     """How fast the residual fell over the second half of its history."""
     slope = log_slope(record.history[len(record.history) // 2 :])
     if slope is None:
-        return "too few reads of the residual to tell how fast it fell"
+        last = f"; its {record.norm} norm at the end is {record.residual:.3g} {unit_of('residual', record.units)}"
+        return f"too few reads of the residual to tell how fast it fell{last.rstrip()}"
     if slope >= 0.0:
         return "the residual does not fall"
     return f"a factor of {math.exp(slope):.3g} each iteration at the end"
