@@ -34,17 +34,18 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 from poisson.solvers import registry
 from poisson.solvers.keys import Key, either
-from poisson.solvers.settings import PRECISIONS
+from poisson.solvers.settings import PRECISIONS, SolverSettings
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def methods(text: str) -> str:
-    """docs/methods.md with its three tables as the registry has them."""
+    """docs/methods.md with its four tables as the registry has them."""
     rows = [(f"`{name}`", entry.use, entry.iteration) for name, entry in registry.methods().items()]
     text = _replaced(text, ("method", "for", "an iteration is"), rows)
     rows = [(f"`{name}`", entry.use) for name, entry in registry.preconditioners().items()]
     text = _replaced(text, ("preconditioner", "what it is"), rows)
+    text = _replaced(text, ("method", "backends", *PRECISIONS, "several processes"), _places())
     return _replaced(text, ("keys", "methods"), _users())
 
 
@@ -162,6 +163,21 @@ def _type(key: Key) -> str:
     if key.kind is int:
         return f"integer from {ge} to {le}" if le and le < 2**53 else f"integer ≥ {ge}"
     return key.allowed.removeprefix("a ").replace(">=", "≥").replace("<=", "≤")
+
+
+def _places() -> list[tuple[str, ...]]:
+    """Where each method runs: backends, precisions and how the grid is divided; ``cg`` with each preconditioner."""
+    rows = []
+    for name, entry in registry.methods().items():
+        throughs = registry.preconditioners() if "preconditioner" in entry.keys else (None,)
+        for through in throughs:
+            settings = SolverSettings(method=name).having(**({"preconditioner": through} if through else {}))
+            mixed = entry.mixed and (through is None or registry.preconditioners()[through].mixed)
+            precisions = ["yes" if precision != "mixed" or mixed else "no" for precision in PRECISIONS]
+            divided = "whole planes (rows in 2D)" if entry.planes(settings) else "blocks"
+            shown = f"`{name}` with `{through}`" if through else f"`{name}`"
+            rows.append((shown, ", ".join(f"`{backend}`" for backend in NAMES), *precisions, divided))
+    return rows
 
 
 def _users() -> list[tuple[str, str]]:

@@ -29,6 +29,7 @@ def test_an_entry_changes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "| `other` | an example | a sweep of both colours |" in text
     assert "| `stop` | `auto`, `other` |" in text
     assert '| `run.precision = "mixed"` | `auto`, `other`, and `cg` with' in text
+    assert "| `other` | `gpu`, `openmp`, `numpy` | yes | yes | yes | blocks |\n\n" in text
     assert "`jacobi` | comparison" not in text
     text = method_tables.case_file((ROOT / "docs/case-file.md").read_text("utf-8"))
     assert '| `"auto"` or `"other"` | `"auto"` | the method;' in text
