@@ -16,6 +16,9 @@ from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.solvers.status import Status
 
+AGAIN = "solve_again"
+"""In `Record.times`: the solver loop in another solve, whose kernels are compiled and whose memory is touched."""
+
 FIELD_NOTES = {
     "u": "solution u",
     "f": "source f",
@@ -106,7 +109,7 @@ class Performance:
     stream_kind : str
         What that is: ``copy``, or ``triad`` of the STREAM benchmark.
     array_bytes : int
-        The size of its arrays: that of the solve's own, within limits.
+        The size of its arrays: larger than a cache, as far as memory and time allow.
     """
 
     operations: tuple[OperationUse, ...]

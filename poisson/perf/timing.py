@@ -95,9 +95,19 @@ def in_a_row(backend: Backend, call: Callable[[], None]) -> tuple[Callable[[], N
     return backend.capture(row), count
 
 
-def copy_bandwidth(backend: Backend, repeats: int = REPEATS) -> float:
-    """Bytes a second, read and written together, that memory allows: see `Probe.stream`."""
-    call, moved = backend.probe().stream(stream_values(backend))
+def copy_bandwidth(backend: Backend, repeats: int = REPEATS, values: int | None = None) -> float:
+    """Bytes a second, read and written together, that memory allows: see `Probe.stream`.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where.
+    repeats : int
+        Measurements, of which the median counts.
+    values : int, optional
+        Values of float64 in an array; by default `stream_values`.
+    """
+    call, moved = backend.probe().stream(values or stream_values(backend))
     return moved / measure(backend, call, repeats).median
 
 

@@ -10,16 +10,18 @@ from collections.abc import Callable
 from poisson.backends.base import Backend
 from poisson.backends.ledger import Call, Invocation, Ledger
 from poisson.output.record import OperationUse, Performance
+from poisson.perf import timing
 from poisson.perf.timing import stream_values
 from poisson.perf.traffic import cost
 
 BUDGET_SECONDS = 0.05
-"""About so long the timing of all operations together takes, and the memory bandwidth as long again …"""
+"""About so long the timing of all operations together takes …"""
 LONGEST_SHARE = 0.05
 """… or this part of the loop's time, if that is more."""
 REPEATS = 3
 MOST_IN_A_ROW = 64
-LEAST_STREAM, MOST_STREAM = 1 << 14, 1 << 26
+COPY_SECONDS = 0.5
+"""The memory bandwidth is measured on arrays as large as those of the benchmarks, if that takes no longer than this."""
 FIRST_STREAM = 1 << 22
 LEAST_SECONDS = 1e-9
 """No call takes less, whatever a coarse clock says."""
@@ -61,8 +63,7 @@ def appraise(backend: Backend, ledger: Ledger, loop_seconds: float) -> Performan
         for call, count in counts.items()
     ]
     uses.sort(key=lambda use: -use.seconds)
-    values = max(call.nodes * call.itemsize for call in counts) // 8
-    bandwidth, array_bytes = bandwidth_of(backend, values, budget)
+    bandwidth, array_bytes = bandwidth_of(backend)
     return Performance(tuple(uses), bandwidth, backend.probe().stream_kind, array_bytes)
 
 
@@ -72,20 +73,21 @@ def _use(backend: Backend, call: Call, count: int, invocation: Invocation, budge
     return OperationUse(call.label, count, count * seconds, count * needed.bytes, count * needed.flops, grid)
 
 
-def bandwidth_of(backend: Backend, values: int, budget: float) -> tuple[float, int]:
-    """The memory bandwidth in B/s on arrays of about `values` float64 values, and the bytes of such an array.
+def bandwidth_of(backend: Backend) -> tuple[float, int]:
+    """The memory bandwidth in B/s, measured as for the benchmarks, and the bytes of an array that it is measured on.
 
-    The arrays are as large as asked for, but no larger than memory and about `budget` seconds allow.
+    The arrays are those of `stream_values`, which no cache holds, or the largest on which it takes `COPY_SECONDS`.
     """
-    most = max(LEAST_STREAM, min(values, MOST_STREAM, stream_values(backend)))
+    most = stream_values(backend)
     count = min(most, FIRST_STREAM)
-    while True:
-        call, moved = backend.probe().stream(count)
+    if count < most:
+        call, _ = backend.probe().stream(count)
         call()
-        once = backend.seconds(call)
-        if count == most or once * (REPEATS + 3) * most / count > budget:
-            return moved / _seconds(backend, call, budget), 8 * count
-        count = most
+        of_one = max(backend.seconds(call), LEAST_SECONDS) / count
+        del call  # with its arrays
+        allowed = COPY_SECONDS / (timing.REPEATS + 2) / of_one
+        count = max(count, min(most, int(allowed)))
+    return timing.copy_bandwidth(backend, values=count), 8 * count
 
 
 def _seconds(backend: Backend, call: Callable[[], None], budget: float) -> float:

@@ -23,7 +23,7 @@ from poisson.discrete.share import agreed
 from poisson.errors import CaseError, PoissonError
 from poisson.output import checkpoint, locks
 from poisson.output.checkpoint import Saved
-from poisson.output.record import Performance
+from poisson.output.record import AGAIN, Performance
 from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.run import interrupts
@@ -42,6 +42,9 @@ Appraise = Callable[[Backend, Ledger, float], Performance | None]
 
 Keep = Callable[[Solution], None]
 """Puts a solution where nothing that follows can lose it."""
+
+MOST_AGAIN = 10.0
+"""A loop of no more seconds runs once more to be timed: in the first one kernels are compiled and memory is touched."""
 
 log = logging.getLogger(__name__)
 
@@ -193,31 +196,39 @@ def _solve(
         numbers = [int(number) for (number,) in solver.ranks.communicator.allgather([pressed.number])]
         if any(numbers):
             raise interrupts.Ended(max(numbers))
-        return _measured(solver, solution, appraise, bare.times["solve"])
+        return _measured(solver, solution, appraise, bare.times["solve"], whole=not (checkpoints and checkpoints.begun))
     except KeyboardInterrupt as interrupt:
         if solution is None:
             raise
         raise Interrupted(solution, getattr(interrupt, "number", signal.SIGINT)) from None
 
 
-def _measured(solver: Solver, solution: Solution, appraise: Appraise | None, seconds: float) -> Solution:
-    """The solution with what its operations reached in so many seconds."""
-    if appraise is None or solver.ledger is None:
+def _measured(
+    solver: Solver, solution: Solution, appraise: Appraise | None, seconds: float, *, whole: bool
+) -> Solution:
+    """The solution with what its operations reached in so many seconds, and the time of the loop in another solve.
+
+    That one is not made where the first took long, or was not `whole`, as it went on from a checkpoint.
+    """
+    backend, ledger = solver.local_backend, solver.ledger
+    if appraise is None or ledger is None:
         return solution
-    times, start = dict(solution.times), time.perf_counter()
-    with np.errstate(all="ignore"):
-        performance = _appraised(appraise, solver.local_backend, solver.ledger, seconds)
-    times["appraise"] = time.perf_counter() - start
-    return replace(solution, times=times, performance=performance)
-
-
-def _appraised(appraise: Appraise, backend: Backend, ledger: Ledger, seconds: float) -> Performance | None:
-    """What `appraise` measures; a result is not lost because there is no memory left to measure with."""
+    times = dict(solution.times)
     try:
-        return appraise(backend, ledger, seconds)
+        if whole and seconds <= MOST_AGAIN:
+            with ledger.paused():
+                again = solver.keep_on(None, None, lambda: False)
+            if solver.local_backend is backend:
+                times[AGAIN] = again.times["solve"]
+        start = time.perf_counter()
+        with np.errstate(all="ignore"):
+            performance = appraise(backend, ledger, seconds)
+        times["appraise"] = time.perf_counter() - start
     except (PoissonError, MemoryError) as error:
+        # A result is not lost because there is no memory left to measure with.
         log.warning("the operations could not be timed: %s", error)
-        return None
+        return replace(solution, times=times)
+    return replace(solution, times=times, performance=performance)
 
 
 @functools.cache
