@@ -14,7 +14,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
@@ -312,6 +312,26 @@ def test_every_module_has_a_file_of_tests_that_is_named_after_it_or_says_so() ->
 
 
 # ---- the project
+
+
+def test_what_files_of_tests_import_comes_with_the_extra_of_tests() -> None:
+    """README installs `.[test]` before it runs them: a package that is missing there ends the run at once."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    words = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    named = {re.split(r"[^\w.-]", word)[0].lower().replace("_", "-") for word in words}
+    ours = {path.stem for part in ("tests", "scripts") for path in (ROOT / part).rglob("*.py")}
+    ours |= {"poisson", "scripts", "support"}
+    distributions = metadata.packages_distributions()
+    missing = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        # What a function imports may skip its test where it is not there.
+        body = ast.parse(path.read_text("utf-8")).body
+        names = [alias.name for item in body if isinstance(item, ast.Import) for alias in item.names]
+        names += [item.module or "" for item in body if isinstance(item, ast.ImportFrom)]
+        for name in {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - ours:
+            if named.isdisjoint(each.lower().replace("_", "-") for each in distributions.get(name, ())):
+                missing.add(f"{path.relative_to(ROOT)} imports {name}")
+    assert missing == set()
 
 
 def test_no_file_is_longer_than_a_person_reads() -> None:
