@@ -20,6 +20,7 @@ from support.places import ROOT
 
 import poisson
 from poisson import cli
+from poisson.backends.gpu import overlap
 from poisson.case import from_mapping, load
 from poisson.case.schema import CaseFile, FaceTable, FileTable
 from poisson.cli import COMMANDS
@@ -171,6 +172,21 @@ def test_the_commands_for_several_processes_are_understood() -> None:
         assert case is None or (ROOT / case).is_file()
 
 
+COMMAND = r"(?:[A-Z_]+=\S+ )*(?:mpirun -n \d+ |srun )?python -m poisson "
+PLACEHOLDER = r"[A-Z]{4}|…|\.\.\.|\[(?![\d-])"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_commands_in_a_document_are_understood(document: Path) -> None:
+    text = document.read_text("utf-8")
+    commands = re.findall(rf"^(?:    |\$ ){COMMAND}(\S+ .+)$", text, re.MULTILINE)
+    commands += re.findall(rf"`{COMMAND}([^\s`]+ [^`]+)`", text.replace("\n", " "))
+    for words in (shlex.split(command) for command in commands if not re.search(PLACEHOLDER, command)):
+        name = " ".join(words[:2]) if words[0] == "bench" else words[0]
+        assert cli._bind(name, words[len(name.split()) :]) is not None
+    assert commands or document.name not in ("performance.md", "kernels.md", "parallel.md")
+
+
 def test_the_job_script_is_right() -> None:
     [script] = blocks(PARALLEL, "bash")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
@@ -188,6 +204,9 @@ def test_the_job_script_is_right() -> None:
 def test_the_limits_of_a_division_are_those_of_the_program() -> None:
     for number in (GATHERED_NODES, FEWEST_OWNED, FEWEST_NODES):
         assert re.search(rf"fewer than {number}\b", PARALLEL), number
+    for name in ("parallel.md", "backends.md"):
+        text = (ROOT / "docs" / name).read_text("utf-8").replace("\n", " ")
+        assert overlap.FEWEST_NODES == 2**25 and re.search(r"of at least 2²⁵ (\(34 million\) )?nodes", text)
 
 
 def test_every_object_and_attribute_of_a_result_is_documented(tmp_path: Path) -> None:
@@ -238,6 +257,23 @@ def test_every_name_of_the_package_in_a_document_exists(document: Path) -> None:
     for name in re.findall(r"(?<![\w./-])poisson(?:\.[A-Za-z_]\w*)+(?![\w/])", document.read_text("utf-8")):
         if name not in FILE_NAMES:
             pkgutil.resolve_name(name)
+
+
+def named_in_files(text: str) -> list[tuple[str, str]]:
+    """Names that a document says are in some file of the package, each with that file."""
+    name, place = r"`([A-Za-z_]\w*)`", r"`(poisson/[\w/]+\.py)`"
+    return [*re.findall(rf"{name}(?: in| of)? {place}", text), *re.findall(rf"{name} \({place}", text)]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_name_in_a_file_of_the_package_is_there(document: Path) -> None:
+    assert named_in_files("a line in `Options` in `poisson/a.py`, an `Entry` (`poisson/b.py`)") == [
+        ("Options", "poisson/a.py"),
+        ("Entry", "poisson/b.py"),
+    ]
+    for name, place in named_in_files(document.read_text("utf-8").replace("\n", " ")):
+        defined = rf"^\s*(?:class |def )?{name}\b *[:=(\[]"
+        assert re.search(defined, (ROOT / place).read_text("utf-8"), re.MULTILINE), (name, place)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
