@@ -93,6 +93,7 @@ def test_what_is_quoted_is_printed(
     pytest.importorskip("matplotlib")
     (tmp_path / "cases").symlink_to(ROOT / "cases")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
     text = (ROOT / name if name == "README.md" else ROOT / "docs" / name).read_text("utf-8")
     for file, case in re.findall(r"^```toml\n# (\w+\.toml)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         Path(file).write_text(case, "utf-8")

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +27,14 @@ from poisson.words import quantity
 
 if TYPE_CHECKING:
     from poisson.perf.report import Column, Report
+    from poisson.run.quantities import Point
     from poisson.run.sweep import Entry, Row
 
 TABLE, FIGURE = "sweep.csv", "sweep.png"
 """What stands in the folder beside the results."""
+
+WIDTH = 120
+"""Letters in a line of the table, where there is no terminal to ask."""
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +43,7 @@ log = logging.getLogger(__name__)
 class Sweep:
     case: str
     settings: tuple[str, ...]
+    points: tuple[Point, ...]
     folder: str | None
     json: bool
     quiet: bool
@@ -46,15 +53,17 @@ class Sweep:
         from poisson.run import sweep
 
         folder = Path(f"{Path(self.case).stem}-sweep" if self.folder is None else self.folder)
-        entries = sweep.plan(self.case, self.settings, folder)
+        entries = sweep.plan(self.case, self.settings, folder, self.points)
         self._make(folder)
         with naming(_FOLDER), reserved(folder / TABLE, "sweep", shown=folder):
             return self._execute(entries, folder)
 
     def _execute(self, entries: Sequence[Entry], folder: Path) -> int:
-        from poisson.run import sweep
+        from poisson.run import sweep, sweep_table
         from poisson.run.interrupts import Ended
 
+        # What cannot be read cannot be kept.
+        sweep_table.read(folder / TABLE)
         rows: list[Row] = []
         interrupted = EXIT_OK
         try:
@@ -67,12 +76,12 @@ class Sweep:
 
             interrupted = code_of(pressed)
             if isinstance(pressed, Interrupted) and entry.file.exists():
-                rows.append(sweep.row_from(entry.variation.values, entry.file, pressed.solution))
+                rows.append(sweep.row_from(entry, pressed.solution))
         if not rows:
             raise Ended(interrupted - 128, "interrupted before the first solve ended")
         rows = sweep.with_orders(rows)
         written = self._write(rows, folder)
-        self._tell(rows, entries, folder, written, interrupted=interrupted != EXIT_OK)
+        self._tell(rows, entries, written or [f"results in {folder}{os.sep}"], interrupted=interrupted != EXIT_OK)
         ended = EXIT_OK if all(row.success for row in rows) else EXIT_OFF
         return interrupted or (EXIT_ERROR if written is None else ended)
 
@@ -109,37 +118,49 @@ class Sweep:
             for name in (TABLE, FIGURE):
                 check_target(folder / name)
 
-    def _write(self, rows: Sequence[Row], folder: Path) -> list[Path] | None:
-        """Write the table and, if it can be had, the figure; None where the disk refuses, which is said."""
-        whole, table, figure = report(self.case, rows, whole=True), folder / TABLE, folder / FIGURE
-        written = [table]
+    def _write(self, rows: Sequence[Row], folder: Path) -> list[str] | None:
+        """Write the table and, if it can be had, the figure; None where the disk refuses, which is said.
+
+        What is returned says of them what there is to be said.
+        """
+        from poisson.perf.report import Column, Report
+        from poisson.run import sweep_table
+        from poisson.run.sweep_figure import draw
+
+        path, figure = folder / TABLE, folder / FIGURE
+        said: list[str] = []
         try:
-            whole.write_csv(str(table))
+            merged = sweep_table.merged(sweep_table.read(path), rows)
+            names = (*merged.table.keys, *merged.table.columns)
+            drawn = sweep_table.drawn(rows, merged.earlier, merged.table.keys)
+            columns = tuple(Column(name, name) for name in names)
+            whole = Report("", columns, merged.table.rows, (), lambda figure: draw(figure, drawn))
+            whole.write_csv(str(path))
+            if merged.earlier:
+                other = f", {merged.changed} of them of the case file before it was changed" if merged.changed else ""
+                said.append(f"{path}: {quantity(len(merged.earlier), 'row')} of earlier sweeps kept{other}")
+            written = f"this table with more columns in {path}"
             if any(row.file for row in rows):
                 whole.write_plot(str(figure))
-                written.append(figure)
+                written += f", its figure in {figure}"
         except PackageMissing:
-            log.info("no figure: matplotlib is not installed (pip install matplotlib)")
+            written += "; no figure: matplotlib is not installed (pip install matplotlib)"
         except OutputError as error:
             complain(f"error: {error.worded(_FOLDER)}")
             return None
-        return written
+        return [*said, f"results in {folder}{os.sep}; {written}"]
 
-    def _tell(
-        self,
-        rows: Sequence[Row],
-        entries: Sequence[Entry],
-        folder: Path,
-        written: Sequence[Path] | None,
-        *,
-        interrupted: bool,
-    ) -> None:
+    def _tell(self, rows: Sequence[Row], entries: Sequence[Entry], said: Sequence[str], *, interrupted: bool) -> None:
         from poisson.cli.terminal import table
+        from poisson.run.sweep_table import cells, columns_of
 
         if self.json:
-            say(as_json([dict(row) for row in report(self.case, rows, whole=True).rows]))
+            for line in said:
+                log.info("%s", line)
+            names = [*rows[0].values, *columns_of(rows)]
+            say(as_json([{name: found.get(name) for name in names} for found in map(cells, rows)]))
         elif not self.quiet:
-            shown = report(self.case, rows, whole=False)
+            shown = report(self.case, rows, shutil.get_terminal_size((WIDTH, 24)).columns)
             kept = sum(row.kept for row in rows)
             notes = [f"{_named(row.values)}: {row.status}: {row.reason}" for row in rows if row.reason]
             if kept:
@@ -148,26 +169,52 @@ class Sweep:
                 notes.append(
                     f"interrupted: {len(rows)} of {len(entries)} solved; run the same command again to continue"
                 )
-            beside = "".join(
-                f"{what} in {path}" for what, path in zip(("; this table", ", its figure"), written or (), strict=False)
-            )
-            notes.append(f"results in {folder}{os.sep}{beside}")
             headings = [column.heading for column in shown.columns]
-            say("\n".join([shown.title, "", table(headings, shown.cells()), *notes]))
+            say("\n".join([shown.title, "", table(headings, shown.cells()), *notes, *said]))
 
 
 _FOLDER = {Choice.PLACE: " with --folder"}
 
 
-def report(case: str, rows: Sequence[Row], *, whole: bool) -> Report:
-    """The rows as a table: with every column, for programs, or with those that say something, for people."""
+def report(case: str, rows: Sequence[Row], width: int) -> Report:
+    """The rows for people: the columns that say something, and of these the most important ones that fit."""
     from poisson.case import toml
-    from poisson.perf.report import Column, Report
-    from poisson.run.sweep_figure import draw
+    from poisson.perf.report import Report
+    from poisson.run.sweep_table import cells
 
-    keys = list(rows[0].values) if rows else []
-    columns: list[Column] = [Column(key, key.rpartition(".")[2]) for key in keys]
-    columns += [
+    keys = list(rows[0].values)
+    found = [
+        cells(row)
+        | {key: value if isinstance(value, str) else toml.written(value) for key, value in row.values.items()}
+        for row in rows
+    ]
+    columns = [column for column in _columns(rows) if any(row.get(column.key) is not None for row in found)]
+    if "solver.method" in keys and "auto" not in _values(rows, "solver.method"):
+        columns = [column for column in columns if column.key != "method_used"]
+    title = f"{Path(case).stem}: {quantity(len(rows), 'combination')} of {', '.join(keys)}"
+    every = [{column.key: row.get(column.key) for column in columns} for row in found]
+
+    def made(columns: Sequence[Column]) -> Report:
+        return Report(title, tuple(columns), tuple(every))
+
+    # Those that take the same value everywhere say least.
+    fixed = [key for key in keys if len(rows) > 1 and len({row[key] for row in found}) == 1]
+    for name in (*fixed, *LESS):
+        if _width(made(columns)) <= width:
+            break
+        columns = [column for column in columns if not (column.key == name or column.key.startswith(f"{name}_"))]
+    return made(columns)
+
+
+def _columns(rows: Sequence[Row]) -> list[Column]:
+    """The columns that people may see, those of the keys first."""
+    from poisson.perf.report import Column
+
+    values = list(dict.fromkeys(name for row in rows for name in row.quantities))
+    points = [Column(name, name, ".6g") for name in values if name.startswith("u(")]
+    fluxes = [Column(name, name.replace("_", " ", 1), ".5g") for name in values if name.startswith("flux_")]
+    return [
+        *(Column(key, key.rpartition(".")[2]) for key in rows[0].values),
         Column("status", "status"),
         Column("method_used", "method"),
         Column("iterations", "iterations"),
@@ -175,42 +222,25 @@ def report(case: str, rows: Sequence[Row], *, whole: bool) -> Report:
         Column("error_rms", "rms error", ".4e"),
         Column("error_max", "max error", ".4e"),
         Column("order", "order", ".3f"),
+        *points,
+        Column("u_min", "u min", ".6g"),
+        Column("u_max", "u max", ".6g"),
+        Column("u_mean", "u mean", ".6g"),
+        Column("energy", "energy", ".6g"),
+        *fluxes,
         Column("setup_seconds", "setup s", ".3g"),
         Column("seconds", "solve s", ".3g"),
     ]
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        given = {
-            key: value if whole or isinstance(value, str) else toml.written(value) for key, value in row.values.items()
-        }
-        found.append(
-            given
-            | {
-                "status": row.status,
-                "method_used": row.method,
-                "iterations": row.iterations,
-                "residual": row.residual,
-                "error_rms": row.error_rms,
-                "error_max": row.error_max,
-                "order": row.order,
-                "setup_seconds": row.setup,
-                "seconds": row.seconds,
-                "file": None if row.file is None else str(row.file),
-                "kept": row.kept,
-                "reason": row.reason or None,
-            }
-        )
-    if whole:
-        columns += [Column(key, key) for key in ("file", "kept", "reason")]
-    else:
-        swept = {"method_used"} if "solver.method" in keys and "auto" not in _values(rows, "solver.method") else set()
-        columns = [
-            column
-            for column in columns
-            if column.key in keys or (column.key not in swept and any(row[column.key] is not None for row in found))
-        ]
-    title = f"{Path(case).stem}: {quantity(len(rows), 'combination')} of {', '.join(keys)}"
-    return Report(title, tuple(columns), tuple(found), (), lambda figure: draw(figure, rows))
+
+
+LESS = ("flux", "setup", "error_max", "residual", "u_mean", "energy", "u_min", "u_max", "method_used")
+"""The columns that people miss least, or how their names begin, that of the least first."""
+
+
+def _width(report: Report) -> int:
+    lines = [[column.heading for column in report.columns], *report.cells()]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
 
 
 def _values(rows: Sequence[Row], key: str) -> list[Any]:
@@ -227,6 +257,7 @@ def sweep(
     case: str,
     *,
     set: Sequence[str] = (),
+    at: Sequence[str] = (),
     folder: str | None = None,
     backend: str | None = None,
     json: bool = False,
@@ -234,20 +265,22 @@ def sweep(
 ) -> Sweep:
     """Solve a case for every combination of values of some of its keys.
 
-    Usage: python -m poisson sweep CASE --set KEY=VALUE,VALUE,... [--set ...] [--folder FOLDER] [--backend NAME,...]
-                                        [--json] [--quiet]
+    Usage: python -m poisson sweep CASE --set KEY=VALUE,VALUE,... [--set ...] [--at X,Y ...] [--folder FOLDER]
+                                        [--backend NAME,...] [--json] [--quiet]
 
       CASE             the case file (TOML)
       --set KEY=VALUE  a key with the values that it is to take, separated by commas, or with one; may be given several
                        times; a comma in brackets or quotes belongs to the value
+      --at X,Y         a point, x(,y(,z)), at which the table has u; may be given several times
       --folder FOLDER  where the results go, one file for each combination; by default CASE-sweep
       --backend NAME   {backends}, or several, separated by commas; the same as --set run.backend=NAME,NAME
       --json           print the rows as JSON and nothing else
       --quiet          (or -q) show nothing but warnings and errors
 
-    The table and a figure of it are in FOLDER, too: sweep.csv, and sweep.png if matplotlib is installed. Where the grid
-    is refined and the case gives the exact solution, the table has the observed order of accuracy. What is in FOLDER
-    already and belongs to the same case is not solved again: after an interruption the same command goes on. Values
+    The table and a figure of it are in FOLDER, too: sweep.csv, and sweep.png if matplotlib is installed. The table has
+    the least, largest and mean u, the energy and the flux through each face and, where the grid is refined and the case
+    gives the exact solution, the observed order of accuracy. It keeps the rows of earlier sweeps into FOLDER. Results
+    in FOLDER that belong to the same case are not solved again: after an interruption the same command goes on. Values
     that do not go together, and solves that fail, are rows of the table that say why.
 
     Examples:
@@ -263,4 +296,15 @@ def sweep(
     for setting in settings:
         if setting.partition("=")[0].strip() in ("output.file", "output"):
             raise UsageError(f"--set {setting}: sweep names the result files; set their folder with --folder")
-    return Sweep(case, tuple(settings), folder, json, quiet)
+    return Sweep(case, tuple(settings), tuple(map(_point, at)), folder, json, quiet)
+
+
+def _point(text: str) -> Point:
+    """The coordinates of a point, such as ``0.25,0.6``."""
+    try:
+        point = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        point = ()
+    if not (1 <= len(point) <= 3 and all(map(math.isfinite, point))):
+        raise UsageError(f"--at {text}: the coordinates of a point are needed, such as --at 0.25,0.6")
+    return point

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.integrals import widths
 from poisson.mesh.boundary import Rule
-from poisson.mesh.grid import Grid
 from poisson.problem import sampling
 from poisson.problem.problem import Problem, number
 from poisson.problem.sampling import Block
@@ -107,16 +107,8 @@ def _areas(discretisation: Discretisation, normal: int, block: Block) -> NDArray
     for axis in range(grid.dimension):
         if axis != normal:
             ends = block[lattice.array_axis(axis)]
-            values = values * lattice.along(axis, _widths(grid, axis)[slice(*ends)])
+            values = values * lattice.along(axis, widths(grid, axis)[slice(*ends)])
     return values
-
-
-def _widths(grid: Grid, axis: int) -> NDArray[np.float64]:
-    """The length of the control volume of each node along an axis, in L: half of the spacing on a face of any kind."""
-    widths = np.full(grid.shape[axis], grid.spacing[axis])
-    if not grid.periodic[axis]:
-        widths[[0, -1]] *= 0.5
-    return widths
 
 
 class _Wall:

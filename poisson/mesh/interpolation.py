@@ -50,6 +50,24 @@ def interpolate(grid: Grid, values: NDArray[Any], points: Sequence[Any]) -> NDAr
         If there is not one coordinate for each axis, their shapes do not fit, one is not finite, or a point lies
         outside of the box along an axis that is not periodic.
     """
+    places = places_of(grid, points)
+    shape, components = places[0].shape, values.shape[grid.dimension :]
+    flat = [place.ravel() for place in places]
+    found = np.empty((flat[0].size, *components), dtype=values.dtype)
+    for start in range(0, found.shape[0], AT_ONCE):
+        part = slice(start, start + AT_ONCE)
+        found[part] = _interpolated(grid, values, [place[part] for place in flat])
+    return found.reshape((*shape, *components))
+
+
+def places_of(grid: Grid, points: Sequence[Any]) -> tuple[NDArray[np.float64], ...]:
+    """The coordinates of points in arrays of one shape.
+
+    Raises
+    ------
+    GridError
+        As `interpolate`.
+    """
     names = AXES[: grid.dimension]
     if len(points) != grid.dimension:
         raise GridError(f"coordinates: {len(points)} given; this grid needs {', '.join(names)}")
@@ -59,15 +77,9 @@ def interpolate(grid: Grid, values: NDArray[Any], points: Sequence[Any]) -> NDAr
         raise GridError(
             f"{', '.join(names)}: numbers or arrays that broadcast are needed ({' '.join(str(error).split())})"
         ) from None
-    shape, components = places[0].shape, values.shape[grid.dimension :]
-    flat = [place.ravel() for place in places]
-    for name, low, high, wraps, place in zip(names, grid.lower, grid.upper, grid.periodic, flat, strict=True):
+    for name, low, high, wraps, place in zip(names, grid.lower, grid.upper, grid.periodic, places, strict=True):
         _require_inside(name, low, high, wraps, place)
-    found = np.empty((flat[0].size, *components), dtype=values.dtype)
-    for start in range(0, found.shape[0], AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        found[part] = _interpolated(grid, values, [place[part] for place in flat])
-    return found.reshape((*shape, *components))
+    return tuple(places)
 
 
 def _require_inside(name: str, low: float, high: float, wraps: bool, places: NDArray[np.float64]) -> None:

@@ -7,25 +7,27 @@ or has got further values, goes on.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from poisson.backends.host import host_memory
 from poisson.case import Case, load, toml
 from poisson.case.differences import differences
-from poisson.case.reading import field_files
+from poisson.case.reading import field_files, parsed
 from poisson.case.variations import Variation, variations
-from poisson.errors import CaseError, OutputError, PoissonError
+from poisson.errors import CaseError, PoissonError
 from poisson.output import checkpoint, locks, reading, result
 from poisson.output.checkpoint import Saved
-from poisson.output.reading import Stored
-from poisson.output.record import Record
 from poisson.run import memory, run
+from poisson.run.load import load as stored_solution
+from poisson.run.quantities import Point, misfit, quantities
 from poisson.run.solution import Solution
 from poisson.solvers.stopping import Observer
 
@@ -59,6 +61,12 @@ class Row:
         What solved it.
     spacing : tuple of float
         Of the nodes along x(, y(, z)).
+    quantities : mapping
+        What the solution comes to, as `poisson.run.quantities.quantities` gives it.
+    checksum : str
+        That of the case file.
+    relative : float, optional
+        The residual over what ``solver.rtol`` is relative to, where that is known.
     iterations, residual, error_rms, error_max, seconds, setup : number, optional
         As in the result; of the seconds those of the solver loop and of what comes before it.
     kept : bool
@@ -73,6 +81,9 @@ class Row:
     reason: str = ""
     method: str | None = None
     spacing: tuple[float, ...] = ()
+    quantities: Mapping[str, float | None] = field(default_factory=dict)
+    checksum: str = ""
+    relative: float | None = None
     iterations: int | None = None
     residual: float | None = None
     error_rms: float | None = None
@@ -90,15 +101,33 @@ class Row:
 
 @dataclass(frozen=True)
 class Entry:
-    """One combination with its case, or with why it is none."""
+    """One combination with its case, or with why it is none.
+
+    Parameters
+    ----------
+    variation : Variation
+        The combination.
+    file : Path
+        Where its result goes.
+    case : Case, optional
+        None where there is a mistake.
+    mistake : str
+        Why the values do not go together.
+    checksum : str
+        That of the case file.
+    points : tuple of tuple of float
+        Where u is asked for.
+    """
 
     variation: Variation
     file: Path
     case: Case | None
     mistake: str = ""
+    checksum: str = ""
+    points: tuple[Point, ...] = ()
 
 
-def plan(path: str | Path, settings: Sequence[str], folder: Path) -> list[Entry]:
+def plan(path: str | Path, settings: Sequence[str], folder: Path, points: Sequence[Point] = ()) -> list[Entry]:
     """What is to be solved, checked as far as that goes before anything runs.
 
     Parameters
@@ -109,25 +138,41 @@ def plan(path: str | Path, settings: Sequence[str], folder: Path) -> list[Entry]
         As `poisson.case.variations.variations` takes them.
     folder : Path
         Where the results go.
+    points : sequence of tuple of float
+        Where u is asked for.
 
     Raises
     ------
     CaseError
-        If the case is wrong, a value may not stand at its key, or no combination makes a case.
+        If the case is wrong, a value may not stand at its key, no combination makes a case, or none has a point in its
+        box.
     """
     entries: list[Entry] = []
     first: CaseError | None = None
-    for variation in variations(path, settings):
+    found = variations(path, settings)
+    checksum = checksum_of(path)
+    for variation in found:
         file = folder / f"{variation.name}.h5"
         try:
             case = load(path, (*variation.overrides, f"output.file={toml.string(str(file))}"))
-            entries.append(Entry(variation, file, case))
+            entries.append(Entry(variation, file, case, "", checksum, tuple(points)))
         except CaseError as error:
             first = first or error
-            entries.append(Entry(variation, file, None, "; ".join(error.mistakes)))
+            entries.append(Entry(variation, file, None, "; ".join(error.mistakes), checksum))
     if first is not None and not any(entry.case for entry in entries):
         raise first
+    for point in points:
+        reasons = [misfit(entry.case.problem.grid, point) for entry in entries if entry.case]
+        if all(reasons):
+            raise CaseError([f"--at {','.join(f'{place:g}' for place in point)}: {reasons[0]}"])
     return entries
+
+
+def checksum_of(path: str | Path) -> str:
+    """CRC-32 of what a case file says but for its title, whatever its lines look like."""
+    tables = parsed(Path(path).read_text("utf-8"), str(path))
+    said = {name: entry for name, entry in tables.items() if name != "title"}
+    return f"{zlib.crc32(json.dumps(said, sort_keys=True, default=str).encode()):08x}"
 
 
 def row_of(entry: Entry, observer: Observer | None = None) -> Row:
@@ -144,16 +189,17 @@ def row_of(entry: Entry, observer: Observer | None = None) -> Row:
     """
     values, case = entry.variation.values, entry.case
     if case is None:
-        return Row(values, REFUSED, reason=entry.mistake)
+        return Row(values, REFUSED, reason=entry.mistake, checksum=entry.checksum)
     there = finished(case, entry.file)
     if there is not None:
-        return row_from(values, entry.file, there, kept=True)
+        return row_from(entry, there, kept=True)
     try:
         solution = solve(case, entry.file, observer)
     except (PoissonError, MemoryError) as error:
         reason = "; ".join(str(error).splitlines()) or "not enough memory"
-        return Row(values, FAILED, reason=reason, spacing=case.problem.grid.spacing)
-    return row_from(values, entry.file, solution)
+        spacing = case.problem.grid.spacing
+        return Row(values, FAILED, reason=reason, spacing=spacing, checksum=entry.checksum)
+    return row_from(entry, solution)
 
 
 def solve(case: Case, file: Path, observer: Observer | None) -> Solution:
@@ -184,31 +230,38 @@ def _begun(case: Case, file: Path) -> Saved | None:
     return saved if saved is not None and not saved.complete else None
 
 
-def row_from(values: dict[str, Any], file: Path, record: Record | Stored, *, kept: bool = False) -> Row:
+def row_from(entry: Entry, solution: Solution, *, kept: bool = False) -> Row:
     """The row of a result."""
-    if isinstance(record, Stored):
-        spans = zip(record.lower, record.upper, record.shape, record.periodic, strict=True)
-        spacing = tuple((high - low) / (nodes - (not wraps)) for low, high, nodes, wraps in spans)
-    else:
-        spacing = record.problem.grid.spacing
     return Row(
-        values,
-        record.status.value,
-        file,
-        reason="" if record.status.success else record.status.advice,
-        method=str(record.provenance.get("method", "")).partition(" ")[0] or None,
-        spacing=spacing,
-        iterations=record.iterations,
-        residual=record.residual,
-        error_rms=record.error.rms if record.error else None,
-        error_max=record.error.max if record.error else None,
-        seconds=record.times.get("solve"),
-        setup=record.times.get("setup"),
+        entry.variation.values,
+        solution.status.value,
+        entry.file,
+        reason="" if solution.status.success else solution.advice,
+        method=str(solution.provenance.get("method", "")).partition(" ")[0] or None,
+        spacing=solution.problem.grid.spacing,
+        quantities=quantities(solution, entry.points),
+        checksum=entry.checksum,
+        relative=_relative(entry.case, solution),
+        iterations=solution.iterations,
+        residual=solution.residual,
+        error_rms=solution.error.rms if solution.error else None,
+        error_max=solution.error.max if solution.error else None,
+        seconds=solution.times.get("solve"),
+        setup=solution.times.get("setup"),
         kept=kept,
     )
 
 
-def finished(case: Case, file: Path) -> Stored | None:
+def _relative(case: Case | None, solution: Solution) -> float | None:
+    """The residual over the norm that rtol is relative to, where the target is rtol times that."""
+    stopping = None if case is None else case.solver.stopping
+    if stopping is None or stopping.rtol == 0.0 or not stopping.atol < solution.target < math.inf:
+        return None
+    relative = solution.residual / solution.target * stopping.rtol
+    return relative if math.isfinite(relative) else None
+
+
+def finished(case: Case, file: Path) -> Solution | None:
     """The result that is in a file already, if it is that of a case and whole.
 
     One that was interrupted is not, nor is one that is older than a file which the case reads.
@@ -218,23 +271,22 @@ def finished(case: Case, file: Path) -> Stored | None:
     try:
         stored = reading.read(file, (), free=lambda: host_memory()[0], lazy=True)
         others = differences(stored.case_text, case.text, BESIDE)
-    except (OutputError, CaseError) as error:
-        log.info("%s is solved again: %s", file, error)
-        return None
-    reason = ""
-    if stored.edited:
-        reason = reading.EDITED
-    elif stored.status.exit_code > 1:
-        # From there it goes on.
-        return None
-    elif others:
-        reason = f"it is of another {', '.join(others)}"
-    elif newer := _newer_files(case, file):
-        reason = f"{', '.join(newer)} is newer"
-    if reason:
-        log.info("%s is solved again: %s", file, reason)
-        return None
-    return stored
+        reason = ""
+        if stored.edited:
+            reason = reading.EDITED
+        elif stored.status.exit_code > 1:
+            # From there it goes on.
+            return None
+        elif others:
+            reason = f"it is of another {', '.join(others)}"
+        elif newer := _newer_files(case, file):
+            reason = f"{', '.join(newer)} is newer"
+        if not reason:
+            return stored_solution(file, ())
+    except PoissonError as error:
+        reason = "; ".join(str(error).splitlines())
+    log.info("%s is solved again: %s", file, reason)
+    return None
 
 
 def _newer_files(case: Case, file: Path) -> list[str]:

@@ -7,6 +7,7 @@ Covers poisson.case.variations, poisson.run.sweep_figure, poisson.cli.sweeping a
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import poisson
@@ -34,6 +36,7 @@ from poisson.run.interrupts import Ended
 from poisson.run.sweep_figure import axis_key, draw
 
 WRITE_PLOT = Report.write_plot
+METHODS = ("fft", "multigrid", "cg", "chebyshev", "jacobi", "sor")
 CASE = """
 equation = { f = "pi**2*sin(pi*x)", exact = "sin(pi*x)" }
 domain = { lower = [0], upper = [1], shape = [9] }
@@ -181,7 +184,9 @@ def test_a_sweep_solves_every_combination_into_a_file_and_tells_so(
     assert title == "a: 6 combinations of domain.shape, solver.method"
     assert heading.split()[:3] == ["shape", "method", "status"] and "order" in heading
     assert len(lines) == 7
-    assert lines[-1] == "results in a-sweep/; this table in a-sweep/sweep.csv, its figure in a-sweep/sweep.png"
+    assert lines[-1] == (
+        "results in a-sweep/; this table with more columns in a-sweep/sweep.csv, its figure in a-sweep/sweep.png"
+    )
     names = [f"a_shape={nodes}_method={method}" for nodes in (9, 17, 33) for method in ("fft", "cg")]
     files = {f"{name}{end}" for name in names for end in (".h5", ".xmf")} | {"sweep.csv", "sweep.png"}
     assert set(os.listdir("a-sweep")) == files
@@ -416,10 +421,70 @@ def test_the_figure_has_a_line_for_each_combination_of_the_other_keys() -> None:
     assert [line.get_label() for line in left.lines] == ["method = cg", "method = fft"]
     np.testing.assert_allclose(right.lines[0].get_xydata(), [[9, 0.9], [17, 1.7]])
     assert (left.get_ylabel(), right.get_xscale()) == ("residual", "log")
-    assert [label.get_text() for label in right.get_xticklabels()] == ["9 × 9", "17 × 17"]
+    assert [label.get_text() for label in right.get_xticklabels()] == ["9²", "17²"]
     by_method = [row(9, method, 1.0) for method in ("cg", "fft")]
     assert axis_key(by_method) == "solver.method"
     figure = Figure()
     draw(figure, by_method)
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["cg", "fft"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["cg", "fft"]
     assert {line.get_linestyle() for line in figure.axes[0].lines} == {"None"}
+
+
+def drawn(rows: list[sweep.Row]) -> Figure:
+    """The figure of a sweep, as large as in its file, after it was drawn."""
+    figure = Figure(figsize=(7.0, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    draw(figure, rows)
+    figure.canvas.draw()
+    return figure
+
+
+SWEPT = {
+    "grids": [({"domain.shape": [n, n]}, 0.4 / n**2, 1e-9, 1e-6 * n**2) for n in (17, 33, 65, 129, 257)],
+    "boxes": [({"domain.shape": [n, 2 * n, n]}, 0.4 / n**2, 1e-9, 1e-7 * n**3) for n in (17, 33, 65, 129, 257, 513)],
+    "tolerances": [({"solver.rtol": 10.0**-k}, None, 0.8 * 10.0**-k, 0.01 * k) for k in range(2, 13)],
+    "twenty": [({"parameters.k": 0.5 * k}, None, 1e-9 * (1 + k % 3), 0.02 + 0.001 * k) for k in range(20)],
+    "methods": [({"solver.method": name}, 1.0041e-4 + 1e-9 * k, 1e-9, 3.0**k) for k, name in enumerate(METHODS)],
+    "texts": [({"equation.f": f"{k}*exp(-(x - 0.5)**2/{k}**2) + y"}, None, 10.0**-k, 0.1) for k in range(20)],
+    "two keys": [
+        ({"domain.shape": [n, n], "solver.method": name}, None, 1e-9, 1e-6 * n**2)
+        for n in (33, 65, 129)
+        for name in METHODS
+    ],
+    "one": [({"domain.shape": [65, 65]}, 1e-4, 1e-9, 0.003)],
+}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_the_ticks_of_the_figure_can_be_read(name: str) -> None:
+    """Each axis has two labels at least, but for a key of one value, and none of them runs into another one."""
+    rows = [
+        sweep.Row(values, "converged", Path("a.h5"), residual=37.0, relative=residual, error_rms=error, seconds=seconds)
+        for values, error, residual, seconds in SWEPT[name]
+    ]
+    figure = drawn(rows)
+    left, right = figure.axes
+    quality = "rms error" if rows[0].error_rms is not None else "relative residual"
+    words = name in ("methods", "texts")
+    assert (left.get_xlabel() if words else left.get_ylabel()) == quality
+    for axes in (left, right):
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+            labels = [tick.label1 for tick in ticks if low <= tick.get_loc() <= high and tick.label1.get_text()]
+            if axes is right and words and axis is axes.yaxis:
+                continue
+            assert len(labels) >= (1 if name == "one" else 2)
+            boxes = [label.get_window_extent() for label in labels]
+            assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+            assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+
+
+def test_points_that_did_not_converge_are_marked() -> None:
+    rows = [
+        sweep.Row({"solver.rtol": 10.0**-k}, status, Path("a.h5"), relative=1e-6, seconds=0.1)
+        for k, status in enumerate(["converged", "max_iterations", "stagnated"])
+    ]
+    left, _ = drawn(rows).axes
+    marks = next(line for line in left.lines if line.get_label() == "not converged")
+    np.testing.assert_allclose(sorted(np.asarray(marks.get_xdata())), [0.01, 0.1])

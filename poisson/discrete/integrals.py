@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Integrals of a solution over the box: its mean, and the energy of its field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.discrete.discretisation import Discretisation
+from poisson.mesh.grid import Grid, slabs
+from poisson.problem.problem import number
+
+
+def widths(grid: Grid, axis: int) -> NDArray[np.float64]:
+    """The length of the control volume of each node along an axis, in L: half of the spacing on a face of any kind."""
+    values = np.full(grid.shape[axis], grid.spacing[axis])
+    if not grid.periodic[axis]:
+        values[[0, -1]] *= 0.5
+    return values
+
+
+def mean(discretisation: Discretisation, u: NDArray[Any]) -> float:
+    """The mean of u over the box by the trapezoidal rule, in U.
+
+    Parameters
+    ----------
+    discretisation : Discretisation
+        The problem, undivided.
+    u : float array
+        The solution on all nodes, of the grid's ``array_shape``.
+    """
+    total, on_nodes = [], u.reshape(discretisation.array_shape)
+    for start, stop in slabs(on_nodes.shape):
+        values = np.asarray(on_nodes[start:stop], dtype=np.float64)
+        total.append(float((values * _volumes(discretisation, start, stop)).sum()))
+    return math.fsum(total) / math.prod(discretisation.problem.grid.extent)
+
+
+def energy(discretisation: Discretisation, u: NDArray[Any]) -> float:
+    """½ ∫ (a |∇u|² + c u²), in U²·L^(d−2) in d dimensions.
+
+    The first part is that of the links between the nodes, each with the coefficient a that the discrete equations have
+    there: where f and c are zero it is half of what leaves through the Dirichlet faces times the values that they hold,
+    to rounding. Both are of second order.
+
+    Parameters
+    ----------
+    discretisation, u
+        As `mean` takes them.
+
+    Raises
+    ------
+    CaseError
+        If data of the problem cannot be read.
+    """
+    grid, on_nodes = discretisation.problem.grid, u.reshape(discretisation.array_shape)
+    total: list[float] = []
+    for start, stop in slabs(on_nodes.shape):
+        values = np.asarray(on_nodes[start:stop], dtype=np.float64)
+        if number(discretisation.problem.c) != 0.0:
+            reaction = discretisation.c(np, start, stop) * values * values
+            total.append(float((reaction * _volumes(discretisation, start, stop)).sum()))
+        total += [_of_links(discretisation, on_nodes, axis, start, stop) for axis in range(grid.dimension)]
+    return math.fsum(total) / 2.0
+
+
+def _of_links(discretisation: Discretisation, u: NDArray[Any], axis: int, start: int, stop: int) -> float:
+    """∫ a (∂u/∂x)² of the links along an axis that begin in some rows."""
+    problem, a = discretisation.problem, number(discretisation.problem.a)
+    place = discretisation.whole_lattice.array_axis(axis)
+
+    def along(rows: Callable[[int, int], Any]) -> NDArray[np.float64]:
+        """Values with the axis first, and at its end the layer that the last links lead to."""
+        values = np.moveaxis(np.asarray(rows(start, stop), dtype=np.float64), place, 0)
+        if place == 0 and (stop < u.shape[0] or problem.grid.periodic[axis]):
+            values = np.concatenate([values, rows(stop % u.shape[0], stop % u.shape[0] + 1)])
+        elif place != 0 and problem.grid.periodic[axis]:
+            values = np.concatenate([values, values[:1]])
+        return values
+
+    density = (np.diff(along(lambda low, high: u[low:high]), axis=0) / problem.grid.spacing[axis]) ** 2
+    if a is not None:
+        density *= a
+    else:
+        nodes = along(partial(discretisation.a, np))
+        one, other = nodes[:-1], nodes[1:]
+        density *= 2.0 / (1.0 / one + 1.0 / other) if problem.mean == "harmonic" else (one + other) / 2.0
+    return float((np.moveaxis(density, 0, place) * _volumes(discretisation, start, stop, across=axis)).sum())
+
+
+def _volumes(discretisation: Discretisation, start: int, stop: int, across: int | None = None) -> NDArray[np.float64]:
+    """The volumes of some rows of nodes, in L^d, in a shape that broadcasts; or of the links along an axis.
+
+    A link takes the whole spacing along its axis.
+    """
+    lattice, grid = discretisation.whole_lattice, discretisation.problem.grid
+    found = np.ones((1,) * len(discretisation.array_shape))
+    for axis in range(grid.dimension):
+        along = widths(grid, axis)[start:stop] if lattice.array_axis(axis) == 0 else widths(grid, axis)
+        found = found * (grid.spacing[axis] if axis == across else lattice.along(axis, along))
+    return found
