@@ -6,6 +6,7 @@ Times, the machine and what rounding leaves are another each time; all else is c
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -52,7 +53,7 @@ def masked(lines: Sequence[str]) -> list[list[str | float]]:
         for pattern, instead in MASKED:
             line = re.sub(pattern, instead, line)
         if timed and not heading:
-            line = re.sub(r"(\s+\S+){2}$", "", line)
+            line = re.sub(r"\s+\S+$", "", line)
         words = re.findall(r"\d+(?:\.\d+)?(?:e[+-]\d+)?|[^\s\d]+", re.sub(r"-{3,}", "---", line))
         if words:
             found.append([float(word) if word[0].isdigit() else word for word in words])
@@ -117,3 +118,52 @@ def test_another_output_is_seen() -> None:
     for other in (["a  15504  7.1e-05  ok", "b"], ["a  11936  9.7e-05  ok", "b"], ["a  11936  7.1e-05  no", "b"]):
         assert missing(quoted, ["time 1 s", *other]) != []
     assert missing(quoted, ["b", "a  11936  7.1e-05  ok", "time  0.1 s"]) != []
+
+
+def documented_keys(heading: str) -> set[str]:
+    """The keys in the first column of a table of docs/running.md."""
+    text = (ROOT / "docs" / "running.md").read_text("utf-8")
+    rows = text.partition(f"| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
+    return {key for row in rows for key in re.findall(r"`(\w+)`", row.split("|")[1])}
+
+
+@pytest.mark.parametrize(
+    ("heading", "commands"),
+    [
+        ("key of `solve --json`", ["solve CASE --profile", "solve CASE --resume"]),
+        ("key of `verify --json`", ["verify CASE", "verify CASE --refine 2 --backend numpy"]),
+        ("key of `info FILE --json`", ["solve CASE --profile --quiet", "info unit_square.h5"]),
+        ("key of `check --json`", ["check CASE"]),
+    ],
+)
+def test_the_keys_of_json_are_documented(
+    heading: str,
+    commands: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keys: set[str] = set()
+    for command in commands:
+        words = command.replace("CASE", f"{ROOT}/cases/unit_square.toml --set domain.shape=[17,17]").split()
+        capfd.readouterr()
+        cli.main([*words, "--json"])
+        if words[0] in heading:
+            keys |= set(json.loads(capfd.readouterr().out))
+    assert documented_keys(heading) == keys
+
+
+def test_the_events_of_a_log_are_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    case = f"{ROOT}/cases/heated_square.toml"
+    cli.main(["solve", case, "--set", "domain.shape=[9,9]", "--log", "a.log", "--quiet"])
+    events: dict[str, set[str]] = {}
+    for line in Path("a.log").read_text("utf-8").splitlines():
+        event = json.loads(line)
+        events.setdefault(event["event"], set()).update(event)
+    text = (ROOT / "docs" / "running.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)`[^|]* \| (.*) \|$", text.partition("| `event` |")[2], re.MULTILINE))
+    assert set(events) == set(rows) and "warning" in text
+    for name in set(events) - {"end"}:
+        assert set(re.findall(r"`(\w+)`", rows[name])) == events[name] - {"event", "elapsed"}, name
