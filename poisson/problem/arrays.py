@@ -61,7 +61,7 @@ def host(given: Any) -> NDArray[Any]:
     CaseError
         If a value is masked, or the array cannot be read; the line says what was given, and not where.
     """
-    require_unmasked(given)
+    require_readable(given)
     if isinstance(given, np.ndarray):
         return np.asarray(given)
     try:
@@ -73,11 +73,7 @@ def host(given: Any) -> NDArray[Any]:
     except MemoryError:
         raise
     except Exception as error:  # other libraries raise whatever they like
-        kind, place = type(given).__name__, " on a device" if on_device(given) else ""
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise CaseError(
-            [f"{article(kind)}{place} that NumPy cannot read ({reason}); give a copy of it in NumPy"]
-        ) from error
+        raise _unread(given, "NumPy", error) from error
 
 
 def brought(given: Any, xp: ModuleType) -> Any:
@@ -91,12 +87,25 @@ def brought(given: Any, xp: ModuleType) -> Any:
     if xp is np or not on_device(given):
         values = host(given)
         return values if xp is np else xp.asarray(values)
-    require_unmasked(given)
-    return xp.asarray(given) if _has(given, CUDA) else xp.from_dlpack(given)
+    require_readable(given)
+    try:
+        return xp.asarray(given) if _has(given, CUDA) else xp.from_dlpack(given)
+    except (BufferError, TypeError, ValueError) as error:
+        # What a device, its driver or a compiler raises is said by the backend.
+        raise _unread(given, "CuPy", error) from error
 
 
-def require_unmasked(given: Any) -> None:
-    """Refuse an array of which values are masked: they are no part of the data, and nothing would leave them out.
+def _unread(given: Any, reader: str, error: Exception) -> CaseError:
+    kind, place = type(given).__name__, " on a device" if on_device(given) else ""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return CaseError([f"{article(kind)}{place} that {reader} cannot read ({reason}); give a copy of it in {reader}"])
+
+
+def require_readable(given: Any) -> None:
+    """Refuse an array whose values cannot be taken as they are.
+
+    Masked ones are no part of the data, and nothing would leave them out. Of a tensor that requires a gradient the
+    library would have to follow the values through the solve, and lets nobody read them.
 
     Raises
     ------
@@ -109,6 +118,9 @@ def require_unmasked(given: Any) -> None:
     masks = any(isinstance(found, dict) and found.get("mask") is not None for found in interfaces)
     if masks or (isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given)):
         raise CaseError(["an array with masked values; every value is needed: fill them, as numpy.ma.filled does"])
+    if _has(given, "requires_grad") and given.requires_grad is True:
+        kind = article(type(given).__name__)
+        raise CaseError([f"{kind} that requires a gradient; a solve has none to give: pass its values by .detach()"])
 
 
 def require_real(values: Any) -> None:

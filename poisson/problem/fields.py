@@ -239,7 +239,7 @@ class ArrayField:
         CaseError
             With one line that says what is wrong with its shape or type.
         """
-        arrays.require_unmasked(self.values)
+        arrays.require_readable(self.values)
         if self.shape != array_shape:
             raise CaseError([f"an array of the shape {self.shape}; {place} needs {array_shape}, as {axes}"])
         interface = getattr(self.values, arrays.CUDA, None) if self.on_device else None

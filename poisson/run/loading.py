@@ -194,7 +194,10 @@ def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
     """
     allowed = f"an array of the shape (k, {', '.join(map(str, shape))}), or a sequence of sources"
     if is_array(given):
-        found = shape_of(given)
+        try:
+            found = shape_of(given)
+        except CaseError as error:
+            raise CaseError([f"fs: {error}"]) from error
         if len(found) != len(shape) + 1:
             raise CaseError([f"fs: an array of the shape {found}; allowed: {allowed}"])
     elif isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):

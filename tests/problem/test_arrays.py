@@ -6,7 +6,9 @@ Covers poisson.mesh.boundary, poisson.problem.faces and poisson.problem.sampling
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import poisson
 from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES, Kind
 from poisson.problem import sampling
+from poisson.problem.arrays import brought
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem
@@ -181,6 +184,66 @@ def test_an_array_that_cannot_be_read() -> None:
         assert refused(f=closed) == f"f: a Closed {reason}"
     away = {"__dlpack__": fail, "__dlpack_device__": lambda self: (2, 0)}
     assert refused(f=type("Away", (), away)()) == f"f: a Away on a device {reason}"
+
+
+class Tensor:
+    """A tensor of PyTorch that requires a gradient, on a device or on the host, as 2.13 has it."""
+
+    shape = (4, 5)
+
+    def __init__(self, requires_grad: bool, place: int) -> None:
+        self.requires_grad, self._place = requires_grad, place
+
+    def detach(self) -> Tensor:
+        return Tensor(False, self._place)
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self._place == 2:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first.")
+        return VALUES
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._place, 0
+
+    def __dlpack__(self, **named: Any) -> Any:
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return VALUES.__dlpack__()
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        if self._place != 2:
+            raise AttributeError("Can't get __cuda_array_interface__ on non-CUDA tensor type: torch.FloatTensor")
+        if self.requires_grad:
+            raise RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad.")
+        raise AttributeError
+
+
+@pytest.mark.parametrize("place", [1, 2], ids=["host", "device"])
+def test_a_tensor_that_requires_a_gradient_is_one_line_that_says_how_to_pass_it(place: int) -> None:
+    line = "a Tensor that requires a gradient; a solve has none to give: pass its values by .detach()"
+    given = Tensor(True, place)
+    for key in ("f", "a", "c", "initial"):
+        assert refused(**{key: given}) == f"{key}: {line}"
+    assert refused(f=lambda x, y: given) == f"equation.f: the function returns {line}"
+    # A module of a device imports by DLPack what has no other protocol.
+    with pytest.raises(CaseError, match=f"^{re.escape(line)}$"):
+        brought(given, SimpleNamespace(from_dlpack=np.from_dlpack))  # type: ignore[arg-type]
+    expected = poisson.solve(Problem.on_box((5, 4), f=VALUES), backend="numpy").u
+    if place == 1:
+        assert np.array_equal(poisson.solve(Problem.on_box((5, 4), f=given.detach()), backend="numpy").u, expected)
+
+
+def test_an_array_that_a_device_cannot_import_is_one_line() -> None:
+    def refuse(self: Any, **named: Any) -> Any:
+        raise BufferError("bfloat16 is\nnot supported")
+
+    given = type("Given", (), {"__dlpack__": refuse, "__dlpack_device__": lambda self: (2, 0)})()
+    line = r"^a Given on a device that CuPy cannot read \(bfloat16 is not supported\); give a copy of it in CuPy$"
+    with pytest.raises(CaseError, match=line):
+        brought(given, SimpleNamespace(from_dlpack=lambda it: it.__dlpack__()))  # type: ignore[arg-type]
 
 
 def test_the_exact_solution_is_a_text() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from poisson.backends.gpu import kernel_cache
 from poisson.errors import FORKED, BackendUnavailable
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def create(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
     BackendUnavailable
         If CuPy is not installed or finds no device, or another process that has used it was forked into this one.
     """
+    kernel_cache.prepare()
     try:
         import cupy
     except ModuleNotFoundError as error:
@@ -60,6 +62,7 @@ def used_by(process: int) -> None:
 
 def identities() -> tuple[str, ...]:
     """What tells the GPUs apart that this process sees, on whatever processes of this host; empty without CuPy."""
+    kernel_cache.prepare()
     try:
         from cupy.cuda import runtime
 

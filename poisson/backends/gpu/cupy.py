@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson import kernels
+from poisson.backends.gpu import kernel_cache
 from poisson.backends.gpu.runtime import Event, Kernel, Module, Resources
 from poisson.backends.gpu.staging import Piece, Pinned, Ring, Staging
 
@@ -71,9 +72,18 @@ def _meet(options: tuple[str, ...]) -> tuple[str, ...]:
         options += ("-minimal",)
     with _meeting:
         if options not in _met:
-            cp.RawModule(code=NOTHING, options=options).get_function("poisson_nothing")
+            _compiled(NOTHING, options, "poisson_nothing")
             _met.add(options)
     return options
+
+
+def _compiled(code: str, options: tuple[str, ...], name: str) -> Any:
+    """A kernel of a source, whether CuPy can keep it in its folder or not, such as on a disk that is full."""
+    try:
+        return cp.RawModule(code=code, options=options).get_function(name)
+    except OSError as error:
+        kernel_cache.keep_in_memory(error)
+        return cp.RawModule(code=code, options=options).get_function(name)
 
 
 class _Module:
@@ -86,8 +96,7 @@ class _Module:
 
     def get_function(self, name: str, shared_bytes: int = 0) -> Kernel:
         text, options = kernels.defined(kernels.alone(self._source, name), self._options)
-        module = cp.RawModule(code=text, options=_meet(options))
-        return _LoadedKernel(module.get_function(name), self._streams, shared_bytes)
+        return _LoadedKernel(_compiled(text, _meet(options), name), self._streams, shared_bytes)
 
 
 class _LoadedKernel:
