@@ -243,11 +243,14 @@ class Watch:
         begun = self._begun
         target = begun.target if begun else stopping.target(max(reference, data) or before or norm)
         largest = max(norm, reference, before, data, *(norm for _, norm in (begun.history[:1] if begun else ())))
-        lowest = operator.eigenvalues()[0]
+        lowest, highest = operator.eigenvalues()
         explained = largest / lowest + stopping.boundary if lowest > 0.0 else math.inf
         plausible = PLAUSIBLE * self.factor * explained
-        reachable = PLAUSIBLE * math.sqrt(operator.unknowns) * explained
-        self._may_overflow = self._recursive and not reachable < _largest_number(self._backend.dtype)
+        if self._recursive:
+            # No method solves for a mode whose eigenvalue is nothing beside the largest.
+            softest = lowest or float(np.finfo(self._backend.dtype).eps) * highest
+            reachable = PLAUSIBLE * (math.sqrt(operator.unknowns) * largest / softest + stopping.boundary)
+            self._may_overflow = not reachable < _largest_number(self._backend.dtype)
         rounded = _Rounding(self._operations, stopping, self._f, self._result, iterate, plausible)
         self._monitor = Monitor(target, largest, rounded, self._growth, self._patience, self._stuck)
         self._iterate = iterate

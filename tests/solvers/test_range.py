@@ -21,6 +21,7 @@ from poisson.problem.problem import Problem
 from poisson.run.outcome import verdict
 from poisson.run.solution import Solution
 from poisson.solvers import registry
+from poisson.solvers.iteration import Watch
 from poisson.solvers.settings import PRECISIONS, RunSettings, SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Monitor, SolveResult
@@ -186,6 +187,37 @@ def test_large_values_within_the_range_are_solved() -> None:
         solution = poisson.solve(problem, "cg", "numpy", "float32", rtol=1e-4)
         assert solution.status == usual.status and solution.iterations == usual.iterations
         np.testing.assert_array_equal(solution.u, usual.u * np.float32(2.0**exponent))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_solver_has_nothing_left_of_values_that_were_not_finite(way: str) -> None:
+    for given in ({"a": HALVES}, {}):
+        problem = Problem.on_box(SHAPE, **given)
+        if possible(problem, way, "float32"):
+            settings: dict[str, Any] = {**WAYS[way], "backend": "openmp", "precision": "float32", "max_iterations": 100}
+            solver = poisson.Solver(problem, **settings)
+            assert solver.solve("1e39*cos(pi*x)").status is Status.DIVERGED
+            expected = poisson.Solver(problem, **settings).solve("cos(pi*x)").u
+            np.testing.assert_array_equal(solver.solve("cos(pi*x)").u, expected)
+
+
+def test_sources_that_are_solved_for_together() -> None:
+    solver = poisson.Solver(Problem.on_box((33, 33), upper=(1e6, 1e6)), "fft", "openmp")
+    found = solver.solve_many([np.full((33, 33), value) for value in (1.0, 1e300, 1e200)])
+    assert [solution.status.value for solution in found] == ["converged", "diverged", "converged"]
+    require_diverged(found[1])
+
+
+def test_u_is_looked_at_where_it_may_leave_the_range_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over u at each iteration is not free."""
+    looked: list[bool] = []
+    in_range = Watch._in_range
+    monkeypatch.setattr(Watch, "_in_range", lambda self: looked.append(self._may_overflow) or in_range(self))
+    for given in ({"a": HALVES}, {"c": "where(x > 0.5, 1, 0)", "boundary": FREE}, {"f": "x - 0.5", "boundary": FREE}):
+        poisson.solve(Problem.on_box(SHAPE, **{"f": 1e3} | given), "cg", "numpy", "float32", max_iterations=20)
+    assert len(looked) > 20 and not any(looked)
+    poisson.solve(Problem.on_box(SHAPE, f=1e36, a=HALVES), "cg", "numpy", "float32", max_iterations=20)
+    assert any(looked)
 
 
 def test_a_gradient_that_is_asked_for_later_is_refused() -> None:
