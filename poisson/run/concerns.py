@@ -26,7 +26,7 @@ JUMP = 1e-3
 """Values that should be the same may differ by this part of their range."""
 
 ROUGH = 0.2
-"""A function that goes up and down by more from node to node (`Sample.roughness`) is not resolved: waves of six nodes,
+"""A function that goes up and down by more from node to node (`Sample.roughness`) is not resolved: waves of five nodes,
 or a bell that falls to 1/e within a node or so."""
 
 MISSED = 2.0

@@ -60,6 +60,8 @@ WARNED = [
     ("unit_square", [BELL.format(0.02)], []),
     ("unit_square", ["equation.f=where(hypot(x - 0.6, y - 0.4) < 0.0001, 1, 0)"], ["equation.f"]),
     ("unit_square", ["equation.f=1/hypot(x - 0.50001, y - 0.5)"], ["equation.f"]),
+    ("unit_square", ["equation.f=sin(2*pi*128/4.9*(x + 0.1))"], ["equation.f"]),
+    ("unit_square", ["equation.f=sin(2*pi*128/5.5*(x + 0.1))"], []),
     ("unit_square", ["equation.a=1 + 0.9*sin(100*pi*x)"], ["equation.a"]),
     ("unit_square", ["equation.c=1 + sin(100*pi*x)"], ["equation.c"]),
     ("unit_square", ["solver.rtol=1e-15"], ["solver.rtol"]),
