@@ -188,6 +188,20 @@ def test_rows_without_results_have_their_place_in_the_table() -> None:
     assert [row.values for row in sweep_table.drawn([rows[1]], again.earlier, ("k",))] == [{"k": "x"}, {"k": "x"}]
 
 
+def test_a_combination_is_known_however_its_values_are_written() -> None:
+    old = sweep_table.Table(("n", "k"), ("status",), ({"n": "[9,9]", "k": "1E-4", "status": "converged"},))
+    merged = sweep_table.merged(old, [Row({"k": 1e-4, "n": [9, 9]}, "refused")])
+    assert [row["status"] for row in merged.table.rows] == ["refused"] and not merged.earlier
+
+
+def test_the_figure_shows_earlier_rows_of_the_same_keys_only() -> None:
+    table = sweep_table.merged(None, [Row({"k": 1.0}, "converged"), Row({"n": 2.0}, "converged")]).table
+    rows = [Row({"k": 3.0}, "converged")]
+    merged = sweep_table.merged(table, rows)
+    drawn = sweep_table.drawn(rows, merged.earlier, merged.table.keys)
+    assert [row.values for row in drawn] == [{"k": 3.0}, {"k": 1.0}]
+
+
 @pytest.mark.parametrize(
     ("width", "wanted", "missing"), [("60", "status", "energy"), ("200", "flux x_upper", "reason")]
 )
