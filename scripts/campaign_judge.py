@@ -226,11 +226,12 @@ class Judgement:
             self._say("unjudged", f"the reference leaves {accuracy:.3g}, its rounding is {level64:.3g}")
             return
         level = eps * reference.norm(reference.rounding(u, b), norm)
+        found, status = np.asarray(solution.u), solution.status.value
         if not (self._fits(u) and self._fits(reference.rounding(u, b))):
-            self._say("out-of-range", f"u to {float(abs(u).max()):.3g}")
+            whole = np.isfinite(found).all() and math.isfinite(solution.residual)
+            said = whole or status == "diverged"
+            self._say("out-of-range" if said else "wrong", f"{status}, u to {float(abs(u).max()):.3g}")
             return
-        found = np.asarray(solution.u)
-        status = solution.status.value
         about = f"{status} after {solution.iterations} by {solution.provenance['method']}"
         if found.dtype != self.dtype or found.shape != u.shape:
             self._say("wrong", f"u is {found.dtype} {found.shape}")

@@ -122,6 +122,18 @@ def test_the_judge_sees_a_spoiled_solution(name: str, monkeypatch: pytest.Monkey
     assert name in [verdict.name for verdict in judge(trial, "numpy")]
 
 
+def test_the_judge_sees_a_success_with_values_beyond_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = replace(PLAIN, solves=(Solve("1e39*sin(pi*x)"),), options={"precision": "float32", "method": "cg"})
+    assert [verdict.name for verdict in judge(large, "numpy")] == ["out-of-range"]
+    solve = poisson.Solver.solve
+
+    def spoiled(self: Any, *given: Any, **named: Any) -> Any:
+        return _unlike(solve(self, *given, **named), status=Status.AT_ROUNDING, residual=np.nan)
+
+    monkeypatch.setattr(poisson.Solver, "solve", spoiled)
+    assert [verdict.name for verdict in judge(large, "numpy")] == ["wrong"]
+
+
 def test_the_judge_sees_exceptions(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: Any, *given: Any, **named: Any) -> Any:
         raise ZeroDivisionError("float division by zero")
