@@ -56,7 +56,7 @@ _answers = -1
 
 
 def call(function: str, *arguments: Any, silence: float = LONGEST_SILENCE) -> Any:
-    """What a function returns in the other process.
+    """Call a function in the other process, and return its result.
 
     Parameters
     ----------

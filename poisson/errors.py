@@ -45,7 +45,7 @@ class BackendUnavailable(PoissonError):
 
 
 FORKED = "a GPU that was used before a fork cannot be used after it: start processes with the method 'spawn'"
-"""What `BackendUnavailable` says there."""
+"""The message of `BackendUnavailable` in a forked process."""
 
 
 class ResourceError(PoissonError):
@@ -94,7 +94,7 @@ class NotConverged(PoissonError, UserWarning):
 
 
 class CheckWarning(UserWarning):
-    """What ``python -m poisson check`` is concerned about, of a problem that was solved all the same.
+    """The concerns of ``python -m poisson check`` about a problem that was solved all the same.
 
     It has one line for each concern, with the key of a case file that it is about, and a way out. A `Solver` warns with
     its first solve. ``warnings.simplefilter("ignore", poisson.CheckWarning)`` turns it off.
@@ -111,7 +111,7 @@ class CheckWarning(UserWarning):
 
 
 class Choice(Enum):
-    """What a user can choose when a file is written, with the words by which Python's callers choose it."""
+    """The choices of a user when a file is written, with the words by which Python's callers choose it."""
 
     PLACE = ""  # a path is an argument, which need not be named
     OVERWRITE = " by overwrite=True"

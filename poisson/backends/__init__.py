@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """What `describe` says of a backend.
+    """A backend as `describe` reports it.
 
     Parameters
     ----------

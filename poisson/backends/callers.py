@@ -19,7 +19,7 @@ Norms = tuple[float, float]
 
 
 class CallersArrays(ABC):
-    """Of a backend."""
+    """A backend that takes arrays in the caller's memory."""
 
     @abstractmethod
     def to_host(self, array: Array) -> NDArray[Any]:
@@ -63,7 +63,7 @@ class CallersArrays(ABC):
 
 
 class CallersSources(ABC):
-    """Of the operations of an operator."""
+    """The operations of an operator that read a source in the caller's memory."""
 
     backend: Any
 

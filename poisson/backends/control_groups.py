@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What Linux's control groups let this process have, in both versions of their interface."""
+"""The processors and the memory that Linux's control groups grant this process, by both versions of their interface."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What goes on in a backend while values come from other processes."""
+"""Work that a backend does while values come from other processes."""
 
 from __future__ import annotations
 

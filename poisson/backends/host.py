@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the backends on the CPU share."""
+"""Functions that the backends on the CPU share."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _machine() -> tuple[int, int]:
 
 
 def _limits_of_process(process: Path) -> Iterator[tuple[int, int]]:
-    """What ``ulimit -v`` and ``ulimit -d`` leave, of addresses and of private memory."""
+    """The bytes that ``ulimit -v`` and ``ulimit -d`` leave, of addresses and of private memory."""
     try:
         pages = [int(number) for number in (process / "statm").read_text().split()]
     except (OSError, ValueError):

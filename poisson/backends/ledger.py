@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which operations a solve asked for, how often, and on what: counted without slowing its loop."""
+"""The operations that a solve asked for, how often and on which arrays, counted without slowing its loop."""
 
 from __future__ import annotations
 

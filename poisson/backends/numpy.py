@@ -162,7 +162,7 @@ class NumpyOperations(Operations):
         return self._real(omega) / diagonal
 
     def _links(self, axis: int) -> tuple[Any, Any, Any | None]:
-        """What the differences to the lower and the upper neighbour along an axis are multiplied by, and u itself."""
+        """The weights of the differences to the lower and the upper neighbour along an axis, and that of u itself."""
         line = self._lattice.axes[axis]
         below: Any = 1
         above: Any = 1

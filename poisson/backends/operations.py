@@ -20,7 +20,7 @@ from poisson.mesh.differences import Differences
 
 
 class Role(Enum):
-    """What an argument is."""
+    """The role of an argument."""
 
     READ = "an array that is read"
     WRITTEN = "an array that is written"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is measured of a backend, or only there to be measured; a solver's operations are in `poisson.backends.base`."""
+"""Measurements of a backend, and code that is there to be measured; `poisson.backends.base` has a solver's
+operations."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ Derivative = Callable[[int, Any, Any], None]
 
 @dataclass(frozen=True)
 class Pace:
-    """What the methods take on a backend: measured, and used to choose one and to say how long it should take.
+    """The costs of the methods on a backend: measured, and used to choose one and to say how long it should take.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class Probe(ABC):
 
     @abstractmethod
     def stream(self, count: int) -> tuple[Callable[[], None], float]:
-        """What measures the memory bandwidth: a call that streams `count` float64 values, and the bytes that it moves.
+        """The measurement of bandwidth: a call that streams `count` float64 values, and the bytes that it moves.
 
         On a GPU and in NumPy it copies (16 bytes a value); on the threads of a CPU it is the triad of the STREAM
         benchmark (24 bytes a value).
@@ -80,7 +81,7 @@ class Probe(ABC):
 
     @abstractmethod
     def arithmetic(self, count: int) -> tuple[Callable[[], None], float]:
-        """What measures the peak of arithmetic: a call of at least `count` multiply-adds in this type, and its flops.
+        """The measurement of arithmetic: a call of at least `count` multiply-adds in this type, and its flops.
 
         Each counts as two flops. On a GPU and on the threads of a CPU these are independent chains in registers; NumPy
         multiplies matrices.

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What backends do beforehand with functions that ask for operations: compile what they need, or record them."""
+"""Preparation of functions that ask for operations: backends compile the kernels that these need, or record them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 MOST_READS = 30
-"""Of functions that are only looked at: with norms that are made up they might never end."""
+"""The most reads of a function that is run only to find its kernels: with invented norms it might never end."""
 
 
 class Recordings:

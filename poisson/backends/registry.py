@@ -23,7 +23,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class BackendEntry:
-    """What is known of a backend before it is loaded.
+    """A backend as it is known before it is loaded.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ NAMES = tuple(BACKENDS)
 
 
 def backend_names() -> tuple[str, ...]:
-    """What may stand for a backend."""
+    """The names that a case may give for a backend."""
     return AUTO, *BACKENDS
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each rank does of a direct solution where the slowest axis is divided, on the host.
+"""The part of each rank in a direct solution where the slowest axis is divided, on the host.
 
 `poisson.parallel.fast` puts it together. Along the other axes lines are whole and are transformed; along the slowest
 one every mode leaves a chain of equations (`poisson.mesh.chain`), of which a rank has a run. The last row of a run with
@@ -28,7 +28,7 @@ Plane = NDArray[Any]
 
 
 class SlabSolver(Protocol):
-    """What a rank does of a direct solution where the slowest axis is divided.
+    """The part of a rank in a direct solution where the slowest axis is divided.
 
     Planes are arrays of the backend of shape (1, values), with a value for each mode of the axes that are whole.
 
@@ -273,7 +273,9 @@ class RowByRow:
             out[(slice(None),) + (0,) * self._shifts.ndim] = line
 
     def _pivots(self) -> Any:
-        """Of every row that is no separator: its number, its pivot, and by what the next row's value enters it."""
+        """Every row that is no separator: its number, its pivot, and the factor by which the next row's value enters
+        it.
+        """
         lower, upper, extra, _ = self._run.links
         lost: Any = 1.0
         for row in range(self._run.inner):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What operations are bound to, and which of it a backend takes whose kernels know equally spaced nodes alone."""
+"""The subjects of operations, and those of them that kernels take which know equally spaced nodes alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 
 Subject = Operator | Transfer | Interpolation | Differences
-"""What `Backend.bind` takes."""
+"""The types that `Backend.bind` takes."""
 
 
 def require_plain(subject: Subject, name: str) -> None:
@@ -36,7 +36,7 @@ def require_plain(subject: Subject, name: str) -> None:
 
 
 def _lattices(subject: Subject) -> tuple[Lattice, ...]:
-    """Those that the arrays of a subject lie on."""
+    """The lattices that the arrays of a subject lie on."""
     match subject:
         case Operator():
             return (subject.lattice,)

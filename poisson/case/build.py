@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class Condition(NamedTuple):
-    """What the case file says about a face: the kind, its keys, g unless it is "exact", and α."""
+    """The condition of a face as the case file gives it: the kind, its keys, g unless it is "exact", and α."""
 
     kind: Kind
     table: dict[str, Any]
@@ -369,7 +369,9 @@ class _Checker:
     def _least(
         self, path: Keys, item: float | str | FileTable, *, positive: bool = False
     ) -> Expression | FieldFile | None:
-        """What must not be negative, or zero; only the values of a formula that is constant are known yet."""
+        """Refuse values that must not be negative, or zero; only the values of a formula that is constant are known
+        yet.
+        """
         if isinstance(item, FileTable):
             return FieldFile(self.folder / item.file, item.dataset)
         formula = self._formula(path, item)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which settings make sense together, and for which problem: what holds for every method, and what the entries say."""
+"""The settings that make sense together, and with a problem: rules for every method, and those of the entries."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ SCHEMA = _PACKAGE / "case" / "schema.json"
 """The form of a case file, as `poisson.case.json_schema` makes it."""
 
 DIRECTIVE = "#:schema"
-"""What stands before the place of the schema in the first line of a case file: a comment that editors understand."""
+"""The words before the address of the schema in the first line of a case file: a comment that editors understand."""
 
 SOURCE = "source.h5"
 """The field file that one of the cases reads, which is made and not shipped."""

@@ -15,7 +15,7 @@ from poisson.problem.fields import HDF5_SUFFIXES
 NAME = "a case file of poisson"
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
-"""What editors know best. A reference has no keys beside it there."""
+"""The draft that editors know best. A reference has no keys beside it there."""
 
 _SHARED = ("FaceTable", "FileTable")
 """The tables that stand in several places, and so are defined once."""
@@ -67,7 +67,7 @@ def _table(model: Mapping[str, Any], tables: Mapping[str, Any], path: tuple[str,
 
 
 def _plain(item: Mapping[str, Any], tables: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """What may stand at a key, without nulls and references to tables that stand in one place only."""
+    """The schema of a key, without nulls and without references to tables that are used only once."""
     kept: dict[str, Any] = {}
     for key, entry in item.items():
         if key == "$ref":
@@ -98,7 +98,7 @@ def _plain(item: Mapping[str, Any], tables: Mapping[str, Any], path: tuple[str, 
 
 
 def _description(field: Mapping[str, Any]) -> str:
-    """What a key means and what may stand there, in one line without links."""
+    """The meaning of a key and its allowed values, in one line without links."""
     meaning = re.sub(r" ?\(\[[^]]*\]\([^)]*\)\)|\[([^]]*)\]\([^)]*\)", r"\1", field["title"])
     return f"{meaning}. Allowed: {field['description']}."
 

@@ -17,7 +17,7 @@ Path = tuple[str, ...]
 """The keys that lead to a value, from the top of the file."""
 
 MOST_SHOWN = 40
-"""So many mistakes are shown, and suggestions looked for."""
+"""The most mistakes that are shown, and for which suggestions are looked for."""
 
 
 class Mistakes:
@@ -130,7 +130,7 @@ def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
 
 
 def allowed(path: Path) -> str:
-    """What may stand at a key, in words."""
+    """The allowed values of a key, in words."""
     table = _TABLES.get(path[:-1])
     return str(table.model_fields[path[-1]].description) if table else "a number"
 

@@ -28,7 +28,7 @@ MAX_DEPTH = 8
 
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-"""What an HDF5 file begins with."""
+"""The first bytes of an HDF5 file."""
 
 TOO_DEEP = f"tables or lists are nested more than {MAX_DEPTH} deep"
 

@@ -22,7 +22,7 @@ VECTORS = ("gradient", "flux", "E")
 WITHOUT_VECTORS = "only its default without gradient, flux or E in {}, whose order of accuracy it is"
 
 LENGTH, VALUE = "L", "U"
-"""What stands for the unit of length and for that of u where nobody has named them."""
+"""The symbols for the unit of length and that of u where the case does not name them."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Interval:
 
     @classmethod
     def of(cls, given: int | str) -> Interval:
-        """What a case file has for it: a number of iterations, or a time such as ``10 min``.
+        """The interval as a case file gives it: a number of iterations, or a time such as ``10 min``.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class OutputSettings:
 
     @property
     def vectors(self) -> tuple[str, ...]:
-        """Those of the fields that are vectors."""
+        """The fields that are vectors."""
         return tuple(name for name in self.fields if name in VECTORS)
 
 

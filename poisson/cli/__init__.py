@@ -311,7 +311,7 @@ def _asks_for_help(words: Sequence[str]) -> bool:
 
 
 def _second_words(word: str) -> list[str]:
-    """What may follow the first word of commands of two words."""
+    """The second words of commands that have two."""
     return [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{word} ")]
 
 

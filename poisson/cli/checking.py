@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from poisson.run.check import Check as Found
 
 LONGEST_TEXT = 60
-"""Of a value that stands in a table."""
+"""The most characters of a value in a table."""
 
 MOST_GRIDS = 4
 
@@ -25,7 +25,7 @@ MEANINGS = {
     "neumann": "neumann: a du/dn = value",
     "robin": "robin: a du/dn + alpha u = value",
 }
-"""What the kinds of conditions are, with their signs; n points out of the box."""
+"""The kinds of conditions as equations, with their signs; n points out of the box."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Check:
 
     @property
     def quiet(self) -> bool:
-        """What the parts of a solver say of themselves stands in the report."""
+        """Silence the log of the solver's parts, whose findings the report has."""
         return True
 
     def execute(self, communicator: Communicator) -> int:

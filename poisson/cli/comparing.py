@@ -93,7 +93,7 @@ class Compare:
 
 
 def _differing(title: str, found: Mapping[str, tuple[str | None, str | None]]) -> list[str]:
-    """What differs, one line each."""
+    """The differences, one line each."""
     from poisson.cli.terminal import table
 
     if not found:

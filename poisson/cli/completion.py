@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What completes a command line in a shell, made from the table of commands."""
+"""Completion of command lines in a shell, made from the table of commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOLDER = "/"
 
 @dataclass(frozen=True)
 class Word:
-    """What may stand in one place of a command line.
+    """A word that may come next on a command line.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _firsts(found: Iterable[Command]) -> list[str]:
 
 
 def _seconds(found: Iterable[Command]) -> dict[str, list[str]]:
-    """What may follow the first words of commands of two words."""
+    """The second words of commands that have two, by their first words."""
     pairs = [command.name.split() for command in found if " " in command.name]
     return {first: [second for other, second in pairs if other == first] for first, _ in pairs}
 

@@ -42,7 +42,7 @@ class Journal(logging.Handler):
         self._clock = clock
         self._begin = clock()
         self._before: list[tuple[str, Mapping[str, Any]]] | None = []
-        """What is told before the case is known, which is to be in the first line."""
+        """Events from before the case is known, which the first line has to name."""
 
     @classmethod
     @contextlib.contextmanager

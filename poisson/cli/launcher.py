@@ -265,7 +265,7 @@ def _options(launcher: str) -> tuple[str, ...]:
 
 
 def _environment(place: str) -> dict[str, str]:
-    """That of the processes: they find this package, this command, and if we are root Open MPI's consent."""
+    """The environment of the processes: they find this package and this command, and root has Open MPI's consent."""
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = os.environ | {VARIABLE: place, "PYTHONPATH": os.pathsep.join(paths)}

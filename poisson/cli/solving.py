@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OPTIONS = {Choice.PLACE: " with --output", Choice.OVERWRITE: " with --overwrite"}
-"""What `solve` has for the choices in what is said of its files."""
+"""The options of `solve` that messages about its files name."""
 
 MOST_WRITTEN_TWICE = 1 << 30
 """A result of more bytes is not written again for the times of its operations."""
@@ -241,7 +241,7 @@ def _concerns(case: Case) -> tuple[Concern, ...]:
 
 
 def _start_of(path: str, case: Case) -> dict[str, Any]:
-    """What the first line of a log says: the case, and where it is solved."""
+    """The first line of a log: the case, and where it is solved."""
     return {
         "command": "solve",
         "file": path,
@@ -294,7 +294,7 @@ class Info:
         return EXIT_OK
 
     def _found(self, communicator: Communicator) -> tuple[Callable[[], str], Callable[[], dict[str, Any]]]:
-        """What gives it for people, and for programs; of several ranks all call this."""
+        """The profile, in lines for people and as data for programs; all ranks call this."""
         from poisson.cli import terminal
 
         if self.file is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a solve came to: some lines for people, and one record for programs."""
+"""The summary of a solve: some lines for people, and one record for programs."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Ended:
 
 
 def operations(performance: Performance, loop_seconds: float) -> list[str]:
-    """What the operations of a solve reached, a line each.
+    """The speed that the operations of a solve reached, a line each.
 
     Parameters
     ----------

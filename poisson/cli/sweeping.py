@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from poisson.run.sweep import Entry, Row
 
 TABLE, FIGURE = "sweep.csv", "sweep.png"
-"""What stands in the folder beside the results."""
+"""The table and the figure, in the folder of the results."""
 
 WIDTH = 120
 """Letters in a line of the table, where there is no terminal to ask."""

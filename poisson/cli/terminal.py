@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a user sees at the terminal: the progress of a solve, and tables.
+"""Output at the terminal: the progress of a solve, and tables.
 
 Tables and the line that is kept up to date are rich's. Ours is what it has nothing for: when to show progress and, off
 a terminal, in what lines, as rich's own progress is silent there; the time left, which follows from how the residual
@@ -184,7 +184,7 @@ class Progress:
 
 
 def installation(backends: Iterable[BackendInfo]) -> str:
-    """What is installed here: the backends with what each lacks, and the versions of the packages.
+    """The installation: the backends with what each lacks, and the versions of the packages.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def installation(backends: Iterable[BackendInfo]) -> str:
 
 
 def versions() -> list[tuple[str, str]]:
-    """Of this package, of Python and of the packages that it needs, and the system."""
+    """The versions of this package, of Python and of the packages that it needs, and the system."""
     found = [("poisson", __version__), ("Python", platform.python_version())]
     found += [(name, importlib.metadata.version(name)) for name in _PACKAGES]
     system = f"{platform.system()} {platform.release()} {platform.machine()}, {quantity(os.cpu_count() or 1, 'CPU')}"

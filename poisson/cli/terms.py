@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What every command shares: exit codes, what a command is, how it speaks, and the values of its options."""
+"""Terms that all commands share: exit codes, the class of commands, their output, and the values of options."""
 
 from __future__ import annotations
 

@@ -41,13 +41,13 @@ log = logging.getLogger(__name__)
 
 
 class Linking(Protocol):
-    """What makes the coefficients of links: the operations of an operator."""
+    """The part of an operator's operations that makes the coefficients of links."""
 
     def links(self, axis: int, a: Any, harmonic: bool, out: Any) -> None: ...
 
 
 class Maker(Protocol):
-    """What makes the arrays of coefficients: a backend."""
+    """The part of a backend that makes the arrays of coefficients."""
 
     dtype: np.dtype[Any]
 
@@ -473,7 +473,7 @@ class Discretisation:
         )
 
     def _coefficients(self, backend: Maker, operator: Operator) -> Coefficients:
-        """Those on some nodes of the grid, or all, but for the least α."""
+        """The coefficients of A on a block of nodes, or on all of them, without the least α of each face."""
         index, shape = numbers_of(operator.lattice), operator.array_shape
         a, c = number(self.problem.a), number(self.problem.c)
         links = reaction = None

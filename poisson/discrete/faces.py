@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the faces of a problem add to whole arrays, evaluated once for many sources."""
+"""Contributions of the faces of a problem to whole arrays, evaluated once for many sources."""
 
 from __future__ import annotations
 

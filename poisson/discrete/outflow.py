@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What leaves through the faces: the integral of −a ∂u/∂n over each, as the discrete equations balance it.
+"""Fluxes out of the box through its faces: the integral of −a ∂u/∂n over each, as the discrete equations balance it.
 
 Each node has its control volume, and the flux through the link between two nodes leaves one and enters the other. On a
 Neumann or Robin face the flux is what its data say. A node on a Dirichlet face has no equation; what leaves its volume
@@ -73,7 +73,7 @@ def _cut(values: NDArray[Any], block: Block) -> NDArray[np.float64]:
 
 
 class _Shares:
-    """What leaves through a face at each node of a block."""
+    """The flux through a face at each node of a block."""
 
     def __init__(self, values: NDArray[np.float64]) -> None:
         self.values = values
@@ -150,7 +150,7 @@ class _Wall:
         return (one + other) / 2.0
 
     def _through_links(self) -> NDArray[np.float64]:
-        """What the links from the next layer bring."""
+        """The flux through the links from the next layer."""
         two = _plane(self.discretisation, self.face, 2)
         u, a = np.moveaxis(_cut(self.u, two), self.place, 0), self._a(two)
         wall, inner = (1, 0) if self.upper else (0, 1)
@@ -163,7 +163,9 @@ class _Wall:
         return np.asarray(np.expand_dims(slope, self.place) * _areas(self.discretisation, self.axis, self.block))
 
     def _along(self, axis: int) -> NDArray[np.float64]:
-        """What the links along the face bring to each node, but for those that count for another Dirichlet face."""
+        """The flux through the links along the face into each node, but for links that count for another Dirichlet
+        face.
+        """
         place, h = _place(self.discretisation, axis), self.grid.spacing[axis]
         u, a = np.moveaxis(_cut(self.u, self.block), place, 0), self._a(self.block)
         # Half a cell across the face, and the whole of the third axis.
@@ -183,7 +185,7 @@ class _Wall:
         return np.moveaxis(brought, 0, place)
 
     def _made(self) -> NDArray[np.float64]:
-        """What f − c u makes in each control volume."""
+        """The integral of f − c u over each control volume."""
         f, c, u = self._made_of()
         half_a_cell = self.grid.spacing[self.axis] / 2.0
         return np.asarray(half_a_cell * _areas(self.discretisation, self.axis, self.block) * (f - c * u))
@@ -195,7 +197,7 @@ class _Wall:
         return f, found, _cut(self.u, self.block)
 
     def _through_others(self) -> NDArray[np.float64]:
-        """What leaves through the Neumann and Robin faces that meet this one."""
+        """The flux through the Neumann and Robin faces that meet this one."""
         found = np.zeros(self.walls.shape)
         for face, where in sampling.faces(self.problem, Rule.MIRROR, self.block):
             place = _place(self.discretisation, face // 2)

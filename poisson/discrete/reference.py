@@ -110,7 +110,7 @@ def assemble(discretisation: Discretisation) -> tuple[NDArray[np.float64], NDArr
 
 
 class _Host:
-    """What makes the coefficients of `operator_of`: NumPy alone, whatever a backend may do."""
+    """The maker of the coefficients of `operator_of`: NumPy alone, whatever a backend may do."""
 
     dtype = np.dtype(np.float64)
 
@@ -125,7 +125,7 @@ class _Host:
 
 
 class _Links:
-    """What makes the coefficients of links for `_Host`."""
+    """The maker of the coefficients of links for `_Host`."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator

@@ -27,7 +27,7 @@ Value = TypeVar("Value")
 
 
 class Joining(Protocol):
-    """Of a communicator, what a share needs."""
+    """The part of a communicator that a share needs."""
 
     @property
     def rank(self) -> int: ...
@@ -46,7 +46,7 @@ CODE_DEFECT = 1
 
 @dataclass(frozen=True)
 class Share:
-    """What one rank has of a divided grid.
+    """The part of a divided grid that one rank has.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def agreed(communicator: Joining) -> Iterator[None]:
 
 
 def _said(error: Exception | None, rank: int) -> Exception:
-    """What the other ranks raise for an error; a copy that can be sent."""
+    """The error that the other ranks raise: a copy that can be sent."""
     if isinstance(error, CaseError):
         return CaseError(error.mistakes)
     if isinstance(error, (PoissonError, MemoryError)):

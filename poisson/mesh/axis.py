@@ -37,7 +37,9 @@ MOST_NODES_DENSE = 300
 
 
 class Transform(IntEnum):
-    """What makes the operator along a uniform axis diagonal. The values are part of the kernels' interface."""
+    """The transform that makes the operator along a uniform axis diagonal. The values are part of the kernels'
+    interface.
+    """
 
     SINE = 0
     COSINE = 1
@@ -148,7 +150,7 @@ class Axis:
 
     @cached_property
     def coordinates(self) -> Values:
-        """Of the nodes, shape ``(n,)``, in L; the ends are exact."""
+        """The coordinates of the nodes, shape ``(n,)``, in L; the ends are exact."""
         if self.whole is not None:
             return self.whole.coordinates[self.index]
         if self.placement is not None:
@@ -224,7 +226,7 @@ class Axis:
 
     @property
     def diagonal(self) -> Values | float:
-        """Of the part of A along the axis, in a/h²: 2, or values at the nodes."""
+        """The diagonal of the part of A along the axis, in a/h²: 2, or values at the nodes."""
         return sum(self.couplings[1:], self.couplings[0]) if self.tabulated else 2.0
 
     @property
@@ -244,7 +246,7 @@ class Axis:
 
     @property
     def transform(self) -> Transform | None:
-        """What makes the part of A along the whole axis diagonal; None where only `eigenvectors` do."""
+        """The transform that makes the part of A along the whole axis diagonal; None where only `eigenvectors` do."""
         whole = self.undivided
         if whole.tabulated:
             return None
@@ -286,7 +288,7 @@ class Axis:
 
     @cached_property
     def eigenvectors(self) -> tuple[Values, Values, Values]:
-        """Of the part of A along the whole axis on the nodes that are not fixed.
+        """The eigenvectors of the part of A along the whole axis, on the nodes that are not fixed.
 
         Returns
         -------

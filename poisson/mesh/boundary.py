@@ -70,7 +70,7 @@ class Kind(Enum):
 
     @property
     def exact(self) -> str:
-        """What "exact" stands for as its data, in words."""
+        """The data that "exact" stands for, in words."""
         return _TRAITS[self].exact
 
 
@@ -94,7 +94,7 @@ TABLES = " or ".join(
     ", ".join(f"{{ {kind.value} = ...{', alpha = ...' * kind.takes_alpha} }}" for kind in kinds)
     for kinds in (CONDITIONS[:-1], CONDITIONS[-1:])
 )
-"""Those tables, in the form of a case."""
+"""The tables of conditions as a case file has them."""
 
 ONE_CONDITION = f"one of {_listed(CONDITIONS)}, and alpha beside {_listed(k for k in CONDITIONS if k.takes_alpha)}"
-"""What the table of a face may hold, in words."""
+"""The allowed contents of the table of a face, in words."""

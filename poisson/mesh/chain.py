@@ -32,7 +32,7 @@ LEAST_ANGLE = 1e-150
 
 @dataclass(frozen=True)
 class Replacement:
-    """What a run of nodes is to the two nodes beside it, for each mode: a link and a loss at each.
+    """The effect of a run of nodes on the two nodes beside it, for each mode: a link, and a loss at each.
 
     Where an end of the run is a mirror there is one node beside it only; a fixed node is one of the two.
     """
@@ -55,13 +55,13 @@ def links_of(axis: Axis) -> Values:
 
 
 def losses_of(axis: Axis, node: int, shifts: Values) -> Values:
-    """What one node of a whole axis loses, for the eigenvalues s of the modes."""
+    """The loss of one node of a whole axis, for the eigenvalues s of the modes."""
     loss: Values = axis.widths[node] * (shifts + axis.couplings[2][node])
     return loss
 
 
 def replacement(axis: Axis, start: int, stop: int, shifts: Values) -> Replacement:
-    """What the nodes ``[start, stop)`` of a whole axis, none of them fixed, are to those beside them.
+    """The effect of the nodes ``[start, stop)`` of a whole axis, none of them fixed, on the nodes beside them.
 
     Parameters
     ----------

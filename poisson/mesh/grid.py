@@ -114,7 +114,7 @@ class Grid:
 
 
 def wanted_spacing(low: float, high: float, nodes: int) -> str | None:
-    """What the spacing of so many nodes on an interval should be instead, for a message; None if it is fine."""
+    """The spacing that so many nodes on an interval should have instead, for a message; None if theirs is fine."""
     spacing = (high - low) / nodes
     if not MIN_SPACING < spacing < MAX_SPACING:
         return f"a spacing of the nodes of more than {MIN_SPACING} and less than {MAX_SPACING}"

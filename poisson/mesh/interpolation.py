@@ -20,7 +20,7 @@ from poisson.mesh.axis import array_axis
 from poisson.mesh.grid import AXES, Grid
 
 NODES = 4
-"""That a cubic goes through."""
+"""The number of nodes that a cubic goes through."""
 
 AT_ONCE = 1 << 16
 """Points that are interpolated at once, as each takes many temporary values."""

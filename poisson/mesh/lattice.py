@@ -56,7 +56,7 @@ class Lattice:
 
     @cached_property
     def spacing(self) -> tuple[float, ...]:
-        """Of the nodes along each axis, in L."""
+        """The spacing of the nodes along each axis, in L."""
         return tuple(axis.spacing for axis in self.axes)
 
     @cached_property

@@ -82,7 +82,7 @@ class Placement(ABC):
 
     @property
     def length(self) -> float:
-        """Of the axis, in L: the period if it has one."""
+        """The length of the axis, in L: the period if it has one."""
         return float(self.marks[-1] - self.marks[0])
 
     @property

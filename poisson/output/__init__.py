@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What a solve leaves: its record, and the files that hold it."""
+"""The record of a solve, and the files that hold it."""

@@ -32,7 +32,7 @@ FREE = ("title", "run.precision", *MACHINE)
 for rounding."""
 
 FREE_AT_THE_END = ("output.file", "output.checkpoint_every", *MACHINE)
-"""Those that may be others where the result is there already."""
+"""The keys that may differ where the result is already there."""
 
 THEN = ", then "
 """Between the method that was chosen and the one that went on."""
@@ -158,7 +158,7 @@ def _clear(file: Path, case_text: str) -> None:
 
 
 def _found(file: Path) -> Iterator[Saved]:
-    """What there is, the most useful first; of a damaged file the log tells."""
+    """The checkpoints that exist, the most useful first; the log names damaged files."""
     result = None
     if file.exists():
         result = _whole(file)
@@ -185,7 +185,7 @@ def _whole(path: Path) -> Saved | None:
 
 
 def load(path: Path) -> Saved:
-    """What a checkpoint, or a result, says of its solve, after all its values were found to be whole.
+    """The state of a solve in a checkpoint or a result, after all its values were found to be whole.
 
     Raises
     ------

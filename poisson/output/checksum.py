@@ -21,7 +21,7 @@ _ONE, _X = 0x80000000, 0x40000000
 
 
 class Contribution:
-    """What some runs of bytes contribute to the checksum of all of them."""
+    """The contribution of some runs of bytes to the checksum of all of them."""
 
     def __init__(self) -> None:
         self._remainder = 0
@@ -44,7 +44,7 @@ class Contribution:
         self.bytes += length
 
     def value(self, end: int) -> int:
-        """What the runs so far contribute to the checksum of `end` bytes."""
+        """The contribution of the runs so far to the checksum of `end` bytes."""
         return _followed_by_zeros(self._remainder, end - self._place)
 
 

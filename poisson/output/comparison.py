@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What two results differ in: their fields node by node, the keys of their cases, and where they come from."""
+"""The differences of two results: their fields node by node, the keys of their cases, and where they come from."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class FieldDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two results differ in.
+    """The differences of two results.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def compare_apart(first: str | Path, second: str | Path, fields: Collection[str]
 
 
 def answer(first: str, second: str, fields: list[str]) -> tuple[str, Any]:
-    """What `compare` gives, as data: ``comparison`` and its parts, ``case`` or ``error`` and what is wrong."""
+    """The answer of `compare`, as data: ``comparison`` and its parts, ``case`` or ``error`` and what is wrong."""
     try:
         return "comparison", asdict(compare(first, second, fields))
     except CaseError as error:

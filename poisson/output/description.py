@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a result file holds, in lines for people and as data, whatever state the file is in."""
+"""The contents of a result file, in lines for people and as data, whatever state the file is in."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _asked(path: str | Path, what: str, silence: float) -> Any:
 
 
 def answer(path: str, what: str) -> tuple[str, Any]:
-    """What `describe` or `facts`, whose name is given, says of a file; or ``error`` and its line."""
+    """The answer of `describe` or `facts`, whose name is given, about a file; or ``error`` and its line."""
     asked = {"describe": describe, "facts": facts}[what]
     try:
         return what, asked(path, apart.alive)
@@ -215,7 +215,7 @@ def _notes(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _reached(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the operations of the loop reached."""
+    """The speed that the operations of the loop reached."""
     yield "operations", f"{attributes['yardstick']} {attributes['bandwidth'] / 1e9:.4g} GB/s"
     parts = zip(*(attributes[name] for name in ("operations", "grids", "calls", "seconds", "bytes")), strict=True)
     for name, grid, calls, seconds, moved in parts:

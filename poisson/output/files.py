@@ -75,7 +75,7 @@ def error_number(error: BaseException) -> int | None:
 
 
 def cause(error: BaseException) -> tuple[str | Choice, ...]:
-    """What caused a failed write, and the fix, as parts of an `OutputError`."""
+    """The cause of a failed write, and the fix, as parts of an `OutputError`."""
     number = error_number(error)
     if number in _CAUSES:
         return _CAUSES[number]

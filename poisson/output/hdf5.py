@@ -68,7 +68,7 @@ _MOST_HEAD = 1 << 20
 
 
 class Damaged(Exception):
-    """What a result must hold is not there, or is not what it must be."""
+    """A required part of a result is missing, or is not what it must be."""
 
 
 def check_replaceable(path: str | Path, *, overwrite: bool = False) -> None:

@@ -30,7 +30,7 @@ from poisson.errors import Choice, OutputError
 from poisson.output.files import cause, check_target
 
 FREE, HELD, UNKNOWN = "free", "held", "unknown"
-"""What the operating system says of a lock; the last one where the disk has none."""
+"""The states of a lock as the operating system tells them; the last one where the file system has no locks."""
 
 _NAME = ".poisson-{}.lock"
 _LEFTOVER = re.compile(re.escape(_NAME).replace(r"\{\}", "[0-9a-f]{16}"))

@@ -29,7 +29,7 @@ Ended = tuple[Value, BaseException | None]
 Ranges = tuple[tuple[int, int], ...]
 
 PIECE_BYTES = 1 << 23
-"""What is copied and written at once."""
+"""The bytes that are copied and written at once."""
 
 
 def together(solution: Record, work: Callable[[Parts | None], Value]) -> Value:
@@ -186,7 +186,7 @@ class Parts:
         return contribution
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Of the whole array of which this rank has a part."""
+        """The shape of the whole array of which this rank has a part."""
         return (*self._whole, *self._arrays[name].shape[len(self._whole) :])
 
     def _length(self, name: str) -> int:

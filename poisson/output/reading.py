@@ -157,7 +157,7 @@ class _WrongIndex(IndexError):
 
 @dataclass(frozen=True)
 class Stored:
-    """What a result file holds; `poisson.output.record.Record` says what the parts are.
+    """The contents of a result file; `poisson.output.record.Record` says what the parts are.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Stored:
 def read(
     path: str | Path, fields: Collection[str] | None = None, *, free: Callable[[], int], lazy: bool = False
 ) -> Stored:
-    """What a result file holds.
+    """Read a result file.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def blaming(path: Path) -> Iterator[None]:
 
 
 def damaged(reason: str) -> str:
-    """What to say of a file that is damaged."""
+    """The message about a file that is damaged."""
     return f"the file is damaged ({reason}); solve the case again"
 
 
@@ -375,7 +375,7 @@ def values(file: h5py.File, name: str) -> h5py.Dataset:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
-    """What tells a file from one that has taken its place."""
+    """The stamp that tells a file from one that has taken its place."""
     found = os.stat(path)
     return found.st_mtime_ns, found.st_size, found.st_ino
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a solve leaves, as data: the solution, how the solve ended, and where it came from."""
+"""The record of a solve, as data: the solution, how the solve ended, and where it came from."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIELD_NOTES = {
     "flux": "flux -a grad u",
     "E": "field strength -grad u",
 }
-"""What the fields are."""
+"""Descriptions of the fields."""
 
 FIELD_POWERS = {
     "u": (1, 0),
@@ -47,7 +47,7 @@ FIELD_POWERS = {
 
 
 def field_note(name: str, units: Units) -> tuple[str, str]:
-    """What a field is, and its unit; of one that nobody knows, its name and 1."""
+    """The description of a field and its unit; of an unknown field, its name and 1."""
     return FIELD_NOTES.get(name, name), units.power(*FIELD_POWERS.get(name, (0, 0)))
 
 
@@ -123,7 +123,7 @@ class Share(Protocol):
 
     @property
     def communicator(self) -> Communicator:
-        """That of the ranks which hold the parts."""
+        """The communicator of the ranks that hold the parts."""
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
@@ -195,7 +195,7 @@ class Record:
 
     @property
     def advice(self) -> str:
-        """What the status means and what to do about it, in one line.
+        """The meaning of the status and the remedy, in one line.
 
         Examples
         --------
@@ -216,7 +216,7 @@ class Record:
 
     @property
     def _not_finite(self) -> str:
-        """What of a solution that diverged is not finite, for people; empty where all is."""
+        """The parts of a diverged solution that are not finite, for people; empty where all are finite."""
         norms = (self.residual, self.error_bar or 0.0, *(norm for _, norm in self.history[-1:]))
         if not all(map(math.isfinite, norms)) or not all_finite(self.host_u):
             return "u, or a value from which u is computed,"

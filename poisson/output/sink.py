@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What HDF5 writes to: a file that takes everything, and remembers what the disk refused."""
+"""The file that HDF5 writes to: it takes everything, and remembers what the disk refused."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def used_by(process: int) -> None:
 
 
 def identities() -> tuple[str, ...]:
-    """What tells the GPUs apart that this process sees, on whatever processes of this host; empty without CuPy."""
+    """Identifiers of the GPUs that this process sees, the same in every process of the host; empty without CuPy."""
     kernel_cache.prepare()
     try:
         from cupy.cuda import runtime

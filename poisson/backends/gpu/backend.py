@@ -32,8 +32,8 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
 KEPT_NODES = 1 << 21
-"""Of an array, at most, that stays where it is from solve to solve: to copy it takes less time than some launches, and
-what is recorded with it need not be recorded again."""
+"""The most nodes of an array that stays where it is from solve to solve: copying it takes less time than some launches,
+and a recording that uses it need not be made again."""
 
 
 class GpuOperations(KrylovOperations, SmoothOperations):

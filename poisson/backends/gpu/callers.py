@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 TYPES = {"float32": "float", "float64": "double"}
-"""What the kernels read, as they call it."""
+"""The types of the caller's values that kernels read, by the name of the NumPy type."""
 
 
 class CallersArray:

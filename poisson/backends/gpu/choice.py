@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which shape a kernel takes: the one on trial, the one measured on the device, or the default of the architecture."""
+"""The choice of a kernel's shape: the one on trial, the one measured on the device, or the architecture's default."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ShapeChoice:
         return f"defaults for {known}" + ("" if known == self._architecture else f", none for {self._architecture}")
 
     def setting(self, operator: Operator) -> Setting:
-        """What shapes measured with an operator hold for."""
+        """The setting that shapes measured with an operator hold for."""
         return Setting.of(self._dtype, operator.dimension, math.prod(operator.shape))
 
     @contextmanager

@@ -22,7 +22,7 @@ UNASKED_SHARED_BYTES = 48 * 1024
 """A kernel with more shared memory, declared and dynamic together, must say so before its first launch."""
 
 _rings: dict[int, Ring] = {}
-"""Of each device: pinning memory costs more than what a solver copies first."""
+"""The pinned memory of each device, kept because pinning costs more than the first copies of a solver."""
 
 LOOK = 1e-3
 """Seconds between two looks of a wait that something may end."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What CuPy raises where a device, a driver or a compiler fails, as errors of one line.
+"""Errors of one line for the exceptions that CuPy raises where a device, a driver or a compiler fails.
 
 CuPy need not be there: its exceptions are known by their names.
 """
@@ -19,7 +19,7 @@ INSTEAD = "or use run.backend = 'openmp'"
 
 
 def failure(error: BaseException) -> PoissonError | None:
-    """What an exception of CuPy comes to; None for any other."""
+    """The error of one line for an exception of CuPy; None for any other."""
     kind = type(error)
     if isinstance(error, (RuntimeError, ImportError)) and UNLOADED in str(error):
         return BackendFailed(f"{_line(error)}: install CuPy again for this driver, {INSTEAD}")

@@ -19,7 +19,7 @@ MEMORY_VARIABLE = "CUPY_CACHE_IN_MEMORY"
 """With 1 nothing is written; CuPy reads it whenever it compiles."""
 DEFAULT_FOLDER = "~/.cupy/kernel_cache"
 TRIAL = bytes(1 << 12)
-"""What is written to try the folder: a file without contents fits on a disk that is full, too."""
+"""The contents of the file that tries the folder: an empty file would fit on a full disk too."""
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ ROW_BYTES = 256
 """Rows start at multiples of this: 16-byte accesses stay aligned for every size, and rows begin with a cache line."""
 
 SLAB_NODES = 1 << 24
-"""Of an array that is filled at a time: enough to fill a device, and little beside its memory."""
+"""The nodes of an array that are filled at a time: enough to fill a device, and little beside its memory."""
 
 MOST_NODES = (1 << 31) - (1 << 16)
 """Nodes along an axis at most: kernels count them, and those that their last blocks have beyond, in 32 bits."""
@@ -49,7 +49,8 @@ class Result:
 
 
 class Recording:
-    """What a function asks for, recorded at the first call that launches, or before. Until then its kernels are known.
+    """A function with its launches, recorded at the first call that launches, or before. Until then its kernels are
+    known.
 
     Parameters
     ----------
@@ -240,7 +241,7 @@ class Launcher(Backend):
 
     @property
     def identity(self) -> Device:
-        """What shapes measured here hold for."""
+        """The device that shapes measured here hold for."""
         return Device.of(self.runtime)
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
@@ -276,7 +277,7 @@ class Launcher(Backend):
         defines: tuple[str, ...],
         shared_bytes: int,
     ) -> tuple[Key, Callable[[], Kernel]]:
-        """What a kernel is known by, and how to compile it."""
+        """The key of a kernel, and the call that compiles it."""
         dimension = operator.dimension if operator else 2
         rules = operator.rules if operator else (Rule.FIXED,) * 4
 
@@ -391,7 +392,7 @@ def sizes(operator: Operator) -> tuple[Any, Any, Any]:
 
 
 def halos(operator: Operator) -> tuple[str, ...]:
-    """What tells a kernel that reduces which nodes do not count: the widths of the halos along y and z."""
+    """The macros that tell a reducing kernel which nodes do not count: the widths of the halos along y and z."""
     if not operator.lattice.divided:
         return ()
     widths = (*(width for axis in operator.lattice.axes[1:] for width in axis.halo), 0, 0)[:4]
@@ -399,7 +400,7 @@ def halos(operator: Operator) -> tuple[str, ...]:
 
 
 def given(f: Array | None) -> tuple[str, ...]:
-    """What tells a kernel whether there is a source, or another array that it may do without."""
+    """The macro that tells a kernel whether there is a source, or another array that it may do without."""
     return ("-DSOURCE=0",) if f is None else ()
 
 

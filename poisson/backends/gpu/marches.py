@@ -98,7 +98,7 @@ class OperatorLauncher:
         self.backend.reduce("vectors", name, REDUCTION_SHAPE, operator, grid, arguments, result)
 
     def step(self, omega: float) -> Any:
-        """What kernels that relax take: omega / diag(A), or omega where they find the diagonal at each node."""
+        """The argument of kernels that relax: omega / diag(A), or omega where they find the diagonal at each node."""
         return self.backend.real(omega if self.operator.varies else omega / self.operator.diagonal)
 
     def march_grid(self, shape: Shape, width: int = 0) -> tuple[int, int, int]:
@@ -110,7 +110,7 @@ class OperatorLauncher:
 
 
 def varying(operator: Operator) -> tuple[str, ...]:
-    """What tells a kernel which coefficients vary."""
+    """The macros that tell a kernel which coefficients vary."""
     a, c = operator.links is not None, operator.reaction is not None
     return ("-DLINKS=1",) * a + ("-DREACTION=1",) * c
 

@@ -158,7 +158,7 @@ def parts(operator: Operator, grid: Grid, cut: Cut) -> tuple[Part, list[Part]] |
 
 
 def _inside(nodes: int, halo: tuple[int, int], each: int, reach: int, blocks: int) -> tuple[int, int]:
-    """Of the blocks of an axis with so many nodes each, the first one that needs no halo, and that behind the last."""
+    """The first block along an axis that needs no halo, and the one behind the last, for blocks of so many nodes."""
     below, above = halo
     first = -(-(below + reach) // each) if below else 0
     stop = (nodes - above - reach) // each if above else blocks

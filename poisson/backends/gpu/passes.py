@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass over memory does: kernels/multigrid/passes.h explains the steps, which come in this order.
+    """The steps of one pass over memory: kernels/multigrid/passes.h explains the steps, which come in this order.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Pass:
 
     @property
     def kind(self) -> str:
-        """Of the passes that take the same shape, as `poisson.backends.gpu.shapes.SMOOTH_SHAPES` names them."""
+        """The kind of passes with the same shape, as `poisson.backends.gpu.shapes.SMOOTH_SHAPES` names it."""
         if self.stages == 0:
             return "correction" if self.writes else "restriction"
         if self.stages == 1:
@@ -94,7 +94,7 @@ TIMES: Times = MappingProxyType(
         Pass(False, False, 1, True): (998.0, 1632.0),
     }
 )
-"""Of the passes in 3D that may be taken, on `TIMED` nodes of an H200, with full coarsening."""
+"""Times of the passes in 3D that may be taken, on `TIMED` nodes of an H200, with full coarsening."""
 
 VARYING_TIMES: Times = MappingProxyType(
     {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is measured of the gpu backend."""
+"""Measurements of the gpu backend."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the gpu backend needs from a device, and the device from it: compiled kernels, launches, events, memory."""
+"""The interface between the gpu backend and a device: compiled kernels, launches, events, memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes: registers of a thread, bytes of shared memory of a block, bytes that a thread spills."""
+    """The resources of a kernel: registers of a thread, bytes of shared memory of a block, spilled bytes of a
+    thread.
+    """
 
     registers: int
     shared_bytes: int
@@ -30,7 +32,7 @@ class Kernel(Protocol):
 
     @property
     def resources(self) -> Resources | None:
-        """What it takes; None where the device cannot tell."""
+        """The resources that the kernel takes; None where the device cannot tell."""
 
 
 class Module(Protocol):
@@ -54,14 +56,14 @@ class Event(Protocol):
 
 
 class Runtime(Protocol):
-    """What the backend needs from a device."""
+    """A device as the backend uses it."""
 
     xp: ModuleType
     """The array module whose functions fill arrays on the device."""
     name: str
     """The device, for people."""
     architecture: str
-    """What kernels are compiled for: sm_NN, or gfx and its number."""
+    """The architecture that kernels are compiled for: sm_NN, or gfx and its number."""
     driver: str
     """The version of the driver."""
     shared_bytes: int
@@ -95,13 +97,13 @@ class Runtime(Protocol):
         """Within, functions of `xp` run in order with the launches."""
 
     def fork(self) -> None:
-        """What goes to the second stream from now on waits for what was asked for so far."""
+        """Let later work on the second stream wait for all work that was asked for so far."""
 
     def apart(self) -> AbstractContextManager[Any]:
         """Within, launches and functions of `xp` go to the second stream, beside those that come after."""
 
     def join(self) -> None:
-        """What is asked for from now on waits for what went to the second stream."""
+        """Let later work wait for all work on the second stream."""
 
     def fourier(self, lines: Any) -> Callable[[], None]:
         """A call that replaces the rows of a two-dimensional complex array by their discrete Fourier transforms.

@@ -145,22 +145,23 @@ SMOOTH_SHAPES: Mapping[tuple[int, str], tuple[Shape, Shape]] = MappingProxyType(
         (3, "varying single"): (Shape(32, 19, 32), Shape(32, 19, 64)),
     }
 )
-"""Of a pass of `smooth`, by dimension and kind, in float32 and in float64: `poisson.backends.gpu.passes.Pass` has the
-kinds; only in 3D is there one where coefficients vary. Two blocks of a multiprocessor share its registers by quarters,
-so the threads of a block decide in steps how many each may have."""
+"""Shapes of a pass of `smooth`, by dimension and kind, in float32 and in float64: `poisson.backends.gpu.passes.Pass`
+has
+the kinds; only in 3D is there one where coefficients vary. Two blocks of a multiprocessor share its registers by
+quarters, so the number of threads of a block decides in steps how many registers each may have."""
 
 LANES = 32
 """Threads of a block come in multiples of this: a warp, or half a wavefront."""
 
 VECTOR_SHAPE = Shape(32, 8, 8)
 GATHER_SHAPE = Shape(32, 8, 1, resident=5)
-"""Of interpolation from a finer grid: many threads wait for what they gather."""
+"""The shape of interpolation from a finer grid: many threads wait for what they gather."""
 DENSE_SHAPE = Shape(LANES, 4, 1, 8)
-"""Of a product with a dense matrix: a group of lanes for each of its rows."""
+"""The shape of a product with a dense matrix: a group of lanes for each of its rows."""
 REDUCTION_SHAPE = Shape(32, 8, 64, 4)
-"""Of norm and dot: fewer blocks, because each pays for its part of the reduction."""
+"""The shape of norm and dot: fewer blocks, because each pays for its part of the reduction."""
 PEAK_SHAPE = Shape(256, 1, 512, 16)
-"""Of what measures the peak of arithmetic; `march` is the length of its chains."""
+"""The shape of the kernel that measures the peak of arithmetic; `march` is the length of its chains."""
 
 MAX_BLOCKS = 65535
 """The most blocks that a launch may have along y and along z; along x it is 2³¹ - 1."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the backends of both types on one device have in common: kernels, and room for the parts of reductions."""
+"""State that the backends of both types on one device share: kernels, and room for the parts of reductions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from poisson.backends.gpu.runtime import Kernel, Runtime
 from poisson.backends.processors import processors
 
 Key = tuple[Any, ...]
-"""What a kernel is known by: first its module."""
+"""The key of a kernel, whose first part is its module."""
 
 Wanted = dict[Key, Callable[[], Kernel]]
 """How to compile kernels."""
 
 FALL = 0.1
-"""So norms fall that are made up."""
+"""The factor by which invented norms fall from one read to the next."""
 
 MOST_LAUNCHES = 5000
-"""Of functions that are only looked at."""
+"""The most launches of a function that is run only to find its kernels."""
 
 
 class _Enough(Exception):
@@ -47,7 +47,7 @@ class Kernels:
         self._asked: dict[Key, Future[Kernel]] = {}
 
     def __len__(self) -> int:
-        """Those that have been asked for."""
+        """The number of kernels that have been asked for."""
         return len(self._ready) + len(self._asked)
 
     def ask(self, wanted: Wanted) -> None:
@@ -81,7 +81,7 @@ class Kernels:
 
     @contextmanager
     def _others_cancelled(self) -> Iterator[None]:
-        """What ends a wait ends what is asked for, too: the process would not end before that."""
+        """Cancel pending compilations when a wait is ended: the process would not end before they do."""
         try:
             yield
         except BaseException:
@@ -96,7 +96,7 @@ class Kernels:
 
 
 class Shared:
-    """What the backends of both types on one device have in common.
+    """The state that the backends of both types on one device share.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class Shared:
             raise _Enough
 
     def made_up(self) -> tuple[float, float]:
-        """What a read gives where nothing was launched: a sum of squares, and a maximum."""
+        """The invented result of a read where nothing was launched: a sum of squares, and a maximum."""
         if not self._reads:
             raise _Enough
         self._reads -= 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each rank does of a direct solution on a GPU where the slowest axis is divided: `poisson.backends.slabs`.
+"""The part of each rank in a direct solution on GPUs where the slowest axis is divided: `poisson.backends.slabs`.
 
 The axes that are whole are transformed as ever; the chains along the divided one are solved by a thread a mode
 (kernels/transforms/slab.hip). Beside the transforms, the planes are read twice and written twice, and once more as far

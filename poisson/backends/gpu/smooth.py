@@ -121,7 +121,7 @@ class PassLauncher(OperatorLauncher):
         return replace(shape, march=march + march % 2, depth=step.sweeps)
 
     def scales(self, omegas: Sequence[float]) -> tuple[Any, ...]:
-        """What kernels of several sweeps take for them, each as an argument of its own."""
+        """The arguments of kernels for several sweeps, one for each sweep."""
         steps = (*(self.step(omega) for omega in omegas), *(self.backend.real(0.0),) * MOST_SWEEPS)
         return steps[:MOST_SWEEPS]
 
@@ -145,7 +145,7 @@ class PassLauncher(OperatorLauncher):
         return columns, *strips(self.operator, shape, owned, self.backend.dtype.itemsize)
 
     def cut(self, shape: Shape, stages: int, halves: bool = False) -> Cut:
-        """What its blocks own; between two grids a stage more, and the coarse node beside it, are needed."""
+        """The nodes that a block owns; between two grids a stage more, and the coarse node beside it, are needed."""
         lines = owned_lines(shape, stages, halves) if self.operator.dimension == 3 else 0
         return Cut(shape.march, lines, stages + 2)
 

@@ -24,13 +24,14 @@ from numpy.typing import NDArray
 from poisson.backends.processors import processors
 
 MOST_THREADS = 12
-"""That copy at a time: together they come near to what a link carries, and make pages of new arrays fast enough."""
+"""The most threads that copy at a time: together they come near to what a link carries, and make pages of new arrays
+fast enough."""
 THREAD_BYTES = 1 << 22
 """For each thread, about: to start one costs as much as the copy of a megabyte. What is smaller is one piece."""
 PIECE_BYTES = 8_000_000
 """At most, but for a row: between two pieces threads wait for one another, as Python runs in one of them at a time."""
 LEAST_SLOT_BYTES = 1 << 16
-"""Of pinned memory, which then grows a few times at most, to powers of two."""
+"""The least size of a slot of pinned memory, which then grows a few times at most, to powers of two."""
 KEPT_BYTES = 1 << 22
 """From here on the memory of results is kept: the pages of a new array cost as much as what is written to them."""
 
@@ -52,10 +53,10 @@ class Link(Protocol):
         """See `poisson.backends.gpu.runtime.Runtime`."""
 
     def address(self, array: Any) -> int:
-        """Of the first value of a device array."""
+        """The address of the first value of a device array."""
 
     def pinned(self, count: int) -> Pinned:
-        """So many bytes of memory that copies run from and to while the host does something else."""
+        """Pinned memory of so many bytes, from and to which copies run while the host does something else."""
 
     def push(self, memory: Pinned, address: int, piece: Piece) -> None:
         """Ask for a copy of a piece to the device array at an address."""
@@ -374,7 +375,9 @@ class _Results:
 
 
 class _Lent:
-    """What NumPy asks for the place and the layout of a result, and keeps as long as anything refers to its values."""
+    """The owner of a result's memory, which tells NumPy its place and layout and lives as long as anything refers to
+    it.
+    """
 
     _owner: weakref.ref[_Results] | None = None
 

@@ -120,7 +120,7 @@ class _Gathering:
         self._tables = tuple(backend.table(part) for axis in (*axes, axes[-1])[:3] for part in axis)
 
     def arguments(self, values: Array, out: Array) -> tuple[Any, ...]:
-        """Those of a kernel that gathers from one array to the other."""
+        """The arguments of a kernel that gathers from one array to the other."""
         pitch = self._backend.pitch
         return (values, out, self._rows, pitch(values), *self._sizes, pitch(out), *self._tables)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `python -m poisson tune` found: shapes of kernels for a device, kept in the user's cache folder.
+"""The results of `python -m poisson tune`: shapes of kernels for a device, kept in the user's cache folder.
 
 One JSON file holds all that was measured with one device, one driver and one version of the kernels::
 
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Device:
-    """What measured shapes hold for: the device with its runtime, its driver, and a digest of the kernels."""
+    """The device that measured shapes hold for, described with its runtime, its driver, and a digest of the kernels."""
 
     name: str
     driver: str
@@ -48,7 +48,7 @@ class Device:
 
     @staticmethod
     def of(runtime: Runtime) -> Device:
-        """That of a runtime, with the kernels of this package."""
+        """The device of a runtime, with the kernels of this package."""
         return Device(runtime.name, runtime.driver, digest())
 
     @property
@@ -60,7 +60,7 @@ class Device:
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """What a choice of shapes is for.
+    """The setting that a choice of shapes is for.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Setting:
 
     @staticmethod
     def of(dtype: str, dimension: int, nodes: int) -> Setting:
-        """That of a grid with so many nodes."""
+        """The setting of a grid with so many nodes."""
         return Setting(dtype, dimension, size_class(nodes))
 
 
@@ -108,7 +108,7 @@ def folder() -> Path:
 
 
 def read(device: Device) -> Table:
-    """What was measured on a device; empty if nothing was, or what there is cannot be used."""
+    """Read the shapes measured on a device; empty if there are none, or none that can be used."""
     try:
         text = device.path.read_text("utf-8")
     except FileNotFoundError:

@@ -96,7 +96,7 @@ def given(array: DeviceArray, back: Callable[[DeviceArray], None] | None = None)
 
 
 class _Given:
-    """What NumPy asks for the place and the layout of an array, which it keeps alive."""
+    """The owner of an array's memory, which tells NumPy its place and layout and keeps the array alive."""
 
     def __init__(self, array: DeviceArray, back: Callable[[DeviceArray], None] | None) -> None:
         itemsize = array.dtype.itemsize

@@ -35,7 +35,7 @@ from poisson.mesh.grid import slabs
 from poisson.words import quantity
 
 MOST_THREADS = 4096
-"""Of a team; the library has no larger ones."""
+"""The most threads of a team; the library has no larger ones."""
 
 LOADED_BY = os.getpid()
 """The process that loaded this module; others have it by a fork."""

@@ -18,7 +18,7 @@ from poisson.backends.operations import ALL, Argument, OperationSpec, Role
 
 Class = TypeVar("Class", bound=type)
 _PLACES = {"doubles": doubles, "c_void_p": c_void_p}
-"""What the text of a method names beside its arguments."""
+"""The names that the source of a generated method uses beside its arguments."""
 
 
 def operations_from_entries(subject: type | None) -> Callable[[Class], Class]:

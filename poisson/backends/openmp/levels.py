@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which of several builds of the OpenMP library suits the processor: wheels have one for each of a few kinds."""
+"""The choice between several builds of the OpenMP library: a wheel has one for each of a few kinds of processors."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from poisson.mesh.differences import Differences
 ABI_VERSION = 10
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
-"""What this package is called where packages are looked for by name."""
+"""The name of the distribution, by which installed packages are looked for."""
 LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
 

@@ -170,11 +170,11 @@ class OpenmpTransfer(TransferOperations):
         return _AxisTables(self.backend, [axis.prolong for axis in self.transfer.axes])
 
     def prolonged(self, coarse: Array) -> Partner | None:
-        """What a smoothing takes for a correction by this array; None if it does not take it."""
+        """The argument by which a smoothing takes a correction from this array; None if it cannot."""
         return None if self._collapses else (self.coarse, self.prolongation.pointer, coarse.pointer)
 
     def restricted(self, coarse: Array) -> Partner | None:
-        """What a smoothing takes for a restriction to this array; None if it does not take it."""
+        """The argument by which a smoothing restricts to this array; None if it cannot."""
         return None if self._collapses else (self.coarse, self.restriction.pointer, coarse.pointer)
 
     def restrict(self, fine: Array, coarse: Array) -> None:

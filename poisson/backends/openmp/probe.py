@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is measured of the openmp backend, by a library of its own, which is loaded when it is needed."""
+"""Measurements of the openmp backend, by a library of their own, which is loaded when it is needed."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class _Modes:
             u[lowest] = between_mirrors(line, slowest.widths, self._operator.couplings[-1])
 
     def condense(self, f: NDArray[Any], first: Plane | None, last: Plane | None) -> None:
-        """What flows into the separators beside the rows."""
+        """Compute the flow into the separators beside the rows."""
         self._functions.condense(self._structure, *self._tables[:2], f.ctypes.data, _address(first), _address(last))
 
     def tridiagonal_between(self, f: NDArray[Any], u: NDArray[Any], below: Plane | None, above: Plane | None) -> None:

@@ -368,7 +368,7 @@ def _axis_labels(shown: Sample, units: Units) -> tuple[str, str]:
 
 
 def _subject(field: str) -> str:
-    """What is drawn, where it is not the solution."""
+    """The name of the drawn field, where it is not the solution."""
     return "" if field == "u" else labels.of_field(field, Units())
 
 

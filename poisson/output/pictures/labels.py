@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What stands beside the axes and the colours."""
+"""Labels of axes and of colour bars."""
 
 from __future__ import annotations
 

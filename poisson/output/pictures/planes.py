@@ -26,7 +26,7 @@ LONGEST = 10.0
 DRAWN = 4.0
 
 NOTHING = 1e-6
-"""Of what there is elsewhere: differences that are none."""
+"""The part of the largest difference below which a difference counts as none."""
 
 _HALO: list[patheffects.AbstractPathEffect] = [patheffects.withStroke(linewidth=2.2, foreground="white", alpha=0.7)]
 """Behind black lines and arrows: they are seen on dark colours, too."""
@@ -56,7 +56,7 @@ def stretch(sample: Sample) -> float:
 
 
 def not_to_scale(sample: Sample) -> str:
-    """That the axes have different scales, in words; empty where they have one."""
+    """A note that the axes have different scales; empty where they have one."""
     factor = stretch(sample)
     if factor == 1.0:
         return ""

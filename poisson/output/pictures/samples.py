@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is drawn of a field: the values on a line, a plane or the box, on no more nodes than a picture can show.
+"""Samples of a field for a picture: the values on a line, a plane or the box, on no more nodes than a picture can show.
 
 A field may be as large as its file: it is asked for a few planes and strides, never for all of itself.
 """
@@ -24,7 +24,9 @@ ERROR = "error"
 """The field that can be drawn without being there, where the exact solution is known."""
 
 SMALLEST = 1e-100
-"""What is smaller is drawn as zero, what is larger than its inverse as not finite: so differences do not overflow."""
+"""The least value that is not drawn as zero; values above its inverse are drawn as not finite, so that differences do
+not
+overflow."""
 
 ROUNDING = 1e-12
 """Differences below this part of the largest value are rounding errors in float64."""

@@ -30,7 +30,7 @@ FULL = "full"
 _TICKS = 6
 _COLOURS = 256
 _BOTH_SIGNS = 0.1
-"""Of the larger of the two extremes: where the other is smaller, its sign is none that matters."""
+"""The part of the larger extreme below which the sign of the other extreme does not matter."""
 _BEYOND = 1e-6
 """A value may lie beyond the range by this part of it and still count as inside."""
 

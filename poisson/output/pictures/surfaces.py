@@ -16,7 +16,7 @@ from poisson.output.pictures.scales import Scale, rounded
 
 _LIGHT = np.array([-0.35, -0.75, 0.55])
 _FLATTEST = 0.4
-"""Of the longest side of a box: what the others are drawn as at least."""
+"""The least part of the longest side of a box as which the others are drawn."""
 
 
 def surface(
