@@ -8,14 +8,20 @@ the process. So nothing is followed but hard links and symbolic links within the
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import math
 import os
+import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import h5py
+
+MOST_NAMES = 10_000
+"""Files of a folder that are looked at for a name that may have been meant."""
 
 MOST_LINKS = 16
 """Symbolic links on the way to a data set."""
@@ -31,6 +37,9 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+
+_INTERNAL = re.compile(r"->|==|\bH5[A-Z]|\w_\w|\w\(\)| = |%")
+"""What the library's own names look like in its messages."""
 
 _COPY = 'copy the values into a plain data set, in h5py as new["f"] = old["f"][...]'
 
@@ -53,6 +62,28 @@ def require_file(path: Path) -> None:
     for test, kind in _KINDS:
         if test(mode):
             raise NotPlain(f"is {kind}" + ("" if test is stat.S_ISDIR else ", not a file; copy the data into one"))
+
+
+def of_library(error: object) -> str:
+    """What the HDF5 library says is wrong with a file, without the names of its own functions and variables."""
+    text = str(error)
+    if found := re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", text):
+        return f"truncated: {found[1]} of {found[2]} bytes are left"
+    if found := re.fullmatch(r"(?:Unable to|Can't|Error|Object) [^(]*\((.*)\)", text, re.DOTALL):
+        return "its structure is not that of HDF5" if _INTERNAL.search(found[1]) else found[1]
+    return text
+
+
+def nearest(path: Path) -> str:
+    """What to add to the message that a file is missing: the file of the folder with the most similar name, if any."""
+    try:
+        with os.scandir(path.parent) as entries:
+            found = (Path(entry.name) for entry in itertools.islice(entries, MOST_NAMES))
+            stems = [each.stem for each in found if each.suffix == path.suffix]
+    except (OSError, ValueError):
+        return ""
+    near = difflib.get_close_matches(path.stem, stems, n=1)
+    return f"; did you mean {str(path.with_name(near[0] + path.suffix))!r}?" if near else ""
 
 
 def find(file: h5py.File, path: str) -> h5py.Dataset | h5py.Group | None:
@@ -78,10 +109,10 @@ def _find(file: h5py.File, path: str, links: int) -> h5py.Dataset | h5py.Group |
         if link is None:
             return None
         if isinstance(link, h5py.ExternalLink):
-            raise NotPlain(f"is a link into another file, {link.filename!r}; name that file")
+            raise NotPlain(f"is a link to another file, {link.filename!r}; name that file")
         if isinstance(link, h5py.SoftLink):
             if links == 0:
-                raise NotPlain("is a circle of links")
+                raise NotPlain("is a loop of links")
             above = [] if link.path.startswith("/") else parts[:place]
             return _find(file, "/".join((*above, link.path, *parts[place + 1 :])), links - 1)
         found = found[part]
@@ -110,4 +141,6 @@ def _require_plain(dataset: h5py.Dataset) -> None:
     chunk, whole = math.prod(properties.get_chunk()) * itemsize, dataset.id.get_space().get_simple_extent_npoints()
     if chunk > MOST_CHUNK or chunk > max(ROOMY_CHUNK, whole * itemsize):
         size = f"{chunk / 2**20:.4g} MiB"
-        raise NotPlain(f"is stored in chunks of {size}, which are read as a whole; write it with smaller ones")
+        raise NotPlain(
+            f"is stored in chunks of {size}, and a chunk is read as a whole; write the data set with smaller chunks"
+        )

@@ -6,7 +6,13 @@ Covers poisson.words.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+from support.places import ROOT
 
 from poisson.words import article, plural, quantity
 
@@ -45,3 +51,64 @@ def test_a_number_has_its_noun(number: int, noun: str, text: str) -> None:
 )
 def test_a_noun_has_its_article(noun: str, text: str) -> None:
     assert article(noun) == text
+
+
+# ---- the messages of the package
+
+
+def docstrings(tree: ast.Module) -> set[int]:
+    """The identities of the texts that stand alone as statements: docstrings of modules, classes, functions, names."""
+    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def messages(source: str) -> Iterator[tuple[int, str]]:
+    """The line and the words of every string literal that is no docstring; values in it stand as ``{}``."""
+    tree = ast.parse(source)
+    skipped = docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in node.values}
+            yield node.lineno, "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.lineno, node.value
+
+
+NOUNS = ("thread", "iteration", "process", "core", "CPU", "GPU", "argument", "combination", "rank", "call", "warning")
+WRONG = {
+    "an expression, not a text": re.compile(r"\ba text\b|\btexts\b"),
+    "a plural from poisson.words.quantity": re.compile(rf"(?:\{{\}}|%d) (?:{'|'.join(map(plural, NOUNS))})\b(?! per)"),
+    "an article from poisson.words.article": re.compile(r"\ban? \{\}(?:;| that| of)"),
+    "the subject first": re.compile(r"is too much|there is such a|which ends here|cannot be told"),
+}
+
+
+def wrong_words(source: str) -> list[str]:
+    """One line for each message with words that no message has, and what it should have."""
+    return [
+        f"{line}: {text!r}: {advice}"
+        for line, text in messages(source)
+        for advice, pattern in WRONG.items()
+        if pattern.search(text)
+    ]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "poisson").rglob("*.py")), ids=lambda path: path.stem)
+def test_messages_have_plain_words(path: Path) -> None:
+    assert wrong_words(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'raise E("f: a number or a text")',
+        'say(f"CPU, {threads} threads, OpenMP")',
+        'raise E(f"f: a {kind}; allowed: a number")',
+        'log.info("%s after %d iterations", path, count)',
+        'raise E(f"{name!r} is too much")',
+    ],
+)
+def test_words_that_no_message_has_are_found(source: str) -> None:
+    assert len(wrong_words(source)) == 1
+    assert wrong_words(f'def f():\n    """A text of 2 threads, {{a}} text."""\n    {source}') == [
+        f"3{line[1:]}" for line in wrong_words(source)
+    ]

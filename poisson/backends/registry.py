@@ -6,6 +6,7 @@ Nothing is imported here but what Python has: a backend is loaded when it is ask
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -72,10 +73,23 @@ BACKENDS: Mapping[str, BackendEntry] = MappingProxyType(
 
 NAMES = tuple(BACKENDS)
 
+OTHER_NAMES = {
+    **dict.fromkeys(("cuda", "hip", "rocm", "cupy", "nvidia", "amd", "device"), "gpu"),
+    **dict.fromkeys(("cpu", "omp", "threads", "host", "c++"), "openmp"),
+}
+"""The backends that are meant by names which other programs use."""
+
 
 def backend_names() -> tuple[str, ...]:
     """The names that a case may give for a backend."""
     return AUTO, *BACKENDS
+
+
+def nearest(name: str) -> str | None:
+    """The backend that a wrong name probably means, if any."""
+    lower = name.lower()
+    found = [OTHER_NAMES[lower]] if lower in OTHER_NAMES else difflib.get_close_matches(lower, backend_names(), n=1)
+    return found[0] if found else None
 
 
 def entry_of(name: str) -> BackendEntry:
@@ -87,7 +101,8 @@ def entry_of(name: str) -> BackendEntry:
         If there is none of that name.
     """
     if name not in BACKENDS:
-        raise BackendUnavailable(f"unknown backend {name!r}; the backends are {', '.join(backend_names())}")
+        meant = f"; did you mean {nearest(name)!r}?" if nearest(name) else ""
+        raise BackendUnavailable(f"unknown backend {name!r}; the backends are {', '.join(backend_names())}{meant}")
     return BACKENDS[name]
 
 

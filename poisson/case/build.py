@@ -54,7 +54,7 @@ class Condition(NamedTuple):
 
 
 def build(
-    data: dict[str, Any], name: str, folder: Path, overridden: Sequence[Keys], changes: Sequence[Keys] = ()
+    data: dict[str, Any], name: str, folder: Path, overridden: Mapping[Keys, str], changes: Sequence[Keys] = ()
 ) -> Case:
     """Validate a case file as a whole.
 
@@ -66,8 +66,8 @@ def build(
         The name of the case, for the title and the output file.
     folder : Path
         Field files are relative to it.
-    overridden : sequence of tuple of str
-        The keys that overrides gave.
+    overridden : mapping of tuple of str to str
+        The keys that overrides gave, with the options that gave them.
     changes : sequence of tuple of str
         Those of them that an exact solution depends on, as far as the file says something else.
 
@@ -129,7 +129,7 @@ def check_settings(
     machine = _machine(form)
     _report(mistakes, settings, machine, problem)
     if mistakes:
-        raise CaseError(mistakes.lines(()))
+        raise CaseError(mistakes.lines({}))
     return settings, machine
 
 
@@ -155,7 +155,7 @@ class _Checker:
     """Checks the keys that depend on each other, and turns them into the parts of a problem."""
 
     def __init__(
-        self, form: CaseFile, mistakes: Mistakes, axes: int | None, folder: Path, overridden: Sequence[Keys]
+        self, form: CaseFile, mistakes: Mistakes, axes: int | None, folder: Path, overridden: Mapping[Keys, str]
     ) -> None:
         self.form = form
         self.overridden = overridden
@@ -346,7 +346,7 @@ class _Checker:
             mistakes.wrong(("output", "order"), output.order, f"at most {largest}, {reason}")
         return settings
 
-    def need_used_parameters(self, overridden: Sequence[Keys]) -> None:
+    def need_used_parameters(self, overridden: Mapping[Keys, str]) -> None:
         """Report an override of a parameter that no text uses; in a file there may be such a one."""
         for path in overridden:
             if path[0] != "parameters" or len(path) != 2 or path[1] in self._words or self.mistakes.touch(path):
@@ -419,7 +419,7 @@ def _faces(conditions: dict[str, Condition], exact: Expression | None, a: Coeffi
     return tuple(faces)
 
 
-def _gives_exact(overridden: Sequence[Keys]) -> bool:
+def _gives_exact(overridden: Mapping[Keys, str]) -> bool:
     """Whether an override gives the exact solution, or the table that it stands in."""
     return any(path in (("equation",), ("equation", EXACT)) for path in overridden)
 
@@ -430,7 +430,7 @@ def _without_exact(
     output: OutputSettings,
     tables: dict[str, Any],
     changes: Sequence[Keys],
-    overridden: Sequence[Keys],
+    overridden: Mapping[Keys, str],
 ) -> tuple[Problem, OutputSettings]:
     """The problem and the output of a case whose exact solution is none any more; `tables` lose it as well.
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import Tag, ValidationError
 
+from poisson.backends.registry import nearest
 from poisson.case import toml
 from poisson.case.schema import Boundary, CaseFile, Table
 from poisson.mesh.grid import AXES
@@ -68,15 +69,21 @@ class Mistakes:
         self._suggestions += 1
         return self._suggestions <= MOST_SHOWN
 
-    def lines(self, overridden: Sequence[Path]) -> list[str]:
-        """One line each, in the order of the tables; those at a key that an override gave say so.
+    def lines(self, overridden: Mapping[Path, str]) -> list[str]:
+        """One line each, in the order of the tables; those at a key that an override gave name the override.
+
+        `overridden` has the options that gave these keys, such as ``--set run.backend`` or ``--backend``.
 
         After `MOST_SHOWN` mistakes a line says how many more there are.
         """
         order = {name: position for position, name in enumerate(CaseFile.model_fields)}
         ordered = sorted(self._found, key=lambda mistake: order.get(mistake[0][0], len(order)))
         lines = [
-            f"--set {line}" if any(_touches(path, given) for given in overridden) else line
+            f"{overridden[path]}{line.removeprefix(toml.dotted(path))}"
+            if path in overridden
+            else f"--set {line}"
+            if any(_touches(path, given) for given in overridden)
+            else line
             for path, line in ordered[:MOST_SHOWN]
         ]
         return lines if len(ordered) <= MOST_SHOWN else [*lines, f"and {len(ordered) - MOST_SHOWN} more"]
@@ -175,6 +182,8 @@ def _nearest_value(path: Path, item: Any) -> str | None:
     choices = [part for part in _parts(table.model_fields[path[-1]].annotation) if isinstance(part, str)]
     found = item if isinstance(item, list) else [item]
     words = [word for word in found if isinstance(word, str) and word not in choices]
+    if path == ("run", "backend") and words:
+        return nearest(words[0])
     near = difflib.get_close_matches(words[0].lower(), choices, n=1) if words else []
     return near[0] if near else None
 

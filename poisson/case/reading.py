@@ -12,6 +12,7 @@ from typing import Any
 
 import tomli_w
 
+from poisson import plain
 from poisson.case import toml
 from poisson.case.settings import Case
 from poisson.errors import CaseError
@@ -25,6 +26,25 @@ MAX_FILE = 2**18
 
 MAX_DEPTH = 8
 """Tables and lists inside each other; a right case has at most 3."""
+
+
+class ByOption(str):
+    """An override that was given by an option of its own on the command line, such as ``--backend``.
+
+    Parameters
+    ----------
+    text : str
+        The path to the key and its value, as of every override.
+    option : str
+        The option, which messages about the value name.
+    """
+
+    option: str
+
+    def __new__(cls, text: str, option: str) -> ByOption:
+        made = super().__new__(cls, text)
+        made.option = option
+        return made
 
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -108,7 +128,7 @@ def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, over
     if isinstance(overrides, str):
         raise CaseError([f"overrides: {overrides!r}; allowed: a list of strings, such as [{overrides!r}]"])
     tables = _copy(data, 0)
-    overridden = [_override(tables, override) for override in overrides]
+    overridden = dict(_override(tables, override) for override in overrides)
     printable = "".join(character if character.isprintable() else "_" for character in name)
     changes = changed(_copy(data, 0), tables) if overridden else []
     return build(tables, printable, Path(folder), overridden, changes)
@@ -125,7 +145,7 @@ def check_keys(path: str | Path, overrides: Sequence[str] = ()) -> None:
     from poisson.case.mistakes import Mistakes, validate
 
     tables = _copy(_read(Path(path)), 0)
-    overridden = [_override(tables, override) for override in overrides]
+    overridden = dict(_override(tables, override) for override in overrides)
     mistakes = Mistakes()
     validate(tables, mistakes)
     if mistakes:
@@ -165,7 +185,7 @@ def _read(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(MAX_FILE + 1)
     except FileNotFoundError:
-        raise CaseError([f"no case file {str(path)!r}"]) from None
+        raise CaseError([f"no case file {str(path)!r}{plain.nearest(path)}"]) from None
     except IsADirectoryError:
         raise CaseError([f"{str(path)!r} is a directory; name a case file in it"]) from None
     except (OSError, ValueError) as error:
@@ -236,8 +256,8 @@ def _copy(item: Any, depth: int) -> Any:
     return item
 
 
-def _override(tables: dict[str, Any], override: str) -> tuple[str, ...]:
-    """Set the key that an override names; returns its path."""
+def _override(tables: dict[str, Any], override: str) -> tuple[tuple[str, ...], str]:
+    """Set the key that an override names; returns the path of the key, and the option that gave the override."""
     left, sign, right = override.partition("=")
     path = tuple(left.strip().split("."))
     if not sign or not all(re.fullmatch(r"[A-Za-z0-9_-]+", name) for name in path):
@@ -251,7 +271,7 @@ def _override(tables: dict[str, Any], override: str) -> tuple[str, ...]:
             raise CaseError([f"--set {toml.dotted(path)}: {toml.dotted(path[:depth])} is not a table"])
         table = inner
     table[path[-1]] = _copy(value_of(right.strip()), len(path))
-    return path
+    return path, override.option if isinstance(override, ByOption) else f"--set {toml.dotted(path)}"
 
 
 def value_of(text: str) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 from poisson.case import toml
 from poisson.case.reading import check_keys, value_of
 from poisson.errors import CaseError
+from poisson.words import quantity
 
 MOST = 10_000
 """Combinations beyond which it is a slip of the hand."""
@@ -78,7 +79,7 @@ def variations(path: str | Path, settings: Sequence[str]) -> list[Variation]:
             check_keys(path, [*first[:place], f"{key}={text}", *first[place + 1 :]])
     count = math.prod(map(len, axes.values()))
     if count > MOST:
-        raise CaseError([f"{count} combinations; at most {MOST} in one sweep: take fewer values"])
+        raise CaseError([f"{quantity(count, 'combination')}; at most {MOST} in one sweep: take fewer values"])
     shorter = _shorter(list(axes))
     found = []
     for combination in itertools.product(*axes.values()):

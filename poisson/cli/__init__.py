@@ -51,6 +51,7 @@ from poisson.errors import PoissonError
 from poisson.parallel.communicator import Communicator, Serial
 from poisson.parallel.failures import code_of
 from poisson.parallel.launched import launch
+from poisson.words import quantity
 
 __all__ = ["COMMANDS", "GROUPS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
 
@@ -186,7 +187,7 @@ def _main(argv: list[str]) -> int:
         return EXIT_ERROR
     except MemoryError as error:
         detail = f" ({error})" if str(error) else ""
-        complain(f"error: not enough memory{detail}; use fewer nodes, or float32 instead of float64")
+        complain(f"error: not enough memory{detail}; use fewer nodes (domain.shape)")
         return EXIT_ERROR
     except KeyboardInterrupt as interrupt:
         complain(str(interrupt) or "interrupted")
@@ -212,7 +213,8 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
                 return request.execute(communicator)
             if communicator.size > 1:
                 raise UsageError(
-                    f"--ranks {request.ranks}: {communicator.size} processes were started; leave --ranks out"
+                    f"--ranks {request.ranks}: started with {quantity(communicator.size, 'process')} already; "
+                    "leave --ranks out"
                 )
             from poisson.cli.launcher import start
 

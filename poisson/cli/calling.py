@@ -18,7 +18,7 @@ def bench_call(
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
-    """Time calls of a solver from arrays to arrays, beside its loop.
+    """Time calls of a solver from arrays to arrays, and its loop alone.
 
     Usage: python -m poisson bench call [--n SIZE,...] [--method NAME,...] [--backend NAME] [--threads N] ...
 
@@ -27,7 +27,7 @@ def bench_call(
       --method NAMES    of fft and multigrid, both by default
       --backend NAME    {backends}
       --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
-      --repeats N       calls of each kind at least, 7 by default, of which the median counts
+      --repeats N       at least so many calls of each kind, 7 by default; the median counts
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
 

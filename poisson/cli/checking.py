@@ -80,25 +80,25 @@ def check(
     json: bool = False,
     quiet: bool = False,
 ) -> Check:
-    """Say what a case is, whether it can run here, how, and what may go wrong.
+    """Check a case without solving it: how it would run here, and what may go wrong.
 
     Usage: python -m poisson check CASE [--set KEY=VALUE ...] [--backend NAME] [--ranks N] [--json] [--quiet]
 
       CASE             the case file (TOML)
       --set KEY=VALUE  override a key of the case file; may be given several times
       --backend NAME   {backends}; the same as --set run.backend=NAME
-      --ranks N        check what N processes on this machine would do; under mpirun or srun, leave it out
-      --json           print one JSON object in the place of the report
+      --ranks N        check what N processes on this machine would do; leave it out under mpirun or srun
+      --json           print one JSON object instead of the report
       --quiet          (or -q) show nothing but warnings and errors
 
-    Nothing is solved or written, and no array of the size of the grid is made: texts are evaluated at some of the
+    Nothing is solved or written, and no array of the size of the grid is made: expressions are evaluated at some of the
     nodes. docs/running.md explains the report and every warning. 'solve' makes the same checks first.
 
     Examples:
       python -m poisson check cases/unit_square.toml
       python -m poisson check cases/cube.toml --set domain.shape=[2049,2049,2049] --backend gpu
 
-    Exit codes: 0 it can run (there may be warnings), 2 it cannot, for the reasons shown, 130 interrupted."""
+    Exit codes: 0 the case can run (perhaps with warnings), 2 it cannot, for the reasons shown, 130 interrupted."""
     return Check(case, overrides(set, backend=backend), quiet, json, rank_count(ranks))
 
 
@@ -124,7 +124,10 @@ def report(found: Found, mistakes: Sequence[str]) -> str:
         lines += [
             ("method", plan.method + why),
             ("precision", plan.precision),
-            ("backend", f"{plan.backend}: {plan.device}" + (f", {found.ranks} ranks" if found.ranks > 1 else "")),
+            (
+                "backend",
+                f"{plan.backend}: {plan.device}" + (f", {quantity(found.ranks, 'rank')}" if found.ranks > 1 else ""),
+            ),
             *(("memory", line) for line in _memory(found)),
             ("time", plan.expectation),
         ]

@@ -108,21 +108,21 @@ def compare(a: str, b: str, *, field: str | None = None, rtol: str | None = None
     Usage: python -m poisson compare A B [--field NAME,...] [--rtol R] [--json]
 
       A             a result (HDF5)
-      B             another; where the grids differ, the finer must have every node of the coarser, and these are
+      B             another result; if the grids differ, the finer must have every node of the coarser, and these are
                     compared
-      --field NAME  only this field, or these, separated by commas; by default all that both have
-      --rtol R      how much they may differ: the largest difference over the largest absolute value in A, 1e-8 by
-                    default; 0 asks for the same values
+      --field NAME  only these fields, separated by commas; by default all common fields
+      --rtol R      the allowed difference: the largest difference over the largest absolute value in A, 1e-8 by
+                    default; 0 requires equal values
       --json        print one JSON object and nothing else
 
-    The field error is relative to the largest u, and residual counts only if --field names it. Values that are not
+    The field error is relative to the largest u, and the residual counts only if --field names it. Values that are not
     finite are a difference. Files of any size are read in parts.
 
     Examples:
       python -m poisson compare one.h5 other.h5
       python -m poisson compare coarse.h5 fine.h5 --field u --rtol 1e-3
 
-    Exit codes: 0 they agree, 1 they differ by more, 2 bad input, or a file that cannot be compared."""
+    Exit codes: 0 the results agree, 1 they differ by more, 2 bad input, or a file that cannot be compared."""
     names = tuple(name.strip() for name in field.split(",")) if field is not None else ()
     if field is not None and not all(names):
         raise UsageError(f"--field {field}; allowed: names of fields, such as u or u,gradient")

@@ -26,6 +26,7 @@ from types import FrameType
 from poisson.cli.terms import EXIT_ERROR, EXIT_INTERRUPTED, complain, murmur
 from poisson.errors import PackageMissing, PoissonError
 from poisson.parallel.launched import INSTALL
+from poisson.words import quantity
 
 VARIABLE = "POISSON_CONSOLE"
 """In the environment of the ranks: the socket."""
@@ -225,9 +226,9 @@ def _verdict(launcher: str, ranks: int, launched: int, code: int | None, signall
     if number > 0:
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         fix = "; possibly out of memory: use fewer nodes" if number == signal.SIGKILL else ""
-        raise LauncherFailed(f"one of the {ranks} processes was ended by {name}{fix}")
+        raise LauncherFailed(f"one of the {quantity(ranks, 'process')} was ended by {name}{fix}")
     said = " ".join(re.sub(r"^-+$", "", printed, flags=re.MULTILINE).split())
-    raise LauncherFailed(f"{launcher} could not run {ranks} processes: {said or f'exit code {launched}'}")
+    raise LauncherFailed(f"{launcher} could not run {quantity(ranks, 'process')}: {said or f'exit code {launched}'}")
 
 
 def find_launcher() -> str:

@@ -88,24 +88,24 @@ def bench_laplacian(
     csv: str | None = None,
     plot: str | None = None,
 ) -> Measurement:
-    """Time every way to compute a Laplacian in three dimensions, beside a copy.
+    """Time every variant of the Laplacian in three dimensions, and a copy for comparison.
 
     Usage: python -m poisson bench laplacian [--n N] [--variant NAME,...] [--backend NAME] [--precision TYPE] ...
 
       --n N             nodes along each axis, 512 by default; or NXxNYxNZ
       --sizes N,N,...   several sizes, for the figure of bandwidth over size
       --study           the sizes from 256 to 1024 in which x, y and z grow by 256 in turn
-      --variant NAMES   only these variants, separated by commas; a name stands for all that begin with it and a hyphen
-      --backend NAME    {backends}; only gpu has more than the solver's own operation, called ours
+      --variant NAMES   only these variants, separated by commas; a name also selects its variants with a suffix
+      --backend NAME    {backends}; only gpu has variants besides the solver's own operation, called ours
       --precision TYPE  float64 or float32
-      --profile         on a GPU: count what moves to and from memory, with ncu (NVIDIA) or rocprofv3 (AMD)
+      --profile         on a GPU: count the bytes to and from memory, with ncu (NVIDIA) or rocprofv3 (AMD)
       --once            launch each variant once and time nothing, for a profiler
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
       --plot FILE       draw the figure (PNG); needs matplotlib
 
-    GB/s is effective bandwidth: every node but those on the edges of the box is read and every inner node is written,
-    once. docs/kernels.md explains the variants.
+    GB/s is effective bandwidth: every node except those on the edges of the box is read, and every inner node is
+    written, once. docs/kernels.md explains the variants.
 
     Examples:
       python -m poisson bench laplacian --n=512
@@ -208,15 +208,15 @@ def bench_jacobi(
 
       --problem NAME    heated_square (AMD lab notes: n x n inner nodes, sin along each side), the default, or laplace
                         (NVIDIA's multi-gpu-programming-models: a mesh of n x n nodes, periodic in y); without a source
-      --n N             its size, 4096 or 16384 by default, as its authors have it
-      --iterations N    iterations of a loop, 1000 by default; none stops sooner
+      --n N             the size, by default 4096 or 16384 as published
+      --iterations N    iterations of a loop, 1000 by default; no loop stops earlier
       --loop NAMES      of staged, structured, fused and blocked, separated by commas; structured is the staged loop of
                         the openmp backend with its arrays mapped to the device at every region, for a hundredth of
                         the iterations
       --check-every N   iterations between two reads of the norm: 1 by default, in the blocked loop one block
       --backend NAMES   of {every backend}, separated by commas; by default all that are available,
                         numpy only for a short measurement
-      --precision TYPE  float64 or float32; by default as its authors have it
+      --precision TYPE  float64 or float32; by default as published
       --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
@@ -258,7 +258,7 @@ def bench_operations(
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
-    """Time every operation of a backend beside a copy or a triad of arrays.
+    """Time every operation of a backend, and a copy or a triad of arrays for comparison.
 
     Usage: python -m poisson bench operations [--sizes SIZE,...] [--backend NAME] [--precision TYPE] ...
 
@@ -318,7 +318,7 @@ def bench_solve(
                         jump
       --backend NAME    {backends}
       --threads N       threads on a CPU; 0: OMP_NUM_THREADS or all
-      --repeats N       solves of each, 5 by default, of which the median counts
+      --repeats N       solves of each kind, 5 by default; the median counts
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
 
@@ -360,7 +360,7 @@ def tune(
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
-    """Find the fastest shapes of the kernels for this GPU, and keep them.
+    """Find the fastest block shapes of the kernels for this GPU, and store them.
 
     Usage: python -m poisson tune [CASE] [--shape SIZE] [--backend NAME] [--precision TYPE] [--json] [--csv FILE]
 
@@ -371,8 +371,8 @@ def tune(
       --json            print one list of rows, times in seconds
       --csv FILE        write the rows
 
-    What is found is kept in your cache folder (POISSON_CACHE_DIR names another), for this device, driver and version of
-    the kernels, and holds for grids of about this size, in this precision and dimension. docs/performance.md says what
+    The shapes are stored in your cache folder (POISSON_CACHE_DIR names another), for this device, driver and version of
+    the kernels, and apply to grids of about this size, in this precision and dimension. docs/performance.md lists what
     is tried.
 
     Examples:
@@ -416,7 +416,7 @@ def roofline(
     csv: str | None = None,
     plot: str | None = None,
 ) -> Measurement:
-    """Measure every operation beside what memory and arithmetic allow.
+    """Measure every operation and compare with the limits of memory and arithmetic.
 
     Usage: python -m poisson roofline [--shape SIZE] [--backend NAME] [--precision TYPE] ...
 

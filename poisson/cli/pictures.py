@@ -83,7 +83,7 @@ def plot(
     error: bool = False,
     save: str | None = None,
 ) -> Plot:
-    """Draw a result: a field, its error, or how the residual fell.
+    """Draw a result: a field, its error, or the history of the residual.
 
     Usage: python -m poisson plot FILE [--field NAME | --error | --history] [--slice AXIS=PLACE] [--vectors] [--lines]
                                        [--log] [--range LO,HI] [--cmap NAME] [--save PICTURE]
@@ -92,7 +92,7 @@ def plot(
       --field NAME        what to draw: u, the default, or a field of the file; of a vector its length, with arrows, or
                           a component such as E_x
       --error             u less the exact solution, if the case gives that
-      --history           instead of a field, the residual norm over the iterations
+      --history           draw the residual norm over the iterations instead of a field
       --slice AXIS=PLACE  where to cut through the box, such as z=0.5, or x=0,y=1 for a line; without it a result in 3D
                           is drawn as three planes and surfaces
       --vectors           arrows along the flux -a grad u
@@ -124,14 +124,14 @@ def plot(
 
 
 def report(file: str, *, save: str | None = None) -> Report:
-    """Write a page about a result: case, pictures, convergence, error, machine.
+    """Write a report on a result: case, pictures, convergence, error, machine.
 
     Usage: python -m poisson report FILE [--save PAGE]
 
       FILE         a result of 'solve'
       --save PAGE  where to write it, as .html; without it, beside FILE
 
-    The page is one HTML file with its pictures in it. It needs nothing else and asks no network.
+    The report is one HTML file with the pictures inside. It needs no other file and no network.
 
     Examples:
       python -m poisson report unit_square.h5

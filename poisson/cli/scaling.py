@@ -66,7 +66,7 @@ def bench_scaling(
     csv: str | None = None,
     plot: str | None = None,
 ) -> SharedMeasurement:
-    """Time works on several numbers of processes, and what they exchange.
+    """Time tasks on several numbers of processes, with their exchanges.
 
     Usage: python -m poisson bench scaling [--ranks N,...] [--work NAME,...] [--n SIZE,...] [--backend NAME] ...
 
@@ -82,16 +82,16 @@ def bench_scaling(
       --weak SIZES      of weak-multigrid and weak-fft, of one process: 513x513x513, on a CPU 129x129x129
       --jacobi N        of laplace (n x n, by default 20480) and square (16384), on a CPU 4096 both
       --iterations N    of these: 1000, on a CPU 100
-      --largest N       nodes along each side of the largest cube, in place of as many as fit
+      --largest N       nodes along each side of the largest cube; by default as many as fit
       --backend NAME    {backends}
       --threads N,...   threads of each process on a CPU, one number for all or one for each of --ranks; 1 by default
-      --repeats N       solves of each, 5 by default, of which the median counts
-      --model           add what a model expects, for the numbers measured and for 8, 64, 1024 and 10000 processes
+      --repeats N       solves of each kind, 5 by default; the median counts
+      --model           add the prediction of a model, for the numbers measured and for 8, 64, 1024 and 10000 processes
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
-      --plot FILE       draw unknowns a second over the processes (PNG); needs matplotlib
+      --plot FILE       draw unknowns per second over the processes (PNG); needs matplotlib
 
-    docs/parallel.md says how to read the table, docs/performance.md what the model assumes.
+    docs/parallel.md explains the table, docs/performance.md the model.
 
     Examples:
       python -m poisson bench scaling --ranks=1,2,4 --json

@@ -341,17 +341,17 @@ def solve(
       CASE             the case file (TOML)
       --set KEY=VALUE  override a key of the case file; may be given several times
       --output FILE    (or -o) where to write the result; the same as --set output.file=FILE
-      --overwrite      replace files of these names that are no results, too; older results always are replaced
+      --overwrite      also replace files that are not results; older results are always replaced
       --backend NAME   {backends}; the same as --set run.backend=NAME
-      --ranks N        solve in N processes, started on this machine; under mpirun or srun, leave it out
-      --resume         go on from the newest checkpoint of the case (output.checkpoint_every), or from a result that
-                       ended early; where there is nothing, from the beginning
-      --profile        time the operations after the solve, beside the bandwidth of memory, and show the speed
-      --log FILE       add to this file what happens, a JSON object a line: every residual norm, warnings, the end
-      --json           print one JSON object in the place of the lines for people
+      --ranks N        solve in N processes, started on this machine; leave it out under mpirun or srun
+      --resume         continue from the newest checkpoint of the case (output.checkpoint_every), or from a result that
+                       ended early; without either, start from scratch
+      --profile        time the operations after the solve, compare them with the memory bandwidth, and show the speed
+      --log FILE       append the events to this file, one JSON object per line: every residual norm, warnings, the end
+      --json           print one JSON object instead of the summary
       --quiet          (or -q) show nothing but warnings and errors
 
-    Beside the result, FILE.h5, stands FILE.xmf, which ParaView opens. Ctrl-C stops the solve after the current sweep or
+    FILE.xmf, for ParaView, is written beside the result FILE.h5. Ctrl-C stops the solve after the current sweep or
     cycle and writes the result so far; a second one aborts. docs/running.md explains what is printed.
 
     Examples:
@@ -360,7 +360,7 @@ def solve(
       python -m poisson solve cases/unit_square.toml -o run1.h5 --backend numpy -q
 
     Exit codes: 0 converged, 1 not converged (the result is still written), 2 bad input, 130 interrupted, 143 and 129
-    interrupted by SIGTERM and SIGHUP, which count as Ctrl-C."""
+    ended by SIGTERM and SIGHUP, which stop a solve as Ctrl-C does."""
     changes = overrides(set, output=output, backend=backend)
     return Solve(case, changes, quiet, overwrite, rank_count(ranks), profile, json, log, resume)
 
@@ -381,19 +381,19 @@ def verify(
                                          [--json] [--quiet]
 
       CASE             the case file (TOML)
-      --refine N       instead, solve on N grids, each with half the spacing of the one before and the case's own the
-                       last, and show the observed order of accuracy; the case must give the exact solution
+      --refine N       instead, solve on N grids, each with half the spacing of the one before, the last being the
+                       grid of the case, and show the observed order of accuracy; needs equation.exact
       --set KEY=VALUE  override a key of the case file; may be given several times
       --backend NAME   the backend for --refine: {backends}; the same as --set run.backend=NAME
-      --ranks N        solve in N processes, started on this machine; under mpirun or srun, leave it out
-      --json           print one JSON object in the place of the table
-      --quiet          (or -q) show nothing unless something is off
+      --ranks N        solve in N processes, started on this machine; leave it out under mpirun or srun
+      --json           print one JSON object instead of the table
+      --quiet          (or -q) show nothing unless a comparison fails
 
     Examples:
       python -m poisson verify cases/unit_square.toml
       python -m poisson verify cases/unit_square.toml --refine 4 --backend numpy
 
-    Exit codes: 0 all agree, 1 something is off, 2 bad input, 130 interrupted."""
+    Exit codes: 0 all agree, 1 a comparison fails, 2 bad input, 130 interrupted."""
     keys = [pair.partition("=")[0].strip() for pair in set]
     if refine is None and (backend is not None or "run.backend" in keys):
         option = "--set run.backend" if backend is None else "--backend"
@@ -406,13 +406,14 @@ def verify(
 
 
 def info(file: str | None = None, *, ranks: str | None = None, json: bool = False) -> Info:
-    """Describe a result file, or what is installed here.
+    """Describe a result file, or the backends and versions installed here.
 
     Usage: python -m poisson info [FILE] [--ranks N] [--json]
 
-      FILE       a result of 'solve'; without it: the backends, their devices, and what to install for a missing one
-      --ranks N  instead: where N processes on this machine run, and how they are linked; the same under mpirun
-      --json     print one JSON object in the place of the lines
+      FILE       a result of 'solve'; without FILE: the backends, their devices, and how to install a missing
+                 one
+      --ranks N  instead: where N processes on this machine run, and how they are linked; also under mpirun
+      --json     print one JSON object instead of the description
 
     Examples:
       python -m poisson info

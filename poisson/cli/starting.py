@@ -89,14 +89,14 @@ def _known(name: str) -> str:
 
 
 def new(name: str | None = None, *, from_: str | None = None, list: bool = False) -> New | ListCases:
-    """Write a commented case to start from, or a copy of one that comes with poisson.
+    """Write a commented case file to start from, or a copy of a case of the package.
 
     Usage: python -m poisson new NAME [--from CASE]
            python -m poisson new --list
 
-      NAME         the case file to write, NAME.toml; a file that is there is never replaced
-      --from CASE  copy this one of the cases, with the field file that it reads
-      --list       list the cases instead
+      NAME         the case file to write, NAME.toml; an existing file is never overwritten
+      --from CASE  copy this case of the package, with the field file that it reads
+      --list       list the cases of the package instead
 
     The first line of what is written names the JSON schema of case files, by which editors that know TOML (taplo, Even
     Better TOML) complete keys and check values.
@@ -105,7 +105,7 @@ def new(name: str | None = None, *, from_: str | None = None, list: bool = False
       python -m poisson new first
       python -m poisson new plates --from capacitor
 
-    Exit codes: 0 written, 2 bad input, or the file is there."""
+    Exit codes: 0 written, 2 bad input, or the file already exists."""
     if list and (name is not None or from_ is not None):
         raise UsageError("--list takes no other arguments: python -m poisson new --list")
     if list:
@@ -120,7 +120,7 @@ def new(name: str | None = None, *, from_: str | None = None, list: bool = False
 
 
 def schema() -> Schema:
-    """Print the JSON schema of case files, by which editors complete and check them.
+    """Print the JSON schema of case files, with which editors complete keys and check values.
 
     Usage: python -m poisson schema
 
@@ -135,13 +135,13 @@ def schema() -> Schema:
 
 
 def completion(shell: str) -> Completion:
-    """Print what completes the words of the command poisson in a shell.
+    """Print the completion script of the command poisson for a shell.
 
     Usage: python -m poisson completion SHELL
 
       SHELL  bash, zsh or fish
 
-    Commands, options, the names of backends and cases, and case and result files are completed after 'poisson'.
+    The script completes commands, options, the names of backends and cases, and case and result files.
 
     Examples:
       python -m poisson completion bash >> ~/.bashrc

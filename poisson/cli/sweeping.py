@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from poisson.backends.registry import backend_names
 from poisson.cli.terms import (
     EXIT_ERROR,
     EXIT_OFF,
@@ -21,6 +22,7 @@ from poisson.cli.terms import (
     complain,
     naming,
     say,
+    some_of,
 )
 from poisson.errors import Choice, OutputError, PackageMissing
 from poisson.words import quantity
@@ -263,16 +265,16 @@ def sweep(
     json: bool = False,
     quiet: bool = False,
 ) -> Sweep:
-    """Solve a case for every combination of values of some of its keys.
+    """Solve a case for every combination of values of some keys.
 
     Usage: python -m poisson sweep CASE --set KEY=VALUE,VALUE,... [--set ...] [--at X,Y ...] [--folder FOLDER]
                                         [--backend NAME,...] [--json] [--quiet]
 
       CASE             the case file (TOML)
-      --set KEY=VALUE  a key with the values that it is to take, separated by commas, or with one; may be given several
+      --set KEY=VALUE  a key with one value or several, separated by commas; may be given several
                        times; a comma in brackets or quotes belongs to the value
       --at X,Y         a point, x(,y(,z)), at which the table has u; may be given several times
-      --folder FOLDER  where the results go, one file for each combination; by default CASE-sweep
+      --folder FOLDER  the folder of the results, one file for each combination; by default CASE-sweep
       --backend NAME   {backends}, or several, separated by commas; the same as --set run.backend=NAME,NAME
       --json           print the rows as JSON and nothing else
       --quiet          (or -q) show nothing but warnings and errors
@@ -288,7 +290,8 @@ def sweep(
       python -m poisson sweep cases/cube.toml --set solver.method=jacobi,multigrid,fft --set solver.rtol=1e-4,1e-8
 
     Exit codes: 0 all converged, 1 some did not, 2 bad input, before anything runs, 130 interrupted."""
-    settings = [*set, *([f"run.backend={backend}"] if backend is not None else [])]
+    names = None if backend is None else some_of("backend", backend, backend_names())
+    settings = [*set, *([f"run.backend={','.join(names)}"] if names else [])]
     if not settings:
         raise UsageError("sweep needs --set KEY=VALUE,VALUE,... such as --set solver.method=jacobi,multigrid")
     if folder == "":

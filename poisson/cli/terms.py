@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import json
 import logging
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TextIO, runtime_checkable
 
-from poisson.backends.registry import NAMES, threaded
+from poisson.backends.registry import NAMES, nearest, threaded
 from poisson.errors import Choice, OutputError, PoissonError
 from poisson.parallel.communicator import Communicator
 
@@ -194,7 +195,9 @@ def whole_number(name: str, text: str, least: int = 1) -> int:
 def one_of(name: str, text: str, words: Sequence[str]) -> str:
     """The value of an option that takes one of a few words."""
     if text not in words:
-        raise UsageError(f"--{name} {text}; allowed: {', '.join(words)}")
+        near = nearest(text) if name == "backend" else next(iter(difflib.get_close_matches(text, words, n=1)), None)
+        meant = f"; did you mean {near!r}?" if near else ""
+        raise UsageError(f"--{name} {text}; allowed: {', '.join(words)}{meant}")
     return text
 
 
@@ -247,13 +250,14 @@ def overrides(pairs: Sequence[str], *, output: str | None = None, backend: str |
         key, equals, _ = pair.partition("=")
         if not (key.strip() and equals):
             raise UsageError(f"--set {pair}; allowed: KEY=VALUE, such as --set solver.rtol=1e-6")
-    named = {"output.file": output, "run.backend": backend}
-    given = {key: value for key, value in named.items() if value is not None}
+    named = {("output.file", "--output"): output, ("run.backend", "--backend"): backend}
+    given = {option: value for option, value in named.items() if value is not None}
     if not given:
         return tuple(pairs)
     from poisson.case import toml
+    from poisson.case.reading import ByOption
 
-    return (*pairs, *(f"{key}={toml.string(value)}" for key, value in given.items()))
+    return (*pairs, *(ByOption(f"{key}={toml.string(value)}", option) for (key, option), value in given.items()))
 
 
 def rank_count(text: str | None) -> int | None:

@@ -6,8 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import Literal, get_args
 
-FACE_NAMES = ("x_lower", "x_upper", "y_lower", "y_upper", "z_lower", "z_upper")
+FaceName = Literal["x_lower", "x_upper", "y_lower", "y_upper", "z_lower", "z_upper"]
+
+FACE_NAMES: tuple[FaceName, ...] = get_args(FaceName)
 
 
 class Rule(IntEnum):

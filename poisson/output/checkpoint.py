@@ -137,15 +137,18 @@ def newest(file: Path, case_text: str) -> Saved | None:
                 log.info("resumed from %s after %s", saved.path, quantity(saved.iterations, "iteration"))
             return saved
         if saved.complete:
-            log.info("%s is the result of another case, which ends here (%s)", saved.path, "; ".join(changed))
+            log.info("%s holds the result of another case (%s); it will be replaced", saved.path, "; ".join(changed))
         else:
             others[saved.path] = changed
     if others:
         path, changed = next(iter(others.items()))
         raise CaseError(
-            [f"{path}: of another case, so this one cannot be resumed from it; solve it from the beginning", *changed]
+            [
+                f"{path}: the checkpoint belongs to another case; remove it, or start from scratch without resuming",
+                *changed,
+            ]
         )
-    log.info("nothing of %s is there to be resumed: the solve begins from the beginning", file)
+    log.info("no checkpoint for %s; starting from scratch", file)
     return None
 
 
@@ -223,7 +226,7 @@ def _changed(saved: Saved, case_text: str) -> list[str]:
     except CaseError as error:
         return list(error.mistakes)
     return [
-        f"{key}: {' -> '.join(end or 'nothing' for end in ends)}"
+        f"{key}: {' -> '.join(end or 'not set' for end in ends)}"
         for key, ends in found.items()
         if saved.complete or not key.startswith("output.")
     ]

@@ -186,11 +186,13 @@ def compare(first: str | Path, second: str | Path, fields: Collection[str] = ())
         both = one.fields.keys() & other.fields.keys()
         for name in fields:
             if name not in both:
-                raise CaseError([f"there is no field {one_line(name)!r} in both; there is {', '.join(sorted(both))}"])
+                raise CaseError(
+                    [f"no field {one_line(name)!r} in both results; common fields: {', '.join(sorted(both))}"]
+                )
         chosen = sorted((name for name in both if not fields or name in fields), key=lambda name: (name != "u", name))
         for name in chosen:
             if one.fields[name].ndim != other.fields[name].ndim:
-                raise CaseError([f"{one_line(name)} is a vector in one of {first} and {second} only"])
+                raise CaseError([f"{one_line(name)} is a vector in only one of {first} and {second}"])
         of_u = one.largest("u", strides[0]) if both.intersection(SCALED_BY_U, chosen) else 0.0
         compared = tuple(
             _difference(name, (one, other), strides, of_u if name in SCALED_BY_U else None, bool(fields))
@@ -282,10 +284,10 @@ def _strides(one: _Held, other: _Held) -> tuple[tuple[int, ...], tuple[int, ...]
         slack = _SAME_CORNER * max(abs(end) for end in (*ends, ends[1] - ends[0]))
         if not (abs(ends[0] - ends[2]) <= slack and abs(ends[1] - ends[3]) <= slack):
             spans = f"[{ends[0]:.10g}, {ends[1]:.10g}] and [{ends[2]:.10g}, {ends[3]:.10g}]"
-            raise CaseError([f"{where} have other boxes, {spans} along {AXES[axis]}: nothing to compare"])
+            raise CaseError([f"{where} have different boxes, {spans} along {AXES[axis]}: nothing to compare"])
     if periodic != others_periodic:
         axis = next(axis for axis in range(len(shape)) if periodic[axis] != others_periodic[axis])
-        raise CaseError([f"{where}: only one is periodic along {AXES[axis]}: nothing to compare"])
+        raise CaseError([f"{where}: only one of the grids is periodic along {AXES[axis]}: nothing to compare"])
     cells = [
         [nodes - (not wraps) for nodes, wraps in zip(nodes, periodic, strict=True)] for nodes in (shape, others_shape)
     ]
@@ -297,8 +299,8 @@ def _strides(one: _Held, other: _Held) -> tuple[tuple[int, ...], tuple[int, ...]
     sizes = [" x ".join(map(str, nodes)) for nodes in (shape, others_shape)]
     raise CaseError(
         [
-            f"{where} have grids that do not nest, {sizes[0]} and {sizes[1]} nodes: the spacing of the one must be a "
-            "multiple of that of the other along every axis"
+            f"{where} have grids that do not nest, {sizes[0]} and {sizes[1]} nodes: one spacing must be a "
+            "multiple of the other along every axis"
         ]
     )
 

@@ -237,11 +237,11 @@ def _rate(sweeps: NDArray[np.int64], norms: NDArray[np.float64]) -> float | None
 
 def _rate_for_people(rate: float | None) -> str:
     if rate is None:
-        return "too few reads of the residual to tell"
+        return "too few residual norms to tell"
     if rate >= 1.0:
         return "the residual does not fall"
-    digits = f", {math.log(10.0) / -math.log(rate):.4g} iterations a decimal digit" if rate > 0.0 else ""
-    return f"a factor of {rate:.8g} each iteration{digits}"
+    digits = f", {math.log(10.0) / -math.log(rate):.4g} iterations per decimal digit" if rate > 0.0 else ""
+    return f"a factor of {rate:.8g} per iteration{digits}"
 
 
 def _span(dataset: h5py.Dataset, alive: Callable[[], object]) -> tuple[float | None, float | None, int]:

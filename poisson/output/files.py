@@ -27,14 +27,14 @@ _ELSEWHERE = ("choose another place", Choice.PLACE)
 _OR_ELSEWHERE = ("or ", *_ELSEWHERE)
 
 NOT_OURS = (
-    "it was not written by this package, so it is not replaced; give another name",
+    "already exists and is not a result of poisson; not overwritten; give another name",
     Choice.PLACE,
     ", or replace it",
     Choice.OVERWRITE,
 )
 """Why a file stays, as parts of an `OutputError`."""
 
-EXISTS = ("there is such a file, which is not replaced; give another name", Choice.PLACE)
+EXISTS = ("already exists; not overwritten; give another name", Choice.PLACE)
 """Why nothing is written, as parts of an `OutputError`."""
 
 _CAUSES: dict[int, tuple[str | Choice, ...]] = {
@@ -49,9 +49,9 @@ _CAUSES: dict[int, tuple[str | Choice, ...]] = {
     errno.EROFS: ("the file system is read-only; ", *_ELSEWHERE),
     errno.ENOENT: ("the folder does not exist; create it ", *_OR_ELSEWHERE),
     errno.ENOTDIR: ("a part of the path is a file, not a folder; ", *_ELSEWHERE),
-    errno.EISDIR: ("it is a folder; give the name of a file", Choice.PLACE),
+    errno.EISDIR: ("this is a folder; give the name of a file", Choice.PLACE),
     errno.ENAMETOOLONG: ("the name is too long; choose a shorter one", Choice.PLACE),
-    errno.ELOOP: ("the path is a circle of symbolic links; ", *_ELSEWHERE),
+    errno.ELOOP: ("the symbolic links of the path form a loop; ", *_ELSEWHERE),
 }
 
 
@@ -83,6 +83,13 @@ def cause(error: BaseException) -> tuple[str | Choice, ...]:
     return (f"{reason}; ", *_ELSEWHERE)
 
 
+def refusal(error: BaseException, folder: Path) -> tuple[str | Choice, ...]:
+    """As `cause`, of a new file in a folder: one that is there and takes none, as ``/proc``, is not called missing."""
+    if error_number(error) == errno.ENOENT and folder.is_dir():
+        return ("the folder takes no new files; ", *_ELSEWHERE)
+    return cause(error)
+
+
 def check_target(path: Path) -> Path:
     """The file that a write to `path` would replace: its folder exists, and it is a plain file or nothing yet.
 
@@ -108,7 +115,7 @@ def check_target(path: Path) -> Path:
     if stat.S_ISDIR(mode):
         raise OutputError(f"{path}: ", *_CAUSES[errno.EISDIR])
     if not stat.S_ISREG(mode):
-        raise OutputError(f"{path}: not a plain file, so it will not be replaced; give another name", Choice.PLACE)
+        raise OutputError(f"{path}: not a regular file; not overwritten; give another name", Choice.PLACE)
     if not os.access(target, os.W_OK):
         raise OutputError(f"{path}: the file is write-protected; remove it or give another name", Choice.PLACE)
     return target
@@ -131,10 +138,10 @@ def check_space(path: Path, bytes_needed: int) -> None:
         probe.unlink()
         free = shutil.disk_usage(target.parent).free
     except OSError as error:
-        raise OutputError(f"{path}: ", *cause(error)) from error
+        raise OutputError(f"{path}: ", *refusal(error, target.parent)) from error
     if free < bytes_needed:
         raise OutputError(
-            f"{path}: {size(bytes_needed)} are needed and the disk has {size(free)} free; free some space ",
+            f"{path}: the result needs {size(bytes_needed)}, and the disk has {size(free)} free; free some space ",
             *_OR_ELSEWHERE,
         )
 
@@ -210,7 +217,7 @@ def drafted(path: Path) -> Iterator[Draft]:
         # h5py reports a failed flush or close as a RuntimeError; one without an error number is not the disk's.
         if isinstance(error, RuntimeError) and error_number(error) is None:
             raise
-        raise OutputError(f"{path}: ", *cause(error)) from error
+        raise OutputError(f"{path}: ", *refusal(error, target.parent)) from error
     finally:
         # The lock goes with it, so it is closed last.
         if handle is not None:

@@ -218,7 +218,7 @@ def require_heaps(path: Path) -> None:
                     int.from_bytes(part[place + at : place + to], "little") for at, to in ((0, 2), (8, 16))
                 )
                 if index == 0 and length == 0:
-                    raise Damaged("a heap of texts does not end")
+                    raise Damaged("a heap of strings has no end")
                 place += length if index == 0 else 16 + -(-length // 8) * 8
             start = part.find(b"GCOL", start + 4)
 
@@ -320,7 +320,7 @@ def _write_convergence(group: h5py.Group, solution: Record) -> None:
     norms = np.array([norm for _, norm in solution.history], dtype=np.float64)
     iteration = _dataset(group, "iteration", sweeps)
     iteration.make_scale("iteration")
-    iteration.attrs["long_name"] = "iterations (sweeps, cycles) done to reach the iterate"
+    iteration.attrs["long_name"] = "number of iterations (sweeps, cycles) up to this iterate"
     residual = _dataset(group, "residual", norms)
     residual.dims[0].attach_scale(iteration)
     residual.attrs["long_name"] = f"{solution.norm} norm of the residual f - A u"

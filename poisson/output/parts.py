@@ -153,7 +153,7 @@ class Parts:
         for name in places if every else ():
             length = self._length(name)
             if sum(part[name].bytes for part in every) != length:
-                raise ValueError(f"the parts of {name} are not as large as the whole")
+                raise ValueError(f"the parts of {name} do not add up to the whole")
             checksums[name] = joined((part[name].value(length) for part in every), length)
         return checksums
 
@@ -165,7 +165,7 @@ class Parts:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 raise
             who = f"rank {self._communicator.rank} on {platform.node()}"
-            raise OSError(f"{who} does not see the folder, which all hosts must share") from error
+            raise OSError(f"{who} does not see the folder; the folder must be shared by all hosts") from error
 
     def _write(self, handle: int, name: str, place: int) -> Contribution:
         values, contribution = self._arrays[name], Contribution()

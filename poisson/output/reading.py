@@ -34,15 +34,15 @@ from poisson.output.hdf5 import (
     text_checksum,
 )
 from poisson.output.record import FIELD_NOTES, ErrorNorms, OperationUse, Performance
-from poisson.plain import NotPlain, find, require_file
+from poisson.plain import NotPlain, find, nearest, of_library, require_file
 from poisson.solvers.status import Status
 
 if TYPE_CHECKING:
     import h5py
 
-WRONG_VALUES = "values do not fit their checksum"
+WRONG_VALUES = "the values do not match their checksum"
 
-EDITED = "the texts are not those that were written: the file was edited, or is damaged"
+EDITED = "the attributes do not match their checksum: the file was edited or is damaged"
 
 NOT_FIELDS = (*AXES, COMPONENT, "convergence", "provenance", "performance", VTK)
 """The objects of a result that are no fields."""
@@ -137,7 +137,7 @@ class StoredArray:
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
-            raise ValueError(f"{self.name} is in a file: an array of it is a copy")
+            raise ValueError(f"{self.name} is stored in a file: an array of its values is always a copy")
         return self.get().astype(dtype or self.dtype, copy=False)
 
     def __repr__(self) -> str:
@@ -223,11 +223,11 @@ def read(
         lower, upper, shape, periodic = grid_of(file)
         there = {name: dataset for name in file if (dataset := field_of(file, name, shape)) is not None}
         if "u" not in there:
-            raise Damaged("u is not there")
+            raise Damaged("u is missing")
         wanted = [name for name in there if name != "u"] if fields is None else [name for name in fields if name != "u"]
         for name in wanted:
             if name not in there:
-                raise CaseError([f"fields: {name!r}; allowed: those in {path}, {', '.join(sorted(there))}"])
+                raise CaseError([f"fields: {name!r}; allowed: the fields in {path}, {', '.join(sorted(there))}"])
 
         def taken(name: str) -> Any:
             dataset = there[name]
@@ -305,13 +305,13 @@ def blaming(path: Path) -> Iterator[None]:
     except (OutputError, CaseError, _WrongIndex):
         raise
     except FileNotFoundError as error:
-        raise OutputError(f"{path}: no such file; check the name") from error
+        raise OutputError(f"{path}: no such file{nearest(path) or '; check the name'}") from error
     except PermissionError as error:
-        raise OutputError(f"{path}: no permission to read it; change the permissions of the file") from error
+        raise OutputError(f"{path}: no permission to read the file; change its permissions") from error
     except Exception as error:  # the readers of a damaged file let through whatever their parsers raise
         if isinstance(error, OSError) and error.errno in (errno.EAGAIN, errno.EACCES):
-            raise OutputError(f"{path}: locked by another program that has it open; close it there") from error
-        reason = one_line(error.args[0] if isinstance(error, KeyError) and error.args else error)
+            raise OutputError(f"{path}: locked by another program; close the file there") from error
+        reason = one_line(of_library(error.args[0] if isinstance(error, KeyError) and error.args else error))
         if "filter returned failure" in reason:
             reason = WRONG_VALUES
         raise OutputError(f"{path}: {damaged(reason or type(error).__name__)}") from error
@@ -349,7 +349,7 @@ def group(file: h5py.File, name: str) -> h5py.Group:
 
     found = find(file, name)
     if not isinstance(found, h5py.Group):
-        raise Damaged(f"{name} is not there")
+        raise Damaged(f"{name} is missing")
     return found
 
 
@@ -368,7 +368,7 @@ def values(file: h5py.File, name: str) -> h5py.Dataset:
     except NotPlain as error:
         raise Damaged(f"{name} {error}") from error
     if not isinstance(found, h5py.Dataset):
-        raise Damaged(f"{name} is not there")
+        raise Damaged(f"{name} is missing")
     if found.size * found.dtype.itemsize > _MOST_PACKED * (found.id.get_storage_size() + 1):
         raise Damaged(f"the values of {name} are missing")
     return found
@@ -407,7 +407,7 @@ def grid_of(
     scales = [values(file, name) for name in AXES if name in file]
     names = [scale.name for scale in scales]
     if names != [f"/{name}" for name in AXES[: len(names)]] or not names:
-        raise Damaged("the coordinates are not there")
+        raise Damaged("the coordinates are missing")
     return (
         tuple(float(scale.attrs["lower"]) for scale in scales),
         tuple(float(scale.attrs["upper"]) for scale in scales),
@@ -451,8 +451,8 @@ def _whole(path: Path, dataset: h5py.Dataset, free: int) -> NDArray[Any]:
     if dataset.nbytes > free:
         name, size = dataset.name.lstrip("/"), dataset.nbytes / 2**30
         raise OutputError(
-            f"{path}: {name} takes {size:.3g} GiB, and {free / 2**30:.3g} GiB are free; lazy=True leaves it in the "
-            "file, to be read in parts"
+            f"{path}: {name} takes {size:.3g} GiB, and {free / 2**30:.3g} GiB are free; with lazy=True the values "
+            "stay in the file and are read in parts"
         )
     found: Any = np.empty(dataset.shape, dataset.dtype)
     if found.size:

@@ -176,7 +176,7 @@ class Record:
     """
 
     problem: Problem
-    u: Any
+    u: NDArray[Any]
     status: Status
     iterations: int
     norm: str
@@ -203,10 +203,10 @@ class Record:
         'the residual, recomputed in float64, is below the tolerance'
         """
         if self.status is Status.CONVERGED and self.error_bar is not None:
-            return "the algebraic error is estimated to be below the discretisation error"
+            return "the estimated algebraic error is below the discretisation error"
         if self.status is Status.AT_ROUNDING:
-            level = f"the residual {self.residual:.1e} is as small as rounding of u in {self.u.dtype} lets it be"
-            smaller = "; run.precision = 'float64' reaches a smaller one" if self.u.dtype == np.float32 else ""
+            level = f"the residual {self.residual:.1e} is as small as rounding of u in {self.u.dtype} allows"
+            smaller = "; run.precision = 'float64' reaches a smaller residual" if self.u.dtype == np.float32 else ""
             return f"{level}, and the target {self.target:.1e} is below that{smaller}"
         if self.status is Status.DIVERGED and (what := self._not_finite):
             limit = f"the range of {self.u.dtype}, which ends at {np.finfo(self.u.dtype).max:.2g}"

@@ -14,7 +14,7 @@ from poisson.output.files import NOT_OURS, Draft, cause, check_space, check_targ
 from poisson.output.parts import Parts, together
 from poisson.output.record import Record
 
-NOR_THERE, LOST = "it could not be saved in the temporary folder either (", "), so the result is lost"
+NOR_THERE, LOST = "saving in the temporary folder failed, too (", "); the result is lost"
 
 
 def check(path: str | Path, bytes_needed: int, *, overwrite: bool = False) -> None:
@@ -92,7 +92,7 @@ def _save(path: Path, solution: Record, parts: Parts | None, *, overwrite: bool)
                     placed = True
                 raise
     except OutputError as error:
-        where = (f"the result itself is in {path}",) if placed else _save_elsewhere(solution, parts)
+        where = (f"the result is in {path}",) if placed else _save_elsewhere(solution, parts)
         raise OutputError(error, "; ", *where) from error
     return path, beside
 

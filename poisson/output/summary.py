@@ -80,7 +80,7 @@ def html(solution: Record) -> str:
 def _span(solution: Record, unit: str) -> str:
     u = solution.u
     if not hasattr(u, "min"):
-        return "in its file"
+        return "stored in the file"
     with np.errstate(all="ignore"):
         lowest, highest = float(u.min()), float(u.max())
     if not (math.isfinite(lowest) and math.isfinite(highest)):

@@ -15,6 +15,7 @@ from poisson.errors import GridError
 from poisson.mesh.axis import Axis
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
+from poisson.words import quantity
 
 FEWEST_NODES = 1000
 """A lattice of fewer nodes is not divided."""
@@ -56,9 +57,11 @@ class Division:
     def __post_init__(self) -> None:
         for axis, (count, line) in enumerate(zip(self.counts, self.whole.axes, strict=True)):
             if count > 1 and (axis == 0 or self.whole.dimension == 1):
-                raise GridError(f"x is not divided over ranks, so run.ranks = {list(self.counts)} must begin with 1")
+                raise GridError(f"run.ranks = {list(self.counts)} must begin with 1, because the x axis is not divided")
             if count > line.nodes:
-                raise GridError(f"{count} ranks along {AXES[axis]}, but only {line.nodes} nodes: use fewer ranks")
+                raise GridError(
+                    f"{quantity(count, 'rank')} along {AXES[axis]}, but only {line.nodes} nodes: use fewer ranks"
+                )
 
     @staticmethod
     def of(whole: Lattice, size: int, rank: int, halo: int = 4) -> Division:
@@ -106,7 +109,7 @@ def best_counts(whole: Lattice, size: int) -> tuple[int, ...]:
     choices = [(1, along_y, size // along_y) for along_y in range(1, size + 1) if size % along_y == 0]
     choices = [counts for counts in choices if all(count <= nodes for count, nodes in zip(counts, shape, strict=True))]
     if not choices:
-        raise GridError(f"{size} ranks are too many for {' x '.join(map(str, shape))} nodes: use fewer ranks")
+        raise GridError(f"too many ranks ({size}) for {' x '.join(map(str, shape))} nodes: use fewer ranks")
 
     def halo(counts: tuple[int, ...]) -> float:
         _, along_y, along_z = counts

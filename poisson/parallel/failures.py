@@ -59,7 +59,7 @@ class Failure:
             return cls(rank, str(error)[:MOST_TOLD], CODE_ERROR)
         if isinstance(error, MemoryError):
             detail = f" ({error})" if str(error) else ""
-            return cls(rank, f"not enough memory{detail}; use fewer nodes, or float32 instead of float64", CODE_ERROR)
+            return cls(rank, f"not enough memory{detail}; use fewer nodes (domain.shape)", CODE_ERROR)
         return cls(rank, "".join(traceback.format_exception(error))[-MOST_TOLD:], CODE_DEFECT)
 
     @property

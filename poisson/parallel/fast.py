@@ -153,7 +153,9 @@ class DistributedFastSolver:
         free = range(axis.nodes)[axis.free]
         runs = [(max(int(start), free.start), min(int(stop), free.stop)) for start, stop in owned]
         if any(start >= stop for start, stop in runs):
-            raise GridError(f"fast transforms need an unknown plane on every rank: use fewer ranks than {size}")
+            raise GridError(
+                f"fast transforms need at least one plane of unknowns on every rank: use fewer ranks than {size}"
+            )
         if self._slab is None:
             return
         eigenvalues = self._slab.eigenvalues.copy()

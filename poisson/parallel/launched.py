@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from poisson.errors import PackageMissing, PoissonError
+from poisson.words import quantity
 
 if TYPE_CHECKING:
     from poisson.parallel.mpi import MpiCommunicator
@@ -82,14 +83,17 @@ def world(launched: Launch) -> MpiCommunicator:
 
         mpi = load()
     except ModuleNotFoundError as error:
-        raise PackageMissing(f"{launched.size} processes were started, and mpi4py is missing: {INSTALL}") from error
+        raise PackageMissing(
+            f"started with {quantity(launched.size, 'process')}, and mpi4py is missing: {INSTALL}"
+        ) from error
     except (ImportError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise LaunchError(f"mpi4py finds no MPI ({reason}): install one beside it, or load its module") from error
+        raise LaunchError(f"mpi4py finds no MPI ({reason}): install an MPI, or load the module of an MPI") from error
     comm = mpi.COMM_WORLD
     if comm.Get_size() != launched.size:
         raise LaunchError(
-            f"{launched.size} processes were started, and MPI sees {comm.Get_size()}: mpi4py uses {version()}; take "
+            f"started with {quantity(launched.size, 'process')}, and MPI sees {comm.Get_size()}: mpi4py uses "
+            f"{version()}; take "
             "its mpirun, or install mpi4py for the MPI that started them"
         )
     return MpiCommunicator.of(comm)

@@ -270,7 +270,7 @@ class MpiCommunicator:
     def abort(self, code: int) -> NoReturn:
         """End every process at once, whatever it does."""
         self._mpi.COMM_WORLD.Abort(code)
-        raise AssertionError("MPI has ended the process")
+        raise AssertionError("MPI ended the process")
 
     def _collect(self, seconds: float) -> list[Failure] | None:
         """On rank 0: take note of everyone who comes, and tell all."""

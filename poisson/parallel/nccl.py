@@ -92,7 +92,7 @@ class NcclCommunicator:
             return
         if self._comm is None:
             self.control.look()
-            raise BackendUnavailable("NCCL has ended after a failure: make a new solver")
+            raise BackendUnavailable("NCCL was shut down after a failure: make a new solver")
         stream = self._stream()
         # There are no tags: between two ranks the first that is sent is the first that is received.
         self._nccl.groupStart()

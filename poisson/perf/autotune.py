@@ -121,7 +121,7 @@ def tune(backend_name: str, precision: str, operators: Sequence[Operator] | None
     """
     backend = backends.create(backend_name, np.dtype(precision))
     if not isinstance(backend, GpuBackend):
-        note = f"nothing to tune: the {backend.name} backend has no choice of shapes; a solve uses it as it is"
+        note = f"nothing to tune: the kernels of the {backend.name} backend have no block shapes to choose"
         return Report(f"{backend.name}: {backend.device}", COLUMNS, (), (note,))
     return tune_device(backend, operators or [laplacian_on(box(shape)) for shape in SHAPES])
 
@@ -140,7 +140,7 @@ def tune_device(backend: GpuBackend, operators: Sequence[Operator]) -> Report:
     notes = (
         "",
         f"copy {bandwidth / 1e9:.1f} GB/s; {time.perf_counter() - start:.0f} s in all",
-        f"kept in {backend.identity.path}",
+        f"written to {backend.identity.path}",
     )
     return Report(f"{backend.name}: {backend.device}", COLUMNS, tuple(rows), notes)
 
@@ -306,7 +306,7 @@ def _in_cache(path: Path) -> Iterator[None]:
         number = error_number(error)
         reason = str(error) if number is None else os.strerror(number)
         raise OutputError(
-            f"{path.parent}: what is measured cannot be kept there ({reason}); name another folder by {FOLDER_VARIABLE}"
+            f"{path.parent}: cannot write the measurements there ({reason}); set another folder with {FOLDER_VARIABLE}"
         ) from error
 
 

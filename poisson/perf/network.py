@@ -259,7 +259,7 @@ def _blocks(settings: SolverSettings, shape: tuple[int, ...], ranks: int) -> tup
     if not registry.needs_planes(settings) or math.prod(counts) == 1:
         return counts
     if ranks > shape[-1] - 2:
-        raise GridError(f"{ranks} ranks have no plane each of {'x'.join(map(str, shape))} nodes")
+        raise GridError(f"too many ranks ({ranks}) for {'x'.join(map(str, shape))} nodes: some would have no plane")
     return (*(1,) * (len(shape) - 1), ranks)
 
 

@@ -84,7 +84,9 @@ def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = 
     backend = backends.create(backend_name, np.dtype(precision))
     shape = shape or SHAPES.get(backend.name, SHAPE)
     if min(shape) <= ORDERS[-1]:
-        raise GridError(f"--shape {'x'.join(map(str, shape))}: at least {ORDERS[-1] + 1} nodes an axis are needed")
+        raise GridError(
+            f"--shape {'x'.join(map(str, shape))}: at least {ORDERS[-1] + 1} nodes along every axis are needed"
+        )
     grid = box(shape)
     arrays = f"the arrays of --shape {'x'.join(map(str, shape))}"
     require_room(backend, values_needed(grid), arrays, "fewer nodes, or --precision=float32")
@@ -111,7 +113,7 @@ def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = 
     notes = (
         "",
         f"{backend.probe().stream_kind} {roof.bandwidth / 1e9:.1f} GB/s, arithmetic {roof.peak / 1e9:.1f} GFLOP/s; "
-        "fill computes nothing and has no place in the figure",
+        "fill has no arithmetic and is not in the figure",
     )
     return Report(title, COLUMNS, tuple(rows), notes, lambda figure: draw(figure, title, roof, rows))
 
@@ -170,7 +172,7 @@ def draw(figure: Figure, title: str, roof: Roof, rows: Sequence[Mapping[str, Any
         ha="right",
         fontsize="small",
     )
-    axes.set_xlabel("flops for each byte that must move")
+    axes.set_xlabel("flops per byte that must move")
     axes.set_ylabel("GFLOP/s")
     axes.set_title(title, fontsize="small", wrap=True)
     axes.grid(visible=True, linewidth=0.4, alpha=0.6)

@@ -53,7 +53,7 @@ def appraise(backend: Backend, ledger: Ledger, loop_seconds: float) -> Performan
         return None
     budget = max(BUDGET_SECONDS, LONGEST_SHARE * loop_seconds)
     if len(counts) * loop_seconds / sum(counts.values()) > budget:
-        log.info("the operations were not timed: a few calls of each would take long beside so few iterations")
+        log.info("the operations were not timed: a few calls of each would take longer than the solve")
         return None
     share = budget / len(counts)
     # What takes arrays alone has the grid of the other operations on as many nodes.

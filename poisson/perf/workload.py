@@ -59,7 +59,7 @@ def require_room(backend: Backend, values: float, what: str, fix: str) -> None:
     """
     needed, memory = values * backend.dtype.itemsize, backend.memory()
     if memory is not None and needed > memory[0]:
-        raise ResourceError(f"{what} take {needed / 1e9:.3g} GB, and {memory[0] / 1e9:.3g} GB are free: choose {fix}")
+        raise ResourceError(f"{what} need {needed / 1e9:.3g} GB, and {memory[0] / 1e9:.3g} GB are free: choose {fix}")
 
 
 def random(backend: Backend, array_shape: tuple[int, ...]) -> Array:

@@ -98,7 +98,7 @@ def brought(given: Any, xp: ModuleType) -> Any:
 def _unread(given: Any, reader: str, error: Exception) -> CaseError:
     kind, place = type(given).__name__, " on a device" if on_device(given) else ""
     reason = " ".join(str(error).split()) or type(error).__name__
-    return CaseError([f"{article(kind)}{place} that {reader} cannot read ({reason}); give a copy of it in {reader}"])
+    return CaseError([f"{article(kind)}{place} that {reader} cannot read ({reason}); give a copy of the array in {reader}"])
 
 
 def require_readable(given: Any) -> None:
@@ -117,7 +117,7 @@ def require_readable(given: Any) -> None:
     interfaces = (getattr(given, name) for name in (CUDA, "__array_interface__") if _has(given, name))
     masks = any(isinstance(found, dict) and found.get("mask") is not None for found in interfaces)
     if masks or (isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given)):
-        raise CaseError(["an array with masked values; every value is needed: fill them, as numpy.ma.filled does"])
+        raise CaseError(["an array with masked values; fill them, for example with numpy.ma.filled"])
     if _has(given, "requires_grad") and given.requires_grad is True:
         kind = article(type(given).__name__)
         raise CaseError([f"{kind} that requires a gradient; a solve has none to give: pass its values by .detach()"])
@@ -132,7 +132,7 @@ def require_real(values: Any) -> None:
         With one line that says what was given, and not where.
     """
     if values.dtype.kind not in REAL:
-        raise CaseError(["an array that holds no real numbers; float, integer or unsigned values are needed"])
+        raise CaseError(["an array without real numbers; allowed: float, integer or unsigned values"])
 
 
 def _has(given: object, name: str) -> bool:

@@ -71,7 +71,7 @@ def require_on_face(data: FaceData | None, nodes: tuple[int, ...], face: int) ->
         return
     if len(nodes) == 1:
         given = "a file" if isinstance(data, FieldFile) else f"an array of the shape {data.shape}"
-        raise CaseError([f"{given}; allowed: a number, as the face is one node"])
+        raise CaseError([f"{given}; allowed: a number, because the face is one node"])
     order = ", ".join(f"n{AXES[axis]}" for axis in _across(nodes, face))
     order = f"({order},)" if len(nodes) == 2 else f"({order})"
     data.check(face_shape(nodes, face), f"the face {FACE_NAMES[face]}", f"arrays on it are {order}")

@@ -24,7 +24,7 @@ from poisson import apart
 from poisson.errors import CaseError
 from poisson.mesh.axis import Axis, plain_rules
 from poisson.mesh.transfer import cubic
-from poisson.plain import NotPlain, find, require_file
+from poisson.plain import NotPlain, find, nearest, of_library, require_file
 from poisson.problem import arrays
 
 HDF5_SUFFIXES = (".h5", ".hdf5")
@@ -74,9 +74,9 @@ class FieldFile:
         with self._open() as array:
             if array.shape != array_shape:
                 why = axes or f"arrays are {('(nx,)', '(ny, nx)', '(nz, ny, nx)')[len(array_shape) - 1]}"
-                raise CaseError([f"{self} has the shape {array.shape}; {place} needs {array_shape}, as {why}"])
+                raise CaseError([f"{self} has the shape {array.shape}; {place} needs {array_shape}, because {why}"])
             if array.dtype.kind not in "fiu":
-                raise CaseError([f"{self} holds values of type {array.dtype}; real numbers are needed"])
+                raise CaseError([f"{self} has values of type {array.dtype}; real numbers are needed"])
 
     def read(self, start: int, stop: int, others: Sequence[Range] = ()) -> NDArray[np.float64]:
         """Rows (planes in 3D, nodes in 1D) `start` to `stop`, without `stop`, of the first array axis, as float64.
@@ -124,9 +124,9 @@ class FieldFile:
         if suffix not in SUFFIXES:
             raise CaseError([f"{name!r} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"])
         if suffix == ".npy" and self.dataset is not None:
-            raise CaseError([f"{name!r} is a .npy file and has no datasets; leave 'dataset' out"])
+            raise CaseError([f"{name!r} is a .npy file, which has no datasets; leave 'dataset' out"])
         if suffix != ".npy" and self.dataset is None:
-            raise CaseError([f'{name!r} is an HDF5 file; say which dataset, as in dataset = "f"'])
+            raise CaseError([f'{name!r} is an HDF5 file; name the dataset, such as dataset = "f"'])
         try:
             require_file(self.path)
             if suffix == ".npy":
@@ -141,14 +141,14 @@ class FieldFile:
         except NotPlain as error:
             raise CaseError([f"{name!r} {error}"]) from None
         except FileNotFoundError:
-            raise CaseError([f"there is no file {name!r}"]) from None
+            raise CaseError([f"no such file: {name!r}{nearest(self.path)}"]) from None
         except PermissionError:
-            raise CaseError([f"{name!r} may not be read"]) from None
+            raise CaseError([f"no permission to read {name!r}"]) from None
         except BlockingIOError:
-            raise CaseError([f"{name!r} is locked by another program that has it open; close it there"]) from None
+            raise CaseError([f"{name!r} is locked by another program; close the file there"]) from None
         except Exception as error:  # the readers of a damaged file let through whatever their parsers raise
             kind = "a .npy" if suffix == ".npy" else "an HDF5"
-            raise CaseError([f"{name!r} cannot be read as {kind} file: {_one_line(error)}"]) from error
+            raise CaseError([f"{name!r} cannot be read as {kind} file: {_one_line(of_library(error))}"]) from error
 
     def _try_apart(self, index: tuple[slice, ...] | None) -> None:
         """Make sure that the HDF5 library survives the file, and that a part of its values can be had from it."""
@@ -176,7 +176,7 @@ class FieldFile:
                 raise CaseError([f"{self.dataset!r} in {str(self.path)!r} is a group; name a dataset in it"])
             near = difflib.get_close_matches(str(self.dataset), _datasets(file), n=1)
             suggestion = f"; did you mean {near[0]!r}?" if near else ""
-            raise CaseError([f"there is no dataset {self.dataset!r} in {str(self.path)!r}{suggestion}"])
+            raise CaseError([f"no dataset {self.dataset!r} in {str(self.path)!r}{suggestion}"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +241,7 @@ class ArrayField:
         """
         arrays.require_readable(self.values)
         if self.shape != array_shape:
-            raise CaseError([f"an array of the shape {self.shape}; {place} needs {array_shape}, as {axes}"])
+            raise CaseError([f"an array of the shape {self.shape}; {place} needs {array_shape}, because {axes}"])
         interface = getattr(self.values, arrays.CUDA, None) if self.on_device else None
         if interface is not None:
             arrays.require_real(np.empty(0, interface["typestr"]))
@@ -321,7 +321,7 @@ class PartField(ArrayField):
             low, high = ends or (0, nodes)
             begin = (low - first) % nodes
             if begin + high - low > here:
-                raise CaseError(["an array of which each process has a part only; this needs the whole array"])
+                raise CaseError(["an array of which each process has only a part, where the whole array is needed"])
             ranges.append((begin, begin + high - low))
         (start, stop), *others = ranges
         return super().read(xp, start, stop, others)
@@ -520,5 +520,5 @@ def _datasets(file: Any) -> list[str]:
     return names
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: object) -> str:
     return " ".join(str(error).split()) or type(error).__name__

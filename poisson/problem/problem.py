@@ -18,6 +18,7 @@ from poisson.problem.arrays import REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
+from poisson.problem.given import Boundary, Condition, Data, Mean
 from poisson.words import article
 
 EQUATION = "-div(a grad u) + c u = f"
@@ -33,7 +34,7 @@ Number = TypeVar("Number", int, float)
 
 MEANS = ("harmonic", "arithmetic")
 """The default first."""
-CONSTANT_A = "only its default where a is constant, as between equal values every mean is the same"
+CONSTANT_A = "only its default if a is constant, because every mean of equal values is the same"
 
 _NOTHING = Expression.constant(0.0)
 """No initial guess."""
@@ -102,15 +103,15 @@ class Problem:
     def on_box(
         shape: Sequence[int],
         *,
-        f: Any = 0.0,
-        a: Any = 1.0,
-        c: Any = 0.0,
-        boundary: Any = 0.0,
+        f: Data = 0.0,
+        a: Data = 1.0,
+        c: Data = 0.0,
+        boundary: Boundary | Condition = 0.0,
         lower: Sequence[float] | None = None,
         upper: Sequence[float] | None = None,
-        initial: Any = 0.0,
-        exact: str | Expression | None = None,
-        mean: str = "harmonic",
+        initial: Data = 0.0,
+        exact: float | str | Expression | None = None,
+        mean: Mean = "harmonic",
         title: str = "",
     ) -> Problem:
         """A problem from numbers, texts, Python functions and arrays.
@@ -159,8 +160,8 @@ class Problem:
         periodic = tuple(face.kind.wraps for face in faces[::2])
         solution = None if exact is None else _exact(exact, dimension)
         try:
-            low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "numbers")
-            high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "numbers")
+            low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "finite numbers")
+            high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "finite numbers")
             grid = Grid(low, high, nodes, periodic)
             given = {"f": f, "a": a, "c": c, "initial": initial}
             fields = {name: node_field(value, grid, name) for name, value in given.items()}
@@ -204,7 +205,14 @@ class Problem:
         f, c, a = on_it(self.f, axes), on_it(self.c, axes, bounded=True), on_it(self.a, axes, bounded=True)
         return replace(self, grid=grid, faces=tuple(faces), f=f, c=c, a=a, initial=_NOTHING, exact=None)
 
-    def having(self, *, f: Any = None, initial: Any = None, boundary: Any = None, c: Any = None) -> Problem:
+    def having(
+        self,
+        *,
+        f: Data | None = None,
+        initial: Data | None = None,
+        boundary: Boundary | Condition | None = None,
+        c: Data | None = None,
+    ) -> Problem:
         """The same problem with other data, as `on_box` takes them; what is None stays.
 
         Faces keep their kinds, and those that a mapping does not name their data. The exact solution belongs to the
@@ -291,7 +299,7 @@ def require_problem(given: object) -> None:
     if not isinstance(given, Problem):
         kind = type(given).__name__
         raise CaseError(
-            [f"problem: {article(kind)}; allowed: a poisson.Problem; that of a case is its attribute problem"]
+            [f"problem: {article(kind)}; allowed: a poisson.Problem; the problem of a case is case.problem"]
         )
 
 
@@ -376,7 +384,9 @@ def _exact(given: Any, dimension: int) -> Expression:
     if isinstance(field, Expression):
         return field
     kind = {FunctionField: "a function", ArrayField: "an array"}.get(type(field), "a file")
-    raise CaseError([f"exact: {kind}; allowed: a number or a text, which derivatives can be taken of"])
+    raise CaseError(
+        [f"exact: {kind}; allowed: a number or an expression, because derivatives of the exact solution are needed"]
+    )
 
 
 def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
@@ -398,7 +408,7 @@ def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
             raise CaseError([f'boundary.{name}: missing; allowed: a condition here, under "all", or a periodic axis'])
         if axis is not None and name in tables:
             raise CaseError(
-                [f'boundary.{name}: {_shown(tables[name])}; allowed: nothing beside {name[0]} = "periodic"']
+                [f'boundary.{name}: {_shown(tables[name])}; allowed: nothing together with {name[0]} = "periodic"']
             )
         if axis is not None or (wraps_all and name not in tables):
             faces.append(Face(Kind.PERIODIC))
@@ -407,7 +417,7 @@ def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
             faces.append(_box_face(tables[key], nodes, face, f"boundary.{key}"))
     for face, name in enumerate(names):
         if faces[face].kind.wraps and not faces[face ^ 1].kind.wraps:
-            reason = f"as {names[face ^ 1]} has one; {AXES[face // 2]} = 'periodic' makes both faces periodic"
+            reason = f"because {names[face ^ 1]} has one; {AXES[face // 2]} = 'periodic' makes both faces periodic"
             raise CaseError([f"boundary.{name}: 'periodic'; allowed: a condition, {reason}"])
     if names and "all" in tables and all(name in tables or name[0] in tables for name in names):
         raise CaseError([f"boundary.all: {_shown(tables['all'])}; {NO_FACE_LEFT}"])
@@ -427,7 +437,7 @@ def _other_faces(problem: Problem, boundary: Any) -> tuple[Face, ...]:
     faces = _box_faces(tables, problem.grid.shape)
     for name, old, new in zip(names, problem.faces, faces, strict=True):
         if new.kind is not old.kind:
-            allowed = f"{old.kind.value}, as the kinds of the faces are those of the problem"
+            allowed = f"{old.kind.value}, because the kind of a face cannot change"
             raise CaseError([f"boundary.{name}: {new.kind.value}; allowed: {allowed}"])
     return faces
 

@@ -188,7 +188,9 @@ def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any]
         if np.broadcast_shapes(values.shape, points) == points:
             return values
     shapes = f"an array of the shape {values.shape} for points of the shape {points}"
-    raise CaseError([f"{key}: the function returns {shapes}; allowed: a number, or what broadcasts to that shape"])
+    raise CaseError(
+        [f"{key}: the function returns {shapes}; allowed: a number, or an array that broadcasts to that shape"]
+    )
 
 
 def require_values(xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit: Limit | None) -> None:

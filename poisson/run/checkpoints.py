@@ -146,6 +146,6 @@ class Checkpoints:
         except RemoteFailure:
             raise
         except (PoissonError, MemoryError) as error:
-            reason = str(error) or "there is too little memory"
-            log.warning("no checkpoint at iteration %d, the solve goes on: %s", iterate.iterations, reason)
+            reason = str(error) or "too little memory"
+            log.warning("no checkpoint at iteration %d (the solve continues): %s", iterate.iterations, reason)
         self._iterations, self._time = iterate.iterations, self._clock()

@@ -132,12 +132,12 @@ def _jumps_at_edges(facts: Facts) -> Iterator[Concern]:
         return
     jump, first, second = worst
     where = "an edge" if sample.problem.grid.dimension == 3 else "a corner"
-    others = f", and so do {pairs - 1} more pairs of faces" if pairs > 2 else ", and so does another pair" * (pairs - 1)
+    others = f"; the same holds for {quantity(pairs - 1, 'other pair')} of faces" * (pairs > 1)
     yield Concern(
         f"boundary.{FACE_NAMES[second]}",
-        f"its value and that of {FACE_NAMES[first]} differ by {jump:.3g} where they meet, at {where}{others}: u jumps "
-        f"there, the node takes the value of {FACE_NAMES[first]}, and the error stays large nearby on every grid",
-        "let the values meet, if the step is not meant, or let one of them rise over several spacings",
+        f"the values of {FACE_NAMES[second]} and {FACE_NAMES[first]} differ by {jump:.3g} at {where}{others}: u jumps "
+        f"there, the node has the value of {FACE_NAMES[first]}, and the error nearby stays large on every grid",
+        "give both faces the same value there, or let one of the values rise over several spacings",
     )
 
 
@@ -173,9 +173,10 @@ def _jumps_across(facts: Facts) -> Iterator[Concern]:
                 name, (start, stop) = AXES[axis], (problem.grid.lower[axis], problem.grid.upper[axis])
                 yield Concern(
                     key,
-                    f"it differs by {jump:.3g} between {name} = {start:g} and {name} = {stop:g}, which are one place "
-                    f"where {name} is periodic: it jumps there",
-                    f"make it periodic, or give boundary.{name}_lower and boundary.{name}_upper conditions",
+                    f"the expression differs by {jump:.3g} between {name} = {start:g} and {name} = {stop:g}, "
+                    "the same place "
+                    f"on the periodic axis {name}, and so jumps there",
+                    f"make the expression periodic, or give boundary.{name}_lower and boundary.{name}_upper conditions",
                 )
 
 
@@ -186,23 +187,24 @@ def _unresolved(facts: Facts) -> Iterator[Concern]:
         if sample.roughness(values) > ROUGH:
             yield Concern(
                 key,
-                "it goes up and down from node to node, so that the grid does not resolve it",
-                "take more nodes (domain.shape), at least eight to a wave or four to the width of a peak, or make it "
-                "smoother",
+                "the values oscillate from node to node, and the grid does not resolve them",
+                "use more nodes (domain.shape), at least eight per wavelength or four per width of a peak, or a "
+                "smoother "
+                "expression",
             )
             if key == "equation.f":
                 return
     function, largest = problem.f, float(np.max(np.abs(facts.f)))
     if not isinstance(function, Expression) or function.is_constant:
         return
-    wider = "make it wider than two spacings, take more nodes (domain.shape), or put a node at it"
+    wider = "make the peak wider than two spacings, use more nodes (domain.shape), or place a node at the peak"
     if sample.complete and largest == 0.0:
-        yield Concern("equation.f", "it is 0 at every node, though it is not 0 by its text", wider)
+        yield Concern("equation.f", "f is 0 at every node, although its expression is not 0", wider)
         return
     peak = sample.peak(function, facts.f)
     if peak > MISSED * largest:
-        size = "not finite" if peak == math.inf else f"{peak / largest:.3g} times as large as at any node seen"
-        yield Concern("equation.f", f"between nodes it is {size}, so that the grid does not see all of it", wider)
+        size = "not finite" if peak == math.inf else f"{peak / largest:.3g} times as large as at the nodes"
+        yield Concern("equation.f", f"between nodes f is {size}, and the grid misses a part of f", wider)
 
 
 def _source_norm(facts: Facts, norm: str, *, robin: bool = True) -> float:
@@ -250,14 +252,14 @@ def _beyond_rounding(facts: Facts, settings: SolverSettings, run: RunSettings) -
     if not 0.0 < stopping.target(reference) < floor < math.inf:
         return
     least = 10.0 ** math.ceil(math.log10(min(max(CERTAIN * floor / reference, SMALL_TOLERANCE), 1.0 / SMALL_TOLERANCE)))
-    ways = [f"take {least:.0e} or more"] if least < 1.0 else ["take fewer nodes (domain.shape)"]
+    ways = [f"use {least:.0e} or more"] if least < 1.0 else ["use fewer nodes (domain.shape)"]
     if run.precision == "float32":
         ways.append('run.precision = "float64" or "mixed"')
     yield Concern(
         "solver.rtol",
         f"rounding in {np.dtype(run.dtype).name} leaves a residual of at least about {floor / reference:.1g} of "
-        f"what rtol is relative to, so that {stopping.rtol:g} cannot be reached",
-        f"{', or '.join(ways)}; else the solve ends at_rounding, later than need be",
+        f"the reference of rtol, and {stopping.rtol:g} cannot be reached",
+        f"{', or '.join(ways)}; otherwise the solve ends as at_rounding after needless iterations",
     )
 
 
@@ -284,7 +286,7 @@ def _says_little(facts: Facts, settings: SolverSettings) -> Iterator[Concern]:
         ways.append(f"solver.rtol = {max(rtol, LEAST_TOLERANCE):.0e}")
     yield Concern(
         key,
-        f"{what}, so that a residual at the tolerance says little: it may leave an error of "
+        f"{what}, and a residual at the tolerance says little: the error may still be "
         f"{'u itself' if left >= 1.0 else f'{100.0 * left:.1g}% of u'}",
         ", or ".join(ways),
     )
@@ -297,18 +299,18 @@ def _largest_coefficient(facts: Facts, norm: str) -> tuple[str, str, str]:
         face = max(facts.alpha, key=lambda each: float(facts.alpha[each].max()))
         size = float(facts.alpha[face].max())
         key = f"boundary.{FACE_NAMES[face]}.alpha"
-        return key, f"it is as large as {size:.2g}", _instead(size, STANDS_IN * a / spacing[face // 2])
+        return key, f"the coefficient is as large as {size:.2g}", _instead(size, STANDS_IN * a / spacing[face // 2])
     contrast = a / float(facts.a.min())
     if contrast > float(facts.c.max()) / facts.softest:
-        smaller = f"take a smaller one (for a conductor, {CONDUCTS:.0e} times the a around it is enough)"
-        return "equation.a", f"it varies by a factor of {contrast:.2g}", smaller * (contrast > CONDUCTS)
+        smaller = f"use a smaller a (for a conductor, {CONDUCTS:.0e} times the surrounding a is enough)"
+        return "equation.a", f"a varies by a factor of {contrast:.2g}", smaller * (contrast > CONDUCTS)
     size = float(facts.c.max())
-    return "equation.c", f"it is as large as {size:.2g}", _instead(size, STANDS_IN * a / min(spacing) ** 2)
+    return "equation.c", f"the coefficient is as large as {size:.2g}", _instead(size, STANDS_IN * a / min(spacing) ** 2)
 
 
 def _instead(size: float, enough: float) -> str:
     """Advice to take a smaller coefficient, empty where it is no larger than a stand-in for a Dirichlet value needs."""
-    return f"take a smaller one (in the place of a Dirichlet value {enough:.1g} is enough)" * (size > enough)
+    return f"use a smaller coefficient (in the place of a Dirichlet value {enough:.1g} is enough)" * (size > enough)
 
 
 def _too_many_sweeps(facts: Facts, settings: SolverSettings) -> Iterator[Concern]:
@@ -325,7 +327,7 @@ def _too_many_sweeps(facts: Facts, settings: SolverSettings) -> Iterator[Concern
             "solver.method",
             f'"{settings.method}" needs some {sweeps:.1g} sweeps here, and solver.max_iterations is '
             f"{stopping.max_iterations}",
-            f'take "{AUTO}" or "multigrid", whose cycles hardly grow with the grid',
+            f'use "{AUTO}" or "multigrid", whose number of cycles hardly grows with the grid',
         )
 
 
@@ -335,5 +337,5 @@ def _too_many_threads(run: RunSettings) -> Iterator[Concern]:
         yield Concern(
             "run.threads",
             f"{quantity(run.threads, 'thread')} share {quantity(there, 'processor')} and wait for one another",
-            f"take {there}, or leave it out",
+            f"use {there}, or leave run.threads out",
         )

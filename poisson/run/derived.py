@@ -34,7 +34,7 @@ def vector(solution: Solution, name: str) -> NDArray[Any]:
     CaseError
         If this process has a part of u only, or a value is beyond the range of the type of u.
     """
-    _require_whole(solution, name, f"ask for it by fields=({name!r},) before the solve")
+    _require_whole(solution, name, f"ask for {name!r} before the solve, with fields=({name!r},)")
     u, problem = solution.host_u, solution.problem
     discretisation = Discretisation(problem)
     backend = _processor(u.dtype)
@@ -61,7 +61,7 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
     GridError
         If a point is outside of the box, or the coordinates do not fit.
     """
-    _require_whole(solution, "at", "load the file that save writes")
+    _require_whole(solution, "at", "save the solution and load the file")
     if field == "u":
         values = solution.host_u
     elif field in solution.fields:
@@ -70,7 +70,7 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
         values = getattr(solution, field)
     else:
         known = dict.fromkeys(["u", *solution.fields, *VECTORS])
-        raise CaseError([f"there is no field {field!r} in this solution; there is {', '.join(known)}"])
+        raise CaseError([f"the solution has no field {field!r}; its fields are {', '.join(known)}"])
     found = interpolate(solution.problem.grid, values, points)
     return found if found.ndim else found.item()
 
@@ -85,9 +85,9 @@ def face_flux(solution: Solution, face: str) -> float:
     """
     known = faces(solution)
     if face not in known:
-        through = ", ".join(known) or "none, as every axis is periodic and what leaves at one end enters at the other"
+        through = ", ".join(known) or "none, because every axis is periodic"
         raise CaseError([f"face: {face!r}; allowed: {through}"])
-    _require_whole(solution, "face_flux", "load the file that save writes")
+    _require_whole(solution, "face_flux", "save the solution and load the file")
     discretisation = Discretisation(solution.problem).balanced(np)
     return outflow(discretisation, solution.host_u, FACE_NAMES.index(face))
 

@@ -40,12 +40,13 @@ class Exclusive:
         with self._lock:
             if self._used:
                 raise PoissonError(
-                    f"this {self._what} is at work in this thread, and was asked for more by an observer or a function "
-                    f"that it called: make another {self._what} for that"
+                    f"this {self._what} is already at work in this thread, and an observer or a function called "
+                    "it again: "
+                    f"use another {self._what} there"
                 )
             if self._lost:
                 raise PoissonError(
-                    f"this process was forked while another thread used this {self._what}: make a new one here"
+                    f"this process was forked while another thread used this {self._what}: make a new {self._what} here"
                 )
             self._used = True
             try:

@@ -63,7 +63,7 @@ def load(path: str | Path, fields: Collection[str] | None = None, *, lazy: bool 
     """
     path = Path(path)
     if isinstance(fields, str):
-        raise CaseError([f"fields: {fields!r}; allowed: a list of names, as [{fields!r}]"])
+        raise CaseError([f"fields: {fields!r}; allowed: a list of names, such as [{fields!r}]"])
     stored = read(path, fields, free=_free, lazy=lazy)
     if stored.edited:
         log.warning("%s: %s", path, EDITED)
@@ -99,16 +99,16 @@ def _problem(path: Path, stored: Stored) -> Problem:
     except ValueError as error:
         raise CaseError([f"{path}: {one_line(error)}"]) from None
     if not stored.case_text:
-        reason = "no case is stored"
+        reason = "the file has no case"
     else:
         try:
             problem = problem_of(stored.case_text, stored.title, path.parent, instead)
             if problem.grid == grid:
                 return problem
-            reason = "its case is that of another grid"
+            reason = "the case in the file has another grid"
         except CaseError as error:
-            reason = f"its case is not understood: {one_line(error.mistakes[0])}"
-    log.warning("%s: %s, so that of the problem only the grid is known", path, reason)
+            reason = f"the case in the file cannot be read: {one_line(error.mistakes[0])}"
+    log.warning("%s: %s; only the grid of the problem is known", path, reason)
 
     def given(name: str) -> FieldFile:
         return FieldFile(path, name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,6 +18,7 @@ from poisson.errors import ResourceError
 from poisson.problem.problem import Problem
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.settings import SolverSettings
+from poisson.words import quantity
 
 
 @dataclass(frozen=True)
@@ -56,16 +59,18 @@ def needs(
     coefficients: bool = True,
     nodes: int | None = None,
     beside: int = 1,
+    dtype: DTypeLike | None = None,
 ) -> tuple[Need, Need]:
     """What a solve needs where its arrays are, and in the host's memory for its result, with them if they are there.
 
-    The arguments are those of `require_memory`.
+    The arguments are those of `require_memory`, and the type of the arrays, where it is not that of the backend.
     """
+    dtype = np.dtype(backend.dtype if dtype is None else dtype)
     grid = problem.grid
     arrays = arrays_of(settings, precision, grid.dimension, varies=problem.varies and coefficients)
     own = grid.nodes if nodes is None else nodes
-    needed = int(arrays * own * backend.dtype.itemsize)
-    room = result_bytes(problem, backend.dtype, fields, own)
+    needed = int(arrays * own * dtype.itemsize)
+    room = result_bytes(problem, dtype, fields, own)
     of_backend, of_host = backend.memory(), host_memory()
 
     def need(what: str, place: str, size: int, memory: tuple[int, int] | None, users: int) -> Need:
@@ -102,12 +107,16 @@ def require_memory(
         in the host's memory too, more than the host has.
     """
     part = "" if nodes is None else f" for a part of {nodes} nodes"
-    smaller = ", or use run.precision = 'float32'" if precision == "float64" else ""
-    for need in needs(
-        *(backend, problem, settings, precision, fields), coefficients=coefficients, nodes=nodes, beside=beside
-    ):
+    wanted = partial(needs, backend, problem, settings)
+    given: dict[str, Any] = {"coefficients": coefficients, "nodes": nodes, "beside": beside}
+    for need in wanted(precision, fields, **given):
         if need.short and need.free is not None:
-            shared = "" if need.users == 1 else f" for each of the {need.users} processes on this host"
+            shared = "" if need.users == 1 else f" for each of the {quantity(need.users, 'process')} on this host"
+            smaller = ""
+            if precision != "float32" and not any(
+                other.short for other in wanted("float32", fields, dtype=np.float32, **given)
+            ):
+                smaller = ", or use run.precision = 'float32'"
             raise ResourceError(
                 f"domain.shape = {list(problem.grid.shape)} needs {need.what}{part}, {need.size / 2**30:.3g} GiB in "
                 f"{precision}, and {need.place} has {need.free / 2**30:.3g} GiB free{shared}: reduce "

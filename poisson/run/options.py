@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from poisson.backends.base import Backend
-from poisson.case.settings import FIELDS, VECTORS, WITHOUT_VECTORS
+from poisson.case.settings import FIELDS, VECTORS, WITHOUT_VECTORS, FieldName
 from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS
 from poisson.problem.arrays import brought
@@ -18,6 +18,11 @@ from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem
 from poisson.run.ranks import Ranks
 from poisson.words import article
+
+Method = Literal["auto", "multigrid", "cg", "fft", "jacobi", "chebyshev", "sor"]
+BackendName = Literal["auto", "gpu", "openmp", "numpy"]
+Precision = Literal["float64", "float32", "mixed"]
+"""What type checkers know of the registries; a test holds them equal."""
 
 
 class Options(TypedDict, total=False):
@@ -35,7 +40,7 @@ class Options(TypedDict, total=False):
     smoother: Literal["chebyshev", "jacobi", "red-black"]
     pre: int
     post: int
-    preconditioner: str
+    preconditioner: Literal["none", "jacobi", "multigrid", "fft"]
     stop: Literal["residual", "discretisation"]
 
 
@@ -43,8 +48,8 @@ class Arguments(Options, total=False):
     """Beside these, what else `poisson.Solver` takes by name."""
 
     threads: int
-    fields: Sequence[str]
-    order: int
+    fields: Sequence[FieldName]
+    order: Literal[2, 4, 6, 8]
     ranks: int | Sequence[int] | None
 
 

@@ -75,9 +75,9 @@ def device_of(rank: int, all_seen: Sequence[Seen]) -> int | None:
         if device is None or (seen.host, device) in taken:
             there = len({name for each in here for name in each.devices})
             raise BackendUnavailable(
-                f"{len(here)} processes on {seen.host} share {quantity(there, 'GPU')}: start one process a GPU, "
-                f"as mpirun -n {there} "
-                "does on one host, or choose a backend of the CPU"
+                f"{quantity(len(here), 'process')} on {seen.host} share {quantity(there, 'GPU')}: start one "
+                "process per GPU, "
+                f"with mpirun -n {there} on one host, or choose a backend of the CPU"
             )
         taken.add((seen.host, device))
     return numbers[rank] if all_seen[rank].devices else None
@@ -150,7 +150,7 @@ def communicator_for(communicator: Communicator, backend: Backend) -> Communicat
     modules = gpu.nccl() if backend.name == "gpu" else None
     if communicator.agree(modules is None) or modules is None:
         if backend.name == "gpu":
-            log.warning("arrays go from GPU to GPU by way of the host, which is slow: CuPy finds no NCCL; install it")
+            log.warning("CuPy finds no NCCL: arrays travel between GPUs through the host, which is slow; install NCCL")
         return communicator
     found = communicator.attached
     if not isinstance(found, NcclCommunicator):

@@ -152,7 +152,7 @@ class Ranks:
         if wanted is not None and math.prod(counts) != self.size:
             some = f"{'is' if self.size == 1 else 'are'} {quantity(self.size, 'process')}"
             given = list(wanted) if isinstance(wanted, tuple) else wanted
-            allowed = f"as many as there are processes, and there {some}: start as many, or leave it out"
+            allowed = f"the number of processes, and there {some}: start as many, or leave run.ranks out"
             raise CaseError([f"run.ranks: {given}; allowed: {allowed}"])
         self._blocks = wanted if isinstance(wanted, tuple) else None
 
@@ -198,7 +198,7 @@ class Ranks:
         elif planes and first.divides:
             first = Division(lattice, (*(1,) * (lattice.dimension - 1), size), rank)
         if not first.divides:
-            log.info("the problem is too small to be divided: each of the %d processes solves it", size)
+            log.info("the problem is too small to be divided: each of %s solves all of it", quantity(size, "process"))
             return
         width = int(max(each for (each,) in self.communicator.allgather([halo(first.lattice)])))
         self.division = Division(lattice, first.counts, rank, width)
@@ -235,7 +235,7 @@ class Ranks:
             found = self.communicator.agree(asked()) if self.division else asked()
             if found and not said:
                 said = True
-                log.warning("interrupted: the last complete iterate is kept")
+                log.warning("interrupted; keeping the last complete iterate")
             return found
 
         return agreed

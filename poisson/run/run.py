@@ -30,7 +30,7 @@ from poisson.run import interrupts
 from poisson.run.checkpoints import Checkpoints
 from poisson.run.ended import Watching, judged, observer_of, warn_of_concerns
 from poisson.run.load import load
-from poisson.run.options import Arguments
+from poisson.run.options import Arguments, BackendName, Method, Precision
 from poisson.run.ranks import communicator_of
 from poisson.run.solution import Interrupted, Solution
 from poisson.run.solver import Solver
@@ -51,9 +51,9 @@ log = logging.getLogger(__name__)
 
 def solve(
     case: Case | Problem | None,
-    method: str | None = None,
-    backend: str | None = None,
-    precision: str | None = None,
+    method: Method | None = None,
+    backend: BackendName | None = None,
+    precision: Precision | None = None,
     *,
     observer: Watching | None = None,
     comm: Any = None,
@@ -115,7 +115,7 @@ def solve(
     watching = observer_of(observer)
     if isinstance(case, Problem) or (case is None and comm is not None):
         if resume:
-            raise CaseError(["resume: given beside a problem; allowed: only beside a case"])
+            raise CaseError(["resume: allowed only with a case, not with a problem"])
         solver = Solver(case, comm=comm, **settings)
         solution = _solve(solver, watching, None, None, None, None)
         warn_of_concerns(solution.problem, solver.settings, solver.run, speaks=solver.ranks.speaks)
@@ -125,7 +125,10 @@ def solve(
         raise CaseError([f"case: {article(type(case).__name__)}; allowed: {kinds}"])
     if settings:
         raise CaseError(
-            [f"{', '.join(settings)}: given beside a case, which has its own settings; change those instead"]
+            [
+                f"{', '.join(settings)}: not allowed with a case, which has its own settings; change the settings "
+                "of the case"
+            ]
         )
     communicator = communicator_of(comm)
     with contextlib.ExitStack() as held:

@@ -21,6 +21,7 @@ from poisson.errors import CaseError
 from poisson.problem.arrays import host, is_array
 from poisson.problem.problem import Problem, require_problem
 from poisson.run.exclusive import Exclusive
+from poisson.run.options import BackendName
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
 from poisson.solvers.settings import SolverSettings
@@ -98,7 +99,7 @@ class LinearOperator(_RealMap):
     ((961, 961), 0, (33, 33))
     """
 
-    def __init__(self, problem: Problem, backend: str = "auto", *, threads: int = 0) -> None:
+    def __init__(self, problem: Problem, backend: BackendName = "auto", *, threads: int = 0) -> None:
         require_problem(problem)
         if threads and not threaded(backend):
             raise CaseError(

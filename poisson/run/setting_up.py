@@ -123,7 +123,7 @@ def falling_back(local: Backend, run: RunSettings, ranks: Ranks) -> Iterator[Non
         short = isinstance(error, (ResourceError, MemoryError)) and local.on_host
         if run.backend != AUTO or ranks.size > 1 or short or local.name == tuple(backend_registry.BACKENDS)[-1]:
             raise
-        raise NextBackend(local.name, str(error) or "there is too little memory") from None
+        raise NextBackend(local.name, str(error) or "too little memory") from None
 
 
 def set_up_on(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PackageMissing
+from poisson.mesh.boundary import FaceName
 from poisson.mesh.grid import AXES
 from poisson.output import summary
 from poisson.output.pictures import drawing
@@ -66,7 +67,7 @@ class Solution(Record):
 
     def __getstate__(self) -> dict[str, Any]:
         if self.share is not None:
-            line = "a part of a solution cannot be pickled: gather it, or save it and load the file"
+            line = "a part of a solution cannot be pickled: gather the solution, or save it and load the file"
             raise CaseError([f"pickle: {line}"])
         # Where it is read again there may be no device.
         return self.__dict__ | ({"u": self.host_u} if on_device(self.u) else {})
@@ -146,7 +147,7 @@ class Solution(Record):
         """
         return derived.at(self, points, field)
 
-    def face_flux(self, face: str) -> float:
+    def face_flux(self, face: FaceName) -> float:
         """∫ −a ∂u/∂n over a face, outward normal: what leaves the box there, in U·L^(d−2) in d dimensions.
 
         It is the flux that the discrete equations balance: those of all faces add up to ∫(f − c u) less the integral of
@@ -253,7 +254,7 @@ class Solution(Record):
         """
         known = {"u": self.host_u, **self.fields}
         if field not in known:
-            raise CaseError([f"there is no field {field!r} in this solution; there is {', '.join(known)}"])
+            raise CaseError([f"the solution has no field {field!r}; its fields are {', '.join(known)}"])
         if self.share is None:
             return known[field]
         held = Held(self.share.communicator, self.share.ranges, self.problem.grid.array_shape)

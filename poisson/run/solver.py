@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from poisson.backends.base import Backend
 from poisson.backends.ledger import Ledger
 from poisson.case import Case
 from poisson.case.combinations import clashes
+from poisson.case.settings import FieldName
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, PoissonError
+from poisson.problem.given import Boundary, Condition, Data
 from poisson.problem.problem import Problem, require_problem
 from poisson.run import interrupts, spread
 from poisson.run.checkpoints import Checkpoints
@@ -26,7 +28,7 @@ from poisson.run.ended import Watching, judged, observer_of, warn_of_concerns
 from poisson.run.exclusive import Exclusive
 from poisson.run.finishing import finish, provenance, unfinished
 from poisson.run.loading import Loader, sources_of
-from poisson.run.options import Options, apart, checked_fields, require_place
+from poisson.run.options import BackendName, Method, Options, Precision, apart, checked_fields, require_place
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.setting_up import NextBackend, falling_back, same_operator, set_up, set_up_on
 from poisson.run.setup import Setup
@@ -91,13 +93,13 @@ class Solver:
     def __init__(
         self,
         problem: Problem | None,
-        method: str = "auto",
-        backend: str = "auto",
-        precision: str = "float64",
+        method: Method = "auto",
+        backend: BackendName = "auto",
+        precision: Precision = "float64",
         *,
         threads: int = 0,
-        fields: Sequence[str] = (),
-        order: int = 2,
+        fields: Sequence[FieldName] = (),
+        order: Literal[2, 4, 6, 8] = 2,
         comm: Any = None,
         ranks: int | Sequence[int] | None = None,
         **options: Unpack[Options],
@@ -108,7 +110,7 @@ class Solver:
         problem, arrays = spread.without_arrays(communicator, given)
         require_problem(problem)
         assert problem is not None
-        run = {"backend": backend, "precision": precision, "threads": threads}
+        run: dict[str, Any] = {"backend": backend, "precision": precision, "threads": threads}
         if ranks is not None:
             run["ranks"] = ranks if isinstance(ranks, int) else list(ranks)
         settings, machine = check_settings({"method": method, **options}, run, problem)
@@ -185,7 +187,7 @@ class Solver:
     def __reduce__(self) -> tuple[Any, ...]:
         # Arrays, plans and kernels belong to one solver in one process: a copy sets up its own.
         if self.ranks.size > 1:
-            raise PoissonError("a Solver on several processes cannot be copied or pickled: make one on each of them")
+            raise PoissonError("a Solver on several processes cannot be copied or pickled: make one on each process")
         count = self.ledger is not None
         return _rebuilt, (type(self), self.problem, self.settings, self.run, self._fields, self._order, count)
 
@@ -247,11 +249,11 @@ class Solver:
 
     def solve(
         self,
-        f: Any = None,
-        initial: Any = None,
+        f: Data | None = None,
+        initial: Data | None = None,
         *,
-        boundary: Any = None,
-        c: Any = None,
+        boundary: Boundary | Condition | None = None,
+        c: Data | None = None,
         out: Any = None,
         observer: Watching | None = None,
         interrupted: Callable[[], bool] | None = None,

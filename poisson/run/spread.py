@@ -64,8 +64,8 @@ def array(ranks: Ranks, name: str, given: Any, shape: tuple[int, ...], backend: 
     if kinds[0] == _WHOLE and set(kinds[1:]) == {_NOTHING}:
         return _from_first(ranks, given, shape)
     if _NOTHING in kinds and set(kinds) != {_NOTHING}:
-        allowed = "on all, or an array of the whole grid on the first alone"
-        raise CaseError([f"{name}: given on some processes only; allowed: {allowed}"])
+        allowed = "on all, or an array of the whole grid on the first only"
+        raise CaseError([f"{name}: given on only some processes; allowed: {allowed}"])
     return given
 
 
@@ -91,8 +91,8 @@ def without_arrays(communicator: Communicator, given: Problem | None) -> tuple[P
     sent = b""
     with agreed(communicator):
         if have != [True] + [False] * (communicator.size - 1):
-            allowed = "on all, or on the first alone with None on the others"
-            raise CaseError([f"problem: given on some processes only; allowed: {allowed}"])
+            allowed = "on all, or on the first with None on the others"
+            raise CaseError([f"problem: given on only some processes; allowed: {allowed}"])
         if given is not None:
             names = tuple(name for name in FIELDS if isinstance(getattr(given, name), ArrayField))
             nothing: dict[str, Any] = dict.fromkeys(names, _nowhere(given))
@@ -115,8 +115,8 @@ def _packed(problem: Problem) -> bytes:
     try:
         return pickle.dumps(problem)
     except Exception as error:  # whatever the parts of another library raise
-        reason = "its functions cannot be sent to the other processes"
-        raise CaseError([f"problem: {reason} ({error}); make it on each of them"]) from error
+        reason = "functions of the problem cannot be sent to the other processes"
+        raise CaseError([f"problem: {reason} ({error}); make the problem on each process"]) from error
 
 
 def _nowhere(problem: Problem) -> PartField:

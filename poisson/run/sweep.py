@@ -278,14 +278,14 @@ def finished(case: Case, file: Path) -> Solution | None:
             # From there it goes on.
             return None
         elif others:
-            reason = f"it is of another {', '.join(others)}"
+            reason = f"{', '.join(others)} changed"
         elif newer := _newer_files(case, file):
             reason = f"{', '.join(newer)} is newer"
         if not reason:
             return stored_solution(file, ())
     except PoissonError as error:
         reason = "; ".join(str(error).splitlines())
-    log.info("%s is solved again: %s", file, reason)
+    log.info("%s will be solved again: %s", file, reason)
     return None
 
 

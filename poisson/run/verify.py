@@ -165,8 +165,8 @@ def _compare(case: Case, communicator: Communicator) -> Report:
                 rows.append({"backend": info.name, "method": name, **direct.beside(solution, u)})
     passed = all(row["verdict"] == AGREES for row in rows if "verdict" in row)
     notes = (
-        "diff: against the direct solution of the same equations; allowed: what the residual left over and rounding "
-        "explain, residual / smallest eigenvalue; error: against equation.exact",
+        "diff: difference from the direct solution of the same equations; allowed: what the residual and rounding "
+        "explain, residual / smallest eigenvalue; error: difference from equation.exact",
         *missing,
     )
     title = f"{case.problem.title or 'case'}: comparison with scipy.sparse"
@@ -257,7 +257,7 @@ def _rms(values: NDArray[np.floating]) -> float:
 def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
     """The error against the exact solution on a sequence of grids."""
     if case.problem.exact is None:
-        raise CaseError(["verify --refine needs equation.exact: give the exact solution as a text"])
+        raise CaseError(["verify --refine needs equation.exact, the exact solution as an expression"])
     case = replace(case, output=replace(case.output, fields=("u",)))
     shapes = refinement_shapes(case, grids)
     rows = []
@@ -292,8 +292,8 @@ def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
         note = "no verdict: a solve has not converged"
     elif order is None or now[1] <= left_over:
         note = (
-            f"no verdict: the error is not above the {left_over:.1e} that the residual leaves over; take a smaller "
-            "solver.rtol, or another equation.exact if the differences are exact for this one"
+            f"no verdict: the error is not above {left_over:.1e}, which the residual may leave; take a smaller "
+            "solver.rtol, or another equation.exact if the discretisation is exact for this one"
         )
     else:
         passed = abs(order - ORDER) <= ORDER_TOLERANCE

@@ -45,7 +45,7 @@ class Choice:
     def expectation(self) -> str:
         """The time it should take, which is not known where other programs are at work."""
         if not self.steady:
-            return "the time it takes cannot be told, as the machine is busy"
+            return "no time estimate: the machine is busy"
         return f"about {time_for_people(self.seconds)} expected"
 
 

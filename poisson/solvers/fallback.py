@@ -67,7 +67,7 @@ class ChosenMethod:
             if not _stalled(result) or result.iterations >= stopping.max_iterations or not self._stands_by(settings):
                 break
             log.info(
-                "method %s stalls at a residual of %.2e; %s goes on",
+                "method %s stalls at a residual of %.2e; continuing with %s",
                 *(describe(first, ""), result.history[-1][1], describe(settings, "")),
             )
             f = self._operations.settled(f)
@@ -111,7 +111,7 @@ class ChosenMethod:
             try:
                 self._methods[settings] = self._make(settings)
             except (ResourceError, MemoryError) as error:
-                log.warning("there is no memory to go on with %s: %s", describe(settings, ""), error)
+                log.warning("too little memory to continue with %s: %s", describe(settings, ""), error)
                 return False
         return True
 

@@ -48,7 +48,7 @@ class FastTransform:
         if operator.varies:
             raise CaseError(
                 [
-                    "solver.method = 'fft' needs a and c that do not vary, and no robin face; use "
+                    "solver.method = 'fft' needs constant a and c, and no robin face; use "
                     "solver.method = 'cg' with preconditioner = 'fft', or 'auto'"
                 ]
             )
@@ -278,7 +278,7 @@ def _offer(question: Question) -> Offer | str | None:
     if few or any(axis.whole for axis in others):
         return f"transforms need whole planes on every rank, at least {LEAST_PLANES}"
     if not question.fits(ARRAYS):
-        return "transforms would need more memory than there is"
+        return "transforms would need more memory than is free"
     factor = question.largest_factor
     return Offer(
         settings=replace(question.settings, method="fft"),
@@ -298,7 +298,9 @@ def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
     elif robin:
         yield clash("method", "fft", f'only without {robin} faces; use "auto", or "cg" with preconditioner "fft"')
     elif problem.guess:
-        reason = 'only without an initial guess (run.initial), which transforms do not use; "auto" takes one'
+        reason = (
+            'only without an initial guess (run.initial), which transforms do not use; "auto" accepts an initial guess'
+        )
         yield clash("method", "fft", reason)
 
 

@@ -102,7 +102,7 @@ class Jacobi:
             raise ValueError(f"omega = {omega}; it must be in (0, 1]")
         elif operator.singular and omega == 1.0 and (better := damping(operations)) < omega:
             log.warning(
-                "solver.omega = 1 leaves the mode that alternates from node to node undamped on this grid without "
+                "solver.omega = 1 does not damp the mode that alternates from node to node on this grid without "
                 "Dirichlet faces; %.6g damps every mode",
                 better,
             )

@@ -146,8 +146,8 @@ def colors_clash(name: str, item: str, problem: Problem) -> Iterator[Clash]:
         yield clash(
             name,
             item,
-            "another one, as red and black nodes alternate along a periodic axis only where its nodes are even in "
-            f"number, and domain.shape has {grid.shape[odd[0]]} along {AXES[odd[0]]}",
+            "another one, because red-black order needs an even number of nodes along a periodic axis, and "
+            f"domain.shape has {grid.shape[odd[0]]} along {AXES[odd[0]]}",
         )
 
 

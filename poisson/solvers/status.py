@@ -74,9 +74,9 @@ class Status(StrEnum):
 _ADVICE = {
     Status.CONVERGED: "the residual, recomputed in float64, is below the tolerance",
     Status.MAX_ITERATIONS: "the limit on iterations was reached first; raise solver.max_iterations or solver.rtol",
-    Status.AT_ROUNDING: "the residual is as small as rounding lets it be in this precision; the target is below that",
-    Status.STAGNATED: "the residual falls no further, or too slowly; take another solver.method or preconditioner",
+    Status.AT_ROUNDING: "the residual is as small as rounding allows in this precision; the target is smaller",
+    Status.STAGNATED: "the residual stopped falling or falls too slowly; use another solver.method or preconditioner",
     Status.DIVERGED: "the residual grew or is not finite; check the size of f, c and the boundary data",
     Status.INTERRUPTED: "stopped by the user; u is the last complete iterate",
-    Status.UNFINISHED: "a checkpoint of a solve that had not ended, which can be resumed from here",
+    Status.UNFINISHED: "a checkpoint of an unfinished solve, which can be resumed",
 }

@@ -26,8 +26,7 @@ FAILURES = [
     (
         of_cupy("OutOfMemoryError", "Out of memory allocating 8,000 bytes", MemoryError, "cupy.cuda.memory"),
         ResourceError,
-        "the GPU has too little memory (Out of memory allocating 8,000 bytes): reduce domain.shape, or use "
-        "run.precision = 'float32'",
+        "the GPU has too little memory (Out of memory allocating 8,000 bytes): reduce domain.shape",
     ),
     (
         of_cupy("CompileException", LOG, module="cupy.cuda.compiler"),
@@ -39,7 +38,7 @@ FAILURES = [
         of_cupy("CUDARuntimeError", "cudaErrorIllegalAddress: an illegal memory access was encountered", RuntimeError),
         BackendFailed,
         "the GPU has failed (CUDARuntimeError: cudaErrorIllegalAddress: an illegal memory access was encountered): see "
-        "its driver's log, or use run.backend = 'openmp'",
+        "the log of the driver, or use run.backend = 'openmp'",
     ),
     (
         RuntimeError("CuPy failed to load libnvrtc.so.12: OSError: no such file"),
@@ -50,7 +49,7 @@ FAILURES = [
     (
         of_cupy("CuFFTError", ""),
         BackendFailed,
-        "the GPU has failed (CuFFTError: CuFFTError): see its driver's log, or use run.backend = 'openmp'",
+        "the GPU has failed (CuFFTError: CuFFTError): see the log of the driver, or use run.backend = 'openmp'",
     ),
 ]
 

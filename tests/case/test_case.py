@@ -164,7 +164,7 @@ def test_coefficients_from_files(tmp_path: Path) -> None:
     overrides = ("equation.a={ file = 'k.npy' }", "domain.shape=[9, 18]")
     path = str(tmp_path / "k.npy")
     assert mistakes_of(GOOD, tmp_path, overrides) == (
-        f"--set equation.a: {path!r} has the shape (17, 9); the grid needs (18, 9), as arrays are (ny, nx)",
+        f"--set equation.a: {path!r} has the shape (17, 9); the grid needs (18, 9), because arrays are (ny, nx)",
     )
 
 
@@ -186,7 +186,7 @@ def test_a_case_in_one_dimension(tmp_path: Path) -> None:
     np.save(tmp_path / "f.npy", np.arange(4.0))
     path = str(tmp_path / "f.npy")
     assert mistakes_of(text, tmp_path, ("equation.f={ file = 'f.npy' }",)) == (
-        f"--set equation.f: {path!r} has the shape (4,); the grid needs (5,), as arrays are (nx,)",
+        f"--set equation.f: {path!r} has the shape (4,); the grid needs (5,), because arrays are (nx,)",
     )
 
 
@@ -203,11 +203,11 @@ def test_field_files(tmp_path: Path) -> None:
     assert mistakes_of(GOOD, tmp_path, ("equation.f={ file = 'f.h5', dataset = 'turned' }",)) == (
         (
             f"--set equation.f: 'turned' in '{tmp_path / 'f.h5'}' has the shape (9, 17); the grid needs (17, 9), "
-            "as arrays are (ny, nx)"
+            "because arrays are (ny, nx)"
         ),
     )
     assert mistakes_of(GOOD, tmp_path, ("equation.f={ file = 'f.h5', dataset = 'f' }",)) == (
-        f"--set equation.f: there is no dataset 'f' in '{tmp_path / 'f.h5'}'",
+        f"--set equation.f: no dataset 'f' in '{tmp_path / 'f.h5'}'",
     )
 
 

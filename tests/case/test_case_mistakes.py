@@ -64,7 +64,7 @@ WRONG: list[tuple[str, str | None, str]] = [
     ("equation.f", "1979-05-27", f"equation.f: 1979-05-27; allowed: {DATA}"),
     ("equation.f", '"sine(x)"', "equation.f: \"sine(x)\"; unknown name 'sine' at column 1; did you mean 'sin'?"),
     ("equation.f", '"z"', 'equation.f: "z"; z at column 1 is not a coordinate of a 2D case'),
-    ("equation.f", '"x +"', "equation.f: \"x +\"; the text ends after '+'; a number or a name must follow"),
+    ("equation.f", '"x +"', "equation.f: \"x +\"; the expression ends after '+'; a number or a name must follow"),
     (
         "equation.f",
         '"10**10**10"',
@@ -77,7 +77,7 @@ WRONG: list[tuple[str, str | None, str]] = [
         '{ file = "f.h5", dataset = "" }',
         'equation.f.dataset: ""; allowed: the name of a dataset in an HDF5 file',
     ),
-    ("equation.f", '{ file = "no.npy" }', "equation.f: there is no file 'no.npy'"),
+    ("equation.f", '{ file = "no.npy" }', "equation.f: no such file: 'no.npy'"),
     ("equation.f", '{ file = "no.txt" }', "equation.f: 'no.txt' must end in .npy, .h5 or .hdf5"),
     ("equation.c", "-1.0", f"equation.c: -1.0; allowed: {C_DATA}"),
     ("equation.c", "inf", f"equation.c: inf; allowed: {C_DATA}"),
@@ -87,8 +87,8 @@ WRONG: list[tuple[str, str | None, str]] = [
     ("equation.a", "0.0", f"equation.a: 0.0; allowed: {A_DATA}"),
     ("equation.a", "-2", f"equation.a: -2; allowed: {A_DATA}"),
     ("equation.a", '"0*x"', f'equation.a: "0*x"; allowed: {A_DATA}'),
-    ("equation.a", '"1 +"', "equation.a: \"1 +\"; the text ends after '+'; a number or a name must follow"),
-    ("equation.a", '{ file = "no.npy" }', "equation.a: there is no file 'no.npy'"),
+    ("equation.a", '"1 +"', "equation.a: \"1 +\"; the expression ends after '+'; a number or a name must follow"),
+    ("equation.a", '{ file = "no.npy" }', "equation.a: no such file: 'no.npy'"),
     (
         "equation.mean",
         '"harmonics"',
@@ -103,13 +103,13 @@ WRONG: list[tuple[str, str | None, str]] = [
     ("parameters.k", '"3"', 'parameters.k: "3"; allowed: a number'),
     ("parameters.k", "true", "parameters.k: true; allowed: a number"),
     ("parameters.q", "inf", "parameters.q: inf; allowed: a number"),
-    ("parameters.x", "1.0", "parameters.x: this is the name of a coordinate; choose another"),
-    ("parameters.e", "1.0", "parameters.e: this is the name of a constant; choose another"),
-    ("parameters.max", "1.0", "parameters.max: this is the name of a function; choose another"),
+    ("parameters.x", "1.0", "parameters.x: this is the name of a coordinate; choose another name"),
+    ("parameters.e", "1.0", "parameters.e: this is the name of a constant; choose another name"),
+    ("parameters.max", "1.0", "parameters.max: this is the name of a function; choose another name"),
     (
         "parameters.a-b",
         "1.0",
-        "parameters.a-b: a name has letters, digits and '_' only, and does not begin with a digit",
+        "parameters.a-b: a name has only letters, digits and '_', and does not begin with a digit",
     ),
     # domain
     ("domain.lower", None, f"domain.lower: missing; allowed: {NUMBERS}"),
@@ -218,7 +218,7 @@ WRONG: list[tuple[str, str | None, str]] = [
     (
         "boundary.x_lower",
         '{ dirichlet = "sin(" }',
-        "boundary.x_lower.dirichlet: \"sin(\"; the text ends after '('; a number or a name must follow",
+        "boundary.x_lower.dirichlet: \"sin(\"; the expression ends after '('; a number or a name must follow",
     ),
     (
         "boundary.y_lower",
@@ -279,7 +279,7 @@ WRONG: list[tuple[str, str | None, str]] = [
     ),
     ("solver.backend", '"gpu"', f"solver.backend: unknown key; allowed: {SOLVER_KEYS}; did you mean 'run.backend'?"),
     # run
-    ("run.backend", '"cuda"', f'run.backend: "cuda"; allowed: {BACKENDS}'),
+    ("run.backend", '"cuda"', f"run.backend: \"cuda\"; allowed: {BACKENDS}; did you mean 'gpu'?"),
     (
         "run.backend",
         '"OpenMP"',
@@ -299,7 +299,7 @@ WRONG: list[tuple[str, str | None, str]] = [
     (
         "run.initial",
         '{ file = "u.h5" }',
-        "run.initial: 'u.h5' is an HDF5 file; say which dataset, as in dataset = \"f\"",
+        "run.initial: 'u.h5' is an HDF5 file; name the dataset, such as dataset = \"f\"",
     ),
     # output
     ("output.file", '"u.vtk"', 'output.file: "u.vtk"; allowed: a path that ends in .h5 or .hdf5'),
@@ -456,7 +456,7 @@ def test_several_mistakes_at_once_in_the_order_of_the_tables() -> None:
         f"equation.F: unknown key; allowed: {EQUATION_KEYS}; did you mean 'f'?",
         "equation.exact: \"sinn(x)\"; unknown name 'sinn' at column 1; did you mean 'sin'?",
         'parameters.k: "three"; allowed: a number',
-        "parameters.pi: this is the name of a constant; choose another",
+        "parameters.pi: this is the name of a constant; choose another name",
         f"domain.shape: [2, 9]; allowed: {NODES}",
         'boundary.x_upper: { dirichlet = "exact" }; allowed: nothing, because x = "periodic" sets both faces',
         f'boundary.y_lower: missing; allowed: {CONDITION}; for both y faces at once also y = "periodic"',

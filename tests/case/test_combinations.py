@@ -81,13 +81,13 @@ PERIODIC = ('boundary.x="periodic"',)
         ),
         (
             ("solver.method=sor", *PERIODIC),
-            '--set solver.method: "sor"; allowed: another one, as red and black nodes alternate along a periodic axis '
-            "only where its nodes are even in number, and domain.shape has 3 along x",
+            '--set solver.method: "sor"; allowed: another one, because red-black order needs an even number of nodes '
+            "along a periodic axis, and domain.shape has 3 along x",
         ),
         (
             ("solver.method=multigrid", "solver.smoother=red-black", *PERIODIC),
-            '--set solver.smoother: "red-black"; allowed: another one, as red and black nodes alternate along a '
-            "periodic axis only where its nodes are even in number, and domain.shape has 3 along x",
+            '--set solver.smoother: "red-black"; allowed: another one, because red-black order needs an even number of '
+            "nodes along a periodic axis, and domain.shape has 3 along x",
         ),
         (
             ("solver.stop=discretisation", "run.initial=x"),
@@ -97,7 +97,7 @@ PERIODIC = ('boundary.x="periodic"',)
         (
             ("solver.method=fft", "run.initial=x"),
             '--set solver.method: "fft"; allowed: only without an initial guess (run.initial), which transforms do '
-            'not use; "auto" takes one',
+            'not use; "auto" accepts an initial guess',
         ),
         (
             ("run.backend=numpy", "run.threads=2"),
@@ -114,8 +114,8 @@ PERIODIC = ('boundary.x="periodic"',)
         ),
         (
             ("equation.mean=arithmetic", "equation.a=1 + 1"),
-            '--set equation.mean: "arithmetic"; allowed: only its default where a is constant, as between equal '
-            "values every mean is the same",
+            '--set equation.mean: "arithmetic"; allowed: only its default if a is constant, because every mean '
+            "of equal values is the same",
         ),
         (
             ("output.order=4", 'output.fields=["f"]'),
@@ -134,7 +134,7 @@ PERIODIC = ('boundary.x="periodic"',)
         (
             ("boundary.all.neumann=2",),
             '--set boundary.all: { dirichlet = "z", neumann = 2.0 }; allowed: exactly one of dirichlet, neumann and '
-            "robin, and alpha beside robin; to replace the condition: --set boundary.all={ neumann = 2.0 }",
+            "robin, and alpha with robin; to replace the condition: --set boundary.all={ neumann = 2.0 }",
         ),
     ],
 )
@@ -191,11 +191,11 @@ def test_python_refuses_what_a_case_file_refuses() -> None:
         ),
         (
             lambda: Problem.on_box((5, 5), mean="arithmetic"),
-            "^mean: 'arithmetic'; allowed: only its default where a is",
+            "^mean: 'arithmetic'; allowed: only its default if a is",
         ),
         (
             lambda: Solver(dataclasses.replace(problem, mean="arithmetic")),
-            '^equation.mean: "arithmetic"; allowed: only its default where a is',
+            '^equation.mean: "arithmetic"; allowed: only its default if a is',
         ),
     ]
     for call, line in calls:

@@ -98,7 +98,7 @@ def test_a_file_that_is_there_is_never_replaced(kept: str, capsys: pytest.Captur
         Path(kept).write_text("mine")
     assert main(["new", "a", "--from=source_from_file"]) == 2
     name = "a.toml" if kept == "dangling" else kept
-    line = f"poisson: error: {name}: there is such a file, which is not replaced; give another name\n"
+    line = f"poisson: error: {name}: already exists; not overwritten; give another name\n"
     assert capsys.readouterr() == ("", line)
     assert os.listdir() == [name]
     assert kept == "dangling" or Path(kept).read_text() == "mine"
@@ -117,7 +117,7 @@ def test_nor_is_one_that_comes_in_between(linking: bool, monkeypatch: pytest.Mon
         draft.add()
         assert path.read_text() == "new"
     path.write_text("mine")
-    with pytest.raises(poisson.PoissonError, match=r"a: there is such a file"), files.drafted(path) as draft:
+    with pytest.raises(poisson.PoissonError, match=r"a: already exists"), files.drafted(path) as draft:
         draft.temporary.write_text("newer")
         draft.add()
     assert (os.listdir(), path.read_text()) == (["a"], "mine")

@@ -69,22 +69,25 @@ def test_what_is_wrong_with_a_file_on_a_face(folder: Path) -> None:
     for overrides, line in (
         (
             ("boundary.y_lower.neumann={ file = 'x.npy' }",),
-            f"--set boundary.y_lower.neumann: {x!r} has the shape (7, 6); the face y_lower needs (7, 5), as arrays on "
+            f"--set boundary.y_lower.neumann: {x!r} has the shape (7, 6); the face y_lower needs (7, 5), "
+            "because arrays on "
             "it are (nz, nx)",
         ),
         (
             ("boundary.y_lower={ robin = 1, alpha = { file = 'f.npy' } }",),
-            f"--set boundary.y_lower.alpha: {f!r} has the shape (7, 6, 5); the face y_lower needs (7, 5), as arrays on "
+            f"--set boundary.y_lower.alpha: {f!r} has the shape (7, 6, 5); the face y_lower needs (7, 5), "
+            "because arrays on "
             "it are (nz, nx)",
         ),
         (
             ("boundary.all.dirichlet={ file = 'x.npy' }",),
-            f"--set boundary.all.dirichlet: {x!r} has the shape (7, 6); the face y_lower needs (7, 5), as arrays on "
+            f"--set boundary.all.dirichlet: {x!r} has the shape (7, 6); the face y_lower needs (7, 5), because "
+            "arrays on "
             "it are (nz, nx)",
         ),
         (
             ("boundary.y_lower.neumann={ file = 'none.npy' }",),
-            f"--set boundary.y_lower.neumann: there is no file {str(folder / 'none.npy')!r}",
+            f"--set boundary.y_lower.neumann: no such file: {str(folder / 'none.npy')!r}",
         ),
         (
             ("boundary.y_lower.neumann={ dataset = 'g' }",),
@@ -118,7 +121,7 @@ def test_values_on_a_face_that_are_none(folder: Path) -> None:
 
 def test_a_face_of_one_node_takes_no_file(folder: Path) -> None:
     text = "equation = { f = 1 }\ndomain = { lower = [0], upper = [1], shape = [6] }\n"
-    line = "boundary.all.dirichlet: a file; allowed: a number, as the face is one node"
+    line = "boundary.all.dirichlet: a file; allowed: a number, because the face is one node"
     assert mistakes_of(f"{text}boundary.all.dirichlet = {{ file = 'x.npy' }}", folder) == (line,)
 
 

@@ -391,12 +391,12 @@ ERRORS = [
     (
         MemoryError("8 TiB"),
         2,
-        "poisson: error: not enough memory (8 TiB); use fewer nodes, or float32 instead of float64\n",
+        "poisson: error: not enough memory (8 TiB); use fewer nodes (domain.shape)\n",
     ),
     (
         MemoryError(),
         2,
-        "poisson: error: not enough memory; use fewer nodes, or float32 instead of float64\n",
+        "poisson: error: not enough memory; use fewer nodes (domain.shape)\n",
     ),
     (KeyboardInterrupt(), 130, "poisson: interrupted\n"),
 ]
@@ -447,7 +447,7 @@ def test_a_result_that_could_not_be_written_is_not_computed(
     fake.case.output.file = tmp_path / "result.h5"
     monkeypatch.setattr("poisson.run.memory.result_bytes", lambda problem, dtype, fields: 1 << 80)
     assert main(["solve", "a.toml"]) == 2
-    assert "1.21e+12 TB are needed and the disk has " in capsys.readouterr().err
+    assert "1.21e+12 TB, and the disk has " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def expected(place: str) -> list[str]:
         "parse",
         f"poisson: error: {place}no device",
         "set up",
-        f"poisson: error: {place}not enough memory (12 GB); use fewer nodes, or float32 instead of float64",
+        f"poisson: error: {place}not enough memory (12 GB); use fewer nodes (domain.shape)",
         "set up",
         "poisson: interrupted; nothing was written",
         "loop",
@@ -167,7 +167,7 @@ def test_what_one_process_does_is_refused_on_several(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
         "poisson: error: tune runs in one process; start {command} without mpirun",
-        "poisson: error: --ranks 3: 2 processes were started; leave --ranks out",
+        "poisson: error: --ranks 3: started with 2 processes already; leave --ranks out",
     ]
 
 

@@ -31,7 +31,7 @@ def test_what_each_kind_is() -> None:
 
 def test_what_a_face_may_hold_is_said_in_words() -> None:
     words = [kind.value for kind in CONDITIONS]
-    assert f"one of {', '.join(words[:-1])} and {words[-1]}, and alpha beside robin" == ONE_CONDITION
+    assert f"one of {', '.join(words[:-1])} and {words[-1]}, and alpha with robin" == ONE_CONDITION
     assert TABLES.startswith("{ dirichlet = ... }, { neumann = ... }")
     assert "{ robin = ..., alpha = ... }" in TABLES
 

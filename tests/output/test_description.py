@@ -25,7 +25,7 @@ from poisson.output.record import OperationUse, Performance
 
 PERFORMANCE = Performance((OperationUse("sweep", 3, 0.1, 1e9, 1e9, "5x4"),), 1e10, "copy", 1000)
 MANY = {f"key{number}": "text" * 20 for number in range(60)}
-EDITED = "the texts are not those that were written: the file was edited, or is damaged"
+EDITED = "the attributes do not match their checksum: the file was edited or is damaged"
 
 
 def damaged(good: bytes, seed: int) -> bytes:
@@ -110,7 +110,7 @@ def test_a_heap_without_an_end(tmp_path: Path) -> None:
     second = content.index(b"GCOL") + 16 + 16 + 8
     content[second : second + 16] = bytes(16)
     path.write_bytes(content)
-    with pytest.raises(OutputError, match=r"a\.h5: the file is damaged \(a heap of texts does not end\); solve the "):
+    with pytest.raises(OutputError, match=r"a\.h5: the file is damaged \(a heap of strings has no end\); solve the "):
         description.describe(path)
     assert not hdf5.is_result(path)
 
@@ -124,7 +124,7 @@ def test_one_changed_bit_of_any_values_is_damage_to_every_reader(tmp_path: Path,
     content = bytearray(path.read_bytes())
     content[chunk.byte_offset + chunk.size // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(OutputError, match=r"a\.h5: the file is damaged \(values do not fit their checksum\); "):
+    with pytest.raises(OutputError, match=r"a\.h5: the file is damaged \(the values do not match their checksum\); "):
         description.describe(path)
     with h5py.File(path) as file, pytest.raises(OSError, match="filter returned failure"):
         file[name][...]
@@ -160,7 +160,7 @@ def test_a_locked_result_is_not_damaged(tmp_path: Path, capsys: pytest.CaptureFi
     hdf5.write(path, make_solution(2))
     with h5py.File(path, "a", locking=True):
         assert main(["info", str(path)]) == 2
-    message = f"poisson: error: {path}: locked by another program that has it open; close it there\n"
+    message = f"poisson: error: {path}: locked by another program; close the file there\n"
     assert capsys.readouterr() == ("", message)
     assert main(["info", str(path)]) == 0
 
@@ -176,7 +176,7 @@ def test_what_is_no_file_is_said_at_once(tmp_path: Path) -> None:
         with h5py.File(tmp_path / "a.h5", "a") as file:
             del file[name]
             file[name] = h5py.ExternalLink(str(path), "/f")
-        with pytest.raises(OutputError, match=rf"the file is damaged \(.*is a link into another file, '{path}'"):
+        with pytest.raises(OutputError, match=rf"the file is damaged \(.*is a link to another file, '{path}'"):
             description.describe_apart(tmp_path / "a.h5")
 
 
@@ -211,8 +211,8 @@ def test_the_convergence_is_that_of_the_second_half() -> None:
     sweeps = np.arange(0, 80, 10)
     norms = np.where(sweeps < 40, 0.5**sweeps, 0.5**40 * 0.9 ** (sweeps - 40.0))
     line = description._rate_for_people(description._rate(sweeps, norms))
-    assert line == "a factor of 0.9 each iteration, 21.85 iterations a decimal digit"
+    assert line == "a factor of 0.9 per iteration, 21.85 iterations per decimal digit"
     assert description._rate(sweeps[:1], norms[:1]) is None
-    assert description._rate_for_people(None) == "too few reads of the residual to tell"
+    assert description._rate_for_people(None) == "too few residual norms to tell"
     assert description._rate_for_people(description._rate(sweeps, norms[::-1])) == "the residual does not fall"
-    assert description._rate_for_people(0.0) == "a factor of 0 each iteration"
+    assert description._rate_for_people(0.0) == "a factor of 0 per iteration"

@@ -23,7 +23,8 @@ from poisson.errors import OutputError
 from poisson.output import files, hdf5, result, xdmf
 
 FOREIGN = (
-    "it was not written by this package, so it is not replaced; give another name with --output, or replace it with "
+    "already exists and is not a result of poisson; not overwritten; give another name with --output, or "
+    "replace it with "
     "--overwrite"
 )
 CASE = (
@@ -92,7 +93,7 @@ def test_a_file_beside_it_that_is_of_others_is_refused_before_the_solve(
     beside.unlink()
     beside.mkdir()
     assert main(["solve", "a.toml", "--quiet", "--overwrite"]) == 2
-    assert capsys.readouterr().err == "poisson: error: a.xmf: it is a folder; give the name of a file with --output\n"
+    assert capsys.readouterr().err == "poisson: error: a.xmf: this is a folder; give the name of a file with --output\n"
 
 
 def test_an_empty_file_is_nobodys_and_python_has_its_own_word(here: Path) -> None:
@@ -103,7 +104,7 @@ def test_an_empty_file_is_nobodys_and_python_has_its_own_word(here: Path) -> Non
     with pytest.raises(OutputError) as caught:
         make_solution().save(path)
     assert str(caught.value).startswith(
-        f"{path}: it was not written by this package, so it is not replaced; give another name, or replace it by "
+        f"{path}: already exists and is not a result of poisson; not overwritten; give another name, or replace it by "
         "overwrite=True; the result is saved as "
     )
     assert path.read_text() == "mine"
@@ -231,7 +232,7 @@ def test_a_result_is_there_even_if_the_file_beside_it_cannot_be(here: Path, monk
         result.save(path, make_solution(3))
     monkeypatch.undo()
     assert str(caught.value) == (
-        f"{beside}: the disk is full; free some space or choose another place; the result itself is in {path}"
+        f"{beside}: the disk is full; free some space or choose another place; the result is in {path}"
     )
     with h5py.File(path) as file:
         assert file["u"].ndim == 3

@@ -282,10 +282,10 @@ def test_a_result_that_cannot_be_saved_anywhere(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OutputError) as caught:
         result.save(tmp_path / "result.h5", make_solution())
     assert str(caught.value).startswith(f"{tmp_path / 'result.h5'}: the disk is full; ")
-    assert str(caught.value).endswith(", so the result is lost")
+    assert str(caught.value).endswith("; the result is lost")
     assert os.listdir(tmp_path) == []
     monkeypatch.setattr(result.tempfile, "tempdir", str(tmp_path / "missing"))
-    with pytest.raises(OutputError, match=r"the folder does not exist.*so the result is lost"):
+    with pytest.raises(OutputError, match=r"the folder does not exist.*the result is lost"):
         result.save(tmp_path / "result.h5", make_solution())
 
 
@@ -318,19 +318,19 @@ def test_check_names_what_is_wrong(tmp_path: Path, old: Path, monkeypatch: pytes
         assert text.startswith(f"{path}: ")
         return text.removeprefix(f"{path}: ")
 
-    folder = "it is a folder; give the name of a file"
+    folder = "this is a folder; give the name of a file"
     assert message(tmp_path) == folder
     assert message("/") == folder
     assert message(tmp_path / "missing" / "a.h5") == "the folder does not exist; create it or choose another place"
     assert message(old / "a.h5") == "a part of the path is a file, not a folder; choose another place"
     assert message(tmp_path / ("a" * 300)) == "the name is too long; choose a shorter one"
-    assert message(os.devnull) == "not a plain file, so it will not be replaced; give another name"
+    assert message(os.devnull) == "not a regular file; not overwritten; give another name"
     assert message("a\0.h5") == "embedded null byte; choose another place"
     loop = tmp_path / "loop.h5"
     loop.symlink_to(loop)
-    assert message(loop) == "the path is a circle of symbolic links; choose another place"
+    assert message(loop) == "the symbolic links of the path form a loop; choose another place"
     monkeypatch.setattr(files.shutil, "disk_usage", lambda folder: Usage(free=2_500_000))
-    needed = "4 GB are needed and the disk has 2.5 MB free; free some space or choose another place"
+    needed = "the result needs 4 GB, and the disk has 2.5 MB free; free some space or choose another place"
     assert message(tmp_path / "a.h5", 4_000_000_000) == needed
     monkeypatch.setattr(files.os, "access", lambda path, mode: False)
     assert message(old) == "the file is write-protected; remove it or give another name"
@@ -417,7 +417,7 @@ grid              5 x 4 x 3 nodes
   z               [2, 5], spacing 1.5
 iterations        40
 residual          1.250e-09 (rms), target 1.000e-08
-convergence       a factor of 0.5 each iteration, 3.322 iterations a decimal digit
+convergence       a factor of 0.5 per iteration, 3.322 iterations per decimal digit
 error             rms 2.500e-01, max 5.000e-01
 backend           numpy
 device memory gb  1.5
@@ -440,7 +440,7 @@ def test_describe_what_is_not_known(tmp_path: Path) -> None:
     hdf5.write(path, solution)
     lines = description.describe(path).splitlines()
     assert lines[0] == f"{path}: untitled"
-    assert "convergence  too few reads of the residual to tell" in lines
+    assert "convergence  too few residual norms to tell" in lines
     assert lines[-1] == "  u          solution u: no finite value (float64)"
     assert not any(line.startswith(("error", "time")) for line in lines)
 

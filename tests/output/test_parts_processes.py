@@ -78,6 +78,6 @@ def test_three_processes_write_one_file_or_none(tmp_path: Path, what: str, inter
     assert os.listdir(there) == ["a.h5"]
     assert os.listdir(elsewhere) == []
     if what == "limit":
-        assert line.startswith(f"OutputError: {path}: {LIMIT}; it could not be saved in the temporary folder either (")
+        assert line.startswith(f"OutputError: {path}: {LIMIT}; saving in the temporary folder failed, too (")
     else:
         assert line == "KeyboardInterrupt: "

@@ -147,8 +147,8 @@ def test_where_to_cut() -> None:
         ("z=9", "slice: z=9; allowed: from 2 to 5, where the box is"),
         ("z=nan", "slice: z=nan; allowed: from 2 to 5, where the box is"),
         ("z=3,z=4", "slice: z is given twice; allowed: each axis once"),
-        ("x=0,y=0,z=3", "slice: x, y, z are all given; leave one or two out, to draw along them"),
-        (0.5, "slice: a float; allowed: a text such as z=3.5, or a mapping"),
+        ("x=0,y=0,z=3", "slice: x, y, z are all given; leave out the one or two axes to draw along"),
+        (0.5, "slice: a float; allowed: a string such as z=3.5, or a mapping"),
     ],
 )
 def test_a_wrong_cut_is_one_line(given: Any, line: str) -> None:
@@ -261,7 +261,7 @@ def test_the_length_and_the_components_of_a_vector(name: str, label: str, value:
     line = solution.plot(name, slice="y=0.3").axes[0]
     np.testing.assert_allclose(line.lines[0].get_ydata(), 1.3 * value, rtol=1e-12)
     assert line.get_ylabel() == label
-    with pytest.raises(CaseError, match="'E_z' in this solution; there is u, E, gradient, E_x, E_y, gradient_x"):
+    with pytest.raises(CaseError, match="'E_z'; its fields are u, E, gradient, E_x, E_y, gradient_x"):
         solution.plot("E_z")
 
 
@@ -325,7 +325,7 @@ def test_the_history_falls_to_its_target() -> None:
     assert set(target.get_ydata()) == {1e-8} and axes.get_yscale() == "log"
     assert axes.get_ylabel() == "rms norm of f − Au"
     assert [text.get_text() for text in axes.texts] == ["converged after 40 iterations"]
-    assert make_solution(2, history=()).plot_history().axes[0].texts[0].get_text() == "no norm was read"
+    assert make_solution(2, history=()).plot_history().axes[0].texts[0].get_text() == "no residual norm was computed"
 
 
 def test_axes_of_the_user_are_drawn_on() -> None:
@@ -355,7 +355,7 @@ def test_a_picture_is_shown_in_a_window_or_says_that_there_is_none(monkeypatch: 
     monkeypatch.delitem(sys.modules, "IPython")
     pyplot.switch_backend("agg")
     figure = solution_of((5, 5), "x").plot()
-    with pytest.raises(OutputError, match=r'^there is no display .*; savefig\("u.png"\) writes it to a file$'):
+    with pytest.raises(OutputError, match=r'^no display .*; savefig\("u.png"\) writes the picture to a file$'):
         figure.show()
     assert pyplot.get_fignums() == []
     opened: list[list[int]] = []
@@ -395,7 +395,7 @@ def test_a_thumbnail_is_an_image_in_itself() -> None:
 @pytest.mark.parametrize(
     ("shape", "options", "line"),
     [
-        ((5, 5), {"field": "v"}, "there is no field 'v' in this solution; there is u"),
+        ((5, 5), {"field": "v"}, "the solution has no field 'v'; its fields are u"),
         ((5, 5), {"cmap": "virdis"}, "cmap: 'virdis'; did you mean viridis, viridis_r or cividis?"),
         ((5, 5, 5), {"range": "1,0"}, "range: 1,0; allowed: two finite numbers LO,HI with LO less than HI"),
         ((5,), {"range": "0"}, "range: '0'; allowed: two numbers LO,HI such as 0,1.5, or 'full'"),
@@ -409,7 +409,7 @@ def test_a_thumbnail_is_an_image_in_itself() -> None:
         (
             (5, 5, 5),
             {"ax": Figure().subplots()},
-            "ax: a field in 3D takes several; give slice, too, such as slice='z=0.5'",
+            "ax: a picture of a 3D field has several axes; give a slice as well, such as slice='z=0.5'",
         ),
     ],
 )

@@ -285,7 +285,7 @@ def test_one_changed_bit_of_what_several_ranks_wrote_is_damage(tmp_path: Path, n
     content = bytearray(path.read_bytes())
     content[place] ^= 1
     path.write_bytes(content)
-    with pytest.raises(OutputError, match=r"a\.h5: the file is damaged \(values do not fit their checksum\); "):
+    with pytest.raises(OutputError, match=r"a\.h5: the file is damaged \(the values do not match their checksum\); "):
         description.describe(path)
 
 
@@ -307,7 +307,7 @@ def test_parts_that_do_not_make_up_the_whole_are_no_result(tmp_path: Path, range
         hdf5.write(path, part)
 
     for error in each_rank(2, write):
-        assert isinstance(error, ValueError) and str(error) == "the parts of u are not as large as the whole"
+        assert isinstance(error, ValueError) and str(error) == "the parts of u do not add up to the whole"
     assert os.listdir(tmp_path) == []
 
 
@@ -329,7 +329,7 @@ REFUSED = "no permission to write there; change the permissions or choose anothe
 WRONG: list[tuple[str, BaseException, str | None]] = [
     ("open", PermissionError(errno.EACCES, "Permission denied"), REFUSED),
     ("open", FileNotFoundError(errno.ENOENT, "No such file or directory"), "rank {rank} on {host} does not see the "
-     "folder, which all hosts must share; choose another place"),
+     "folder; the folder must be shared by all hosts; choose another place"),
     ("pwrite", OSError(errno.ENOSPC, "No space left on device"), FULL),
     ("fsync", OSError(errno.EDQUOT, "x"), "the disk quota is used up; free some space or choose another place"),
     ("pwrite", KeyboardInterrupt(), None),
@@ -398,8 +398,8 @@ def test_a_result_of_several_ranks_that_cannot_be_written_is_saved_elsewhere(
     with h5py.File(saved) as file:
         np.testing.assert_array_equal(file["u"], solution.u)
     [line] = save(2)
-    assert line.startswith(f"{old}: {FULL}; it could not be saved in the temporary folder either (")
-    assert line.endswith("), so the result is lost")
+    assert line.startswith(f"{old}: {FULL}; saving in the temporary folder failed, too (")
+    assert line.endswith("); the result is lost")
     assert old.read_bytes() == before
     assert os.listdir(old.parent) == ["old.h5"]
 
@@ -469,5 +469,5 @@ def test_a_part_is_not_drawn(tmp_path: Path) -> None:
     for error in each_rank(2, lambda communicator: part_of(solution, communicator, (2, 1)).plot()):
         assert isinstance(error, CaseError)
         assert str(error) == (
-            "plot: this is a part of a solution; draw the whole on one rank, from the file that save writes"
+            "plot: this rank has only a part of the solution; save the solution and plot the file on one rank"
         )

@@ -63,7 +63,7 @@ def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.Monke
     with pytest.raises(PackageMissing) as missing:
         world(Launch(1, 4))
     assert (
-        str(missing.value) == "4 processes were started, and mpi4py is missing: in the checkout, pip install '.[mpi]'"
+        str(missing.value) == "started with 4 processes, and mpi4py is missing: in the checkout, pip install '.[mpi]'"
     )
 
 
@@ -106,7 +106,7 @@ def test_a_launcher_of_another_mpi_is_found_out() -> None:
         cwd=ROOT,
         env={name: value for name, value in environment().items() if "PMI" not in name} | HYDRA,
     )
-    assert done.stdout.startswith("4 processes were started, and MPI sees 1: mpi4py uses Open MPI"), done.stderr
+    assert done.stdout.startswith("started with 4 processes, and MPI sees 1: mpi4py uses Open MPI"), done.stderr
     assert done.stdout.endswith("; take its mpirun, or install mpi4py for the MPI that started them\n")
 
 

@@ -85,7 +85,7 @@ def test_the_kernels_have_every_form_with_its_tile() -> None:
 def test_arrays_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = NumpyBackend(np.float64)
     monkeypatch.setattr(backend, "memory", lambda: (1000, 1000))
-    line = r"^4 arrays of 9 x 9 x 9 nodes take 2.33e-05 GB, and 1e-06 GB are free: choose a smaller --n"
+    line = r"^4 arrays of 9 x 9 x 9 nodes need 2.33e-05 GB, and 1e-06 GB are free: choose a smaller --n"
     with pytest.raises(ResourceError, match=line):
         derivative.bench(backend, (9, 9, 9), 8)
 

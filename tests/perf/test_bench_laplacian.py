@@ -122,7 +122,7 @@ def test_the_lowest_ratio_over_several_sizes_is_stated() -> None:
 def test_too_little_memory_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = NumpyBackend(np.float64)
     monkeypatch.setattr(backend, "memory", lambda: (10**9, 10**9))
-    with pytest.raises(ResourceError, match=r"^two arrays of 500 x 500 x 500 nodes take 2 GB, and 1 GB are free: "):
+    with pytest.raises(ResourceError, match=r"^two arrays of 500 x 500 x 500 nodes need 2 GB, and 1 GB are free: "):
         launch_once(backend, [(500, 500, 500)])
 
 

@@ -139,14 +139,14 @@ def test_numpy_multiplies_matrices_of_the_size_asked_for(dtype: Any) -> None:
 
 
 def test_a_grid_that_is_too_small_or_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(GridError, match=r"--shape 9x8: at least 9 nodes an axis are needed"):
+    with pytest.raises(GridError, match=r"--shape 9x8: at least 9 nodes along every axis are needed"):
         roofline.roofline("numpy", "float64", (9, 8))
     backend = NumpyBackend(np.float64)
     needed = 8 * (8 * 10_000 + 402 * 400)
     monkeypatch.setattr(backend, "memory", lambda: (needed - 1, 1 << 40))
     monkeypatch.setattr("poisson.backends.create", lambda *arguments: backend)
     with pytest.raises(
-        ResourceError, match=r"--shape 100x100 take 0\.00193 GB, and 0\.00193 GB are free: choose fewer"
+        ResourceError, match=r"--shape 100x100 need 0\.00193 GB, and 0\.00193 GB are free: choose fewer"
     ):
         roofline.roofline("numpy", "float64", (100, 100))
 

@@ -74,7 +74,7 @@ def top(**changes: Any) -> str:
     return json.dumps(json.loads(write(TABLE, DEVICE)) | changes)
 
 
-FOREIGN = "it is of another device, driver or version"
+FOREIGN = "measured with another device, driver or version"
 DAMAGED = [
     ("", "Expecting value: line 1 column 1 (char 0)"),
     ("[]", "list indices must be integers or slices, not str"),
@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(monkeypatch: pytest.Monk
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(tuned.FOLDER_VARIABLE, str(tmp_path / "file" / "cache"))
     with pytest.raises(
-        OutputError, match=rf"^{tmp_path}/file/cache: .* \(Not a directory\); name .* POISSON_CACHE_DIR$"
+        OutputError, match=rf"^{tmp_path}/file/cache: .* \(Not a directory\); set .* POISSON_CACHE_DIR$"
     ):
         keep(DEVICE, Setting("float64", 2, "2^9"), [found("sweep", START)])
     # And before anything is measured.

@@ -275,7 +275,7 @@ def test_passes_of_several_sweeps_are_compared_by_the_sweep(monkeypatch: pytest.
 def test_a_grid_too_large_to_tune_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Scripted(lambda shape: 1.0)
     monkeypatch.setattr(backend, "memory", lambda: (5 * 8 * 20 * 13 - 1, 1 << 40))
-    with pytest.raises(ResourceError, match=r"5 arrays of 20 x 13 nodes take 1\.04e-05 GB, .*: choose a smaller grid"):
+    with pytest.raises(ResourceError, match=r"5 arrays of 20 x 13 nodes need 1\.04e-05 GB, .*: choose a smaller grid"):
         tune_operator(backend, OPERATOR)
 
 
@@ -347,7 +347,7 @@ def test_a_solve_takes_what_tune_has_found(monkeypatch: pytest.MonkeyPatch) -> N
     assert (rows["sweep"]["before"], rows["sweep"]["chosen"]) == ("64x2 m1 u1 r1", "64x2 m4 u1 r1")
     assert rows["sweep"]["gain"] == pytest.approx(4.0)
     assert (rows["sweep"]["type"], rows["sweep"]["dimension"], rows["sweep"]["size"]) == ("float64", 2, "2^9")
-    assert f"kept in {backend.identity.path}" in report.notes
+    assert f"written to {backend.identity.path}" in report.notes
     assert create("gpu", np.float64).shapes.of("sweep", OPERATOR) == Shape(64, 2, 4)
     after = poisson.solve(case)
     assert after.provenance["tuning"] == f"measured on {date.today().isoformat()}"
@@ -357,7 +357,7 @@ def test_a_solve_takes_what_tune_has_found(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("words", [[], ["--shape=20x13"], ["cases/unit_square.toml"]])
 def test_a_cpu_has_nothing_to_tune(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", *words, "--backend=numpy"]) == 0
-    assert "nothing to tune: the numpy backend has no choice of shapes" in capsys.readouterr().out
+    assert "nothing to tune: the kernels of the numpy backend have no block shapes" in capsys.readouterr().out
     assert list(tuned.folder().iterdir()) == []
 
 

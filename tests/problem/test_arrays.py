@@ -119,7 +119,7 @@ def test_arrays_of_pandas_and_xarray() -> None:
     for given in (pandas.DataFrame(VALUES), xarray.DataArray(VALUES)):
         np.testing.assert_array_equal(poisson.solve(Problem.on_box((5, 4), f=given), backend="numpy").u, expected)
     missing = pandas.DataFrame(VALUES).astype("Float64").mask(VALUES > 1.5)
-    assert refused(f=missing) == "f: an array that holds no real numbers; float, integer or unsigned values are needed"
+    assert refused(f=missing) == "f: an array without real numbers; allowed: float, integer or unsigned values"
 
 
 @pytest.mark.parametrize("number", [np.float32(3.0), np.array(3), only(np.array(3.0), ("__dlpack__",))])
@@ -132,8 +132,8 @@ def test_an_array_without_axes_is_a_number(number: Any) -> None:
 # ---- what is refused
 
 
-NO_NUMBERS = "an array that holds no real numbers; float, integer or unsigned values are needed"
-WITH_MASK = "an array with masked values; every value is needed: fill them, as numpy.ma.filled does"
+NO_NUMBERS = "an array without real numbers; allowed: float, integer or unsigned values"
+WITH_MASK = "an array with masked values; fill them, for example with numpy.ma.filled"
 
 
 @pytest.mark.parametrize(
@@ -143,9 +143,9 @@ WITH_MASK = "an array with masked values; every value is needed: fill them, as n
         (np.ma.masked, WITH_MASK),
         (VALUES + 0j, NO_NUMBERS),
         (VALUES.astype(object), NO_NUMBERS),
-        (np.complex128(1 + 2j), "a complex128; allowed: a number, a text, a function of x(, y, z) or an array"),
-        (1j, "a complex; allowed: a number, a text, a function of x(, y, z) or an array"),
-        ([[1.0]], "a list; allowed: a number, a text, a function of x(, y, z) or an array"),
+        (np.complex128(1 + 2j), "a complex128; allowed: a number, an expression, a function of x(, y, z) or an array"),
+        (1j, "a complex; allowed: a number, an expression, a function of x(, y, z) or an array"),
+        ([[1.0]], "a list; allowed: a number, an expression, a function of x(, y, z) or an array"),
     ],
 )
 @pytest.mark.parametrize("key", ["f", "a", "c", "initial"])
@@ -180,10 +180,10 @@ def test_an_array_that_cannot_be_read() -> None:
 
     for names in (("__array__",), ("__dlpack__",)):
         closed = type("Closed", (), dict.fromkeys(names, fail))()
-        reason = "that NumPy cannot read (it waits for its derivatives); give a copy of it in NumPy"
+        reason = "that NumPy cannot read (it waits for its derivatives); give a copy of the array in NumPy"
         assert refused(f=closed) == f"f: a Closed {reason}"
     away = {"__dlpack__": fail, "__dlpack_device__": lambda self: (2, 0)}
-    assert refused(f=type("Away", (), away)()) == f"f: a Away on a device {reason}"
+    assert refused(f=type("Away", (), away)()) == f"f: an Away on a device {reason}"
 
 
 class Tensor:
@@ -241,13 +241,13 @@ def test_an_array_that_a_device_cannot_import_is_one_line() -> None:
         raise BufferError("bfloat16 is\nnot supported")
 
     given = type("Given", (), {"__dlpack__": refuse, "__dlpack_device__": lambda self: (2, 0)})()
-    line = r"^a Given on a device that CuPy cannot read \(bfloat16 is not supported\); give a copy of it in CuPy$"
+    line = r"^a Given on a device that CuPy cannot read \(bfloat16 is not supported\); give a copy of the array in CuPy$"
     with pytest.raises(CaseError, match=line):
         brought(given, SimpleNamespace(from_dlpack=lambda it: it.__dlpack__()))  # type: ignore[arg-type]
 
 
 def test_the_exact_solution_is_a_text() -> None:
-    wanted = "allowed: a number or a text, which derivatives can be taken of"
+    wanted = "allowed: a number or an expression, because derivatives of the exact solution are needed"
     assert refused(exact=VALUES) == f"exact: an array; {wanted}"
     assert refused(exact=lambda x, y: x) == f"exact: a function; {wanted}"
     assert refused(exact=MASKED) == f"exact: {WITH_MASK}"
@@ -290,8 +290,10 @@ def test_an_array_on_a_device_without_a_shape(wrap: Any) -> None:
     np.testing.assert_array_equal(
         poisson.solve(Problem.on_box((8, 9), f=wrap(values), boundary=away), "fft", "numpy").u, expected
     )
-    assert refused(f=wrap(values)) == "f: an array of the shape (9, 8); the grid needs (4, 5), as x is the last axis"
-    assert refused(f=wrap(VALUES + 0j)).startswith(("f: an array that holds no", "equation.f: an array that holds no"))
+    assert refused(f=wrap(values)) == (
+        "f: an array of the shape (9, 8); the grid needs (4, 5), because x is the last axis"
+    )
+    assert refused(f=wrap(VALUES + 0j)).startswith(("f: an array without real", "equation.f: an array without real"))
 
 
 # ---- data of faces
@@ -368,30 +370,32 @@ def test_arrays_on_faces_in_slabs(shape: tuple[int, ...], monkeypatch: pytest.Mo
         (
             (5, 4),
             {"x_lower": np.ones(5), "all": 0.0},
-            "boundary.x_lower.dirichlet: an array of the shape (5,); the face x_lower needs (4,), as arrays on it are "
+            "boundary.x_lower.dirichlet: an array of the shape (5,); the face x_lower needs (4,), because "
+            "arrays on it are "
             "(ny,)",
         ),
         (
             (5, 4),
             np.ones(4),
-            "boundary.all.dirichlet: an array of the shape (4,); the face y_lower needs (5,), as arrays on it are "
+            "boundary.all.dirichlet: an array of the shape (4,); the face y_lower needs (5,), because arrays on it are "
             "(nx,)",
         ),
         (
             (5, 4, 3),
             {"y_upper": {"robin": 1.0, "alpha": np.ones((5, 3))}, "all": 0.0},
-            "boundary.y_upper.alpha: an array of the shape (5, 3); the face y_upper needs (3, 5), as arrays on it are "
+            "boundary.y_upper.alpha: an array of the shape (5, 3); the face y_upper needs (3, 5), because "
+            "arrays on it are "
             "(nz, nx)",
         ),
         (
             (5,),
             {"x_lower": np.ones(1), "all": 0.0},
-            "boundary.x_lower.dirichlet: an array of the shape (1,); allowed: a number, as the face is one node",
+            "boundary.x_lower.dirichlet: an array of the shape (1,); allowed: a number, because the face is one node",
         ),
         (
             (5, 4),
             {"x_lower": Face(Kind.DIRICHLET, ArrayField(np.ones(3))), "all": 0.0},
-            "boundary.x_lower.value: an array of the shape (3,); the face x_lower needs (4,), as arrays on it are "
+            "boundary.x_lower.value: an array of the shape (3,); the face x_lower needs (4,), because arrays on it are "
             "(ny,)",
         ),
         ((5, 4), {"x_lower": {"neumann": MASKED[:, 0]}, "all": 0.0}, f"boundary.x_lower.neumann: {WITH_MASK}"),
@@ -446,7 +450,8 @@ def test_the_axes_that_no_face_names_are_periodic() -> None:
     [
         (
             {"all": "periodic", "x_lower": 0.0},
-            "boundary.x_upper: 'periodic'; allowed: a condition, as x_lower has one; x = 'periodic' makes both faces "
+            "boundary.x_upper: 'periodic'; allowed: a condition, because x_lower has one; x = 'periodic' makes "
+            "both faces "
             "periodic",
         ),
         (

@@ -311,11 +311,11 @@ def test_a_value_that_is_not_finite_gives_no_warning() -> None:
     assert parse("where(x < 0, 1, log(x))", 2)(np, x)[1] == 1.0
 
 
-ONLY_IN_WHERE = "where a number must stand; a condition may only be the first argument of where(condition, a, b)"
+ONLY_IN_WHERE = "where a number is needed; a condition may only be the first argument of where(condition, a, b)"
 
 MESSAGES = [
-    ("", "the text is empty"),
-    (" \n", "the text is empty"),
+    ("", "the expression is empty"),
+    (" \n", "the expression is empty"),
     ("sine(x)", "unknown name 'sine' at column 1; did you mean 'sin'?"),
     ("1 + 2*sine(x)", "unknown name 'sine' at column 7; did you mean 'sin'?"),
     ("PI", "unknown name 'PI' at column 1; did you mean 'pi'?"),
@@ -332,24 +332,24 @@ MESSAGES = [
     ("where(x = 1, 1, 2)", "unexpected '=' at column 9; write '==' to compare"),
     ("where(!(x < 1), 1, 2)", "unexpected '!' at column 7; write 'not'"),
     ("x\u00b2", "unexpected '\\xb2' at column 2"),
-    ("x // y", "unexpected '/' at column 4; a number, a name or '(' must stand here"),
-    ("2x", "unexpected 'x' at column 2; an operator must stand before it"),
-    ("2(x)", "unexpected '(' at column 2; an operator must stand before it"),
-    ("(x)(y)", "unexpected '(' at column 4; an operator must stand before it"),
-    ("x y", "unexpected 'y' at column 3; an operator must stand before it"),
-    ("1.2.3", "unexpected '.3' at column 4; an operator must stand before it"),
-    ("1_000", "unexpected '_000' at column 2; an operator must stand before it"),
-    ("x not y", "unexpected 'not' at column 3; an operator must stand before it"),
-    ("x +", "the text ends after '+'; a number or a name must follow"),
-    ("sin(", "the text ends after '('; a number or a name must follow"),
-    ("* x", "unexpected '*' at column 1; a number, a name or '(' must stand here"),
-    ("()", "unexpected ')' at column 2; a number, a name or '(' must stand here"),
-    ("sin(x,)", "unexpected ')' at column 7; a number, a name or '(' must stand here"),
+    ("x // y", "unexpected '/' at column 4; a number, a name or '(' is needed here"),
+    ("2x", "unexpected 'x' at column 2; an operator is missing before it"),
+    ("2(x)", "unexpected '(' at column 2; an operator is missing before it"),
+    ("(x)(y)", "unexpected '(' at column 4; an operator is missing before it"),
+    ("x y", "unexpected 'y' at column 3; an operator is missing before it"),
+    ("1.2.3", "unexpected '.3' at column 4; an operator is missing before it"),
+    ("1_000", "unexpected '_000' at column 2; an operator is missing before it"),
+    ("x not y", "unexpected 'not' at column 3; an operator is missing before it"),
+    ("x +", "the expression ends after '+'; a number or a name must follow"),
+    ("sin(", "the expression ends after '('; a number or a name must follow"),
+    ("* x", "unexpected '*' at column 1; a number, a name or '(' is needed here"),
+    ("()", "unexpected ')' at column 2; a number, a name or '(' is needed here"),
+    ("sin(x,)", "unexpected ')' at column 7; a number, a name or '(' is needed here"),
     ("(x", "the bracket at column 1 is not closed"),
     ("x + sin (x", "the bracket at column 9 is not closed"),
     ("x)", "the bracket at column 2 was not opened"),
-    ("x, y", "unexpected ',' at column 2; it separates the arguments of a function"),
-    ("(x, y)", "unexpected ',' at column 3; it separates the arguments of a function"),
+    ("x, y", "unexpected ',' at column 2; a comma may only separate the arguments of a function"),
+    ("(x, y)", "unexpected ',' at column 3; a comma may only separate the arguments of a function"),
     ("sin", "'sin' at column 1 is a function; its arguments must follow in brackets"),
     ("sin + 1", "'sin' at column 1 is a function; its arguments must follow in brackets"),
     ("x(2)", "'x' at column 1 is not a function; write '*' to multiply"),
@@ -360,26 +360,26 @@ MESSAGES = [
     ("1 + max(x)", "'max' at column 5 takes 2 or more arguments, not 1"),
     (
         "x < 1",
-        f"a condition stands at column 1, {ONLY_IN_WHERE}",
+        f"a condition at column 1, {ONLY_IN_WHERE}",
     ),
     (
         "2*(x < 1)",
-        f"a condition stands at column 4, {ONLY_IN_WHERE}",
+        f"a condition at column 4, {ONLY_IN_WHERE}",
     ),
-    ("where(x, 1, 2)", "a number stands at column 7, where a condition such as x < 0.5 must stand"),
-    ("where(x < 1 and y, 1, 2)", "a number stands at column 17, where a condition such as x < 0.5 must stand"),
-    ("where(not x, 1, 2)", "a number stands at column 11, where a condition such as x < 0.5 must stand"),
-    ("where(0 < x < 1, 1, 2)", "a second comparison at column 13; join two with 'and'"),
+    ("where(x, 1, 2)", "a number at column 7, where a condition such as x < 0.5 is needed"),
+    ("where(x < 1 and y, 1, 2)", "a number at column 17, where a condition such as x < 0.5 is needed"),
+    ("where(not x, 1, 2)", "a number at column 11, where a condition such as x < 0.5 is needed"),
+    ("where(0 < x < 1, 1, 2)", "a second comparison at column 13; join the two comparisons with 'and'"),
     (
         "where((0 < x) < 1, 1, 2)",
-        f"a condition stands at column 8, {ONLY_IN_WHERE}",
+        f"a condition at column 8, {ONLY_IN_WHERE}",
     ),
     ("1e999", "the number at column 1 is too large"),
     ("9" * 400, "the number at column 1 is too large"),
     ("10**10**10", "'**' at column 3 gives inf, which is not a finite number"),
     ("x + 1/0", "'/' at column 6 gives inf, which is not a finite number"),
     ("x*log(-1)", "'log' at column 3 gives nan, which is not a finite number"),
-    ("x" * (MAX_TEXT + 1), f"the text has {MAX_TEXT + 1} characters; at most {MAX_TEXT} are read"),
+    ("x" * (MAX_TEXT + 1), f"the expression has {MAX_TEXT + 1} characters; at most {MAX_TEXT} are allowed"),
 ]
 
 
@@ -393,15 +393,15 @@ def test_messages(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("x", 1.0, "parameter 'x': this is the name of a coordinate; choose another"),
-        ("z", 1.0, "parameter 'z': this is the name of a coordinate; choose another"),
-        ("pi", 1.0, "parameter 'pi': this is the name of a constant; choose another"),
-        ("sin", 1.0, "parameter 'sin': this is the name of a function; choose another"),
-        ("and", 1.0, "parameter 'and': this is a word of the grammar; choose another"),
+        ("x", 1.0, "parameter 'x': this is the name of a coordinate; choose another name"),
+        ("z", 1.0, "parameter 'z': this is the name of a coordinate; choose another name"),
+        ("pi", 1.0, "parameter 'pi': this is the name of a constant; choose another name"),
+        ("sin", 1.0, "parameter 'sin': this is the name of a function; choose another name"),
+        ("and", 1.0, "parameter 'and': this is a keyword of expressions; choose another name"),
         (
             "2k",
             1.0,
-            "parameter '2k': a name has letters, digits and '_' only, and does not begin with a digit",
+            "parameter '2k': a name has only letters, digits and '_', and does not begin with a digit",
         ),
         ("k", math.nan, "parameter 'k' is not a finite number"),
     ],
@@ -462,9 +462,7 @@ def test_the_longest_texts(text: str) -> None:
 
 def test_a_text_that_would_be_too_long_is_refused() -> None:
     tower = parse(nested("sin(", "x", ")"), 2).derivative("x")
-    with pytest.raises(
-        ExpressionError, match=r"^the expression is too long to be written as a text of 4096 characters$"
-    ):
+    with pytest.raises(ExpressionError, match=r"^the derived expression is longer than 4096 characters$"):
         _ = tower.text
     assert repr(tower) == f"Expression(<{len(tower.program)} steps>)"
 

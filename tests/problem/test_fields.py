@@ -75,7 +75,7 @@ def test_only_the_rows_asked_for_are_read(tmp_path: Path) -> None:
 def test_missing_file(tmp_path: Path) -> None:
     for name, dataset in (("no.npy", None), ("no.h5", "f")):
         path = tmp_path / name
-        assert message(FieldFile(path, dataset)) == f"there is no file '{path}'"
+        assert message(FieldFile(path, dataset)) == f"no such file: '{path}'"
 
 
 def test_directory(tmp_path: Path) -> None:
@@ -91,12 +91,12 @@ def test_unknown_suffix(tmp_path: Path) -> None:
 
 def test_dataset_given_or_not(tmp_path: Path, store: Path) -> None:
     path = tmp_path / "f.npy"
-    assert message(FieldFile(path, "f")) == f"'{path}' is a .npy file and has no datasets; leave 'dataset' out"
-    assert message(FieldFile(store)) == f"'{store}' is an HDF5 file; say which dataset, as in dataset = \"f\""
+    assert message(FieldFile(path, "f")) == f"'{path}' is a .npy file, which has no datasets; leave 'dataset' out"
+    assert message(FieldFile(store)) == f"'{store}' is an HDF5 file; name the dataset, such as dataset = \"f\""
 
 
 def test_missing_dataset(store: Path) -> None:
-    wrong = "there is no dataset"
+    wrong = "no dataset"
     assert message(FieldFile(store, "sourc")) == f"{wrong} 'sourc' in '{store}'; did you mean 'source'?"
     assert message(FieldFile(store, "initial")) == f"{wrong} 'initial' in '{store}'; did you mean 'inner/initial'?"
     assert message(FieldFile(store, "q")) == f"{wrong} 'q' in '{store}'"
@@ -106,24 +106,24 @@ def test_missing_dataset(store: Path) -> None:
 def test_wrong_shape(tmp_path: Path, store: Path) -> None:
     field = FieldFile(store, "source")
     assert message(field, (6, 5, 4)) == (
-        f"'source' in '{store}' has the shape (4, 5, 6); the grid needs (6, 5, 4), as arrays are (nz, ny, nx)"
+        f"'source' in '{store}' has the shape (4, 5, 6); the grid needs (6, 5, 4), because arrays are (nz, ny, nx)"
     )
     path = tmp_path / "f.npy"
     np.save(path, VALUES[0])
     assert message(FieldFile(path), (6, 5)) == (
-        f"'{path}' has the shape (5, 6); the grid needs (6, 5), as arrays are (ny, nx)"
+        f"'{path}' has the shape (5, 6); the grid needs (6, 5), because arrays are (ny, nx)"
     )
     assert message(FieldFile(store, "empty")).startswith(f"'empty' in '{store}' has the shape None;")
 
 
 def test_wrong_type(tmp_path: Path, store: Path) -> None:
     needed = "real numbers are needed"
-    assert message(FieldFile(store, "complex")) == f"'complex' in '{store}' holds values of type complex128; {needed}"
-    assert message(FieldFile(store, "flags")) == f"'flags' in '{store}' holds values of type bool; {needed}"
-    assert message(FieldFile(store, "text"), ()) == f"'text' in '{store}' holds values of type object; {needed}"
+    assert message(FieldFile(store, "complex")) == f"'complex' in '{store}' has values of type complex128; {needed}"
+    assert message(FieldFile(store, "flags")) == f"'flags' in '{store}' has values of type bool; {needed}"
+    assert message(FieldFile(store, "text"), ()) == f"'text' in '{store}' has values of type object; {needed}"
     path = tmp_path / "c.npy"
     np.save(path, VALUES.astype(np.complex64))
-    assert message(FieldFile(path)) == f"'{path}' holds values of type complex64; {needed}"
+    assert message(FieldFile(path)) == f"'{path}' has values of type complex64; {needed}"
 
 
 def test_pickled_objects_are_not_loaded(tmp_path: Path) -> None:

@@ -86,11 +86,11 @@ def test_values_in_other_files_are_not_read(tmp_path: Path) -> None:
             file["f"] = h5py.ExternalLink(str(target), "/f")
             file["group"] = h5py.ExternalLink(str(target), "/")
             file["soft"] = h5py.SoftLink("/f")
-        link = f"is a link into another file, '{target}'; name that file"
+        link = f"is a link to another file, '{target}'; name that file"
         assert refusal(field) == f"{whole} {link}"
         assert refusal(FieldFile(path, "group/f")) == f"'group/f' in '{path}' {link}"
         assert refusal(FieldFile(path, "soft")) == f"'soft' in '{path}' {link}"
-        assert refusal(FieldFile(path, "g")) == f"there is no dataset 'g' in '{path}'"
+        assert refusal(FieldFile(path, "g")) == f"no dataset 'g' in '{path}'"
     for storage in (pipe, "/etc/passwd"):
         with h5py.File(path, "w") as file:
             file.create_dataset("f", shape=(4, 5), dtype="f8", external=[(str(storage), 0, 160)])
@@ -110,9 +110,9 @@ def test_symbolic_links_within_a_file_are_followed(tmp_path: Path) -> None:
         field = FieldFile(path, name)
         field.check((4, 5))
         np.testing.assert_array_equal(field.read(1, 3), VALUES[1:3])
-    assert refusal(FieldFile(path, "circle")) == f"'circle' in '{path}' is a circle of links"
-    assert refusal(FieldFile(path, "nowhere")).startswith(f"there is no dataset 'nowhere' in '{path}'")
-    assert refusal(FieldFile(path, "group/f/x")).startswith(f"there is no dataset 'group/f/x' in '{path}'")
+    assert refusal(FieldFile(path, "circle")) == f"'circle' in '{path}' is a loop of links"
+    assert refusal(FieldFile(path, "nowhere")).startswith(f"no dataset 'nowhere' in '{path}'")
+    assert refusal(FieldFile(path, "group/f/x")).startswith(f"no dataset 'group/f/x' in '{path}'")
 
 
 def test_chunks_that_memory_would_have_to_hold(tmp_path: Path) -> None:
@@ -122,7 +122,8 @@ def test_chunks_that_memory_would_have_to_hold(tmp_path: Path) -> None:
         with h5py.File(path, "w") as file:
             file.create_dataset("f", shape, "f8", chunks=chunks, maxshape=(None, None), compression="gzip")
         assert refusal(field, shape) == (
-            f"'f' in '{path}' is stored in chunks of {size} MiB, which are read as a whole; write it with smaller ones"
+            f"'f' in '{path}' is stored in chunks of {size} MiB, and a chunk is read as a whole; write the data "
+            "set with smaller chunks"
         )
     with h5py.File(path, "w") as file:
         file.create_dataset("f", data=VALUES, chunks=(1000, 1000), maxshape=(None, None), compression="gzip")
@@ -165,9 +166,7 @@ def test_a_file_that_another_program_writes_is_locked_and_not_damaged(tmp_path: 
         done = subprocess.run(
             [sys.executable, "-c", script, path], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
         )
-    assert done.stderr.splitlines()[-1].endswith(
-        f"'{path}' is locked by another program that has it open; close it there"
-    )
+    assert done.stderr.splitlines()[-1].endswith(f"'{path}' is locked by another program; close the file there")
 
 
 def test_a_case_with_such_a_file_ends_in_one_line(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_an_array_of_a_face_is_read_at_every_solve() -> None:
 def test_kinds_of_faces_stay() -> None:
     solver = Solver(Problem.on_box((9, 9), boundary={"x": "periodic", "all": {"neumann": 0.0}}, c=1.0), backend="numpy")
     for boundary, line in {
-        "boundary.y_lower: dirichlet; allowed: neumann, as the kinds of the faces are those of the problem": 1.0,
+        "boundary.y_lower: dirichlet; allowed: neumann, because the kind of a face cannot change": 1.0,
         'boundary.x: "neumann"; allowed: "periodic"': {"x": "neumann"},
         "boundary.z_lower: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper": {"z_lower": 0.0},
         "boundary.y_upper.neumann: a list; allowed: a number, a text, a function of x(, y, z) or an array": {

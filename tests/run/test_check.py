@@ -148,7 +148,7 @@ def test_the_time_of_a_method_that_is_asked_for(monkeypatch: pytest.MonkeyPatch)
     for settings in ([], ["solver.method=fft"]):
         plan = checked("unit_square", *settings).plan
         assert plan is not None and plan.seconds is None
-        assert plan.expectation == "the time it takes cannot be told, as the machine is busy"
+        assert plan.expectation == "no time estimate: the machine is busy"
 
 
 def test_the_grids_of_a_chain_are_found_without_arrays() -> None:

@@ -98,7 +98,7 @@ def test_which_case_gets_which_warnings(name: str, overrides: list[str], expecte
 def test_a_jump_at_an_edge_says_how_large_and_where() -> None:
     [concern] = concerns_of(case_of("cube", "boundary.z_upper={dirichlet=2.5}"))
     assert concern.text.startswith(
-        "its value and that of x_lower differ by 2.5 where they meet, at an edge, and so do 3 more pairs of faces: "
+        "the values of z_upper and x_lower differ by 2.5 at an edge; the same holds for 3 other pairs of faces: "
     )
 
 

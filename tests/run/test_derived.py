@@ -97,7 +97,7 @@ def test_points_of_u_and_of_vectors(tmp_path: Path) -> None:
     loaded = poisson.load(solution.save(tmp_path / "a.h5"), lazy=True)
     assert loaded.at(0.3, 0.6) == solution.at(0.3, 0.6)
     np.testing.assert_array_equal(loaded.E, solution.E)
-    with pytest.raises(CaseError, match="there is no field 'q' in this solution; there is u, gradient, flux, E"):
+    with pytest.raises(CaseError, match="the solution has no field 'q'; its fields are u, gradient, flux, E"):
         solution.at(0.3, 0.6, field="q")
     with pytest.raises(GridError, match="coordinates: 1 given; this grid needs x, y"):
         solution.at(0.3)

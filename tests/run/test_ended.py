@@ -77,7 +77,7 @@ def test_a_success_is_silent() -> None:
 INSIDE = "where(max(abs(x - 0.5), abs(y - 0.5)) < 0.2, 1e9, 0)"
 PENALTY = poisson.Problem.on_box((33, 33), f=INSIDE, c=INSIDE)
 """u = 1 in a square, by a c so large that the tolerance says little."""
-CONCERN = "^equation.c: it is as large as 1e.09, so that a residual at the tolerance says little"
+CONCERN = "^equation.c: the coefficient is as large as 1e.09, and a residual at the tolerance says little"
 
 
 def test_the_concerns_of_check_are_one_warning_at_the_line_of_the_caller() -> None:
@@ -177,7 +177,7 @@ def test_an_observer_may_be_a_function() -> None:
     seen.clear()
     solution = poisson.Solver(PROBLEM, "multigrid", "numpy").solve(observer=lambda k, norm: seen.append((k, norm)))
     assert seen and tuple(seen) == solution.history[-len(seen) :]
-    with pytest.raises(CaseError, match="observer: a int; allowed: a function of the iteration and the norm of its"):
+    with pytest.raises(CaseError, match="observer: an int; allowed: a function of the iteration and the norm of its"):
         poisson.solve(PROBLEM, backend="numpy", observer=3)  # type: ignore[arg-type]
 
 

@@ -35,7 +35,8 @@ Lost.__name__ = "CUDARuntimeError"
 
 GONE = Lost("cudaErrorUnknown: unknown error")
 SAID = (
-    "the GPU has failed (CUDARuntimeError: cudaErrorUnknown: unknown error): see its driver's log, or use run.backend"
+    "the GPU has failed (CUDARuntimeError: cudaErrorUnknown: unknown error): see the log of the driver, or use "
+    "run.backend"
 )
 
 

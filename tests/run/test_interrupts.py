@@ -240,5 +240,5 @@ def test_a_solve_in_another_thread_leaves_signals_alone() -> None:
 
 @pytest.mark.parametrize("name", ["appraise", "keep"])
 def test_what_only_a_case_takes_is_refused_beside_a_problem(name: str) -> None:
-    with pytest.raises(CaseError, match=f"^{name}: given beside a problem; allowed: only beside a case$"):
+    with pytest.raises(CaseError, match=f"^{name}: allowed only with a case, not with a problem$"):
         run.solve(poisson.Problem.on_box((9, 9), f=1.0), **{name: lambda *arguments: None})

@@ -68,9 +68,9 @@ def test_only_the_fields_that_are_asked_for_are_read(tmp_path: Path) -> None:
     path = make_solution(2).save(tmp_path / "a.h5")
     assert list(poisson.load(path, ["error"]).fields) == ["error"]
     assert poisson.load(path, ("u",)).fields == {}
-    with pytest.raises(CaseError, match=rf"fields: 'flux'; allowed: those in {path}, error, f, u"):
+    with pytest.raises(CaseError, match=rf"fields: 'flux'; allowed: the fields in {path}, error, f, u"):
         poisson.load(path, ["flux"])
-    with pytest.raises(CaseError, match=r"fields: 'error'; allowed: a list of names, as \['error'\]"):
+    with pytest.raises(CaseError, match=r"fields: 'error'; allowed: a list of names, such as \['error'\]"):
         poisson.load(path, "error")
 
 
@@ -97,11 +97,11 @@ def test_a_lazy_field_is_read_by_parts_and_the_file_is_closed(tmp_path: Path) ->
 def test_a_field_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_solution(3).save(tmp_path / "a.h5")
     monkeypatch.setattr("poisson.run.load.host_memory", lambda: (100, 200))
-    with pytest.raises(OutputError, match=r"u takes .* GiB, and .* GiB are free; lazy=True leaves it in the file"):
+    with pytest.raises(OutputError, match=r"u takes .* GiB, and .* GiB are free; with lazy=True the values"):
         poisson.load(path, ["f"])
     lazy = poisson.load(path, [], lazy=True)
     assert lazy.u[1].shape == (4, 5)
-    with pytest.raises(OutputError, match="leaves it in the file, to be read in parts"):
+    with pytest.raises(OutputError, match="stay in the file and are read in parts"):
         _ = lazy.host_u
 
 
@@ -119,15 +119,15 @@ def test_without_a_case_only_the_grid_is_known(tmp_path: Path, caplog: pytest.Lo
     with caplog.at_level(logging.WARNING):
         loaded = poisson.load(path)
     assert loaded.problem.grid == make_solution(3).problem.grid
-    assert "its case is not understood: equation.f: missing" in caplog.text
-    with pytest.raises(poisson.PoissonError, match="there is no dataset 'a' in"):
+    assert "the case in the file cannot be read: equation.f: missing" in caplog.text
+    with pytest.raises(poisson.PoissonError, match="no dataset 'a' in"):
         poisson.solve(loaded.problem, backend="numpy")
     with h5py.File(path, "a") as file:
         file["provenance"].attrs["case"] = ""
         file["mine"] = np.ones(3)
     with caplog.at_level(logging.WARNING):
         assert set(poisson.load(path).fields) == {"f", "error"}
-    assert reading.EDITED in caplog.text and "no case is stored" in caplog.text
+    assert reading.EDITED in caplog.text and "the file has no case" in caplog.text
 
 
 def edit(path: Path, what: str) -> None:
@@ -161,8 +161,8 @@ def edit(path: Path, what: str) -> None:
             "status",
             r"damaged \('\ufffd\[31mfine' is not a valid Status\)|damaged \('.x1b\[31mfine' is not a valid Stat",
         ),
-        ("u", r"damaged \(u is not there\); solve the case again"),
-        ("link", r"damaged \(f is a link into another file, 'other\.h5'"),
+        ("u", r"damaged \(u is missing\); solve the case again"),
+        ("link", r"damaged \(f is a link to another file, 'other\.h5'"),
         ("bomb", r"damaged \(the values of u are missing\)"),
         ("shape", r"damaged \(u has the shape \(7,\) and the type float64\)"),
         ("history", r"damaged \(the history is incomplete\)"),

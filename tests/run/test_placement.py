@@ -45,10 +45,13 @@ def test_each_rank_has_a_gpu_of_its_own(seen: Sequence[Seen], numbers: list[int 
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (hosts(("a",), ("a",), each=2), "2 processes on node0 share 1 GPU: start one process a GPU, as mpirun -n 1 "),
+        (
+            hosts(("a",), ("a",), each=2),
+            "2 processes on node0 share 1 GPU: start one process per GPU, with mpirun -n 1 ",
+        ),
         (
             hosts(*[("a", "b")] * 3, each=3),
-            "3 processes on node0 share 2 GPUs: start one process a GPU, as mpirun -n 2",
+            "3 processes on node0 share 2 GPUs: start one process per GPU, with mpirun -n 2",
         ),
         (hosts(("a", "b"), ("a",), each=2), "2 processes on node0 share 2 GPUs"),
     ],

@@ -205,7 +205,7 @@ def test_what_is_not_divided_every_rank_solves(problem: Problem, caplog: pytest.
             np.testing.assert_array_equal(solution.u, alone.u)
     said = [record.message for record in caplog.records if "too small to be divided" in record.message]
     assert said == (
-        [f"the problem is too small to be divided: each of the {size} processes solves it"] if whole else []
+        [f"the problem is too small to be divided: each of {size} processes solves all of it"] if whole else []
     )
 
 
@@ -294,10 +294,10 @@ def test_an_array_that_one_rank_has_no_room_for_none_has() -> None:
 
 def test_ranks_are_as_many_as_the_case_says() -> None:
     for wanted, given in ((4, "4"), ([1, 3], r"\[1, 3\]")):
-        line = f"^run.ranks: {given}; allowed: as many as there are processes, and there are 2 processes: start"
+        line = f"^run.ranks: {given}; allowed: the number of processes, and there are 2 processes: start"
         with pytest.raises(CaseError, match=line):
             on_ranks(2, lambda comm, it=wanted: Solver(on_box((33, 65)), backend="numpy", ranks=it, comm=comm))
-    with pytest.raises(CaseError, match="as many as there are processes, and there is 1 process: start"):
+    with pytest.raises(CaseError, match="the number of processes, and there is 1 process: start"):
         Solver(on_box((33, 65)), ranks=2)
     assert Solver(on_box((33, 65)), backend="numpy", ranks=[1, 1]).ranks.size == 1
 
@@ -371,7 +371,7 @@ def test_a_single_process_has_no_share() -> None:
     assert solution.gather() is solution.u
     assert solution.gather("f", all=True) is solution.fields["f"]
     assert "ranks" not in solution.provenance
-    with pytest.raises(CaseError, match="there is no field 'a' in this solution; there is u, f"):
+    with pytest.raises(CaseError, match="the solution has no field 'a'; its fields are u, f"):
         solution.gather("a")
 
 

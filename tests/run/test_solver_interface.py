@@ -85,10 +85,13 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"f": np.ones((5, 4))}, "f: an array of the shape (5, 4); the grid needs (4, 5), as x is the last axis"),
-        ({"f": np.ones((4, 5), dtype=complex)}, "f: an array that holds no real numbers; float, integer or unsigned"),
+        ({"f": np.ones((5, 4))}, "f: an array of the shape (5, 4); the grid needs (4, 5), because x is the last axis"),
+        (
+            {"f": np.ones((4, 5), dtype=complex)},
+            "f: an array without real numbers; allowed: float, integer or unsigned",
+        ),
         ({"f": "x +"}, "f: 'x +'; "),
-        ({"c": []}, "c: a list; allowed: a number, a text, a function of x(, y, z) or an array"),
+        ({"c": []}, "c: a list; allowed: a number, an expression, a function of x(, y, z) or an array"),
         ({"a": -1.0}, "a = -1.0; it must be > 0"),
         (
             {"boundary": {"left": 0.0}},
@@ -97,13 +100,16 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
         ({"boundary": {"x": "periodic"}}, "boundary.y_lower: missing; "),
         ({"boundary": {"x": "open", "all": 0.0}}, "boundary.x: 'open'; allowed: \"periodic\""),
         ({"boundary": {"all": {"robin": 1.0}}}, "boundary.all: {'robin': 1.0}; allowed: one of dirichlet, neumann and"),
-        ({"exact": bumps}, "exact: a function; allowed: a number or a text, which derivatives"),
+        ({"exact": bumps}, "exact: a function; allowed: a number or an expression, because derivatives"),
         ({"upper": (0.0, 1.0)}, "x: the interval [0.0, 0.0] is empty or not finite"),
         ({"upper": (1e160, 1.0)}, "x: 5 nodes on [0.0, 1e+160]; allowed: a spacing of the nodes of more than 1e-150"),
         ({"mean": "geometric"}, "mean = 'geometric'; "),
         ({"upper": 2.0}, "upper: 2.0; allowed: 1, 2 or 3 finite numbers, in the order x(, y(, z))"),
         ({"lower": np.ones(3)}, "lower, upper, shape and periodic differ in length"),
-        ({"boundary": {"x": "periodic", "x_lower": 1.0, "all": 0.0}}, "boundary.x_lower: 1.0; allowed: nothing beside"),
+        (
+            {"boundary": {"x": "periodic", "x_lower": 1.0, "all": 0.0}},
+            "boundary.x_lower: 1.0; allowed: nothing together with",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: dict[str, Any], line: str) -> None:
@@ -129,7 +135,8 @@ def test_corners_may_be_arrays() -> None:
     [
         (
             lambda x, y: np.ones((3, 4)),
-            "the function returns an array of the shape (3, 4) for points of the shape {}; allowed: a number, or what "
+            "the function returns an array of the shape (3, 4) for points of the shape {}; allowed: a number, "
+            "or an array that "
             "broadcasts to that shape",
         ),
         (lambda x, y: 1j * x, "the function returns values of type complex128; allowed: real numbers"),
@@ -230,7 +237,7 @@ def test_arrays_of_other_libraries(wrap: Any) -> None:
     np.testing.assert_array_equal(Solver(problem, "fft", "numpy").solve().u, expected)
     with pytest.raises(CaseError, match=r"the grid needs \(12, 17\)"):
         Problem.on_box((17, 12), f=wrap(values))
-    with pytest.raises(CaseError, match="no real numbers"):
+    with pytest.raises(CaseError, match="without real numbers"):
         Problem.on_box((17, 13), f=wrap(values.astype(complex)))
 
 
@@ -439,11 +446,15 @@ def test_solve_takes_a_case_or_a_problem() -> None:
     from_problem = poisson.solve(case.problem, method="jacobi", backend="numpy")
     np.testing.assert_array_equal(from_case.u, from_problem.u)
     assert from_case.case_text == case.text
-    with pytest.raises(CaseError, match="rtol: given beside a case, which has its own settings"):
+    with pytest.raises(CaseError, match="rtol: not allowed with a case, which has its own settings"):
         poisson.solve(case, rtol=1e-3)
-    with pytest.raises(CaseError, match=r"^method, backend: given beside a case, which has its own settings; change"):
+    with pytest.raises(
+        CaseError,
+        match=r"^method, backend: not allowed with a case, which has its own "
+        r"settings; change",
+    ):
         poisson.solve(case, "fft", "numpy")
-    with pytest.raises(CaseError, match="resume: given beside a problem; allowed: only beside a case"):
+    with pytest.raises(CaseError, match="resume: allowed only with a case, not with a problem"):
         poisson.solve(case.problem, resume=True)
 
 

@@ -118,8 +118,8 @@ def test_a_problem_that_cannot_be_sent_is_refused() -> None:
         Solver(problem if comm.rank in have else None, backend="numpy", comm=comm)
 
     for error in raised(2, lambda comm: solve(comm, (0,))):
-        assert str(error).startswith("problem: its functions cannot be sent to the other processes (")
-        assert str(error).endswith("); make it on each of them")
+        assert str(error).startswith("problem: functions of the problem cannot be sent to the other processes (")
+        assert str(error).endswith("); make the problem on each process")
     for error in raised(3, lambda comm: solve(comm, (0, 2))):
         assert str(error).startswith("problem: given on some processes only; allowed: on all, or on the first alone")
     for error in raised(2, lambda comm: solve(comm, ())):
@@ -147,4 +147,4 @@ def test_an_estimate_of_the_error_needs_the_whole_of_an_array() -> None:
         solver.solve(f=f)
 
     for error in raised(3, solve):
-        assert "an array of which each process has a part only; this needs the whole array" in str(error)
+        assert "an array of which each process has only a part, where the whole array is needed" in str(error)

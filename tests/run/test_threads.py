@@ -143,7 +143,7 @@ def test_a_solution_keeps_its_values(backend: str) -> None:
 def test_a_solve_within_a_solve_is_refused() -> None:
     solver = poisson.Solver(problem(0), "cg", "numpy")
     line = (
-        "this Solver is at work in this thread, and was asked for more by an observer or a function that it called: "
+        "this Solver is already solving in this thread: an observer or a function called it again; "
         "make another Solver for that"
     )
     with pytest.raises(PoissonError) as caught:

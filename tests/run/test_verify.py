@@ -307,17 +307,17 @@ def test_no_verdict_where_the_scheme_is_exact(exact: str) -> None:
     report = verify(make_case({"f": "exact", "exact": exact}, EXACT_FACES, (9, 9)), 2)
     assert not report.passed
     [note] = report.notes
-    assert note.startswith("no verdict: the error is not above the ")
+    assert note.startswith("no verdict: the error is not above ")
     assert note.endswith(
-        " that the residual leaves over; take a smaller solver.rtol, or another equation.exact if the differences are "
-        "exact for this one"
+        ", which the residual may leave; take a smaller solver.rtol, or another equation.exact if the discretisation "
+        "is exact for this one"
     )
 
 
 def test_a_wrong_number_of_processes_is_refused_before_the_direct_solution(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case(SINE, WALLS, (5, 5))
     monkeypatch.setattr(reference, "Direct", lambda *_: pytest.fail("solved"))
-    with pytest.raises(CaseError, match=r"^run\.ranks: 2; allowed: as many as there are processes, "):
+    with pytest.raises(CaseError, match=r"^run\.ranks: 2; allowed: the number of processes, "):
         verify(replace(case, run=replace(case.run, ranks=2)))
 
 
@@ -368,7 +368,11 @@ def test_a_direct_solution_that_fails_ends_every_rank(monkeypatch: pytest.Monkey
 
 
 def test_refine_needs_an_exact_solution() -> None:
-    with pytest.raises(CaseError, match=r"^verify --refine needs equation\.exact: give the exact solution as a text$"):
+    with pytest.raises(
+        CaseError,
+        match=r"^verify --refine needs equation\.exact, the exact solution as an "
+        r"expression$",
+    ):
         verify(CASES["reaction"], 3)
 
 

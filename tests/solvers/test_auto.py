@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_not_taken() -> None:
     needed = 3 * 1025**2 * 8
     assert chosen(square(1025), Measured(free=int(needed / 0.9) + 16)).settings.method == "fft"
     choice = chosen(square(1025), Measured(free=needed))
-    assert (choice.settings.method, choice.reason) == ("multigrid", "transforms would need more memory than there is")
+    assert (choice.settings.method, choice.reason) == ("multigrid", "transforms would need more memory than is free")
 
 
 def test_stopping_at_the_discretisation_error_takes_the_levels() -> None:
@@ -282,9 +282,9 @@ def test_the_time_expected_is_that_of_the_bandwidth_measured_but_no_better_than_
     ("seconds", "crowd", "line"),
     [
         ([1.0, 1.9, 1.9], False, "about 20 s expected"),
-        ([1.0, 2.1, 2.1], False, "the time it takes cannot be told, as the machine is busy"),
+        ([1.0, 2.1, 2.1], False, "no time estimate: the machine is busy"),
         ([1.0, 1.0, 9.0], False, "about 20 s expected"),
-        ([1.0, 1.0, 1.0], True, "the time it takes cannot be told, as the machine is busy"),
+        ([1.0, 1.0, 1.0], True, "no time estimate: the machine is busy"),
     ],
 )
 def test_a_time_that_others_spoil_is_not_told(

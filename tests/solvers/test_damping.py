@@ -93,7 +93,7 @@ def test_a_weight_that_leaves_a_mode_undamped_is_warned_of(caplog: pytest.LogCap
     solution = run.solve(make_case(checkerboard, boundary, (4, 4), overrides=overrides))
     [record] = [record for record in caplog.records if record.levelname == "WARNING"]
     assert record.getMessage() == (
-        "solver.omega = 1 leaves the mode that alternates from node to node undamped on this grid without Dirichlet "
+        "solver.omega = 1 does not damp the mode that alternates from node to node on this grid without Dirichlet "
         "faces; 0.8 damps every mode"
     )
     assert solution.status is Status.MAX_ITERATIONS

@@ -99,7 +99,7 @@ def test_a_tolerance_below_rounding_is_named_and_is_no_failure(method: str) -> N
     x = np.arange(20001) / 20000
     np.testing.assert_allclose(solution.u, x * (1.0 - x) / 2.0, rtol=0.0, atol=1e-15)  # exact at the nodes
     assert solution.advice == (
-        f"the residual {solution.residual:.1e} is as small as rounding of u in float64 lets it be, and the target "
+        f"the residual {solution.residual:.1e} is as small as rounding of u in float64 allows, and the target "
         "1.0e-11 is below that"
     )
 
@@ -107,7 +107,7 @@ def test_a_tolerance_below_rounding_is_named_and_is_no_failure(method: str) -> N
 def test_in_float32_a_smaller_residual_is_one_of_float64() -> None:
     solution = Solver(B((65, 65), f=1.0, boundary=WALLS), precision="float32", backend="numpy").solve()
     assert solution.status is Status.AT_ROUNDING
-    assert solution.advice.endswith("; run.precision = 'float64' reaches a smaller one")
+    assert solution.advice.endswith("; run.precision = 'float64' reaches a smaller residual")
 
 
 def test_sweeps_that_rounding_keeps_from_going_on_far_from_the_solution_have_stagnated() -> None:

@@ -26,10 +26,14 @@ from support.problems import WALLS, make_case
 
 import poisson
 from poisson.backends.numpy import NumpyBackend
+from poisson.backends.registry import backend_names
 from poisson.case.combinations import clashes
 from poisson.case.schema import CaseFile
-from poisson.problem.problem import Problem
-from poisson.run.options import Options
+from poisson.mesh.boundary import CONDITIONS, FACE_NAMES
+from poisson.mesh.grid import AXES
+from poisson.problem.given import Boundary, Dirichlet, Mean, Neumann, Robin
+from poisson.problem.problem import MEANS, Problem
+from poisson.run.options import BackendName, Method, Options, Precision
 from poisson.run.verify import _variants
 from poisson.solvers import registry
 from poisson.solvers.choose import describe
@@ -38,7 +42,7 @@ from poisson.solvers.keys import Key, Settings, either, real, whole, word
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import MultigridSettings
-from poisson.solvers.settings import Relaxation, RunSettings, SolverSettings
+from poisson.solvers.settings import PRECISIONS, Relaxation, RunSettings, SolverSettings
 from poisson.solvers.stopping import Stopping
 
 BACKEND = NumpyBackend(np.float64)
@@ -99,6 +103,16 @@ def test_the_options_of_a_solver_are_the_keys() -> None:
             assert get_args(hint) == tuple(key.words()), name
         else:
             assert hint == (key.kind if default is not None else key.kind | None), name
+
+
+def test_type_checkers_know_every_name() -> None:
+    assert get_args(Method) == ("auto", *registry.methods())
+    assert get_args(BackendName) == backend_names()
+    assert get_args(Precision) == PRECISIONS
+    assert get_args(Mean) == MEANS
+    assert tuple(get_type_hints(Boundary)) == ("all", *AXES, *FACE_NAMES)
+    for table, kind in zip((Dirichlet, Neumann, Robin), CONDITIONS, strict=True):
+        assert set(get_type_hints(table)) == {kind.value, *["alpha"] * kind.takes_alpha}
 
 
 @pytest.mark.parametrize("method", registry.methods())

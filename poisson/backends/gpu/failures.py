@@ -26,11 +26,11 @@ def failure(error: BaseException) -> PoissonError | None:
     if kind.__module__.partition(".")[0] not in PACKAGES:
         return None
     if isinstance(error, MemoryError):
-        fix = "reduce domain.shape, or use run.precision = 'float32'"
+        fix = "reduce domain.shape"
         return ResourceError(f"the GPU has too little memory ({_line(error)}): {fix}")
     if kind.__name__ in COMPILERS:
         return BackendFailed(f"a kernel does not compile for this GPU ({_line(error)}): update CuPy, {INSTEAD}")
-    return BackendFailed(f"the GPU has failed ({kind.__name__}: {_line(error)}): see its driver's log, {INSTEAD}")
+    return BackendFailed(f"the GPU has failed ({kind.__name__}: {_line(error)}): see the log of the driver, {INSTEAD}")
 
 
 def _line(error: BaseException) -> str:

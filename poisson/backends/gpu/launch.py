@@ -136,7 +136,7 @@ class Launcher(Backend):
     def empty(self, array_shape: tuple[int, ...]) -> Array:
         if max(array_shape) > MOST_NODES:
             raise ResourceError(
-                f"the gpu backend cannot count {max(array_shape)} nodes along an axis, at most {MOST_NODES}: use "
+                f"the gpu backend takes at most {MOST_NODES} nodes along an axis, not {max(array_shape)}: use "
                 "run.backend = 'openmp'"
             )
         padded = (*array_shape[:-1], self.pitch_of(array_shape[-1]))
@@ -326,8 +326,8 @@ class Launcher(Backend):
     ) -> None:
         if max(grid[1:]) > MAX_BLOCKS:
             raise ResourceError(
-                f"the gpu backend cannot cut up this grid ({name}: {grid[1]} x {grid[2]} blocks along y and z, at most "
-                f"{MAX_BLOCKS} each): give the longest axis to x, or use run.backend = 'openmp'"
+                f"the gpu backend cannot divide this grid into blocks ({name}: {grid[1]} x {grid[2]} along y and z, at "
+                f"most {MAX_BLOCKS} each): make x the longest axis, or use run.backend = 'openmp'"
             )
         self.shared.overlap.join()
         key, compiled = self._request(source, name, shape, operator, defines, shared_bytes)

@@ -134,7 +134,7 @@ def parse(text: str, device: Device) -> Table:
     content = json.loads(text)
     found = (content["format"], Device(content["device"], content["driver"], content["kernels"]))
     if found != (FORMAT, device):
-        raise ValueError("it is of another device, driver or version")
+        raise ValueError("measured with another device, driver or version")
     return {
         Setting(str(item["type"]), int(item["dimension"]), str(item["size"])): Measured(
             date.fromisoformat(item["date"]).isoformat(),

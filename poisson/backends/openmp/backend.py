@@ -94,11 +94,11 @@ class OpenmpBackend(Backend):
         threads = int(self._library.poisson_threads(wanted))
         if threads < min(wanted, MOST_THREADS):
             why = (
-                "this process was forked from one that had solved; start it by 'spawn' for all threads"
+                "this process was forked after a solve; start processes with the method 'spawn' to use all threads"
                 if os.getpid() != LOADED_BY
-                else "OMP_THREAD_LIMIT, OMP_STACKSIZE, 'ulimit -u' or another limit leaves no room for more"
+                else "OMP_THREAD_LIMIT, OMP_STACKSIZE, 'ulimit -u' or another limit allows no more threads"
             )
-            log.warning("the openmp backend runs on %d of %d threads: %s", threads, wanted, why)
+            log.warning("the openmp backend runs on %d of %s: %s", threads, quantity(wanted, "thread"), why)
         return threads
 
     def empty(self, array_shape: tuple[int, ...]) -> DeviceArray:

@@ -82,7 +82,7 @@ class LineStructure(Structure):
 
 
 class DirectStructure(Structure):
-    """Transforms, and the method and its settings for their modes: poisson_direct."""
+    """Transforms, and what solves for their modes: poisson_direct."""
 
     _fields_ = (
         ("lines", c_void_p),
@@ -177,12 +177,12 @@ def check(status: int, function: Any, arguments: tuple[Any, ...]) -> int:
         return status
     if status == 1:
         raise ResourceError(
-            f"the openmp backend's device has too little memory ({function.__name__}): reduce domain.shape, or use "
-            "run.precision = 'float32'"
+            f"the openmp backend's device has too little memory ({function.__name__}): reduce domain.shape"
         )
     if status == 2:
         raise BackendUnavailable(
-            "the OpenMP library was built for a GPU and finds none: check the driver and OMP_TARGET_OFFLOAD, or use a "
+            "the OpenMP library was built for a GPU and finds no GPU: check the driver and OMP_TARGET_OFFLOAD, "
+            "or use a "
             f"build for the host (unset {LIBRARY_VARIABLE}, or pip install again without POISSON_OFFLOAD_ARCH)"
         )
     raise RuntimeError(f"{function.__name__} failed with status {status}")

@@ -76,7 +76,9 @@ def draw(
         )
     if dimension == 3:
         if ax is not None:
-            raise CaseError(["ax: a field in 3D takes several; give slice, too, such as slice='z=0.5'"])
+            raise CaseError(
+                ["ax: a picture of a 3D field has several axes; give a slice as well, such as slice='z=0.5'"]
+            )
         return _box(record, field, units, wanted, vectors, lines)
     shown = _scalar(record, field, at, CURVE_NODES if dimension == 1 else PLANE_NODES)
     # On a line a vector is its one component, which has a sign.
@@ -135,12 +137,10 @@ def curve_of(record: Record) -> list[tuple[int, float]]:
 def _read_once(record: Record) -> str:
     """The last residual in words, where the history is no curve."""
     if not record.history:
-        return "no norm was read"
+        return "no residual norm was computed"
     sweep, norm = record.history[-1]
-    plural = "s" * (sweep != 1)
-    return (
-        f"{record.norm} norm of the residual after {sweep} iteration{plural}:\n{norm:.3g}, target {record.target:.3g}"
-    )
+    after = quantity(sweep, "iteration")
+    return f"{record.norm} norm of the residual after {after}:\n{norm:.3g}, target {record.target:.3g}"
 
 
 @np.errstate(all="ignore")
@@ -324,10 +324,10 @@ def _scalar(record: Record, field: str, at: Mapping[int, float], most: int) -> S
 def _require_field(record: Record, field: str) -> None:
     grid = record.problem.grid
     if tuple(record.u.shape) != grid.array_shape:
-        line = "plot: this is a part of a solution; draw the whole on one rank, from the file that save writes"
+        line = "plot: this rank has only a part of the solution; save the solution and plot the file on one rank"
         raise CaseError([line])
     if field not in (known := [*names(record), *component_names(record)]):
-        raise CaseError([f"there is no field {field!r} in this solution; there is {', '.join(known)}"])
+        raise CaseError([f"the solution has no field {field!r}; its fields are {', '.join(known)}"])
 
 
 def _refuse(reason: str, given: Mapping[str, Any]) -> None:

@@ -42,7 +42,7 @@ class Picture(Figure):
             If there is no display.
         """
         if not self.shown() and warn:
-            raise OutputError('there is no display to show the picture on; savefig("u.png") writes it to a file')
+            raise OutputError('no display to show the picture on; savefig("u.png") writes the picture to a file')
 
     def shown(self) -> bool:
         """Show it as `show`, and say whether there was a notebook or a display to show it on."""

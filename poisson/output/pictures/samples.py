@@ -134,7 +134,7 @@ def places_of(given: str | Mapping[str, float], grid: Grid) -> dict[int, float]:
     elif isinstance(given, Mapping):
         pairs = list(given.items())
     else:
-        raise CaseError([f"slice: {article(type(given).__name__)}; allowed: a text {example}, or a mapping"])
+        raise CaseError([f"slice: {article(type(given).__name__)}; allowed: a string {example}, or a mapping"])
     found: dict[int, float] = {}
     for name, value in pairs:
         axis = str(name).strip()
@@ -152,7 +152,7 @@ def places_of(given: str | Mapping[str, float], grid: Grid) -> dict[int, float]:
             raise CaseError([f"slice: {axis} is given twice; allowed: each axis once"])
         found[index] = place
     if len(found) == grid.dimension:
-        raise CaseError([f"slice: {', '.join(axes)} are all given; leave one or two out, to draw along them"])
+        raise CaseError([f"slice: {', '.join(axes)} are all given; leave out the one or two axes to draw along"])
     return found
 
 

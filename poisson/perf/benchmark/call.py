@@ -17,6 +17,7 @@ from poisson.errors import CheckWarning, PoissonError
 from poisson.perf.report import Column, Report
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
+from poisson.words import quantity
 
 METHODS = ("fft", "multigrid")
 SIZES = ((129, 129), (1025, 1025), (4097, 4097), (257, 257, 257))
@@ -80,10 +81,10 @@ def bench(
         COLUMNS,
         tuple(rows),
         (
-            "first: a new solver's set-up and first call; loop: what of a call is the solver's loop; call: solve(f); "
+            "first: a new solver's set-up and first call; loop: the solver's loop within a call; call: solve(f); "
             "out: solve(f, out=u);",
-            f"many: solve_many of {MANY} sources; peak: of the memory of the process meanwhile, with f and u; "
-            f"medians of {repeats} calls or more",
+            f"many: solve_many of {MANY} sources; peak: the largest memory of the process, f and u included; "
+            f"medians of {quantity(repeats, 'call')} or more",
         ),
     )
 

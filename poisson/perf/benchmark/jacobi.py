@@ -238,7 +238,7 @@ def bench(
                 stopping = Stopping(rtol=0.0, max_iterations=iterations, check_every=every)
                 runs.append(_loop(backend, published, operator, loop, stopping, bandwidth))
     if not runs:
-        raise PoissonError("the loop structured is one of the openmp backend: add --backend=openmp, or another loop")
+        raise PoissonError("only the openmp backend has the loop structured: add --backend=openmp, or another loop")
     return Report(
         f"Jacobi, {published.title}: n = {n}, {dtype}, {quantity(iterations, 'iteration')}",
         COLUMNS,
@@ -337,17 +337,20 @@ def _side_by_side(runs: Sequence[Run]) -> Iterable[Mapping[str, Any]]:
 
 def _notes(runs: Sequence[Run]) -> list[str]:
     notes = [
-        "ms: median of a call (of an iteration, where the whole loop is meant); share: of the kernels' time in an "
+        "ms: median of a call (for the whole loop: of an iteration); share: of the kernels' time in an "
         "iteration; bytes and flops as in poisson/perf/traffic.py",
         f"GFLOP/s at {DOCUMENT_FLOPS}: with {DOCUMENT_FLOPS} flops a node and iteration, as the Jacobi article counts",
     ]
     staged = {run.backend: run.wall_seconds for run in runs if run.loop == "staged"}
     for run in runs:
         if run.made != run.iterations:
-            notes.append(f"{run.loop}: {run.made} of {run.iterations} iterations made, the wall time scaled to all")
+            notes.append(
+                f"{run.loop}: {run.made} of {quantity(run.iterations, 'iteration')} made; the wall "
+                "time is scaled to all"
+            )
         if run.loop.startswith(STRUCTURED) and run.backend in staged:
             ratio = run.wall_seconds / staged[run.backend]
-            what = "the article: 46" if run.mapped else "on the host's threads nothing is mapped; a device pays"
+            what = "the article: 46" if run.mapped else "threads of the host map no arrays, as a device would"
             notes.append(f"{run.loop}: {ratio:.3g} times the wall time of the staged loop ({what})")
     return notes
 

@@ -349,8 +349,8 @@ def link_of(communicator: Communicator, backend: Backend) -> Link:
 def _assumed(cluster: Cluster) -> tuple[str, ...]:
     near, far = cluster.near, cluster.far
     return (
-        "expected: by the model of docs/performance.md, also for more processes than are measured; exchanged: the part "
-        "of that time which is no computing",
+        "expected: from the model of docs/performance.md, also for more processes than measured; exchanged: the part "
+        "of the expected time that exchanges take",
         f"links within a node: {near.latency * 1e6:.3g} us, {near.bandwidth / 1e9:.3g} GB/s out of a process; between "
         f"nodes of {cluster.per_node}: {far.latency * 1e6:.3g} us, {far.bandwidth / 1e9:.3g} GB/s",
     )
@@ -373,12 +373,12 @@ def _base(measured: Measured, all_measured: Sequence[Measured]) -> Measured:
 
 
 NOTES = (
-    "ms: the median of the solves, each of the slowest rank; without set-up, from arrays in the backend's memory to u "
-    "there",
-    "times faster: unknowns a second beside those of the same work on the fewest ranks; efficiency: that over what the "
-    "processors (threads on a CPU, GPUs) are times more",
+    "ms: the median time of a solve on the slowest rank, without set-up, with all arrays in the backend's memory",
+    "times faster: unknowns per second relative to the same work on the fewest ranks; efficiency: times faster, "
+    "divided "
+    "by the same ratio of processors (threads on a CPU, GPUs)",
     "exchanges, MB sent: in one solve, by the rank with the most; gathered: the part of the time that multigrid takes "
-    "on the grids that every rank has all of",
+    "on grids that every rank has as a whole",
 )
 
 
@@ -400,6 +400,6 @@ def _draw(figure: Figure, measured: Sequence[Measured]) -> None:
     every = sorted({each.ranks for each in measured})
     axes.set_xticks(every, [str(each) for each in every])
     axes.set_xlabel("ranks")
-    axes.set_ylabel("unknowns a second (Jacobi: times iterations)")
+    axes.set_ylabel("unknowns per second (Jacobi: times iterations)")
     axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.set_title("dotted: efficiency 1", fontsize="small")

@@ -36,6 +36,7 @@ from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult
+from poisson.words import quantity
 
 REPEATS = 5
 WITH_SETUP = 3
@@ -170,10 +171,11 @@ def bench(
         tuple(rows),
         (
             f"f: sines that grow towards a corner, and random values {ROUGHNESS:g} times as large; u starts from zero",
-            f"ms: the median of {repeats} solves, fewer if long; with set-up: with levels, plans and arrays made anew; "
-            "first: before all, with what is compiled",
-            "arrays: memory of a device with u and f, in arrays of float64; of yardstick: what operations must "
-            f"move, by a {backend.probe().stream_kind} at {bandwidth / 1e9:.0f} GB/s",
+            f"ms: the median of {quantity(repeats, 'solve')}, fewer if long; with set-up: with new levels, "
+            "plans and arrays; "
+            "first: the first solve, with compilation",
+            "arrays: memory of a device, u and f included, in arrays of float64; of yardstick: the bytes that the "
+            f"operations must move, beside a {backend.probe().stream_kind} at {bandwidth / 1e9:.0f} GB/s",
         ),
     )
 

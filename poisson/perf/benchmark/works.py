@@ -37,6 +37,7 @@ from poisson.solvers.multigrid.hierarchy import coarsened_axes, coarser, levels_
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.stopping import SolveResult
+from poisson.words import quantity
 
 JUMP = 1e3
 PHASES = (12.9898, 78.233, 37.719)
@@ -213,7 +214,7 @@ class Share:
         )
         lattice = ranks.division.lattice if ranks.division else whole.lattice
         self.blocks = ranks.division.counts if ranks.division else (1,) * whole.dimension
-        what = f"the arrays of {' x '.join(map(str, whole.shape))} nodes on {communicator.size} ranks"
+        what = f"the arrays of {' x '.join(map(str, whole.shape))} nodes on {quantity(communicator.size, 'rank')}"
         require_room(local, self._arrays * math.prod(lattice.shape), what, "fewer nodes")
         self.backend: Backend = self._divided(gathered_nodes) if ranks.division else local
         plain = replace(whole, lattice=lattice)

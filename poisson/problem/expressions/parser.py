@@ -28,7 +28,14 @@ _TOKENS = re.compile(
     re.DOTALL,
 )
 _SPELLINGS = {"&": "and", "|": "or"}
-_ADVICE = {"^": "write '**' for a power", "=": "write '==' to compare", "!": "write 'not'", "~": "write 'not'"}
+_CHOICE = dict.fromkeys(("if", "else", "?"), "write where(condition, a, b) for a choice")
+_ADVICE = {
+    "^": "write '**' for a power",
+    "=": "write '==' to compare",
+    "!": "write 'not'",
+    "~": "write 'not'",
+    **_CHOICE,
+}
 _SYNONYMS = {"ln": "log", "pow": "**"}
 
 
@@ -89,22 +96,22 @@ def parse(text: str, dimension: int, parameters: Mapping[str, float] | None = No
         if not math.isfinite(value):
             raise ExpressionError(f"parameter {name!r} is not a finite number")
     if len(text) > MAX_TEXT:
-        raise ExpressionError(f"the text has {len(text)} characters; at most {MAX_TEXT} are read")
+        raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
     return _Parser(_tokenize(text), dimension, parameters).parse()
 
 
 def parameter_mistake(name: str) -> str | None:
     """Why `name` cannot be the name of a parameter, or None if it can."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name):
-        return "a name has letters, digits and '_' only, and does not begin with a digit"
+        return "a name has only letters, digits and '_', and does not begin with a digit"
     if name in COORDINATES:
-        return "this is the name of a coordinate; choose another"
+        return "this is the name of a coordinate; choose another name"
     if name in _CONSTANTS:
-        return "this is the name of a constant; choose another"
+        return "this is the name of a constant; choose another name"
     if name in FUNCTIONS:
-        return "this is the name of a function; choose another"
+        return "this is the name of a function; choose another name"
     if name in LOGIC:
-        return "this is a word of the grammar; choose another"
+        return "this is a keyword of expressions; choose another name"
     return None
 
 
@@ -133,12 +140,12 @@ class _Parser:
 
     def parse(self) -> Expression:
         if not self.tokens:
-            raise ExpressionError("the text is empty")
+            raise ExpressionError("the expression is empty")
         after_operand = False
         for index, token in enumerate(self.tokens):
             after_operand = self._operator(token) if after_operand else self._operand(token, index)
         if not after_operand:
-            raise ExpressionError(f"the text ends after {self.tokens[-1].text!r}; a number or a name must follow")
+            raise ExpressionError(f"the expression ends after {self.tokens[-1].text!r}; a number or a name must follow")
         self._reduce(0)
         if self.pending:
             raise ExpressionError(f"the bracket at column {self._bracket_column(self.pending[-1])} is not closed")
@@ -169,7 +176,7 @@ class _Parser:
         if token.text == ")" and opening and self.pending[-1].symbol in FUNCTIONS:
             self._arity(self.pending[-1], 0)
         raise ExpressionError(
-            f"unexpected {token.text!r} at column {token.column}; a number, a name or '(' must stand here"
+            f"unexpected {token.text!r} at column {token.column}; a number, a name or '(' is needed here"
         )
 
     def _name(self, token: _Token, index: int) -> bool:
@@ -195,6 +202,8 @@ class _Parser:
 
     def _unknown(self, name: str, column: int) -> NoReturn:
         known = [*self.coordinates, *self.numbers, *FUNCTIONS]
+        if name in _CHOICE:
+            _fail(f"unexpected {name!r} at column {column}; {_CHOICE[name]}")
         near = difflib.get_close_matches(name.lower(), known, n=1)
         suggestion = _SYNONYMS.get(name) or (near[0] if near else None)
         _fail(
@@ -206,7 +215,8 @@ class _Parser:
         """Read a token that follows an operand; whether an operand is complete after it."""
         symbol, column = token.text, token.column
         if token.kind != "sign" or symbol in ("(", "not"):
-            _fail(f"unexpected {_shortened(symbol)!r} at column {column}; an operator must stand before it")
+            advice = _CHOICE.get(symbol, "an operator is missing before it")
+            _fail(f"unexpected {_shortened(symbol)!r} at column {column}; {advice}")
         if symbol == ")":
             self._reduce(0)
             if not self.pending:
@@ -219,7 +229,7 @@ class _Parser:
         if symbol == ",":
             self._reduce(0)
             if not self.pending or self.pending[-1].symbol == "(":
-                _fail(f"unexpected ',' at column {column}; it separates the arguments of a function")
+                _fail(f"unexpected ',' at column {column}; a comma may only separate the arguments of a function")
             self.pending[-1].arguments += 1
             return False
         level = PRECEDENCE[symbol]
@@ -233,7 +243,7 @@ class _Parser:
         while self.pending and not self.pending[-1].bracket and PRECEDENCE[self.pending[-1].symbol] >= level:
             waiting = self.pending.pop()
             if comparing is not None and waiting.symbol in COMPARISONS:
-                _fail(f"a second comparison at column {comparing}; join two with 'and'")
+                _fail(f"a second comparison at column {comparing}; join the two comparisons with 'and'")
             self._apply(waiting.symbol, waiting.column, 1 if waiting.symbol in ("neg", "not") else 2)
 
     def _apply(self, symbol: str, column: int, count: int) -> None:
@@ -270,13 +280,13 @@ class _Parser:
     def _need_number(self, operand: _Operand) -> None:
         if operand.condition:
             _fail(
-                f"a condition stands at column {operand.column}, where a number must stand; "
+                f"a condition at column {operand.column}, where a number is needed; "
                 "a condition may only be the first argument of where(condition, a, b)"
             )
 
     def _need_condition(self, operand: _Operand) -> None:
         if not operand.condition:
-            _fail(f"a number stands at column {operand.column}, where a condition such as x < 0.5 must stand")
+            _fail(f"a number at column {operand.column}, where a condition such as x < 0.5 is needed")
 
     def _bracket_column(self, bracket: _Pending) -> int:
         """The column of the bracket itself, which follows the name in a call."""

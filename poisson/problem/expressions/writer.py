@@ -38,7 +38,7 @@ def write(program: Program) -> str:
         else:
             text, level = _operator(step.op, args), PRECEDENCE[step.op]
         if len(text) > MAX_TEXT:
-            raise ExpressionError(f"the expression is too long to be written as a text of {MAX_TEXT} characters")
+            raise ExpressionError(f"the derived expression is longer than {MAX_TEXT} characters")
         written.append((text, level))
     return written[-1][0]
 

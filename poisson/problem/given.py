@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""The types of what a caller gives in Python as the data of a problem, for type checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypedDict
+
+from poisson.problem.expressions import Expression
+from poisson.problem.faces import Face
+from poisson.problem.fields import ArrayField, FieldFile, FunctionField
+
+Mean = Literal["harmonic", "arithmetic"]
+"""How a between two nodes follows from a at both."""
+
+
+class HostArray(Protocol):
+    """An array that NumPy reads."""
+
+    def __array__(self) -> Any: ...
+
+
+class DeviceArray(Protocol):
+    """An array on a device, as of CuPy."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any: ...
+
+
+class DlpackArray(Protocol):
+    """An array of a library that shares its memory by DLPack, as PyTorch and JAX do."""
+
+    def __dlpack__(self) -> Any: ...
+
+
+Numbers = Sequence[float] | Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
+"""Lists of numbers, nested as deep as there are axes."""
+
+Data = (
+    float
+    | str
+    | Callable[..., Any]
+    | Numbers
+    | HostArray
+    | DeviceArray
+    | DlpackArray
+    | Expression
+    | FieldFile
+    | ArrayField
+    | FunctionField
+)
+"""A field: a number, an expression, a function of x(, y, z), an array or lists of numbers."""
+
+
+class Dirichlet(TypedDict):
+    """u = g on a face."""
+
+    dirichlet: Data
+
+
+class Neumann(TypedDict):
+    """a ∂u/∂n = g on a face, with the outward normal."""
+
+    neumann: Data
+
+
+class Robin(TypedDict):
+    """a ∂u/∂n + αu = g on a face, with the outward normal."""
+
+    robin: Data
+    alpha: Data
+
+
+Condition = Data | Dirichlet | Neumann | Robin | Face
+"""A face: the value of u there, or a condition."""
+
+
+class Boundary(TypedDict, total=False):
+    """The faces of a box by name, both faces of a periodic axis, or all others."""
+
+    all: Condition
+    x: Literal["periodic"]
+    y: Literal["periodic"]
+    z: Literal["periodic"]
+    x_lower: Condition
+    x_upper: Condition
+    y_lower: Condition
+    y_upper: Condition
+    z_lower: Condition
+    z_upper: Condition
