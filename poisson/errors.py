@@ -106,7 +106,7 @@ class CheckWarning(UserWarning):
     >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     solution = poisson.solve(poisson.Problem.on_box((33, 33), f=penalty, c=penalty))
     >>> print(caught[0].message)
-    equation.c: it is as large as 1e+09, so that a residual at the tolerance says little: ...
+    equation.c: the coefficient is as large as 1e+09, and a residual at the tolerance says little: ...
     """
 
 

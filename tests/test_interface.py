@@ -84,7 +84,7 @@ def test_solutions_are_pickled_with_u_on_the_host_and_copied_as_they_are() -> No
     on_device = replace(solution, u=Device())
     assert copy.copy(on_device).u is on_device.u
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(on_device)).u, solution.u)
-    with pytest.raises(CaseError, match="a part of a solution cannot be pickled: gather it, or save it and load"):
+    with pytest.raises(CaseError, match="a part of a solution cannot be pickled: gather the solution, or save it"):
         pickle.dumps(part_of(solution, Serial(), (1, 1)))
 
 

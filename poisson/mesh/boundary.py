@@ -99,5 +99,5 @@ TABLES = " or ".join(
 )
 """The tables of conditions as a case file has them."""
 
-ONE_CONDITION = f"one of {_listed(CONDITIONS)}, and alpha beside {_listed(k for k in CONDITIONS if k.takes_alpha)}"
+ONE_CONDITION = f"one of {_listed(CONDITIONS)}, and alpha with {_listed(k for k in CONDITIONS if k.takes_alpha)}"
 """The allowed contents of the table of a face, in words."""

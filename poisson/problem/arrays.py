@@ -98,7 +98,7 @@ def brought(given: Any, xp: ModuleType) -> Any:
 def _unread(given: Any, reader: str, error: Exception) -> CaseError:
     kind, place = type(given).__name__, " on a device" if on_device(given) else ""
     reason = " ".join(str(error).split()) or type(error).__name__
-    return CaseError([f"{article(kind)}{place} that {reader} cannot read ({reason}); give a copy of the array in {reader}"])
+    return CaseError([f"{article(kind)}{place} that {reader} cannot read ({reason}); give a copy in {reader}"])
 
 
 def require_readable(given: Any) -> None:

@@ -180,7 +180,7 @@ def test_an_array_that_cannot_be_read() -> None:
 
     for names in (("__array__",), ("__dlpack__",)):
         closed = type("Closed", (), dict.fromkeys(names, fail))()
-        reason = "that NumPy cannot read (it waits for its derivatives); give a copy of the array in NumPy"
+        reason = "that NumPy cannot read (it waits for its derivatives); give a copy in NumPy"
         assert refused(f=closed) == f"f: a Closed {reason}"
     away = {"__dlpack__": fail, "__dlpack_device__": lambda self: (2, 0)}
     assert refused(f=type("Away", (), away)()) == f"f: an Away on a device {reason}"
@@ -241,7 +241,7 @@ def test_an_array_that_a_device_cannot_import_is_one_line() -> None:
         raise BufferError("bfloat16 is\nnot supported")
 
     given = type("Given", (), {"__dlpack__": refuse, "__dlpack_device__": lambda self: (2, 0)})()
-    line = r"^a Given on a device that CuPy cannot read \(bfloat16 is not supported\); give a copy of the array in CuPy$"
+    line = r"^a Given on a device that CuPy cannot read \(bfloat16 is not supported\); give a copy in CuPy$"
     with pytest.raises(CaseError, match=line):
         brought(given, SimpleNamespace(from_dlpack=lambda it: it.__dlpack__()))  # type: ignore[arg-type]
 
