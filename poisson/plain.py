@@ -87,7 +87,7 @@ def nearest(path: Path) -> str:
 
 
 def find(file: h5py.File, path: str) -> h5py.Dataset | h5py.Group | None:
-    """What stands at a path of an HDF5 file; None where nothing does.
+    """The group or data set at a path of an HDF5 file; None where there is none.
 
     A data set that is returned holds its values itself and can be read.
 

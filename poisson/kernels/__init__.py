@@ -28,7 +28,7 @@ PARTS = {
 """The files of each module behind the common ones: what its kernels need, and the kernels."""
 
 COMMON = ("common/prelude.h", "common/formulas.h")
-"""What every module begins with."""
+"""The parts with which every module begins."""
 
 SOURCES = tuple(name for name, parts in PARTS.items() if not parts[-1].startswith("studies/"))
 """The modules of operations."""

@@ -11,7 +11,7 @@ import numpy as np
 from poisson.backends.base import Array, Reduction
 
 EVERYWHERE = 1 << 30
-"""So many layers of a halo are right where all are."""
+"""The number of valid layers of a halo whose layers are all valid."""
 
 
 class DividedArray:

@@ -40,7 +40,7 @@ GATHERED_NODES = 1 << 17
 """Grids of fewer nodes are gathered: every rank computes on all of them, which takes less than to exchange halos."""
 
 FEWEST_OWNED = 4
-"""So are those of which a rank would own fewer nodes along an axis that is divided."""
+"""Grids of which a rank would own fewer nodes along a divided axis are gathered too."""
 
 
 class DistributedBackend(Backend):
@@ -182,7 +182,7 @@ class DistributedBackend(Backend):
         return Recording(self.local, function, self._noting, held)
 
     def note(self, *touched: DividedArray | DividedResult) -> None:
-        """What an operation reads or writes, before it does so."""
+        """Note the arrays that an operation reads or writes, before it does so."""
         self._noting.note(*touched)
 
     def do(self, transport: Transport) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which nodes of an array go from which rank to which: the halos of a divided lattice, and its gathering."""
+"""The nodes of an array that go from rank to rank: the halos of a divided lattice, and its gathering."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from poisson.parallel.communicator import Communicator, Message
 
 @dataclass(frozen=True)
 class Segment:
-    """What a rank has of one axis.
+    """The segment of one axis that a rank has.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Segment:
 
 
 Layout = tuple[Segment, ...]
-"""What a rank has of x, y(, z)."""
+"""The segments of a rank along x, y(, z)."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Halo:
 
     @property
     def layout(self) -> Layout:
-        """That of this rank."""
+        """The layout of this rank."""
         return self._layouts[self._communicator.rank]
 
     @cached_property
@@ -126,7 +126,7 @@ class Halo:
         self.filling(array).run()
 
     def filling(self, array: DividedArray) -> Transport:
-        """What `fill` does, made ready at the first time: later, and within recordings, nothing is allocated."""
+        """The exchange of `fill`, prepared at the first use: later, and within recordings, nothing is allocated."""
         if self not in array.plans:
             array.plans[self] = self._filling(self._backend.view(array.values))
         plan: Transport = array.plans[self]
@@ -145,7 +145,7 @@ class Halo:
         return Transport(self._backend, self._communicator, steps)
 
     def _step(self, axis: int) -> tuple[int, list[tuple[int, int, int, int]], list[tuple[int, int, int, int]]] | None:
-        """What this rank sends and receives along an axis: the peer, the first node here, how many, and the tag."""
+        """The messages of this rank along an axis: the peer, the first node here, how many, and the tag."""
         rank = self._communicator.rank
         receives = [(run.owner, run.at, run.count, run.tag) for run in self._runs(rank, axis)]
         sends = [
@@ -186,7 +186,7 @@ class Halo:
     # ---- the whole
 
     def gathering(self, part: DividedArray, whole: DividedArray) -> Transport:
-        """What fills an array on the whole lattice, on every rank, with what each owns of one on its part."""
+        """The call that gathers an array on the whole lattice, on every rank, from the nodes that each rank owns."""
         if ("gather", part) not in whole.plans:
             values, target = self._backend.view(part.values), self._backend.view(whole.values)
             own = tuple(segment.owned for segment in reversed(self.layout))
@@ -203,7 +203,7 @@ class Halo:
         return plan
 
     def taking(self, whole: DividedArray, part: DividedArray) -> Transport:
-        """What fills an array on the part, with its halo, from one on the whole lattice."""
+        """The call that fills an array on the part, with its halo, from one on the whole lattice."""
         if ("take", part) not in whole.plans:
             values, source = self._backend.view(part.values), self._backend.view(whole.values)
             runs = [_ranges(line.index) for line in reversed(self.lattice.axes)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What one rank tells the others when it fails."""
+"""The message of a failed rank to the others."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ from poisson.mesh.grid import AXES
 from poisson.parallel.communicator import Communicator, Message
 
 GATHERED_BYTES = 1 << 16
-"""What an exchange in place of two may move out of a rank beyond what those would, of arrays of the host: about as much
-as messages carry in the time that one takes to begin."""
+"""The bytes by which one exchange of arrays of the host may exceed the two that it replaces: about as many as messages
+carry in the time that one takes to begin."""
 
 GATHERED_BYTES_ON_DEVICE = 1 << 22
 """The same of arrays of devices."""

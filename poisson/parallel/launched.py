@@ -26,7 +26,7 @@ class LaunchError(PoissonError):
 
 @dataclass(frozen=True)
 class Launch:
-    """What the environment says of this process.
+    """The place of this process among those that were started, by its environment.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ _TURN = 4
 
 
 class Attached(Protocol):
-    """What is made for the ranks of a communicator and cannot be used after a failure."""
+    """Objects made for the ranks of a communicator, which cannot be used after a failure."""
 
     def abort(self) -> None:
         """End what is under way."""
@@ -105,7 +105,7 @@ class MpiCommunicator:
 
     @classmethod
     def of(cls, comm: MPI.Intracomm) -> MpiCommunicator:
-        """That of an MPI communicator: made at the first call, which is collective, and kept with it."""
+        """The object of an MPI communicator: made at the first call, which is collective, and kept with it."""
         key = _key(load())
         found = comm.Get_attr(key)
         if not isinstance(found, cls):
@@ -114,7 +114,7 @@ class MpiCommunicator:
         return found
 
     def first(self, ranks: int) -> MpiCommunicator | None:
-        """That of the first so many ranks; None on the others. All call it."""
+        """The communicator of the first so many ranks; None on the others. All ranks call this."""
         part: Any = self._ready().Split(int(self.rank >= ranks), self.rank)
         if self.rank < ranks:
             return MpiCommunicator(part)
@@ -445,7 +445,7 @@ def _key(mpi: Any) -> int:
 
 
 def _processors() -> set[int]:
-    """Those that this process may run on."""
+    """The processors that this process may run on."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 

@@ -41,7 +41,7 @@ CUBIC = 2
 
 
 class _Exchanging:
-    """What operations on a lattice have in common."""
+    """The common part of operations on a lattice."""
 
     backend: DistributedBackend
 
@@ -77,7 +77,7 @@ class _Exchanging:
         return self.backend.local.beside(math.prod(self.halo.lattice.shape))
 
     def leave(self, array: DividedArray, layers: int) -> None:
-        """What an operation has left right of an array that it has written."""
+        """Note the layers of an array that are valid after an operation has written it."""
         self.backend.note(array)
         array.halo = self.halo
         array.valid = EVERYWHERE if self.halo is None else max(0, layers)
@@ -276,7 +276,7 @@ class DistributedOperations(Operations):
         return self._local.slab_solver()
 
     def _stencil(self, out: DividedArray, u: DividedArray, f: DividedArray | None = None, stages: int = 1) -> Array:
-        """What an operation that looks at neighbours so many times writes, once what it reads is right."""
+        """Run an operation that reads neighbours so many times, once the halos that it reads are valid."""
         lattice = self._lattice
         layers = min(lattice.need(u, stages), lattice.need(f, stages - 1) + 1, lattice.width)
         lattice.leave(out, layers - stages)
@@ -335,7 +335,7 @@ class DistributedTransfer(TransferOperations):
         self.put_coarse(coarse, 0)
 
     def coarse_given(self, coarse: DividedArray) -> Array:
-        """What the local operation reads of a coarse array."""
+        """The part of a coarse array that the local operation reads."""
         if self._parts is None:
             return coarse.values
         halo, part = self._coarse.halo, self._parts[0]

@@ -18,11 +18,11 @@ MOST_VARIANTS = 16
 everywhere: it costs more to make than an exchange."""
 
 State = tuple[int | bool, ...]
-"""Of each array that a recording touches how much of its halo is right, and of each result whether it is divided."""
+"""The valid layers of the halo of each array that a recording touches, and whether each result is divided."""
 
 
 class Touched:
-    """What a recording touches, in the order of the first time.
+    """The arrays and results that a recording touches, in the order of their first use.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Touched:
 
     @property
     def state(self) -> State:
-        """That of everything, now."""
+        """The present state of everything."""
         return tuple(_state(thing) for thing in self.things)
 
     def set(self, state: Sequence[int | bool]) -> None:
@@ -75,7 +75,7 @@ class Touched:
                 thing.divided = bool(each)
 
     def key(self, state: Sequence[int | bool]) -> State:
-        """What of a state counts when a recording begins: results are written before they are read."""
+        """The part of a state that counts when a recording begins: results are written before they are read."""
         pairs = zip(self.things, state, strict=True)
         return tuple(each for thing, each in pairs if isinstance(thing, DividedArray))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a work takes on many ranks: a model of halos, gathered grids, separators and sums, from a few measured numbers.
+"""The time of a work on many ranks: a model of halos, gathered grids, separators and sums, from a few measured numbers.
 
 A rank computes on its nodes and on the halo beside them, and waits for what it exchanges; only the norms of the Jacobi
 method come while it computes. An exchange takes a latency, and its bytes over a bandwidth, within a node or between
@@ -32,7 +32,7 @@ SUMS_OF_CG = 3
 
 @dataclass(frozen=True)
 class Link:
-    """What messages of one rank go through.
+    """The link through which messages of one rank go.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Link:
     message: float = 1e-6
 
     def seconds(self, sent: float, messages: int = 1) -> float:
-        """Of an exchange in which a rank sends so many bytes in so many messages."""
+        """The seconds of an exchange in which a rank sends so many bytes in so many messages."""
         return self.latency + max(0, messages - 2) * self.message + sent / self.bandwidth
 
 
@@ -81,7 +81,7 @@ class Cluster:
     per_node: int
 
     def link(self, ranks: int) -> Link:
-        """That of the slowest of so many ranks."""
+        """The link of the slowest of so many ranks."""
         return self.near if ranks <= self.per_node else self.far
 
     def sum(self, ranks: int) -> float:
@@ -93,7 +93,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Alone:
-    """What an iteration takes on one rank.
+    """The cost of an iteration on one rank.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def expected(
     depth: int = 1,
     gathered_nodes: int = GATHERED_NODES,
 ) -> Expected:
-    """What the model expects of an iteration.
+    """The cost of an iteration by the model.
 
     Parameters
     ----------
@@ -274,13 +274,13 @@ def _level(shape: tuple[int, ...], blocks: tuple[int, ...], number: int, gathere
 def _exchanges(
     level: _Level, blocks: Sequence[int], halo: int, itemsize: int, link: Link
 ) -> tuple[float, float, float]:
-    """Of the halos of one array: seconds, bytes that a rank sends, and exchanges."""
+    """The cost of exchanging the halos of one array: seconds, bytes that a rank sends, and exchanges."""
     sent = [itemsize * nodes for nodes in level.faces(blocks, halo)]
     return sum(link.seconds(each, 2) for each in sent), sum(sent), len(sent)
 
 
 def _separators(shape: tuple[int, ...], itemsize: int, ranks: int) -> tuple[float, int, int]:
-    """Of the separators of transforms: bytes that a rank sends, messages of an exchange, and exchanges."""
+    """The cost of the separators of transforms: bytes that a rank sends, messages of an exchange, and exchanges."""
     plane = math.prod(shape[:-1]) * itemsize
     if 2.0 * (ranks - 1) * (1.0 - 2.0 / ranks) * plane <= GATHERED_BYTES_ON_DEVICE:
         return min(2, ranks - 1) * (ranks - 1) * plane, ranks - 1, 1

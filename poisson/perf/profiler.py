@@ -30,7 +30,7 @@ class ProfilerError(PoissonError):
 
 @dataclass(frozen=True)
 class Counters:
-    """What the launches of a command did in memory.
+    """The memory traffic of the launches of a command.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a measurement tells: a table for people, rows for programs, and a figure."""
+"""The report of a measurement: a table for people, rows for programs, and a figure."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Roof:
-    """What a device can do at best.
+    """The limits of a device.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each operation must move between memory and chip, and what it must compute, stated once.
+"""The bytes that each operation must move between memory and chip, and the flops that it must compute, stated once.
 
 Each array that an operation reads or writes counts once: that caches keep neighbours is taken for granted. Additions
 and multiplications count one each, as the formulas in `poisson/kernels/common/formulas.h` have them.
@@ -18,12 +18,12 @@ from poisson.discrete.discretisation import Operator
 from poisson.problem.problem import Problem
 
 NORM_FLOPS = 2
-"""What a norm adds for each node to the operation that leaves it: a square and a sum."""
+"""The flops that a norm adds to an operation for each node: a square and a sum."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one call must move and compute.
+    """The bytes that one call must move, and the flops that it must compute.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Cost:
 
 
 def cost(call: Call) -> Cost:
-    """What a call of an operation must move and compute."""
+    """The bytes that a call of an operation must move, and the flops that it must compute."""
     values, flops = SPECIAL[call.name](call) if call.name in SPECIAL else _by_entry(call)
     return Cost(float(values) * call.itemsize - _narrower(call), float(flops))
 
@@ -82,7 +82,9 @@ def _dense(call: Call) -> tuple[int, int]:
 
 
 def _fast_solve(call: Call) -> tuple[int, int]:
-    """What any direct solution would move, or each half of one; the arithmetic of transforms has no one count."""
+    """The bytes that any direct solution would move, or each half of one; the arithmetic of transforms has no one
+    count.
+    """
     return 2 * call.nodes, 0
 
 
@@ -118,7 +120,7 @@ SPECIAL: Mapping[str, Callable[[Call], tuple[int, int]]] = MappingProxyType(
         **dict.fromkeys(("fast_solve", "slab_condense", "slab_expand"), _fast_solve),
     }
 )
-"""What does not treat all nodes alike, or is put together from others: values that are moved, and flops."""
+"""Operations that do not treat all nodes alike, or that consist of others: values that are moved, and flops."""
 
 
 def operation_bytes(name: str, nodes: int, itemsize: int, *, source: bool = True) -> float:

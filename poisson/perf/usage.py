@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the operations of a solve reached: counted in the loop, timed after it."""
+"""The speed that the operations of a solve reached: counted in the loop, timed after it."""
 
 from __future__ import annotations
 

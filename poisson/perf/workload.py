@@ -143,7 +143,7 @@ class Workload:
         return coarser(self._backend, self._operator, range(self._operator.dimension))
 
     def _choices(self, spec: OperationSpec, argument: Argument, number: int, without: bool) -> tuple[Any, ...]:
-        """What may stand for an argument; arrays of one grid that are of a kind have different numbers."""
+        """The choices for an argument; arrays of one kind on one grid have different numbers."""
         role, dimension = argument.role, self._operator.dimension
         subject = None if spec.subject is None else self._subject(spec.subject)
         shape = getattr(subject, argument.grid).array_shape if argument.grid else self._operator.array_shape

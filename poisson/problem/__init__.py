@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What is to be solved: equation, faces and data, as a user gives them."""
+"""The problem to be solved: equation, faces and data, as a user gives them."""

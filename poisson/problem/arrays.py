@@ -24,7 +24,7 @@ REAL = "fiu"
 PROTOCOLS = (CUDA, *NUMPY, "__dlpack__")
 
 _HOST = (1, 3, 11)
-"""Of DLPack: memory of the host, and that which a device reaches too (CUDA, ROCm)."""
+"""The device types of DLPack for memory of the host, and for host memory that a device reaches too (CUDA, ROCm)."""
 
 
 def is_array(given: object) -> bool:

@@ -359,7 +359,7 @@ class FunctionField:
 
 @dataclass(frozen=True, eq=False)
 class CoarserField:
-    """What a file or an array has on a grid or a face, on a coarser one: its values at common nodes, cubics between.
+    """A file or an array on a coarser grid or face: its values at common nodes, cubics between.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def coordinates(grid: Grid, xp: ModuleType, block: Block) -> list[Any]:
 
 @dataclass(frozen=True)
 class Limit:
-    """What every value must be: finite, or also within an interval that begins at zero."""
+    """The condition on every value: finite, or also within an interval that begins at zero."""
 
     wanted: str
     holds: Callable[[Any], Any]

@@ -42,7 +42,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Compatibility:
-    """What a singular problem lacks to have a solution.
+    """The defect by which a singular problem lacks a solution.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Check:
-    """What is known of a case before it is solved.
+    """The findings about a case before it is solved.
 
     Parameters
     ----------

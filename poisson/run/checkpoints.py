@@ -58,13 +58,13 @@ class Checkpoints:
 
     @property
     def begun(self) -> Begun | None:
-        """What the solve has behind it."""
+        """The part of the solve that is done."""
         saved = self._saved
         return Begun(saved.iterations, saved.target, saved.history, instead=saved.instead) if saved else None
 
     @property
     def origin(self) -> dict[str, str]:
-        """What a result says of what it goes on from."""
+        """The origin of a resumed solve, as its result states it."""
         saved = self._saved
         if saved is None:
             return {}
@@ -75,7 +75,7 @@ class Checkpoints:
 
     @property
     def seconds(self) -> float:
-        """Of the solver loop before this solve."""
+        """The seconds of the solver loop before this solve."""
         return self._saved.seconds if self._saved else 0.0
 
     def resumed(self, problem: Problem) -> Problem:
@@ -85,7 +85,7 @@ class Checkpoints:
     def between(
         self, ranks: Ranks, asked: Callable[[], bool], unfinished: Callable[[Iterate], Solution]
     ) -> Interruption:
-        """What a method shows its iterates to.
+        """The observer to which a method shows its iterates.
 
         Parameters
         ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What may go wrong with a case, though it can be solved: each concern names its key, says what is, and a way out."""
+"""Concerns about a case that can be solved: each names its key, says what may go wrong, and gives a remedy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROUGH = 0.2
 or a bell that falls to 1/e within a node or so."""
 
 MISSED = 2.0
-"""So many times larger between nodes than at any of them is too large."""
+"""The factor by which a source may be larger between nodes than at any node."""
 
 ROUNDING = 0.1
 """Rounding leaves at least about so much of a residual, in the precision times the diagonal times u: by experiments,
@@ -55,7 +55,7 @@ SWEEPS = {"jacobi": (1.0, 1.0), "chebyshev": (0.5, 0.5)}
 """Methods whose sweeps can be foretold: a factor on ln(1/rtol), and the power of the smallest eigenvalue of D⁻¹A."""
 
 MANY = 2.0
-"""So many times more sweeps than the limit are too many."""
+"""The factor by which the expected sweeps may exceed the limit."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Concern:
 
 
 def concerns_of(case: Case, facts: Facts | None = None) -> tuple[Concern, ...]:
-    """What may go wrong with a case.
+    """The concerns about a case.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def concerns_of(case: Case, facts: Facts | None = None) -> tuple[Concern, ...]:
 
 
 def concerns_about(facts: Facts, settings: SolverSettings, run: RunSettings) -> tuple[Concern, ...]:
-    """What may go wrong with a problem that is solved with these settings, as `concerns_of`."""
+    """The concerns about a problem that is solved with these settings, as `concerns_of` has them."""
     if facts.mistakes:
         return ()
     with np.errstate(all="ignore"):

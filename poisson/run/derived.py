@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What follows from a solution: derivatives, values between nodes, and what leaves through the faces."""
+"""Quantities derived from a solution: derivatives, values between nodes, and fluxes through the faces."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
 
 
 def face_flux(solution: Solution, face: str) -> float:
-    """What leaves through a face.
+    """The flux out of the box through a face.
 
     Raises
     ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is said, or raised, of a solve that has ended."""
+"""Messages and errors about a solve that has ended."""
 
 from __future__ import annotations
 

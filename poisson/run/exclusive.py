@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What belongs to one thread at a time, such as the arrays of a solver."""
+"""Locks for objects that belong to one thread at a time, such as the arrays of a solver."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a sample of a problem tells: the ranges of its coefficients and data, and what is wrong with them."""
+"""Facts from a sample of a problem: the ranges of its coefficients and data, and their mistakes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SOFTEST = 1e-300
 
 @dataclass(frozen=True)
 class Facts:
-    """What a sample of a problem tells.
+    """Facts from a sample of a problem.
 
     Parameters
     ----------

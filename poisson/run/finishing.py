@@ -217,7 +217,7 @@ def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:
 
 
 def _origin(setup: Setup) -> dict[str, str | int | float]:
-    """What all solves with a setup have in common."""
+    """The common part of the origin of all solves with a set-up."""
     return {
         "version": poisson.__version__,
         "host": platform.node(),

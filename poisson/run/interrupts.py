@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 MAY_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-"""What may count as Ctrl-C: to look at every signal there is would take as long as a small solve."""
+"""The signals that may count as Ctrl-C: looking at every signal would take as long as a small solve."""
 
 
 class Ended(KeyboardInterrupt):
@@ -59,7 +59,7 @@ class Ending:
 
 
 class Pressed:
-    """What has come so far.
+    """The signals that have come so far.
 
     Attributes
     ----------

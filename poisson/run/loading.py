@@ -119,7 +119,7 @@ class Loader:
         return None if values is None else backend.in_place(values, partial(self._look, function))
 
     def _sums(self, given: Array | None, discretisation: Discretisation) -> tuple[float, float] | None:
-        """Those that `Discretisation.balance` takes, of a source in the memory of the caller."""
+        """The sums that `Discretisation.balance` takes, of a source in the memory of the caller."""
         setup, backend = self._setup, self._setup.backend
         if given is None:
             return None
@@ -178,7 +178,7 @@ class Loader:
         faces.add(backend.view(setup.f))
 
     def _terms(self, problem: Problem) -> FaceTerms:
-        """Those of the faces; data that may have changed since they were read are read again."""
+        """The terms of the faces; data that may have changed since they were read are read again."""
         if self._faces is None or self._faces[0] is not problem.faces or not all(map(_lasts, problem.faces)):
             self._faces = problem.faces, FaceTerms(problem).on(self._setup.backend.array_module)
         return self._faces[1]

@@ -61,7 +61,8 @@ def needs(
     beside: int = 1,
     dtype: DTypeLike | None = None,
 ) -> tuple[Need, Need]:
-    """What a solve needs where its arrays are, and in the host's memory for its result, with them if they are there.
+    """The memory that a solve needs where its arrays are, and on the host for its result; one need if both are the
+    host's.
 
     The arguments are those of `require_memory`, and the type of the arrays, where it is not that of the backend.
     """

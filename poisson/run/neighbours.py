@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each of several processes runs on, and by what way its arrays reach the others: for people to read."""
+"""The devices of several processes, and the ways by which their arrays reach each other: for people to read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PEER, NO_PEER, SAME_HOST, NETWORK = "peer access", "no peer access", "same host"
 
 @dataclass(frozen=True)
 class Neighbour:
-    """What a rank has.
+    """The machine and the device of a rank.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Neighbourhood:
 
 
 def neighbourhood(communicator: Communicator) -> Neighbourhood:
-    """What every rank has; all of them call this.
+    """The machines and devices of all ranks, which all call this.
 
     Raises
     ------

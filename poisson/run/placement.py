@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Seen:
-    """What a process sees of its machine.
+    """The machine as a process sees it.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Seen:
 
 
 def look_around() -> Seen:
-    """What this process sees."""
+    """The machine as this process sees it."""
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return Seen(platform.node(), gpu.identities(), frozenset(allowed), cpu_quota())
 
@@ -141,7 +141,7 @@ def take_place(communicator: Communicator, backend: str, threads: int) -> int:
 
 
 def communicator_for(communicator: Communicator, backend: Backend) -> Communicator:
-    """That by which the arrays of a backend go from rank to rank: NCCL where every rank has a GPU, or else that given.
+    """The communicator for the arrays of a backend: NCCL where every rank has a GPU, or else the given one.
 
     Every rank calls this with its backend. There is one for all solvers on the same ranks.
     """

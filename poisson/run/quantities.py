@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a solution comes to in a few numbers: the range and mean of u, its energy, the fluxes, values at points."""
+"""A solution in a few numbers: the range and mean of u, its energy, the fluxes, values at points."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class Ranks:
         return {name: max(row[at] for row in rows) for at, name in enumerate(times)}
 
     def held(self, shape: tuple[int, ...]) -> Held | None:
-        """What this rank has of an array on the grid; None for a single process."""
+        """The part of an array on the grid that this rank has; None for a single process."""
         if self.size == 1:
             return None
         share = self.share

@@ -145,7 +145,7 @@ def solve(
 
 
 def found(case: Case, communicator: Communicator) -> Saved | None:
-    """What there is of a case to be resumed, which all ranks look for together.
+    """The checkpoint of a case that is to be resumed, for which all ranks look together.
 
     Raises
     ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""To set a solver up: the backend, how the grid is divided, the operator, the method, and room for all of it."""
+"""The set-up of a solver: the backend, the division of the grid, the operator, the method, and room for all of it."""
 
 from __future__ import annotations
 

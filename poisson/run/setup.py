@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a solver sets up once, and keeps between solves."""
+"""The set-up that a solver makes once and keeps between solves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Returned(list[Array]):
 
 @dataclass
 class Setup:
-    """What a solver keeps between solves.
+    """The set-up that a solver keeps between solves.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class Setup:
         return self._stopping
 
     def left_over(self, result: SolveResult) -> SolveResult:
-        """What a solve left, with an array that may be overwritten in any case."""
+        """The result of a solve, with an array that may be overwritten in any case."""
         return result if result.work is not None else replace(result, work=self.workspace())
 
     def workspace(self) -> Array:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a solve returns: its record, with ways to save it, show it and hand it on."""
+"""The solution that a solve returns: its record, with ways to save it, show it and hand it on."""
 
 from __future__ import annotations
 

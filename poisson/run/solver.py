@@ -39,7 +39,7 @@ from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer
 
 CTRL_C = (signal.SIGINT,)
-"""What ends a solve that Python has asked for; to look at more takes a part of a small one."""
+"""The signals that end a solve started from Python; looking at more would take a part of a small solve."""
 
 
 class Solver:
@@ -204,7 +204,7 @@ class Solver:
 
     @property
     def local_backend(self) -> Backend:
-        """That of this process, where others have parts of the grid; else the same.
+        """The backend of this process where others have parts of the grid; else the same as `backend`.
 
         Examples
         --------
@@ -509,7 +509,7 @@ def _rebuilt(
     order: int,
     count: bool,
 ) -> Solver:
-    """What a copied or pickled solver becomes."""
+    """Make the copy of a copied or pickled solver."""
     solver = kind.__new__(kind)
     solver._begin(problem, settings, run, fields, order, count=count)
     return solver

@@ -24,11 +24,12 @@ from poisson.run.ranks import Ranks
 _NOTHING, _WHOLE, _PART, _ON_DEVICE, _OTHER = range(5)
 
 FIELDS = ("f", "a", "c", "initial")
-"""What a problem has at every node."""
+"""The parts of a problem that have a value at every node."""
 
 
 def array(ranks: Ranks, name: str, given: Any, shape: tuple[int, ...], backend: Backend) -> Any:
-    """What all ranks are given together: what it is, but for an array of which a rank has a part or nothing.
+    """Agree on a value that all ranks were given: the value itself, or an array of which each rank has a part or
+    nothing.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one combination.
+    """The outcome of one combination.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Entry:
 
 
 def plan(path: str | Path, settings: Sequence[str], folder: Path, points: Sequence[Point] = ()) -> list[Entry]:
-    """What is to be solved, checked as far as that goes before anything runs.
+    """Plan the solves of a sweep, checked as far as possible before any of them runs.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def checksum_of(path: str | Path) -> str:
 
 
 def row_of(entry: Entry, observer: Observer | None = None) -> Row:
-    """What becomes of one entry: its result as it is in its file, or after it has been solved.
+    """The row of one entry: from the result in its file, or after it has been solved.
 
     Failures are rows, too.
 

@@ -21,9 +21,9 @@ _LONGEST = 28
 _MOST_LINES = 10
 """Lines that a reader can tell apart, and colours that there are."""
 _LETTERS = 34
-"""Of the labels of ticks that have room below a panel."""
+"""The most letters of labels of ticks that have room below a panel."""
 _MOST_LABELS = 24
-"""Of lines of text that have room beside a panel."""
+"""The most labels that have room beside a panel."""
 
 
 def draw(figure: Figure, rows: Sequence[Row]) -> None:
@@ -64,7 +64,7 @@ def axis_key(rows: Sequence[Row]) -> str:
 
 
 def _quality(rows: Sequence[Row]) -> tuple[str, str]:
-    """What says how good the results are: the attribute of a row, and its name."""
+    """The measure of the quality of the results: the attribute of a row, and its name."""
     if any(row.error_rms is not None for row in rows):
         return "error_rms", "rms error"
     if any(row.relative is not None for row in rows):

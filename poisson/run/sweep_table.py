@@ -63,7 +63,7 @@ class Merged:
 
 
 def cells(row: Row) -> dict[str, Any]:
-    """What the table says of a row, by the names of the columns: numbers in the units of the case, texts, or None."""
+    """The cells of a row, by the names of the columns: numbers in the units of the case, strings, or None."""
     own = {
         STATUS: row.status,
         "method_used": row.method,
@@ -141,7 +141,9 @@ def merged(table: Table | None, rows: Sequence[Row]) -> Merged:
 
 
 def drawn(rows: Sequence[Row], earlier: Sequence[Mapping[str, str]], keys: Sequence[str]) -> list[Row]:
-    """What a figure shows: the rows of a sweep, and the earlier ones that set the same keys of the same case file."""
+    """The rows that a figure shows: those of a sweep, and the earlier ones that set the same keys of the same case
+    file.
+    """
     own = set(rows[0].values)
     found = [_row(texts, keys) for texts in earlier if _alike(texts, rows)]
     return [*rows, *(row for row in found if row.values.keys() == own)]
@@ -182,5 +184,5 @@ def _ordered(names: Mapping[str, None]) -> list[str]:
 
 
 def _combination(texts: Mapping[str, str], keys: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """Which keys have which values, however these are written."""
+    """The values of the keys, however they are written."""
     return frozenset((key, repr(value_of(texts[key]))) for key in keys if texts.get(key))

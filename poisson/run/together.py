@@ -19,7 +19,7 @@ from poisson.run.solution import Solution
 from poisson.solvers.iteration import ManyMethod
 
 MOST_NODES = 1 << 20
-"""Of a grid, at most, for which several sources are solved for at once, each by one thread."""
+"""The most nodes of a grid on which several sources are solved for at once, each by one thread."""
 
 
 def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequence[Any]) -> list[Solution | None]:

@@ -36,7 +36,8 @@ SPECTRUM_UNKNOWNS = 20_000
 """A grid with so many unknowns shows the smallest eigenvalue of the continuous problem well enough."""
 
 SPECTRUM_MARGIN = 0.9
-"""What is found of the smallest eigenvalue lies above it, and that of a coarser grid by its discretisation error."""
+"""The factor on an estimate of the smallest eigenvalue, which lies above it; that of a coarser grid also has a
+discretisation error."""
 
 AGREES = "ok"
 """The verdict on what differs from the direct solution by no more than is allowed."""
@@ -227,7 +228,7 @@ class _Direct:
 
 
 def _variants(case: Case) -> Iterator[tuple[str, SolverSettings]]:
-    """What to compare, by name: for ``auto`` every method that it may choose and that fits."""
+    """The variants to compare, by name: for ``auto`` every method that it may choose and that fits."""
     # What stops at the discretisation error is not meant to agree with the direct solution.
     given = case.solver.having(stop="residual")
     if given.method != AUTO:

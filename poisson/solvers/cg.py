@@ -42,7 +42,7 @@ PROGRESS = 0.99
 """… if smaller means below this part of the least so far."""
 
 HARDER = 2.2
-"""What conjugate gradients take where a jumps, in cycles for constant a."""
+"""The cost of conjugate gradients where a jumps, in cycles for constant a."""
 
 
 class Diagonal:

@@ -18,7 +18,7 @@ E_FOLDS = 4.0
 """A polynomial reduces the error at least by so many factors of e, so that few sweeps go to its start."""
 
 MOST_DEGREE = 1 << 18
-"""Of a polynomial, whose sweeps are made before the norm is read."""
+"""The largest degree of a polynomial, whose sweeps are made before the norm is read."""
 
 INTERMEDIATE_GROWTH = 1e12
 """Within a polynomial, and in another norm than that of the theory, the residual may grow before it falls."""

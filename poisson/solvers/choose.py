@@ -38,7 +38,7 @@ class Choice:
 
     @property
     def line(self) -> str:
-        """What, why, and the time it should take."""
+        """The choice in one line: the method, the reason, and the expected time."""
         return f"method {describe(self.settings, self.precision)}, as {self.reason}; {self.expectation}"
 
     @property
@@ -83,7 +83,7 @@ def choose(operations: Operations | Outline, settings: SolverSettings, precision
 
 
 def alternatives(settings: SolverSettings) -> tuple[SolverSettings, ...]:
-    """What to go on with, one after the other, where a method that was chosen stalls."""
+    """The methods to go on with, one after the other, where a chosen method stalls."""
     others = [settings.having(method=method, preconditioner=name) for method, name in registry.standing_by()]
     if all(settings.method != other.method for other in others):
         return tuple(others)

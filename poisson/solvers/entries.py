@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the registry knows of a method and of a preconditioner: one entry each, in the file of what it describes."""
+"""Entries of the registry for methods and preconditioners, each in the file of the method that it describes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def clash(name: str, item: Any, allowed: str) -> Clash:
 
 @dataclass(frozen=True)
 class Given:
-    """What a method or a preconditioner is made from.
+    """The material from which a method or a preconditioner is made.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the memory that a method takes depends on.
+    """The quantities that determine the memory of a method.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What ``method = "auto"`` knows of a problem and of the machine, and what a method offers it."""
+"""The knowledge of ``method = "auto"`` about a problem and the machine, and the offers of methods."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ LARGEST_FACTOR = 13
 AWKWARD = 4.0
 """… about so much longer."""
 CONTRACTION = 0.07
-"""Of the residual by a cycle, for the expected time."""
+"""The contraction of the residual by a cycle, for the expected time."""
 OF_MIXED = 0.8
-"""Of the time of a cycle, in mixed precision."""
+"""The part of the time of a cycle that one in mixed precision takes."""
 CALLS_OF_LEVEL = 6
 LEAST_VALUES = 1 << 10
 """Values at the least of the arrays that the bandwidth for the expected time is measured with."""
@@ -47,7 +47,7 @@ SLOW = 1e10
 UNSTEADY = 2.0
 """Where the middle one of these calls takes so many times as long as the fastest, others are at work."""
 ROOM = 0.9
-"""Of the free memory that a method may take."""
+"""The part of the free memory that a method may take."""
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ class FastPreconditioner:
 
 
 LEAST_PLANES = 2
-"""Of a rank that has a face: one of them may be fixed."""
+"""The fewest planes of a rank that has a face: one of them may be fixed."""
 
 ARRAYS = 3.0
 """u, the source and the work of the transforms."""

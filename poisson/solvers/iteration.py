@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What every iterative solve does with the norms that it reads: the target, the verdict, the history."""
+"""The use that every iterative solve makes of the norms that it reads: the target, the verdict, the history."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ class Watch:
         return Status.MAX_ITERATIONS if done >= self.most else None
 
     def result(self, status: Status, done: int, u: Array, work: Array, norms: Norms | None = None) -> SolveResult:
-        """What the solve returns."""
+        """The result of the solve."""
         history = tuple(self.monitor.history)
         return SolveResult(status, self.before + done, u, work, self.target, history, norms=norms)
 

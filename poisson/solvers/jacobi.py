@@ -52,7 +52,7 @@ def sweeps_per_read(operator: Operator, omega: float) -> int:
 
 @dataclass(frozen=True)
 class JacobiSettings(Settings):
-    """What ``jacobi`` has for itself.
+    """The settings that only ``jacobi`` has.
 
     Parameters
     ----------

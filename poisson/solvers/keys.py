@@ -26,7 +26,7 @@ _HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 @dataclass(frozen=True)
 class Key:
-    """What is known of a key beside its default.
+    """The properties of a key beside its default.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Key:
 
     @property
     def allowed(self) -> str:
-        """What may stand there, in words."""
+        """The allowed values, in words."""
         if self.kind is str:
             return either(self.words())
         if self.kind is bool:

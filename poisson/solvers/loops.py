@@ -155,7 +155,7 @@ def _apply_operator(operations: Operations, u: Array, au: Array) -> None:
 def _finish_sweeps(
     operations: Operations, count: int, u: Array, f: Array | None, au: Array, r: Array, omega: float, norms: Reduction
 ) -> None:
-    """So many sweeps, of which the first A u is there, and the norms of the last residual."""
+    """Make so many sweeps, for the first of which A u is given, and compute the norms of the last residual."""
     for sweep in range(count):
         if sweep:
             _apply_operator(operations, u, au)

@@ -27,7 +27,7 @@ PROGRESS, WITHOUT_PROGRESS = 0.99, 100
 that make none they begin anew, and after as many more they have stalled."""
 
 ASTRAY = 30.0
-"""So much above the least residual so far, late in a solve, they begin anew as well."""
+"""The factor above the least residual so far at which, late in a solve, the directions begin anew as well."""
 
 
 class DefectCorrection:

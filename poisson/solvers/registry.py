@@ -30,7 +30,7 @@ COMMON_KEYS = frozenset(("method", "rtol", "atol", "norm", "max_iterations"))
 """The keys of ``[solver]`` that mean something to every method."""
 
 KEYS_OF_AUTO = frozenset(("stop",))
-"""Those that mean something to ``auto`` besides."""
+"""The keys that also mean something to ``auto``."""
 
 Entry = TypeVar("Entry", MethodEntry, PreconditionerEntry)
 

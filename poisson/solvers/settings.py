@@ -17,14 +17,14 @@ S = TypeVar("S", bound=Settings)
 
 
 def method_names() -> Sequence[str]:
-    """What may stand for a method."""
+    """The names that a case may give for a method."""
     from poisson.solvers import registry
 
     return (AUTO, *registry.methods())
 
 
 def preconditioner_names() -> Sequence[str]:
-    """What may stand for a preconditioner."""
+    """The names that a case may give for a preconditioner."""
     from poisson.solvers import registry
 
     return tuple(registry.preconditioners())

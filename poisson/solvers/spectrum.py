@@ -33,7 +33,7 @@ LANCZOS_STEADY = 3
 """… this: with jumps the value may rest for a while before the mode of the lowest eigenvalue comes through."""
 
 DIGITS = 6
-"""What is given of the value: more than it has that are right."""
+"""The digits in which the value is given: more than are right."""
 
 WEAK = 1e-4
 """c and Robin terms below this part of the smallest eigenvalue of the differences make a problem nearly singular."""

@@ -28,7 +28,7 @@ class Status(StrEnum):
 
     @property
     def advice(self) -> str:
-        """What it means and what to do about it, in one line.
+        """The meaning of the status and the remedy, in one line.
 
         Examples
         --------

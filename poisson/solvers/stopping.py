@@ -52,7 +52,7 @@ class Later:
 
 @dataclass(frozen=True)
 class Begun:
-    """What a solve has behind it that goes on from the iterate of another one.
+    """The part of a resumed solve that an earlier one has done.
 
     Parameters
     ----------

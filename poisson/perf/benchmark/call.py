@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a call of a solver costs beside its loop: from the caller's arrays to the caller's arrays."""
+"""The cost of a call of a solver beside its loop: from the caller's arrays to the caller's arrays."""
 
 from __future__ import annotations
 

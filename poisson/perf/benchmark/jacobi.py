@@ -36,7 +36,7 @@ STRUCTURED = "structured"
 ALL_LOOPS = ("staged", STRUCTURED, "fused", "blocked")
 
 DOCUMENT_FLOPS = 17
-"""What the authors of the Jacobi article count for each node and iteration, with 12 values moved."""
+"""The flops that the authors of the Jacobi article count for each node and iteration, with 12 values moved."""
 STRUCTURED_SHARE = 100
 """One iteration in so many is made with structured mapping."""
 SLOW_UPDATES = 1e8
@@ -64,7 +64,7 @@ COLUMNS = (
     Column("norm", "last norm", ".6e"),
 )
 ITERATION = "whole iteration"
-"""What stands for a kernel in the row of a whole loop."""
+"""The entry in the column of kernels in the row of a whole loop."""
 
 
 @dataclass(frozen=True)
@@ -285,7 +285,7 @@ def _loop(
 
 
 def _kernels(backend: Backend, period: int, solve: Callable[[Backend, int], tuple[float, SolveResult]]) -> list[Kernel]:
-    """What runs between two reads of the norm: what a loop of three such periods does and one of two does not."""
+    """The kernels between two reads of the norm: those that a loop of three such periods runs beyond a loop of two."""
     counts = []
     for periods in (2, 3):
         counting, ledger = counted(backend)

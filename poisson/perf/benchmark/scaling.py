@@ -115,7 +115,7 @@ class Place:
 
 @dataclass
 class Series:
-    """What is measured, and with what.
+    """A series of measurements.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ class Series:
         )
 
     def _in_turn(self, work: Work, group: Sequence[Place]) -> list[Measured]:
-        """What is found in these places, in each a solve after one in every other."""
+        """Measure in several places in turns: a solve in each, then the next solve in each."""
         turns = {place: self._there(place, partial(self._turns, work, place)) for place in group}
         mine = [each for each in turns.values() if each is not None]
         while self.communicator.agree(not all(each.enough(self.repeats) for each in mine)):
@@ -200,7 +200,7 @@ class Series:
         return [one for one in found if one is not None]
 
     def _there(self, place: Place, action: Callable[[], Value]) -> Value | None:
-        """What the ranks of a place do, while the others sleep: they might need their processors."""
+        """Let the ranks of a place work while the others sleep, whose processors they might need."""
         found = None
         if place.communicator is not None:
             # Others know of an error by the communicator of all.
@@ -216,7 +216,7 @@ class Series:
         return Turns(work, backend, communicator_for(place.communicator, backend), place.threads)
 
     def _find_alone(self, work: Work, place: Place, found: Measured | None) -> None:
-        """What a rank takes alone, from the work on this grid and on one of twice the spacing."""
+        """The costs of a rank alone, from the work on this grid and on one of twice the spacing."""
         assert place.communicator is not None
         assert found is not None
         half = replace(work, shape=tuple((nodes - 1) // 2 + 1 for nodes in work.shape))
@@ -322,7 +322,7 @@ def _first(communicator: Communicator, ranks: int) -> Communicator | None:
 
 
 def link_of(communicator: Communicator, backend: Backend) -> Link:
-    """What the ranks of a communicator measure of the links between neighbours; all call it."""
+    """Measure the links between neighbouring ranks of a communicator; all ranks call this."""
     ends = ((communicator.rank + 1) % communicator.size, (communicator.rank - 1) % communicator.size)
     peers = list(dict.fromkeys(ends))
     seconds = []

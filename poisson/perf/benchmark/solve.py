@@ -93,7 +93,7 @@ WAYS: Mapping[str, Way] = MappingProxyType(
 METHODS = (*WAYS, SINE)
 CONSTANT_METHODS = ("multigrid", "mixed", "fft", "fmg", SINE)
 VARYING_METHODS = ("cg", "cg-mixed")
-"""What is measured if nothing is said, where a is constant and where it jumps."""
+"""The methods measured by default, where a is constant and where it jumps."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class _Measured(Protocol):
         """The solution, as an array of the backend."""
 
     def bytes(self) -> float | None:
-        """What the operations so far must have moved, if that is known."""
+        """The bytes that the operations so far must have moved, if they are known."""
 
 
 class _Place:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What ranks exchange, counted without slowing them: messages that are recorded in a graph count with its replays."""
+"""The exchanges of ranks, counted without slowing them: messages that are recorded in a graph count with its
+replays."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from poisson.parallel.communicator import Communicator, Message
 
 @dataclass
 class Sent:
-    """What a rank has sent.
+    """The messages that a rank has sent.
 
     Parameters
     ----------

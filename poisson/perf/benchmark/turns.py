@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is measured of a work on several ranks, solve by solve, so that several numbers of ranks can take turns."""
+"""Measurements of a work on several ranks, solve by solve, so that several numbers of ranks can take turns."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Turns:
         self._seconds.append(max(each for (each,) in communicator.allgather([elapsed])))
 
     def measured(self) -> Measured:
-        """What has been found; every rank gets the same numbers."""
+        """The measurements; every rank gets the same numbers."""
         share, communicator, sent = self._share, self._communicator, self._sent
         every = communicator.allgather([sent.exchanges, sent.bytes, sent.sums])
         timing = Timing.of(self._seconds)

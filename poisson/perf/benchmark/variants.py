@@ -66,7 +66,7 @@ class Variant:
 
     @property
     def parameters(self) -> str:
-        """What distinguishes it, for the table."""
+        """The parameters that distinguish the variant, for the table."""
         words = [f"block {'x'.join(map(str, self.block))}"]
         if self.kernel == "tiled":
             words += [f"m {self.tile}"] if self.tile > 1 else []

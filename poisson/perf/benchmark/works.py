@@ -51,7 +51,7 @@ CG = SolverSettings(method="cg")
 
 @dataclass(frozen=True)
 class Kind:
-    """What is done, on a grid of any size.
+    """A kind of work, on a grid of any size.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def largest_cube(memory: float, arrays: float, itemsize: int = 8) -> int:
 
 
 class Share:
-    """What one rank has of a work. All ranks make it, and call it, together.
+    """The part of a work that one rank has. All ranks make and call it together.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ def _with_jump(backend: Backend, plain: Operator, jump: float) -> Operator:
 
 
 def _places(lattice: Lattice, xp: ModuleType, start: int, stop: int) -> Iterator[tuple[Any, Any]]:
-    """Of the nodes along each axis of a part: where between 0 and 1 they lie on the whole, and their numbers there."""
+    """The nodes along each axis of a part: their places on the whole, between 0 and 1, and their numbers there."""
     for axis, line in enumerate(lattice.axes):
         index = line.index[start:stop] if axis == lattice.dimension - 1 else line.index
         numbers = xp.asarray(index).reshape(-1, *(1,) * axis)

@@ -89,7 +89,7 @@ class CoarserProblems:
 
 
 def no_coarser(shape: Sequence[int]) -> GridError:
-    """That there is no coarser grid to compare with, for nodes along x(, y(, z))."""
+    """The error that there is no coarser grid to compare with, for nodes along x(, y(, z))."""
     return GridError(
         "solver.stop = 'discretisation' compares the solution with the solution on a grid of half the intervals, and "
         f"domain.shape = {list(shape)} has no such grid: use at least 4 nodes along every axis (5 where it is "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the registry knows of multigrid: the method, and the preconditioner that one of its cycles is."""
+"""Entries of the registry for multigrid: the method, and the preconditioner that one of its cycles is."""
 
 from __future__ import annotations
 

@@ -58,7 +58,8 @@ ROUNDING = 16.0
 
 
 class ErrorEstimate:
-    """What the solutions on coarser grids say about the error on the finest, on which they also are the start.
+    """The estimate of the error on the finest grid from the solutions on coarser grids, which also are its initial
+    guess.
 
     The error of the scheme falls as h^p, so that of a grid is the difference from the next coarser one divided by
     r^p − 1, where r is the least ratio of their spacings (L. F. Richardson). The difference of the coarser pair of

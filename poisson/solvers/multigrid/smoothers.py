@@ -66,7 +66,7 @@ class Smoother(Protocol):
 
 
 class Phase:
-    """Which sweeps of a cycle: those after a correction (up), those before a restriction (down), or both.
+    """The sweeps of a cycle: those after a correction (up), those before a restriction (down), or both.
 
     Parameters
     ----------
