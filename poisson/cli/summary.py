@@ -118,8 +118,8 @@ class Ended:
                 if self.sweep_bytes is None
                 else f"{nodes * rate:.3g} node updates/s, {rate_for_people(rate * self.sweep_bytes / 1e9)} GB/s"
             )
-            second = f"in a second solve: its loop took {seconds:.3g} s, the first one with compilation {first:.3g} s"
-            of = second if AGAIN in solution.times else "in the first solve, compilation included"
+            second = f"in a second solve: its loop took {seconds:.3g} s, the first one with its warm-up {first:.3g} s"
+            of = second if AGAIN in solution.times else "in the first solve, warm-up included"
             lines.append(f"speed       {speed} {of}")
         if solution.performance is not None:
             lines += ["", *operations(solution.performance, seconds), ""]

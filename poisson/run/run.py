@@ -225,7 +225,7 @@ def _measured(
                 times[AGAIN] = again.times["solve"]
         start = time.perf_counter()
         with np.errstate(all="ignore"):
-            performance = appraise(backend, ledger, seconds)
+            performance = appraise(backend, ledger, times.get(AGAIN, seconds))
         times["appraise"] = time.perf_counter() - start
     except (PoissonError, MemoryError) as error:
         # A result is not lost because there is no memory left to measure with.

@@ -51,7 +51,7 @@ def test_the_lines_for_people() -> None:
 def test_a_profile_adds_the_speed_and_the_operations(sweep_bytes: float | None, speed: str) -> None:
     plain = Ended(SOLUTION, (0.0, 1.0), FILES, sweep_bytes).lines().splitlines()
     lines = Ended(SOLUTION, (0.0, 1.0), FILES, sweep_bytes, profile=True).lines().splitlines()
-    of = "in the first solve, compilation included"
+    of = "in the first solve, warm-up included"
     assert lines == [*plain[:-1], "kernels     defaults", f"speed       {speed} {of}", plain[-1]]
     timed = replace(SOLUTION, performance=PERFORMANCE)
     table = Ended(timed, (0.0, 1.0), FILES, sweep_bytes, profile=True).lines().splitlines()[len(lines) :]
@@ -66,12 +66,12 @@ def test_a_profile_adds_the_speed_and_the_operations(sweep_bytes: float | None, 
     ]
 
 
-def test_the_speed_is_that_of_a_loop_without_compilation_where_it_is_known() -> None:
+def test_the_speed_is_that_of_a_loop_without_warm_up_where_it_is_known() -> None:
     faster = tuple(replace(use, seconds=0.125) for use in USES[:2])
     times = {"setup": 0.5, "solve": 2.0, AGAIN: 0.01}
     timed = replace(SOLUTION, times=times, performance=replace(PERFORMANCE, operations=faster))
     lines = Ended(timed, (0.0, 1.0), FILES, profile=True).lines().splitlines()
-    expected = "2e+03 unknowns/s in a second solve: its loop took 0.01 s, the first one with compilation 2 s"
+    expected = "2e+03 unknowns/s in a second solve: its loop took 0.01 s, the first one with its warm-up 2 s"
     assert f"speed       {expected}" in lines
     assert "total 0.25 s, from calls timed after the loop; the loop took 0.01 s" in lines
     assert "above 100%: more is read than written, or arrays stay in a cache" in lines

@@ -192,6 +192,22 @@ def test_the_loop_is_timed_again_without_being_counted() -> None:
         assert once and once == twice
 
 
+def test_few_operations_of_a_loop_with_a_warm_up_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where kernels are compiled in the first loop, its time does not tell what a few calls of them take."""
+    keep_on, found = Solver.keep_on, list[float]()
+
+    def slow_at_first(solver: Solver, *given: Any) -> Any:
+        solution = keep_on(solver, *given)
+        seconds = 0.125 if found else 8.0
+        found.append(seconds)
+        return dataclasses.replace(solution, times={**solution.times, "solve": seconds})
+
+    monkeypatch.setattr(Solver, "keep_on", slow_at_first)
+    told: list[float] = []
+    solution = go_on(load(ROOT / "cases/unit_square.toml", CASE), None, appraise=lambda *given: told.append(given[2]))
+    assert told == [0.125] and (solution.times["solve"], solution.times[AGAIN]) == (8.0, 0.125)
+
+
 def counts_of(case: Case, *, again: bool = False) -> dict[str, int]:
     """The calls of a loop, with another solve after it or without."""
     found: list[dict[str, int]] = []
