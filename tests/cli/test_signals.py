@@ -168,7 +168,7 @@ def test_a_process_ends_with_the_code_of_the_signal(tmp_path: Path) -> None:
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=300)
     assert (process.returncode, (tmp_path / "a.h5").exists()) == (143, True), errors
 
 

@@ -195,14 +195,14 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
     slab.expand(f, u, None, plane, None)
 
 
-def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator) -> None:
+def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator, *, one_by_one: bool) -> None:
     """Launch the kernels of an operator that varies, on a grid of the same size.
 
-    In float64 with each of the coefficients as well as with both, which take the most registers.
+    With both coefficients, which take the most registers, and where asked for with each of them as well.
     """
     u, f = (backend.empty(like.array_shape) for _ in range(2))
     both = ((u,) * like.dimension, f)
-    for links, reaction in ((both[0], None), (None, f), both)[0 if backend.dtype == np.float64 else 2 :]:
+    for links, reaction in ((both[0], None), (None, f), both)[0 if one_by_one else 2 :]:
         a = replace(like, coefficients=Coefficients(links, reaction, (1.0, 1.0), (1.0, 1.0)))
         workload = Workload(backend, a)
         for name in (name for name, spec in OPERATIONS.items() if spec.coefficients and name not in LIKE_SWEEP):
@@ -286,16 +286,18 @@ def passes_in_parts(backend: gpu.GpuBackend, like: Operator) -> None:
 def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90") -> frozenset[Launch]:
     """Every launch on a grid that fills a device; with faces of every kind more, where sm_90 is asked for.
 
-    These are coefficients that vary and, in float64, a grid that does not fill it.
+    These are coefficients that vary and, in one type for each dimension, parts of a grid; where kernels take the most
+    registers, in float64 and 3D, a grid that does not fill it and coefficients one by one as well.
     """
     runtime = NotingRuntime(architecture=architecture)
     backend = gpu.GpuBackend(np.dtype(dtype), runtime)
     small, large = SIZES[len(rules) // 2]
     run_every_operation(backend, operator(large, rules))
     if rules == RULES[len(rules) // 2][-1] and architecture == "sm_90":
-        if dtype == "float64":
+        most = (dtype, len(rules) // 2) == SAMPLE[-1]
+        if most:
             run_every_operation(backend, operator(small, rules))
-        operations_that_read_coefficients(backend, operator(large, rules))
+        operations_that_read_coefficients(backend, operator(large, rules), one_by_one=most)
         if (dtype, len(rules) // 2) in SAMPLE:
             operations_on_a_part(backend, operator(large, rules))
             passes_in_parts(backend, operator(large, rules))
@@ -370,9 +372,11 @@ def modules_of(launches: Iterable[Launch]) -> Iterator[tuple[str, tuple[str, ...
 @pytest.mark.parametrize(("dtype", "rules", "arch"), CASES)
 def test_nvidia_code_spills_nothing_and_fits_the_registers(dtype: str, rules: tuple[Rule, ...], arch: str) -> None:
     spilling, too_large = [], []
-    shorter = ("-minimal",) if nvrtc.version() >= (12, 4) else ()
-    for text, options, launches in modules_of(launches_of(dtype, rules, arch)):
-        kernels_of_module = nvrtc.compile(text, options + shorter, arch).kernels
+    launched, mixed = launches_of(dtype, rules, arch), RULES[len(rules) // 2][-1]
+    if rules != mixed:
+        launched -= launches_of(dtype, mixed, arch)  # which another of the cases compiles
+    for text, options, launches in modules_of(launched):
+        kernels_of_module = nvrtc.compile(text, options + nvrtc.shorter(), arch).kernels
         assert set(kernels_of_module) == {launch.name for launch in launches}
         for launch in launches:
             used = kernels_of_module[launch.name]

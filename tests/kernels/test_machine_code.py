@@ -30,7 +30,7 @@ def instructions(image: bytes) -> Iterator[int]:
 
 
 def has_maximum_of_three(text: str, options: tuple[str, ...]) -> bool:
-    image = nvrtc.compile(text, options, "sm_90").image
+    image = nvrtc.compile(text, options + nvrtc.shorter(), "sm_90").image
     return any(word & 0x1FF == MAXIMUM_OF_THREE for word in instructions(image))
 
 
@@ -52,7 +52,7 @@ def test_the_instruction_is_recognised() -> None:
         assert has_maximum_of_three(text % operand, ("-std=c++17",)) is found
 
 
-@pytest.mark.parametrize(("dtype", "order"), list(zip(("float32", "float64") * 2, ORDERS, strict=True)))
+@pytest.mark.parametrize(("dtype", "order"), [("float32", ORDERS[0]), ("float64", ORDERS[-1])])
 def test_no_march_counts_its_steps_with_a_maximum_of_three(dtype: str, order: int) -> None:
     """CUDA 13.0 loses a sign when it makes one of max(max(a, -n), -n - 1): a march then ran past its end."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -109,10 +109,9 @@ def test_an_interrupt_drops_what_was_asked_for(loop: str, check_every: int) -> N
     assert outcome(result) == expected
 
 
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("check_every", [1, 2, DEPTH + 3])
-def test_convergence_that_the_last_iterate_does_not_confirm(loop: str, check_every: int) -> None:
-    """The sweeps asked for have then lost their place to the residual of the last iterate, and are done again."""
+@cache
+def unconfirmed_cases(check_every: int) -> list[tuple[int, Stopping, Outcome]]:
+    """Seeds, when to stop, and how the solves end one by one: the same for all loops."""
     cases = []
     for seed in (18, 30, 36):
         stopping = Stopping(rtol=1e-4, check_every=check_every)
@@ -123,6 +122,14 @@ def test_convergence_that_the_last_iterate_does_not_confirm(loop: str, check_eve
         for limit in {sweeps + more for sweeps in unconfirmed for more in (0, 1)}:
             stopping = replace(stopping, max_iterations=limit)
             cases.append((seed, stopping, one_by_one(MIRRORS, stopping, seed)[0]))
+    return cases
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("check_every", [1, 2, DEPTH + 3])
+def test_convergence_that_the_last_iterate_does_not_confirm(loop: str, check_every: int) -> None:
+    """The sweeps asked for have then lost their place to the residual of the last iterate, and are done again."""
+    cases = unconfirmed_cases(check_every)
     assert Status.MAX_ITERATIONS in {status for _, _, (status, _, _) in cases}
     for seed, stopping, expected in cases:
         assert outcome(solve(NumpyBackend(np.float64), MIRRORS, loop, stopping, seed)) == expected

@@ -120,6 +120,11 @@ def version() -> tuple[int, int]:
     return major.value, minor.value
 
 
+def shorter() -> tuple[str, ...]:
+    """The option that leaves out the language features that no kernel has, which take longer than a small kernel."""
+    return ("-minimal",) if version() >= (12, 4) else ()
+
+
 def compile(source: str, options: tuple[str, ...] = (), arch: str = "sm_90") -> Cubin:
     """Compile a CUDA source to machine code.
 
