@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 from make_source import main as make_source
+from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 
 import poisson
@@ -33,18 +35,23 @@ DOTS_PER_INCH = 80
 
 GALLERY = (
     ("point_charge", "A smeared charge", {}),
-    ("dipole", "A dipole and its field", {"lines": True}),
-    ("capacitor", "A capacitor with dielectric", {"lines": True}),
     ("pressure_projection", "Pressure and its gradient", {"vectors": True}),
-    ("heated_plate", "A heated plate that air cools", {"vectors": True}),
     ("electrolyte", "Screened charges", {}),
     ("grounded_box", "A charge in a grounded box", {"lines": True}),
+    ("dipole", "A dipole and its field", {"lines": True}),
+    ("capacitor", "A capacitor with dielectric", {"lines": True}),
+    ("heated_plate", "A heated plate that air cools", {"vectors": True}),
     ("anisotropic_channel", "A long channel", {}),
 )
-"""The cases of the gallery with their titles, and what is drawn beside u."""
+"""The cases of the gallery with their titles and what is drawn beside u: a row of squares, and one of wide boxes."""
 
 H200 = roofline.Roof(4267e9, 33140e9)
 """What `poisson roofline` measured there: the copy, and the peak of arithmetic."""
+
+_SMOOTH = 160
+"""Colours of a file that belong to its colour maps."""
+_FAR = 6
+"""Levels of red, green or blue between two colours that are not the same to the eye."""
 
 METHODS = ("jacobi", "chebyshev", "sor", "cg", "multigrid")
 
@@ -117,13 +124,31 @@ def draw_roofline() -> Figure:
 
 
 def save(figure: Figure, path: Path, dots_per_inch: int = DOTS_PER_INCH) -> Path:
-    """Write a picture with few colours: they are small."""
+    """Write a picture with few colours, so that the file is small, and with all those of its colour maps."""
     from PIL import Image
 
     figure.savefig(path, dpi=dots_per_inch)
     with Image.open(path) as image:
-        image.convert("RGB").quantize(256).save(path, optimize=True)
+        picture = image.convert("RGB")
+        colours = np.unique(np.asarray(picture).reshape(-1, 3), axis=0)
+        few = np.linspace(0, 255, 16).round()[:, None].repeat(3, axis=1)
+        if maps := colour_maps(figure):
+            ramp = np.linspace(0.0, 1.0, _SMOOTH // len(maps))
+            few = np.concatenate([few, *((255 * colours(ramp)[:, :3]).round() for colours in maps)])
+        # The rest of the palette is for colours that are far from these.
+        distance = np.min([np.abs(colours - colour).max(axis=1) for colour in few], axis=0)
+        far = Image.fromarray(colours[distance > _FAR][None])
+        others = far.quantize(256 - len(few)).getpalette() or []
+        palette = Image.new("P", (1, 1))
+        palette.putpalette([*few.astype(int).ravel().tolist(), *others])
+        picture.quantize(palette=palette, dither=Image.Dither.NONE).save(path, optimize=True)
     return path
+
+
+def colour_maps(figure: Figure) -> list[Colormap]:
+    """The colour maps of the fields in a picture."""
+    found = {image.get_cmap().name for axes in figure.axes for image in axes.get_images()}
+    return [colormaps[name] for name in sorted(found)]
 
 
 def main(images: Path) -> list[Path]:
@@ -134,8 +159,9 @@ def main(images: Path) -> list[Path]:
     draw_field(axes[0], "heated_square", "Heated square")
     draw_field(axes[1], "source_from_file", "Two charges", lines=True)
     draw_histories(axes[2])
-    gallery = Figure(figsize=(15.0, 7.0), layout="constrained")
-    for panel, (name, title, options) in zip(gallery.subplots(2, 4).flat, GALLERY, strict=True):
+    gallery = Figure(figsize=(15.0, 6.2), layout="constrained")
+    panels = gallery.subplots(2, 4, height_ratios=(1.0, 0.75))
+    for panel, (name, title, options) in zip(panels.flat, GALLERY, strict=True):
         draw_field(panel, name, title, **options)
     pictures = {
         "solutions": front,

@@ -29,6 +29,7 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.patheffects import withStroke
 from matplotlib.quiver import Quiver
 
+from poisson.output.pictures import planes
 from poisson.output.pictures.figures import thumbnail
 from poisson.output.pictures.picture import Picture
 
@@ -134,9 +135,9 @@ def test_small_boxes_and_boxes_far_away_have_short_numbers() -> None:
 
 def test_axes_in_3d_have_units_and_slices_have_names() -> None:
     solution = solution_of((9, 9, 9), "x*y*z")
-    *planes, solid, _ = solution.plot().axes
+    *cuts, solid, _ = solution.plot().axes
     assert (solid.get_xlabel(), solid.get_ylabel(), solid.get_zlabel()) == ("x [m]", "y [m]", "z [m]")
-    assert [axes.get_title() for axes in planes] == ["plane z = 0.75 m", "plane y = 0.75 m", "plane x = 0.75 m"]
+    assert [axes.get_title() for axes in cuts] == ["plane z = 0.75 m", "plane y = 0.75 m", "plane x = 0.75 m"]
     line = solution.plot(slice="z=0.5,x=0.25").axes[0]
     assert [text.get_text() for text in line.texts] == ["line x = 0.25 m, z = 0.5 m"]
     long = solution_of((33, 5, 5), "x", upper=(50.0, 1.0, 1.0)).plot()
@@ -191,7 +192,7 @@ def test_arrows_and_lines_have_a_halo() -> None:
 def test_no_line_and_no_arrow_is_in_a_conductor(coefficients: dict[str, str], fields: tuple[str, ...]) -> None:
     walls = {"x_lower": 0.0, "x_upper": 1.0, "y_lower": {"neumann": 0.0}, "y_upper": {"neumann": 0.0}}
     problem = Problem.on_box((65, 65), f=0.0, boundary=walls, **coefficients)
-    axes = poisson.solve(problem, fields=fields).plot(lines=True, vectors=True).axes[0]
+    axes = poisson.solve(problem, fields=fields, rtol=1e-10).plot(lines=True, vectors=True).axes[0]
     points = np.concatenate(lines_of(axes))
     [arrows] = [item for item in axes.collections if isinstance(item, Quiver)]
     for x, y in (points.T, (arrows.X, arrows.Y)):
@@ -212,6 +213,19 @@ def test_no_line_runs_on_the_border() -> None:
     places = [line[:, 0].mean() for line in lines_of(axes)]
     within = [place for place in places if 0.0 <= place <= 1.0]
     assert len(within) > 5 and min(within) > 0.005 and max(within) < 0.995
+
+
+def test_lines_that_run_beside_one_another_are_drawn_once() -> None:
+    # Between two charges of one sign the lines of both turn to the plane of symmetry, and run there together.
+    near = "-log((x - 0.3)**2 + (y - 0.1)**2 + 1e-3) - log((x - 0.7)**2 + (y - 0.1)**2 + 1e-3)"
+    axes = solution_of((65, 65), near).plot(lines=True).axes[0]
+    lines = lines_of(axes)
+    assert len(lines) == sum(isinstance(item, FancyArrowPatch) for item in axes.patches) > 20
+    box = planes.Sample((0, 1), (np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.zeros((2, 2)))
+    x = np.linspace(-0.5, 1.5, 9)
+    level, beside, apart, outside = (np.stack([x, np.full(9, y)], axis=1) for y in (0.5, 0.502, 0.55, 1.2))
+    assert planes._apart([level, beside, apart, outside], box, (4.0, 4.0)) == [True, False, True, False]
+    assert all(planes._apart(lines, box, (4.4, 4.4)))
 
 
 # ---- history and thumbnail

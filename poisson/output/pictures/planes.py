@@ -34,6 +34,9 @@ _HALO: list[patheffects.AbstractPathEffect] = [patheffects.withStroke(linewidth=
 _SEEDS = 30
 """Lines that matplotlib begins along an axis, at density 1."""
 
+_DISTANCE, _ALONG = 0.03, 0.8
+"""Inches between two lines that are seen as two, and the part of its way along which a line may have less."""
+
 _DOTS = 110
 """Values on an inch of smooth colours, at least."""
 _TICK_INCHES = 0.55
@@ -237,10 +240,39 @@ def draw_lines(axes: Axes, vectors: Sample, inches: tuple[float, float]) -> None
         zorder=3,
         broken_streamlines=False,
     )
+    lines, heads = drawn.lines.get_segments(), axes.patches[before:]
+    kept = _apart([np.asarray(line) for line in lines], vectors, inches)
+    drawn.lines.set_segments([line for line, keep in zip(lines, kept, strict=True) if keep])
+    for head, keep in zip(heads, kept, strict=True):
+        if not keep:
+            head.remove()
     for artist in (drawn.lines, *axes.patches[before:]):
         artist.set_path_effects(_HALO)
     axes.set_xlim(vectors.coordinates[0][0], vectors.coordinates[0][-1])
     axes.set_ylim(vectors.coordinates[1][0], vectors.coordinates[1][-1])
+
+
+def _apart(lines: list[NDArray[np.float64]], vectors: Sample, inches: tuple[float, float]) -> list[bool]:
+    """Whether each line keeps a distance from the ones before it along a part of its way: others are seen as one."""
+    counts = np.ceil(np.array(inches) / _DISTANCE).astype(int)
+    low, high = (np.array([along[end] for along in vectors.coordinates]) for end in (0, -1))
+    near = np.zeros(counts + 3, dtype=bool)
+    kept = []
+    for line in lines:
+        points = _even((line - low) / (high - low) * counts)
+        points = points[((points >= 0.0) & (points <= counts)).all(axis=1)]
+        places = np.floor(points).astype(int) + 1
+        kept.append(bool(len(places) and near[tuple(places.T)].mean() < _ALONG))
+        for across, up in np.ndindex(3, 3) if kept[-1] else ():
+            near[places[:, 0] + across - 1, places[:, 1] + up - 1] = True
+    return kept
+
+
+def _even(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Points on a line at distances of a half, from points that are sparse on straight parts and dense at a charge."""
+    along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
+    wanted = np.arange(0.0, along[-1], 0.5)
+    return np.stack([np.interp(wanted, along, part) for part in points.T], axis=1)
 
 
 def _wider(along: NDArray[np.float64], count: int, seeds: int) -> NDArray[np.float64]:
