@@ -75,6 +75,12 @@ def test_colours_are_smooth_and_linear_between_the_nodes() -> None:
     assert axes.get_xlim() == (0.0, 1.0) and solution_of((3, 3), "x").plot(levels=4).axes[0].get_images() == []
 
 
+def test_no_line_of_one_value_is_drawn_beside_an_extreme() -> None:
+    axes = solution_of((33, 33), "1.005 - (x - 0.47)**2 - (y - 0.53)**2").plot().axes[0]
+    [lines] = [item for item in axes.collections if hasattr(item, "levels")]
+    assert 0.9 in lines.levels and 1.0 not in lines.levels and 1.0 in axes.child_axes[0].get_yticks()
+
+
 def test_values_beyond_the_range_are_marked_on_the_bar_and_named() -> None:
     solution = solution_of((65, 65), PEAK)
     picture = solution.plot()
@@ -138,6 +144,8 @@ def test_axes_in_3d_have_units_and_slices_have_names() -> None:
     *cuts, solid, _ = solution.plot().axes
     assert (solid.get_xlabel(), solid.get_ylabel(), solid.get_zlabel()) == ("x [m]", "y [m]", "z [m]")
     assert [axes.get_title() for axes in cuts] == ["plane z = 0.75 m", "plane y = 0.75 m", "plane x = 0.75 m"]
+    field = solution_of((9, 9, 9), "x", fields={"E": np.arange(9**3 * 3.0).reshape(9, 9, 9, 3)}).plot("E")
+    assert field.axes[3].get_title().startswith("surfaces |E| = ")
     line = solution.plot(slice="z=0.5,x=0.25").axes[0]
     assert [text.get_text() for text in line.texts] == ["line x = 0.25 m, z = 0.5 m"]
     long = solution_of((33, 5, 5), "x", upper=(50.0, 1.0, 1.0)).plot()

@@ -225,7 +225,8 @@ def _box(
 
 def _surfaces(field: str, levels: Sequence[float]) -> str:
     """The values that the surfaces stand for."""
-    return f"surfaces {field} = {' and '.join(ticks.alone(level) for level in sorted(levels))}" if levels else ""
+    name = labels.of_field(field, Units()) if field in VECTORS else field
+    return f"surfaces {name} = {' and '.join(ticks.alone(level) for level in sorted(levels))}" if levels else ""
 
 
 def _centre(whole: Sample) -> list[float]:

@@ -105,7 +105,7 @@ def draw_plane(axes: Axes, sample: Sample, scale: Scale, labels: tuple[str, str]
     if values.count():
         # A line next to an extreme is a dot with corners.
         low, high = (
-            float(scale.norm.inverse(scale.norm(end) + by)) for end, by in ((values.min(), 0.01), (values.max(), -0.01))
+            float(scale.norm.inverse(scale.norm(end) + by)) for end, by in ((values.min(), 0.02), (values.max(), -0.02))
         )
         inside = scale.ticks[(scale.ticks > low) & (scale.ticks < high)]
         # Of a plane on which the field vanishes there are rounding errors, of which no lines are drawn.
