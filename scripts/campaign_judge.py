@@ -30,7 +30,7 @@ DEFECTS = {
     "nullspace": "the solution of a singular problem has no zero mean",
     "nan": "a warning of a floating-point operation",
 }
-"""What is counted as a defect of the package."""
+"""Outcomes that count as defects of the package."""
 
 OUTCOMES = {
     "converged": "as asked for",
@@ -42,7 +42,7 @@ OUTCOMES = {
     "out-of-range": "the numbers leave the range of the precision",
     "unjudged": "the reference is not accurate enough",
 }
-"""What is not."""
+"""Outcomes that are no defects."""
 
 WATCHED = tuple(Path(module.__file__).resolve().parent for module in (poisson, np))
 """The folders of the packages whose warnings count; the name of a folder above them says nothing."""
@@ -62,7 +62,7 @@ EARLY = 100.0
 TEXTBOOK = 20
 """A method that takes so many times the iterations of textbook conjugate gradients, and 1000 at least, is slow."""
 MOST_CONDITION = 1e6
-"""Of D⁻¹A, for which corrections in float32 may be of no use."""
+"""The condition number of D⁻¹A from which corrections in float32 may be of no use."""
 SLOW_METHODS = ("jacobi", "chebyshev", "sor")
 TINY = {np.float32: 1e-30, np.float64: 1e-280}
 HUGE = {np.float32: 1e30, np.float64: 1e280}
@@ -70,7 +70,7 @@ HUGE = {np.float32: 1e30, np.float64: 1e280}
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one solve: a key of `DEFECTS` or `OUTCOMES`, and the numbers."""
+    """The outcome of one solve: a key of `DEFECTS` or `OUTCOMES`, and the numbers."""
 
     name: str
     detail: str

@@ -11,7 +11,7 @@ from campaign_reference import AXES, Box, Reference, Side
 from numpy.typing import NDArray
 
 KINDS = ("smooth", "jumps", "singular", "nearly", "scales", "guesses", "settings", "reuse", "fields", "refused")
-"""What a problem is drawn to be hard in."""
+"""The difficulties for which problems are drawn."""
 
 TURNS = tuple(kind for kind in KINDS if kind != "refused") * 2 + ("jumps", "refused")
 """The kinds of consecutive seeds."""

@@ -206,7 +206,7 @@ class Reference:
         return np.where(self.free, self.weights * (f.astype(LONG) - shift) + self.entering, 0)
 
     def boundary_scale(self, kind: str) -> float:
-        """What the Dirichlet values amount to as a source, in a norm.
+        """The norm of the source to which the Dirichlet values amount.
 
         Half their range times the lowest eigenvalue, and no more than the residual that they leave beside zeros.
         """
@@ -231,7 +231,7 @@ class Reference:
         return min(half * (np.sqrt(a.min()) * np.sqrt(a.max()) * lowest + least), float(left) if half else 0.0)
 
     def defect(self, f: Array) -> tuple[Any, float]:
-        """Of a singular problem: what is too much in f at every node, and the defect by the size of the data."""
+        """The excess of f at every node of a singular problem, and its defect relative to the size of the data."""
         total, size = self.source(f).sum(), (self.weights * abs(f) + self.entering_size).sum()
         return total / self.weights.sum(), float(abs(total) / size) if size else 0.0
 
@@ -290,7 +290,9 @@ class Reference:
         return (x * scale).astype(LONG) * largest
 
     def condition(self) -> float:
-        """Of D⁻¹A, about: 2 by the lowest eigenvalue, but for the constants of a singular problem."""
+        """The approximate condition number of D⁻¹A: 2 by the lowest eigenvalue, but for the constants of a singular
+        problem.
+        """
         diagonal = self.matrix.diagonal()
         x = np.random.default_rng(0).standard_normal(len(diagonal))
         size = 1.0
@@ -305,7 +307,7 @@ class Reference:
         return 2.0 * size
 
     def rounded_solution(self, b: Array, dtype: Any) -> Array:
-        """What a direct solver in this precision returns."""
+        """The solution by a direct solver in this precision."""
         zero = self.full(np.zeros(len(self._columns), dtype=LONG))
         return self.full(self.inside(zero) + self.correction(b - self.apply(zero), dtype)).astype(dtype)
 

@@ -40,7 +40,7 @@ SHOWN = 5
 
 @dataclass
 class Found:
-    """What became of the inputs of one target: how many, in how many seconds, the bytes it grew by, and the defects."""
+    """The outcome of the inputs of one target: their number, the seconds, the growth in bytes, and the defects."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0

@@ -43,7 +43,7 @@ TOKENS = (*"xyzekt+-*/()<>,&|^=!~.;'", *("**", "<=", "==", "!=", "and", "or", "n
 TOKENS += ("1e300", "1e999", "9" * 30, "0x1F", "1_0", "__import__", "lambda", "if", "x.real", "[0]", " ", *FUNCTIONS)
 
 SHAPE = (4, 5, 6)
-"""Of the arrays in the files that are nearly right: nz, ny, nx."""
+"""The shape of the arrays in files that are nearly right: nz, ny, nx."""
 HEADERS = (
     "{'descr': '<f8', 'fortran_order': False, 'shape': (4, 5, 6), }",
     "{'descr': '|O', 'fortran_order': False, 'shape': (4, 5, 6), }",
@@ -207,7 +207,7 @@ def mutated(draw: Random, tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def case_tables(draw: Random) -> dict[str, Any]:
-    """What a case file would hold, as Python gives it: numbers too large for TOML, among others."""
+    """The contents of a case file as Python gives them: numbers too large for TOML, among others."""
     if draw.random() < 0.1:
         return {key(draw): value(draw) for _ in range(draw.randint(0, 6))}
     return mutated(draw, tomllib.loads(draw.choice(cases())))
@@ -435,7 +435,7 @@ def _hdf5_field(draw: Random, file: Any) -> None:
 
 
 def _storable(values: Any) -> Any:
-    """What h5py can store of an array."""
+    """The form of an array that h5py can store."""
     if values.dtype.kind == "O":
         return np.full(values.shape, "text", dtype=h5py.string_dtype())
     if values.dtype.kind in "UM":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What reads the inputs of fuzz_inputs.py, and what must hold whatever they are."""
+"""Readers of the inputs of fuzz_inputs.py, and the rules that must hold for any input."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_LINE = 6000
 
 
 class Defect(Exception):
-    """What must hold does not."""
+    """A rule is broken."""
 
 
 def require_lines(lines: Iterable[str]) -> None:
@@ -68,7 +68,7 @@ def case_file(draw: Random, folder: Path) -> str:
 
 
 def case_tables(draw: Random, folder: Path) -> str:
-    """So do tables that Python gives, with overrides."""
+    """Tables from Python with overrides make a case, or lines that say what is wrong."""
     tables = inputs.case_tables(draw)
     places = [place for place in inputs.places(tables) if all(isinstance(name, str) for name in place)]
     names = [".".join(place) for place in places] or ["solver.rtol"]
@@ -174,7 +174,7 @@ def result(draw: Random, folder: Path) -> str:
 
 
 def loaded(draw: Random, folder: Path) -> str:
-    """It is loaded as a solution with finite shapes, or one line says what is wrong with it."""
+    """The file is loaded as a solution with finite shapes, or one line says what is wrong with it."""
     path = folder / "result.h5"
     content = draw.choice(_good_results())
     path.write_bytes(inputs.damaged(draw, content))
@@ -413,7 +413,7 @@ TARGETS: dict[str, tuple[Target, float]] = {
 
 
 def attempt(name: str, seed: int, folder: Path) -> str:
-    """What becomes of one input; anything raised is a defect."""
+    """The outcome of one input; any exception is a defect."""
     target, _ = TARGETS[name]
     for path in folder.iterdir():
         path.unlink()

@@ -46,7 +46,7 @@ GALLERY = (
 """The cases of the gallery with their titles and what is drawn beside u: a row of squares, and one of wide boxes."""
 
 H200 = roofline.Roof(4267e9, 33140e9)
-"""What `poisson roofline` measured there: the copy, and the peak of arithmetic."""
+"""The limits that `poisson roofline` measured on an H200: the copy, and the peak of arithmetic."""
 
 _SMOOTH = 160
 """Colours of a file that belong to its colour maps."""

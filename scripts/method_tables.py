@@ -144,7 +144,7 @@ BOUND: Mapping[type, type] = MappingProxyType(
         Differences: DifferenceOperations,
     }
 )
-"""What has the operations of a subject."""
+"""The class with the operations of a subject."""
 
 
 def _row(name: str, place: registry.Place) -> str:
@@ -156,7 +156,7 @@ def _row(name: str, place: registry.Place) -> str:
 
 
 def _type(key: Key) -> str:
-    """What may stand at a key, as the tables have it."""
+    """The allowed values of a key, as the tables show them."""
     if key.kind in (str, bool):
         return _coded(key.allowed)
     ge, le = key.bounds.get("ge"), key.bounds.get("le")

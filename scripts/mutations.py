@@ -34,9 +34,10 @@ LIST = Path(__file__).with_suffix(".toml")
 COPIED = ("poisson", "tests", "native", "scripts", "cases", "docs")
 LIBRARY = Path("poisson/backends/openmp/libpoisson.so")
 PRELOADED = ("numpy", "scipy.sparse.linalg", "scipy.fft", "h5py", "pydantic", "hypothesis", "fire", "rich", "_pytest")
-"""What takes longest to import is imported once, and inherited by the processes that run the tests."""
+"""Modules that take longest to import are imported once, and inherited by the processes that run the tests."""
 BY_DEFAULT = "not emulated"
-"""What runs by default: a change of Python code shows without the emulation of a GPU, which compiles for each test."""
+"""The tests that run by default: a change of Python code shows without the emulation of a GPU, which compiles for each
+test."""
 KILLED, SURVIVED, SLOW, BROKEN = "killed", "SURVIVED", "killed by time", "BROKEN"
 
 
@@ -188,7 +189,7 @@ class Tree:
 
 
 def judged(tree: Tree, mutation: Mutation, limit: float) -> tuple[str, str]:
-    """What comes of a change: `KILLED`, `SURVIVED`, `SLOW` or `BROKEN`, and what was said."""
+    """The outcome of a change: `KILLED`, `SURVIVED`, `SLOW` or `BROKEN`, and what was said."""
     try:
         with tree.changed(mutation):
             return tree.test(mutation.tests, mutation.chosen, limit)

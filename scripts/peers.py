@@ -293,7 +293,7 @@ def timed(name: str, shape: tuple[int, ...], jump: float | None, repeats: int) -
 
 
 def chosen(names: Sequence[str], shape: tuple[int, ...], jump: float | None) -> list[str]:
-    """Those that can be run here, with a line on standard error for each that cannot."""
+    """The solvers that can be run here, with a line on standard error for each that cannot."""
     found = []
     for name in names:
         _, module, varies, dimension, most = PEERS[name]

@@ -93,7 +93,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 class Missing(Exception):
-    """What a mode needs is not here; the text says what to install."""
+    """A program that a mode needs is missing; the message says what to install."""
 
 
 def main(modes: Sequence[str], folder: Path, tests: Sequence[str], *, strict: bool) -> int:
@@ -269,7 +269,7 @@ def require_control(folder: Path, command: list[str], environment: Mapping[str, 
 
 
 def reports_of(folder: Path) -> list[tuple[str, str]]:
-    """What ThreadSanitizer has written in a folder: each report, and its last line."""
+    """The reports of ThreadSanitizer in a folder: each report, and its last line."""
     texts = [path.read_text(errors="replace") for path in sorted(folder.glob("report.*"))]
     return [(found[0], found[2]) for text in texts for found in REPORT.finditer(text)]
 
@@ -297,7 +297,7 @@ def newest_clang() -> str | None:
 
 
 def said_by(compiler: str, option: str) -> str:
-    """What a compiler says to an option."""
+    """The answer of a compiler to an option."""
     return subprocess.run([compiler, option], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -313,7 +313,7 @@ def parallel() -> list[str]:
 
 
 def still() -> list[str]:
-    """What starts a process whose addresses are not random, which ThreadSanitizer needs on new kernels."""
+    """The command that starts a process whose addresses are not random, as ThreadSanitizer needs on new kernels."""
     found = shutil.which("setarch")
     return [found, "-R"] if found else []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the ranks would pay for transpositions in the place of the planes that `fft` exchanges between its blocks.
+"""The cost of transpositions in the place of the planes that `fft` exchanges between its blocks.
 
     mpirun -n 2 python scripts/transposition.py [--backend=NAME] NXxNYxNZ ...
 

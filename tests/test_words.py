@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The words of messages: plurals and articles that follow from the noun, and words that no message has.
+"""The words of messages and docstrings: plurals and articles that follow from the noun, and words that neither has.
 
 Covers poisson.words.
 """
@@ -112,3 +112,37 @@ def test_words_that_no_message_has_are_found(source: str) -> None:
     assert wrong_words(f'def f():\n    """A text of 2 threads, {{a}} text."""\n    {source}') == [
         f"3{line[1:]}" for line in wrong_words(source)
     ]
+
+
+# ---- the docstrings of the package, the scripts and what the tests share
+
+OPENINGS = {"Those", "Which", "Of", "What", "To", "So", "It", "That"}
+"""Words that stand for a noun which the reader does not see; a docstring names its subject first."""
+
+DOCUMENTED = [
+    path for folder in ("poisson", "scripts", "tests/support") for path in sorted((ROOT / folder).rglob("*.py"))
+]
+
+
+def without_subject(source: str) -> list[str]:
+    """The beginnings of the docstrings of modules, classes, functions and names that do not name their subject."""
+    standing = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr)]
+    found = [each.value for each in standing if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return [text[:60] for text in found if re.split(r"\W", text.strip(), maxsplit=1)[0] in OPENINGS]
+
+
+@pytest.mark.parametrize("path", DOCUMENTED, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_docstrings_begin_with_their_subject(path: Path) -> None:
+    assert without_subject(path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("opening", sorted(OPENINGS))
+def test_docstrings_without_a_subject_are_found(opening: str) -> None:
+    for source in (
+        '"""{}, all."""',
+        'class A:\n    """{} a b."""',
+        'def f():\n    """{}\n\n    all."""',
+        'A = 1\n"""{} it."""',
+    ):
+        assert len(without_subject(source.format(opening))) == 1
+        assert without_subject(source.format("The")) == []

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the tests share: problems, operators, comparisons, the emulation of a GPU, compilers."""
+"""Code that the tests share: problems, operators, comparisons, the emulation of a GPU, compilers."""

@@ -27,7 +27,7 @@ the other backends run more combinations."""
 
 SHAPES = {1: [(3,), (37,), (70,)], 2: [(3, 3), (7, 5), (37, 18), (70, 41)], 3: [(3, 3, 3), (5, 4, 3), (27, 9, 38)]}
 KINDS = ("none", "a", "c", "both")
-"""Which of the coefficients are arrays."""
+"""The coefficients that are arrays."""
 
 
 def rules_for(backend: Backend, dimension: int, kind: str = "both") -> list[tuple[Rule, ...]]:

@@ -47,7 +47,7 @@ class Example:
 
 
 def marks(count: int, kind: type[Placement] = Nodes) -> list[float]:
-    """So many places from −0.5 on, unevenly apart by up to a factor of two."""
+    """Places from −0.5 on, as many as asked for, unevenly apart by up to a factor of two."""
     return [-0.5 + (n + 0.3 * np.sin(1.7 * n + (issubclass(kind, Cells))) + 0.01 * n * n) / 10 for n in range(count)]
 
 

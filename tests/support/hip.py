@@ -26,7 +26,7 @@ class HipError(Exception):
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes: registers of a lane and of a wavefront, LDS of a block and scratch of a lane in bytes.
+    """The resources of a kernel: registers of a lane and of a wavefront, LDS of a block and scratch of a lane in bytes.
 
     A vector register is spilled to scratch, which is memory; a scalar register to a lane of a vector register.
     """

@@ -18,7 +18,7 @@ SECONDS = 300.0
 
 
 def mpirun(size: int, *arguments: str, seconds: float = SECONDS, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """What so many processes of Python do with these arguments, the test folder on their path; skips without MPI."""
+    """Run so many processes of Python with these arguments, the test folder on their path; skip without MPI."""
     return subprocess.run(
         [*command(size), sys.executable, *arguments],
         capture_output=True,

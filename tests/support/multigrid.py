@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of multigrid and conjugate gradients share: problems, coefficients that jump, contraction factors."""
+"""Code that the tests of multigrid and conjugate gradients share: problems, coefficients that jump, contraction
+factors."""
 
 from __future__ import annotations
 

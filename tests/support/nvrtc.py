@@ -49,7 +49,9 @@ class NvrtcError(Exception):
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes on the device: registers a thread, shared memory a block, the rest in bytes a thread."""
+    """The resources of a kernel on the device: registers a thread, shared memory a block, the rest in bytes a
+    thread.
+    """
 
     registers: int
     shared_bytes: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of operations share: operators with every kind of face, and random arrays."""
+"""Code that the tests of operations share: operators with every kind of face, and random arrays."""
 
 from __future__ import annotations
 

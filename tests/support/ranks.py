@@ -109,7 +109,7 @@ class ThreadCommunicator:
 
 
 def on_ranks(size: int, function: Callable[[ThreadCommunicator], Result], delay: float = 1e-4) -> list[Result]:
-    """What a function gives on each of so many ranks; the first error of one ends all, and is raised.
+    """Call a function on each of so many ranks, and return the results; the first error of one ends all, and is raised.
 
     Parameters
     ----------

@@ -51,14 +51,14 @@ def make_solution(dimension: int = 3, dtype: str = "float64", **changes: Any) ->
 
 @dataclass(frozen=True)
 class Part:
-    """What a rank holds of a solution."""
+    """The part of a solution that a rank holds."""
 
     communicator: Communicator
     ranges: tuple[tuple[int, int], ...]
 
 
 def part_of(solution: Solution, communicator: Communicator, blocks: tuple[int, ...]) -> Solution:
-    """What a rank holds of a solution that is divided into so many blocks along each axis of its arrays.
+    """The part that a rank holds of a solution that is divided into so many blocks along each axis of its arrays.
 
     Its arrays are the middle of larger ones, as beside them there may be a halo.
     """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What asv follows over commits: rows of `python -m poisson bench`."""
+"""Benchmarks that asv follows over commits: rows of `python -m poisson bench`."""

@@ -20,7 +20,7 @@ Rows = dict[tuple[str, str], dict[str, Any]]
 
 
 def rows(key: str, *words: str) -> Rows:
-    """What a measurement gives, by a column of its rows and the size."""
+    """The values of a measurement, by a column of its rows and the size."""
     command = [sys.executable, "-P", "-m", "poisson", "bench", *words, "--json"]
     printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     return {(row[key], row["size"]): row for row in json.loads(printed)}

@@ -162,7 +162,7 @@ def _replacing(path: Path) -> Iterator[Path]:
 
 
 def _digest(*parts: str) -> str:
-    """Of what there is, the header, the compiler and its options, and the entries."""
+    """The digest of the source, the header, the compiler and its options, and the entries."""
     _, version = _compiler()
     options = (*_COMMON, *_COMPILE, *_LINK, *_COMPILE_RUNTIME)
     texts = (HEADER.read_text(), RUNTIME.read_text(), version)
@@ -171,7 +171,7 @@ def _digest(*parts: str) -> str:
 
 
 def _runtime(folder: Path) -> Path:
-    """What the libraries share: each is linked to it by its path."""
+    """The run time that the libraries share: each is linked to it by its path."""
     there = folder.resolve() / f"{_digest()}.so"
     if not there.exists():
         compiler, _ = _compiler()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the emulation finds wrong with a kernel or with a call of one."""
+"""Errors that the emulation finds in a kernel or in a call of one."""
 
 
 class EmulationError(Exception):

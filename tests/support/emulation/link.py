@@ -56,7 +56,7 @@ class EmulatedLink:
         self.make(self.asked)
 
     def address(self, array: NDArray[Any]) -> int:
-        """Of the first value."""
+        """The address of the first value."""
         return array.ctypes.data
 
     def pinned(self, count: int) -> Pinned:
@@ -95,7 +95,7 @@ class EmulatedLink:
                 self._waiting.popleft()
 
     def _rows(self, memory: Pinned, address: int, piece: Piece) -> Iterator[tuple[int, int, Any]]:
-        """Of each row where it is on the host and on the device, and what keeps both."""
+        """The address of each row on the host and on the device, and the objects that keep both."""
         for row in range(piece.rows):
             on_device = address + piece.offset + row * piece.pitch
             holder = self._memory.holder(on_device, piece.width)

@@ -97,7 +97,7 @@ class Memory:
         return self._allocations.get(id(owner))
 
     def holder(self, address: int, count: int) -> NDArray[np.uint8] | None:
-        """What keeps the array that so many bytes from an address on are in, if they are in one."""
+        """The owner of the array that contains so many bytes from an address on, if there is one."""
         for allocation in tuple(self._allocations.values()):
             storage = allocation.storage()
             if storage is not None:
