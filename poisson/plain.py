@@ -39,7 +39,7 @@ _KINDS = (
 )
 
 _INTERNAL = re.compile(r"->|==|\bH5[A-Z]|\w_\w|\w\(\)| = |%")
-"""What the library's own names look like in its messages."""
+"""The pattern of the library's own names in its messages."""
 
 _COPY = 'copy the values into a plain data set, in h5py as new["f"] = old["f"][...]'
 
@@ -65,7 +65,7 @@ def require_file(path: Path) -> None:
 
 
 def of_library(error: object) -> str:
-    """What the HDF5 library says is wrong with a file, without the names of its own functions and variables."""
+    """The HDF5 library's message about a file, without the names of its own functions and variables."""
     text = str(error)
     if found := re.search(r"truncated file: eof = (\d+).*stored_eof = (\d+)", text):
         return f"truncated: {found[1]} of {found[2]} bytes are left"
@@ -75,7 +75,7 @@ def of_library(error: object) -> str:
 
 
 def nearest(path: Path) -> str:
-    """What to add to the message that a file is missing: the file of the folder with the most similar name, if any."""
+    """The addition to the message that a file is missing: the file of the folder with the most similar name, if any."""
     try:
         with os.scandir(path.parent) as entries:
             found = (Path(entry.name) for entry in itertools.islice(entries, MOST_NAMES))

@@ -95,7 +95,7 @@ class Line:
 
     @property
     def gain(self) -> float:
-        """What the way to the modes and back multiplies by."""
+        """The factor by which the way to the modes and back multiplies."""
         return self.length / (2.0 if self.kind in (Transform.SINE, Transform.COSINE) else 1.0)
 
     def turns(self) -> NDArray[np.complex128]:

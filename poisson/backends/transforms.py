@@ -29,10 +29,10 @@ class AxisTransform(Protocol):
     """The eigenvalues of the modes."""
 
     def forward(self, array: NDArray[Any]) -> None:
-        """To the modes."""
+        """Transform to the modes."""
 
     def backward(self, array: NDArray[Any]) -> None:
-        """Back to the nodes."""
+        """Transform back to the nodes."""
 
 
 def links_of_boundary(operator: Operator) -> Iterator[tuple[Rule, float]]:

@@ -22,7 +22,7 @@ from poisson.words import article
 Method = Literal["auto", "multigrid", "cg", "fft", "jacobi", "chebyshev", "sor"]
 BackendName = Literal["auto", "gpu", "openmp", "numpy"]
 Precision = Literal["float64", "float32", "mixed"]
-"""What type checkers know of the registries; a test holds them equal."""
+"""The names of the registries as type checkers know them; a test holds them equal."""
 
 
 class Options(TypedDict, total=False):

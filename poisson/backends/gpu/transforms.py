@@ -29,14 +29,14 @@ THREADS = 1024
 ROW_THREADS = 128
 """The fewest threads of a block that transforms rows."""
 COLUMN_BYTES = 32
-"""Of neighbouring columns in a block: memory is read in pieces of so many bytes, and more blocks share it."""
+"""The bytes of neighbouring columns in a block: memory is read in pieces of so many bytes, and more blocks share it."""
 DECLARED_BYTES = 1024
-"""Of shared memory, beside the lines."""
+"""The bytes of shared memory that a kernel declares beside the lines."""
 
 LIBRARY_SHAPE = Shape(LANES, 8, 1)
-"""Of the steps before and after a transform by the vendor's library."""
+"""The shape of the steps before and after a transform by the vendor's library."""
 BATCH_BYTES = 32 << 20
-"""Of the lines that the vendor's library transforms at a time."""
+"""The bytes of the lines that the vendor's library transforms at a time."""
 
 FACE_SHAPE = Shape(256, 1, 1)
 
@@ -162,7 +162,7 @@ class TransformLauncher:
     def gather(
         self, line: Line, source: Array, lines: Sequence[Any], part: tuple[int, int], to_modes: bool, turns: Any
     ) -> None:
-        """So many groups of lines from a first one on, ready for the vendor's transform."""
+        """Gather so many groups of lines from a first one on, ready for the vendor's transform."""
         arguments = (source, *lines[:2], np.int64(part[0]), *self._layout, turns)
         defines = _defines(line, (to_modes, not to_modes))
         self.backend.launch("transform", "transform_gather", LIBRARY_SHAPE, None, (part[1], 1, 1), arguments, defines)
