@@ -14,6 +14,9 @@ from poisson.solvers.spectrum import nearly_singular
 
 Matrix = NDArray[np.float64]
 
+BLOCK = 32
+"""Rows of a block of a matrix that is inverted, about."""
+
 
 def inverse(operations: Operations) -> Matrix:
     """A⁻¹ on all nodes in C order, with zero rows and columns for fixed ones.
@@ -30,11 +33,15 @@ def inverse(operations: Operations) -> Matrix:
     root = np.sqrt(volumes[free])
     symmetric = root[:, None] * _matrix(operations)[np.ix_(free, free)] / root
     symmetric = (symmetric + symmetric.T) / 2.0
+    bandwidth = _bandwidth(operator)
     if operator.singular or nearly_singular(operator):
-        # Along constants A is given the mean of its diagonal, whose inverse is taken away again.
-        null = np.outer(root, root) / (root @ root)
-        scale = float(np.trace(symmetric)) / free.size
-        part = np.linalg.inv(symmetric + scale * null) - null / scale
+        # Where one node is pinned, A has an inverse; what that has along constants is taken away.
+        pinned = int(symmetric.diagonal().argmax())
+        symmetric[pinned, pinned] *= 2.0
+        part, unit = _inverse(symmetric, bandwidth), root / np.linalg.norm(root)
+        along = part @ unit
+        part -= np.outer(along - (unit @ along / 2.0) * unit, unit)
+        part -= np.outer(unit, along - (unit @ along / 2.0) * unit)
         if not operator.singular:
             # Their own eigenvalue, the mean of c, is lost in a matrix.
             c = (
@@ -42,11 +49,47 @@ def inverse(operations: Operations) -> Matrix:
                 if operator.reaction is None
                 else backend.to_host(operator.reaction).astype(np.float64).ravel()
             )
-            part += null / float(np.average(np.broadcast_to(c, volumes.shape), weights=volumes))
+            part += np.outer(unit, unit) / float(np.average(np.broadcast_to(c, volumes.shape), weights=volumes))
     else:
-        part = np.linalg.inv(symmetric)
+        part = _inverse(symmetric, bandwidth)
     result = np.zeros((volumes.size, volumes.size))
     result[np.ix_(free, free)] = part / root[:, None] * root
+    return result
+
+
+def _bandwidth(operator: Operator) -> int:
+    """How far from the diagonal A has entries in C order, without fixed nodes."""
+    free = [len(range(axis.nodes)[axis.free]) for axis in operator.lattice.axes]
+    slowest = max((axis for axis, nodes in enumerate(operator.shape) if nodes > 1), default=0)
+    wraps = operator.lattice.axes[slowest].wraps
+    return math.prod(free if wraps else free[:slowest])
+
+
+def _inverse(matrix: Matrix, bandwidth: int) -> Matrix:
+    """The inverse of a symmetric positive definite matrix, block by block.
+
+    The blocks are at least as long as the band is wide, so that the matrix has nothing beyond those next to its
+    diagonal. That takes less than a general inverse, and products so small that BLAS leaves them to one thread.
+    """
+    size = len(matrix)
+    step = bandwidth * max(1, BLOCK // bandwidth)
+    starts = range(0, size, step)
+    pivots, factors = [np.linalg.inv(matrix[:step, :step])], []
+    for start in starts[1:]:
+        here, before = slice(start, start + step), slice(start - step, start)
+        factors.append(matrix[here, before] @ pivots[-1])
+        pivots.append(np.linalg.inv(matrix[here, here] - factors[-1] @ matrix[before, here]))
+    result = np.zeros_like(matrix)
+    result[starts[-1] :, starts[-1] :] = pivots.pop()
+    for start, factor, pivot in zip(starts[-2::-1], factors[::-1], pivots[::-1], strict=True):
+        here, next_one, rest = (
+            slice(start, start + step),
+            slice(start + step, start + 2 * step),
+            slice(start + step, size),
+        )
+        result[here, rest] = -(factor.T @ result[next_one, rest])
+        result[rest, here] = result[here, rest].T
+        result[here, here] = pivot - factor.T @ result[next_one, here]
     return result
 
 
