@@ -57,7 +57,8 @@ def array(ranks: Ranks, name: str, given: Any, shape: tuple[int, ...], backend: 
     kind = _NOTHING if given is None else _OTHER
     if is_array(given):
         part = _ON_DEVICE if on_device(given) else _PART
-        kind = {shape: _WHOLE, own: part}.get(shape_of(given), _OTHER)
+        # Where the grid is not divided, the part of each rank is the whole.
+        kind = {own: part, shape: _WHOLE}.get(shape_of(given), _OTHER)
     kinds = [int(each) for (each,) in ranks.communicator.allgather([kind])]
     if ranks.share and set(kinds) <= {_PART, _ON_DEVICE}:
         on_devices = set(kinds) == {_ON_DEVICE} and backend.views and not backend.on_host

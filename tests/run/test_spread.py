@@ -40,6 +40,20 @@ def test_arrays_of_the_whole_grid_and_files_are_read_by_parts(tmp_path: Path) ->
     np.testing.assert_allclose(u, estimated.u, rtol=0.0, atol=1e-12)
 
 
+def test_an_array_of_the_first_rank_on_a_grid_that_is_not_divided() -> None:
+    """Every rank has all of it then, and gets all of the array."""
+    problem, f = Problem.on_box((9, 8)), np.random.default_rng(1).random((8, 9))
+
+    def solve(comm: ThreadCommunicator) -> Any:
+        solver = Solver(problem, "multigrid", "numpy", comm=comm)
+        assert solver.ranks.share is None
+        return solver.solve(f=f if comm.rank == 0 else None).u
+
+    expected = Solver(problem, "multigrid", "numpy").solve(f=f).u
+    for u in on_ranks(2, solve):
+        np.testing.assert_array_equal(u, expected)
+
+
 @pytest.mark.parametrize("name", ["2D", "3D, mirrors"])
 def test_arrays_of_a_part_and_of_the_first_rank(name: str) -> None:
     problem, size = PROBLEMS[name]
