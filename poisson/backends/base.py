@@ -264,6 +264,14 @@ class Operations(CallersSources):
         self.backend = backend
         self.operator = operator
 
+    def rebind(self, operator: Operator) -> None:
+        """Go over to an operator on the same nodes, whose coefficients lie in the same arrays.
+
+        The values in the arrays may have changed, and so may constants. What was recorded (`Backend.capture`) reads the
+        new values, but has the old constants.
+        """
+        self.operator = operator
+
     # ---- tuning
 
     def tuning(self) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,8 +23,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.samples import Range, Samples, Slab
 from poisson.discrete.share import Share, known_to_all, numbers_of, on_blocks
-from poisson.errors import CaseError, IncompatibleSource
+from poisson.errors import IncompatibleSource
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
@@ -35,7 +36,6 @@ from poisson.problem.sampling import Block
 
 __all__ = ["Balance", "Coefficients", "Discretisation", "Operator", "Slab"]
 
-Slab = Callable[[ModuleType, int, int], Any]
 OnBlock = Callable[[ModuleType, Block], Any]
 log = logging.getLogger(__name__)
 
@@ -163,16 +163,27 @@ class Discretisation:
             raise ValueError("the coefficients vary, so that the operator needs arrays: use operator_on(backend)")
         return replace(self.laplacian, a=a, c=c)
 
-    def operator_on(self, backend: Maker) -> Operator:
+    def operator_on(self, backend: Maker, into: Samples | None = None, known: Collection[str] = ()) -> Operator:
         """The operator, with its coefficients on a backend where they vary.
+
+        Parameters
+        ----------
+        backend : Maker
+            What makes the arrays of the coefficients.
+        into : Samples, optional
+            The arrays of another operator on the same nodes, which get the values of this one; they must `Samples.fit`.
+        known : collection of str
+            Which of ``a`` and ``c``, with the terms of Robin faces, need not be sampled again: `into` has their values.
 
         Raises
         ------
         CaseError
             If a is not positive somewhere, or c or α negative, or one of them not finite; the line names the key and
-            the place.
+            the place. The values in `into` have no meaning then.
         """
-        return self._with_coefficients(backend, self.laplacian) if self.problem.varies else self.operator
+        if not self.problem.varies:
+            return self.operator
+        return self._with_coefficients(backend, self.laplacian, into, known)
 
     def part_on(self, backend: Maker, whole: Operator, start: int, stop: int) -> Operator:
         """The operator on the rows (planes in 3D) ``[start, stop)`` of the grid and a halo of one row beside them.
@@ -461,10 +472,14 @@ class Discretisation:
     def _absorbs(self) -> bool:
         return any(face.absorbs for face in self.problem.faces)
 
-    def _with_coefficients(self, backend: Maker, operator: Operator) -> Operator:
+    def _with_coefficients(
+        self, backend: Maker, operator: Operator, into: Samples | None, known: Collection[str]
+    ) -> Operator:
         """The operator with its coefficients on the same nodes."""
         a, c = number(self.problem.a), number(self.problem.c)
-        found = replace(self._coefficients(backend, operator), alpha=self._least_alpha)
+        found = replace(self._coefficients(backend, operator, into, known), alpha=self._least_alpha)
+        if into is not None:
+            into.coefficients = found
         return replace(
             operator,
             a=1.0 if a is None else a,
@@ -472,56 +487,52 @@ class Discretisation:
             coefficients=found,
         )
 
-    def _coefficients(self, backend: Maker, operator: Operator) -> Coefficients:
-        """The coefficients of A on a block of nodes, or on all of them, without the least α of each face."""
-        index, shape = numbers_of(operator.lattice), operator.array_shape
+    def _coefficients(
+        self, backend: Maker, operator: Operator, into: Samples | None = None, known: Collection[str] = ()
+    ) -> Coefficients:
+        """The coefficients of A on a block of nodes, or on all of them, without the least α of each face.
+
+        The arguments are as for `operator_on`.
+        """
+        shape = operator.array_shape
         a, c = number(self.problem.a), number(self.problem.c)
-        links = reaction = None
-        a_range, c_range = _Range(a), _Range(c)
-        if a is None:
-            with self.agreed():
-                nodes = backend.assemble(shape, a_range.noted(on_blocks(index, self._a)))
-            a_range.join(self)
+        before = into and into.coefficients
+        links, reaction = (before.links, before.c) if before else (None, None)
+        a_ends, c_ends = ((value, value) if value is not None else (0.0, 0.0) for value in (a, c))
+        if a is None and before and "a" in known:
+            a_ends = before.a_range
+        elif a is None:
+            a_range, nodes = self._sampled(backend, operator, self._a, into, into and into.nodes)
             a_range.require_fit(backend.dtype, "equation.a", from_zero=False)
-            links = tuple(backend.empty(shape) for _ in operator.shape)
-            operations = backend.bind(operator)
-            for axis, out in enumerate(links):
-                operations.links(axis, nodes, self.problem.mean == "harmonic", out)
-        if c is None or self._absorbs:
-            c_range = _Range()
-            with self.agreed():
-                reaction = backend.assemble(shape, c_range.noted(on_blocks(index, self._reaction)))
-            c_range.join(self)
+            if a_range.changed:
+                links = links or tuple(backend.empty(shape) for _ in operator.shape)
+                operations = backend.bind(operator)
+                for axis, out in enumerate(links):
+                    operations.links(axis, nodes, self.problem.mean == "harmonic", out)
+            a_ends = a_range.ends
+            if into is not None:
+                into.nodes, into.changed = nodes, into.changed or a_range.changed
+        if (c is None or self._absorbs) and before and "c" in known:
+            c_ends = before.c_range
+        elif c is None or self._absorbs:
+            c_range, reaction = self._sampled(backend, operator, self._reaction, into, reaction)
             c_range.require_fit(backend.dtype, "equation.c with the robin terms", from_zero=True)
-        return Coefficients(links, reaction, a_range.ends, c_range.ends)
+            c_ends = c_range.ends
+            if into is not None:
+                into.changed = into.changed or c_range.changed
+        return Coefficients(links, reaction, a_ends, c_ends)
 
-
-class _Range:
-    """The least and the largest value of a function, noted as it is evaluated slab by slab."""
-
-    def __init__(self, value: float | None = None) -> None:
-        self.ends = (math.inf, -math.inf) if value is None else (value, value)
-
-    def noted(self, function: Slab) -> Slab:
-        def slab(xp: ModuleType, start: int, stop: int) -> Any:
-            values = function(xp, start, stop)
-            self.ends = min(self.ends[0], float(values.min())), max(self.ends[1], float(values.max()))
-            return values
-
-        return slab
-
-    def join(self, discretisation: Discretisation) -> None:
-        """Take the values on the other ranks in; a halo has those of nodes of theirs."""
-        least, largest = discretisation.largest(-self.ends[0], self.ends[1])
-        self.ends = -least, largest
-
-    def require_fit(self, dtype: np.dtype[Any], key: str, *, from_zero: bool) -> None:
-        """Refuse values that a type cannot hold, or whose inverses it cannot."""
-        limits = np.finfo(dtype)
-        least, largest = self.ends
-        if largest > float(limits.max) or (least < float(limits.tiny) and not from_zero):
-            wanted = "scale the equation" if dtype == np.float64 else "use run.precision = 'float64'"
-            raise CaseError([f"{key}: the values from {least:g} to {largest:g} do not fit into {dtype.name}; {wanted}"])
+    def _sampled(
+        self, backend: Maker, operator: Operator, function: OnBlock, into: Samples | None, out: Any
+    ) -> tuple[Range, Any]:
+        """The range of a function at the nodes of an operator, and its values, in an array of `into` if it has one."""
+        found, shape = Range(), operator.array_shape
+        before = into and into.values(out)
+        with self.agreed():
+            slab = found.noted(on_blocks(numbers_of(operator.lattice), function), before)
+            array = into.assemble(shape, slab, out) if into else backend.assemble(shape, slab)
+        found.join(self.largest)
+        return found, array
 
 
 def _end(ends: tuple[int, int], place: int) -> tuple[int, int]:

@@ -113,8 +113,7 @@ class DistributedOperations(Operations):
     def __init__(self, backend: DistributedBackend, operator: Operator) -> None:
         super().__init__(backend, operator)
         self._lattice = _Exchanging(backend, backend.halo_of(operator.lattice))
-        for array in _coefficients(operator):
-            self._lattice.need(array, self._lattice.width)
+        self._exchange_coefficients()
         self._local = backend.local.bind(_local(operator))
         # A pass is as deep on one rank as on any other, whatever is best for its part.
         depth = min(self._local.depth(), self._lattice.width)
@@ -123,6 +122,15 @@ class DistributedOperations(Operations):
         self._depth = depth
         # As at fixed nodes, nothing is solved for at the outermost ones: where a varies, their diagonal is not known.
         self._with_diagonal = self._lattice.width - (self._lattice.halo is not None)
+
+    def rebind(self, operator: Operator) -> None:
+        super().rebind(operator)
+        self._exchange_coefficients()
+        self._local.rebind(_local(operator))
+
+    def _exchange_coefficients(self) -> None:
+        for array in _coefficients(self.operator):
+            self._lattice.need(array, self._lattice.width)
 
     def tuning(self) -> str:
         return self._local.tuning()

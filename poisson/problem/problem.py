@@ -211,6 +211,7 @@ class Problem:
         f: Data | None = None,
         initial: Data | None = None,
         boundary: Boundary | Condition | None = None,
+        a: Data | None = None,
         c: Data | None = None,
     ) -> Problem:
         """The same problem with other data, as `on_box` takes them; what is None stays.
@@ -229,12 +230,13 @@ class Problem:
         >>> problem.having(f="x*y", boundary={"x_lower": "sin(pi*y)"}).faces[0].value
         Expression('sin(3.141592653589793*y)')
         """
-        given = {"f": f, "initial": initial, "c": c}
+        given = {"f": f, "initial": initial, "a": a, "c": c}
         found: dict[str, Any] = {
             name: node_field(value, self.grid, name) for name, value in given.items() if value is not None
         }
-        if "c" in found and (constant := number(found["c"])) is not None:
-            found["c"] = constant
+        for name in found.keys() & {"a", "c"}:
+            if (constant := number(found[name])) is not None:
+                found[name] = constant
         if boundary is not None:
             found["faces"] = _other_faces(self, boundary)
         if not found:

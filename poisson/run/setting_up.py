@@ -20,6 +20,7 @@ from poisson.backends.ledger import counted
 from poisson.backends.registry import AUTO
 from poisson.case.settings import VECTORS
 from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.discrete.samples import Samples
 from poisson.errors import BackendFailed, BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
@@ -35,6 +36,7 @@ from poisson.solvers.entries import Given
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import RunSettings, SolverSettings
+from poisson.solvers.spectrum import nearly_singular
 
 DTYPES: Mapping[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
 
@@ -145,6 +147,54 @@ def set_up_on(
     return _on(before.local, problem, settings, run, ranks, fields, order, count=before.ledger is not None)
 
 
+def renewed(
+    setup: Setup, problem: Problem, before: Problem, settings: SolverSettings, run: RunSettings, ranks: Ranks
+) -> bool:
+    """Give a setup the coefficients of another problem on the same grid, in the arrays and with all else that it has.
+
+    Parameters
+    ----------
+    setup : Setup
+        Of the problem before.
+    problem, before : Problem
+        The other problem and the one before.
+    settings, run, ranks : SolverSettings, RunSettings, Ranks
+        As for `set_up`.
+
+    Returns
+    -------
+    bool
+        Whether it could. Otherwise the setup is of no use any more, and `set_up_on` makes another one: where a or c is
+        now a number and was none, or the other way round, the problem has become singular or is so no longer, the grids
+        of multigrid are other ones, ``auto`` chooses another method, or the solve stops at the discretisation error.
+    """
+    old, samples = setup.operator, setup.samples or Samples(setup.backend, setup.operator)
+    if setup.coarser is not None or not samples.fit(problem):
+        return False
+    setup.samples, samples.changed = samples, False
+    discretisation = Discretisation(problem, share=ranks.share)
+    operator = discretisation.operator_on(setup.backend, samples, unchanged(problem, before))
+    if samples.changed or _numbers(operator) != _numbers(old):
+        if (operator.singular, nearly_singular(operator)) != (old.singular, nearly_singular(old)):
+            return False
+        setup.rebind(operator)
+        if setup.choice is not None:
+            choice = ranks.of_first(choose(setup.operations, settings, run.precision, setup.choice))
+            if (choice.settings, choice.precision) != (setup.settings, setup.precision):
+                return False
+            setup.choice, setup.origin = choice, {}
+        if not setup.refresh():
+            return False
+    setup.take_boundary(discretisation)
+    return True
+
+
+def _numbers(operator: Operator) -> tuple[Any, ...]:
+    """What an operator knows of its coefficients beside their arrays."""
+    found = operator.coefficients
+    return operator.a, operator.c, *((found.a_range, found.c_range, found.alpha) if found else ())
+
+
 def _on(
     local: Backend,
     problem: Problem,
@@ -247,12 +297,17 @@ def _require_room(
         )
 
 
+def unchanged(problem: Problem, other: Problem) -> frozenset[str]:
+    """Which of ``a`` and ``c``, with α of Robin faces, are for certain the same in two problems with other data."""
+    alphas = ((one.alpha, two.alpha) for one, two in zip(problem.faces, other.faces, strict=True))
+    pairs: dict[str, list[tuple[Any, Any]]] = {"a": [(problem.a, other.a)], "c": [(problem.c, other.c), *alphas]}
+    return frozenset(name for name, values in pairs.items() if all(_alike(*pair) for pair in values))
+
+
 def same_operator(problem: Problem, other: Problem) -> bool:
     """Whether two problems that differ in their data have the same operator for certain."""
-    if problem is other:
-        return True
-    pairs = [
-        (problem.c, other.c),
-        *((one.alpha, two.alpha) for one, two in zip(problem.faces, other.faces, strict=True)),
-    ]
-    return all(one is two or (isinstance(one, (int, float, Expression)) and one == two) for one, two in pairs)
+    return problem is other or unchanged(problem, other) == {"a", "c"}
+
+
+def _alike(one: Any, two: Any) -> bool:
+    return one is two or (isinstance(one, (int, float, Expression)) and bool(one == two))

@@ -16,13 +16,16 @@ from poisson.backends.base import Array, Backend, Operations, Reduction, Slab
 from poisson.backends.ledger import Ledger
 from poisson.backends.recordings import MOST_READS
 from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.discrete.samples import Samples
 from poisson.mesh.differences import Differences
 from poisson.output.checkpoint import THEN
+from poisson.problem.faces import Face
 from poisson.solvers import registry
 from poisson.solvers.choose import Choice, describe
 from poisson.solvers.entries import Given
 from poisson.solvers.fallback import ChosenMethod
 from poisson.solvers.iteration import Method
+from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import smoothest
@@ -85,6 +88,8 @@ class Setup:
         The source in the memory of the caller, where faces add nothing to it, whatever the precision.
     origin : dict
         What is told of all solutions (`poisson.run.finishing.provenance`).
+    samples : Samples, optional
+        The arrays of the coefficients, once they have been given other values.
     """
 
     operations: Operations
@@ -106,10 +111,12 @@ class Setup:
     u: Array | None = None
     _f: Array | None = None
     _stopping: Stopping | None = None
+    _faces: tuple[tuple[Face, ...], tuple[float, float]] | None = None
     _returned: _Returned = field(default_factory=lambda: _Returned())
     source: Array | None = None
     given: Array | None = None
     origin: dict[str, str | int | float] = field(default_factory=dict)
+    samples: Samples | None = None
 
     @property
     def f(self) -> Array:
@@ -190,6 +197,18 @@ class Setup:
 
         return ChosenMethod(self.stand_in, self.settings, method, partial(_method, self.stand_in))
 
+    def rebind(self, operator: Operator) -> None:
+        """Go over to an operator whose coefficients lie in the same arrays (`Operations.rebind`)."""
+        self.operations.rebind(operator)
+        if self.stand_in is not self.operations:
+            self.stand_in.rebind(operator)
+
+    def refresh(self) -> bool:
+        """Make again what the method has made of the coefficients; false where it must be made anew."""
+        if self.inner is not None:
+            self.inner.rebind(in_float32(self.operations, self.inner.operator))
+        return all(method.refresh() for method in (self.method, self.resuming) if method)
+
     def make_ready(self) -> None:
         """Have kernels compiled, beside each other, that most solves need: what this one does is gone through."""
         backend, operations, norms = self.backend, self.operations, self.norms
@@ -215,7 +234,10 @@ class Setup:
         sees constants, and no more than they leave beside zeros.
         """
         backend, operator = self.backend, self.operator
-        least, largest = discretisation.boundary_range(np)  # faces are small
+        faces = discretisation.problem.faces
+        if self._faces is None or self._faces[0] is not faces:
+            self._faces = faces, discretisation.boundary_range(np)  # faces are small
+        least, largest = self._faces[1]
         boundary, data = max(-least, largest), 0.0
         if not discretisation.absorbs_nowhere:
             least, largest = min(least, 0.0), max(largest, 0.0)

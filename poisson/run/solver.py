@@ -30,7 +30,7 @@ from poisson.run.finishing import finish, provenance, unfinished
 from poisson.run.loading import Loader, sources_of
 from poisson.run.options import BackendName, Method, Options, Precision, apart, checked_fields, require_place
 from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.setting_up import NextBackend, falling_back, same_operator, set_up, set_up_on
+from poisson.run.setting_up import NextBackend, falling_back, renewed, same_operator, set_up, set_up_on
 from poisson.run.setup import Setup
 from poisson.run.solution import Interrupted, Solution
 from poisson.run.together import solve_together
@@ -168,7 +168,7 @@ class Solver:
             except NextBackend as failed:
                 self._failed[failed.name] = failed.reason
         self._loader = Loader(self._setup, self.ranks.share)
-        self._operator_of = self.problem
+        self._operator_of: Problem | None = self.problem
 
     def _set_up(self, count: bool) -> Setup:
         def divided() -> Problem:
@@ -253,6 +253,7 @@ class Solver:
         initial: Data | None = None,
         *,
         boundary: Boundary | Condition | None = None,
+        a: Data | None = None,
         c: Data | None = None,
         out: Any = None,
         observer: Watching | None = None,
@@ -271,9 +272,12 @@ class Solver:
             solution's u there.
         boundary : mapping, number, text, function or array, optional
             Other data of faces, as `Problem.on_box` takes them, of the same kinds; a mapping may name some of them.
-        c : number, text, function, array or field, optional
-            Another c. The operator and what the method has made of it are set up anew where it is another one than that
-            of the solve before, which of an array or a function is not known; so they are for another α of a face.
+        a, c : number, text, function, array or field, optional
+            Other coefficients for this call alone: a call without them has those of the problem. Their values go into
+            the arrays that the solver has, and the solution has the same bits as one by a new solver. A number or
+            expression that is the same as in the call before costs nothing; an array or function is looked at, and
+            costs no more where its values are the same. More is set up where a number follows a field or a field
+            follows a number, the problem becomes singular or regular, or ``auto`` chooses another method.
         out : array, optional
             Where u is written: of its shape and type, of NumPy, or on the backend's device.
         observer : function or Observer, optional
@@ -307,7 +311,7 @@ class Solver:
         >>> solver.solve(f=source, initial=solution.u).iterations
         0
         """
-        given = {"f": f, "initial": initial, "c": c}
+        given = {"f": f, "initial": initial, "a": a, "c": c}
         solution = self._solve_somewhere(given, boundary, out, observer_of(observer), interrupted)
         warn_of_concerns(solution.problem, self.settings, self.run, speaks=self._speaks_first())
         return judged(solution, strict=strict, speaks=self.ranks.speaks)
@@ -341,7 +345,7 @@ class Solver:
         """
         sources, solutions = sources_of(fs, self.problem.grid.array_shape), []
         for f, found in zip(sources, self._together(sources), strict=True):
-            given = {"f": f, "initial": None, "c": None}
+            given = {"f": f}
             solution = found or self._solve_somewhere(given, None, None, None, None)
             warn_of_concerns(solution.problem, self.settings, self.run, speaks=self._speaks_first())
             solutions.append(judged(solution, strict=strict, speaks=self.ranks.speaks))
@@ -370,8 +374,7 @@ class Solver:
         >>> poisson.Solver(poisson.Problem.on_box((33, 33), f=1.0)).keep_on(None, None, lambda: False).status
         <Status.CONVERGED: 'converged'>
         """
-        given = {"f": None, "initial": None, "c": None}
-        return self._solve_somewhere(given, None, None, observer, interrupted, checkpoints)
+        return self._solve_somewhere({}, None, None, observer, interrupted, checkpoints)
 
     def _solve_somewhere(
         self,
@@ -435,7 +438,7 @@ class Solver:
             backend = self._setup.backend
             given = {name: spread.array(ranks, name, data, shape, backend) for name, data in given.items()}
         with ranks.agreed():
-            problem = self._with(**given, boundary=boundary)
+            problem = self._with(given | {"boundary": boundary})
             require_place(out, ranks, shape, self._setup.backend)
             problem = apart(problem, out, self._setup.local)
         clock, started = _Clock(), datetime.now(UTC)
@@ -476,22 +479,25 @@ class Solver:
         times["finish"] = clock.seconds()
         return solution if ranks.size == 1 else replace(solution, times=ranks.slowest(times))
 
-    def _with(self, f: Any, initial: Any, c: Any, boundary: Any) -> Problem:
-        problem = self.problem.having(f=f, initial=initial, c=c, boundary=boundary)
+    def _with(self, given: dict[str, Any]) -> Problem:
+        problem = self.problem.having(**given)
         # A source has no say in what goes together.
-        if initial is not None or c is not None or boundary is not None:
+        if any(data is not None for name, data in given.items() if name != "f"):
             for clash in clashes(self.settings, self.run, problem):
                 raise CaseError([f"{clash.path[0]}.{clash.path[1]}: {clash.item!r}; allowed: {clash.allowed}"])
         return problem
 
     def _take_operator(self, problem: Problem) -> None:
-        """Set up anew what depends on the operator, and on the boundary values, where they are others."""
-        if not same_operator(problem, self._operator_of):
-            self._setup = set_up_on(
-                self._setup, problem, self.settings, self.run, self.ranks, self._fields, self._order
-            )
-            self._loader = Loader(self._setup, self.ranks.share)
-        elif problem.faces is not self._operator_of.faces:
+        """Set up again what depends on the operator, and on the boundary values, where they are others."""
+        before = self._operator_of
+        if before is None or not same_operator(problem, before):
+            # What ends this leaves arrays that are those of neither problem.
+            self._operator_of = None
+            how = self.settings, self.run, self.ranks
+            if before is None or not renewed(self._setup, problem, before, *how):
+                self._setup = set_up_on(self._setup, problem, *how, self._fields, self._order)
+                self._loader = Loader(self._setup, self.ranks.share)
+        elif problem.faces is not before.faces:
             self._setup.take_boundary(Discretisation(problem, share=self.ranks.share))
         self._operator_of = problem
 

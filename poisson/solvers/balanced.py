@@ -8,7 +8,7 @@ from functools import partial
 
 from poisson.backends.base import Array, Operations
 from poisson.solvers.iteration import Interruption, Iterate, Method, Norms, Watch, never
-from poisson.solvers.spectrum import weighted_mean
+from poisson.solvers.spectrum import weighted_mean, without_reaction
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Later, Observer, SolveResult, Stopping
 
@@ -32,20 +32,34 @@ class BalancedMethod:
         Those of A, which is `nearly_singular`.
     method : Method
         For the operator without c.
+    plain : Operations
+        Those of that operator, which `method` works with.
     """
 
-    def __init__(self, operations: Operations, method: Method) -> None:
+    def __init__(self, operations: Operations, method: Method, plain: Operations) -> None:
         backend, operator = operations.backend, operations.operator
         self._operations = operations
         self._backend = operations.backend
         self.method = method
+        self._plain = plain
         self._r, self._e = (backend.empty(operator.array_shape) for _ in range(2))
         self._sum: Array | None = None
         self._place = backend.reduction()
-        self._mean_c = operator.c
-        if operator.reaction is not None:
-            backend.fill(self._e, 1.0)
-            self._mean_c = weighted_mean(operations, operator.reaction, self._e, self._place)
+        self._mean_c = self._mean()
+
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`), with which the operator is nearly singular, too."""
+        self._plain.rebind(without_reaction(self._operations.operator))
+        self._mean_c = self._mean()
+        return self.method.refresh()
+
+    def _mean(self) -> float:
+        """The mean of c, with the terms of Robin faces."""
+        operator = self._operations.operator
+        if operator.reaction is None:
+            return operator.c
+        self._backend.fill(self._e, 1.0)
+        return weighted_mean(self._operations, operator.reaction, self._e, self._place)
 
     def solve(
         self,

@@ -56,6 +56,10 @@ class Diagonal:
         """z = D⁻¹ r (`Preconditioner.apply`)."""
         self._operations.diagonal_solve(r, z, 1.0)
 
+    def refresh(self) -> bool:
+        """Nothing follows from the coefficients but D itself (`Preconditioner.refresh`)."""
+        return True
+
 
 class ConjugateGradients:
     """Conjugate gradients in the inner product of the trapezoidal weights, in which A is symmetric.
@@ -79,7 +83,7 @@ class ConjugateGradients:
     def __init__(self, operations: Operations, preconditioner: Preconditioner | None = None) -> None:
         backend, operator = operations.backend, operations.operator
         self._operations = operations
-        self._backend, self._operator = operations.backend, operations.operator
+        self._backend = operations.backend
         self._preconditioner = preconditioner
         shape = operator.array_shape
         self._r = backend.empty(shape)
@@ -121,6 +125,10 @@ class ConjugateGradients:
             self._scale(f, 1.0 / factor)
         return watch.result(status, done, u, self._r)
 
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`)."""
+        return self._preconditioner is None or self._preconditioner.refresh()
+
     def _iterate(
         self,
         u: Array,
@@ -132,7 +140,8 @@ class ConjugateGradients:
         interrupted: Interruption,
     ) -> tuple[Status, int]:
         """How it ended, and the iterations; `source` and `residual` are the norms of f and of the first residual."""
-        operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
+        operations, backend, norms = self._operations, self._backend, self._norms
+        operator = operations.operator
         every = max(1, stopping.check_every)
         status = watch.begin(source, residual, lambda: u)
         done, squares, restart, before = 0, residual[0], True, 0.0
@@ -186,7 +195,7 @@ class ConjugateGradients:
 
     def _residual(self, u: Array, f: Array) -> Norms:
         """r = f − A u, without its mean where A is singular; and its norms."""
-        operations, backend, operator = self._operations, self._backend, self._operator
+        operations, backend, operator = self._operations, self._backend, self._operations.operator
         operations.residual(u, f, self._r, self._norms)
         return self._project(self._spare[0]) if operator.singular else backend.read(self._norms)
 

@@ -43,18 +43,28 @@ class Chebyshev:
     def __init__(self, operations: Operations) -> None:
         backend, operator = operations.backend, operations.operator
         self._operations = operations
-        self._backend, self._operator = operations.backend, operations.operator
-        self.bounds = jacobi_bounds(operations)
-        # Bounds that coincide, up to rounding, are those of a single eigenvalue: one sweep solves.
-        rate = min(chebyshev_rate(*self.bounds), E_FOLDS)
-        self.degree = min(1 << math.ceil(math.log2(E_FOLDS / rate)), MOST_DEGREE)
+        self._backend = operations.backend
+        self._recorded: dict[tuple[int, int, bool], Callable[[], None]] = {}
+        self._numbers: tuple[object, ...] = ()
+        self.refresh()
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
         self._mean = ZeroMean(operations)
         self._depth = operations.depth()
         self._f: Array | None = None
         self._pair: tuple[Array, Array] | None = None
-        self._recorded: dict[tuple[int, int, bool], Callable[[], None]] = {}
+
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`)."""
+        operator, before = self._operations.operator, self._numbers
+        self.bounds = jacobi_bounds(self._operations)
+        # Bounds that coincide, up to rounding, are those of a single eigenvalue: one sweep solves.
+        rate = min(chebyshev_rate(*self.bounds), E_FOLDS)
+        self.degree = min(1 << math.ceil(math.log2(E_FOLDS / rate)), MOST_DEGREE)
+        self._numbers = self.bounds, operator.a, operator.c
+        if self._numbers != before:
+            self._recorded.clear()
+        return True
 
     def solve(
         self,
@@ -66,7 +76,8 @@ class Chebyshev:
         interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`)."""
-        operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
+        operations, backend, norms = self._operations, self._backend, self._norms
+        operator = operations.operator
         watch = Watch(operations, stopping, observer, norms, INTERMEDIATE_GROWTH, local=True)
         source = watch.source(f)
         self._mean.begin()

@@ -28,6 +28,8 @@ class Choice:
         The time that a solve should take, without its set-up.
     steady : bool
         Whether nothing else was at work while that was measured.
+    stream : tuple of float and bool, optional
+        The bandwidth that was measured in bytes a second, and whether steadily.
     """
 
     settings: SolverSettings
@@ -35,6 +37,7 @@ class Choice:
     reason: str
     seconds: float
     steady: bool = True
+    stream: tuple[float, bool] | None = None
 
     @property
     def line(self) -> str:
@@ -55,7 +58,9 @@ def describe(settings: SolverSettings, precision: str) -> str:
     return label + (", mixed precision" if precision == "mixed" else "")
 
 
-def choose(operations: Operations | Outline, settings: SolverSettings, precision: str) -> Choice:
+def choose(
+    operations: Operations | Outline, settings: SolverSettings, precision: str, before: Choice | None = None
+) -> Choice:
     """Choose a method: of those that offer to solve the problem the one that should take the least time.
 
     Parameters
@@ -66,8 +71,10 @@ def choose(operations: Operations | Outline, settings: SolverSettings, precision
         With ``method = "auto"``.
     precision : str
         What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
+    before : Choice, optional
+        One for another operator on the same grid and backend, whose bandwidth is not measured again.
     """
-    question = Question(operations, settings, precision)
+    question = Question(operations, settings, precision, before.stream if before else None)
     # Where the grid is divided, all ranks find this out together; what follows each finds out for itself.
     _ = question.mixed
     answers = [entry.offer(question) for entry in registry.methods().values() if entry.offer]
@@ -79,7 +86,8 @@ def choose(operations: Operations | Outline, settings: SolverSettings, precision
         reasons.append(f"{others[0].noun} would take {others[0].usual / best.usual:.1f} times as long")
     elif not reasons:
         reasons = out
-    return Choice(best.settings, best.precision, ", and ".join(reasons), best.seconds, question.steady)
+    reason = ", and ".join(reasons)
+    return Choice(best.settings, best.precision, reason, best.seconds, question.steady, question.stream)
 
 
 def alternatives(settings: SolverSettings) -> tuple[SolverSettings, ...]:

@@ -123,11 +123,14 @@ class Question:
         With ``method = "auto"``.
     precision : str
         What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
+    known : tuple of float and bool, optional
+        The `stream`, if it has been measured before.
     """
 
     operations: Operations | Outline
     settings: SolverSettings
     precision: str
+    known: tuple[float, bool] | None = None
 
     @property
     def backend(self) -> Backend:
@@ -189,15 +192,18 @@ class Question:
     @cached_property
     def measured(self) -> Times:
         """The times with the bandwidth of the moment."""
-        return self._pace(self._stream[0])
+        return self._pace(self.stream[0])
 
     @property
     def steady(self) -> bool:
         """Whether they can be relied on: other programs take no part of the machine at this moment."""
-        return self._stream[1] and not self.backend.probe().crowded()
+        return self.stream[1] and not self.backend.probe().crowded()
 
     @cached_property
-    def _stream(self) -> tuple[float, bool]:
+    def stream(self) -> tuple[float, bool]:
+        """The bandwidth of the moment in bytes a second, and whether it was measured steadily."""
+        if self.known:
+            return self.known
         values = math.prod(self.operator.shape) * self.backend.dtype.itemsize // 8
         return _bandwidth(self.backend, values)
 

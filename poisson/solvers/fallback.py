@@ -84,6 +84,10 @@ class ChosenMethod:
             first = settings
         return replace(result, instead=instead)
 
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`), with the methods that have gone on so far."""
+        return all(method.refresh() for method in self._methods.values())
+
     @property
     def together(self) -> bool:
         """See `poisson.solvers.iteration.ManyMethod`."""

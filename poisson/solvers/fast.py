@@ -53,16 +53,21 @@ class FastTransform:
                 ]
             )
         self._operations = operations
-        self._backend, self._operator = operations.backend, operations.operator
-        self._solver = operations.fast_solver()
+        self._backend = operations.backend
         self._error: Array | None = None
         self._norms = backend.reduction()
+        self._kept: Array | None = None
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`)."""
+        self._solver = self._operations.fast_solver()
         self._callers = self._solver if isinstance(self._solver, CallersSolver) else None
-        # What certifies on its way seldom needs another array.
-        self._kept: Array | None = None if self._callers else backend.empty(operator.array_shape)
         self._at_once: _AtOnce | None = None
-        if self._kept is not None:
-            self._at_once = _AtOnce(operations, self._solver, self._kept, self._norms)
+        # What certifies on its way seldom needs another array.
+        if not self._callers:
+            self._at_once = _AtOnce(self._operations, self._solver, self._work, self._norms)
+        return True
 
     def solve(
         self,
@@ -92,7 +97,7 @@ class FastTransform:
         if self._callers and not stopping.begun and (found := self._callers.solve_certified(f, u)):
             source, first = found
             watch.follow(f)
-        elif self._at_once and backend.keeps(self._operator.array_shape):
+        elif self._at_once and backend.keeps(operations.operator.array_shape):
             source, guess, first = self._at_once(u, f, guess=stopping.boundary > 0.0)
             watch.follow(f)
         else:
@@ -122,7 +127,7 @@ class FastTransform:
     @property
     def _work(self) -> Array:
         if self._kept is None:
-            self._kept = self._backend.empty(self._operator.array_shape)
+            self._kept = self._backend.empty(self._operations.operator.array_shape)
         return self._kept
 
     @property
@@ -135,7 +140,7 @@ class FastTransform:
     ) -> list[SolveResult | None]:
         """See `poisson.solvers.iteration.ManyMethod`: one solution by transforms for each, if that is enough."""
         assert self._callers
-        measure, operator = stopping.measure, self._operator
+        measure, operator = stopping.measure, self._operations.operator
         found: list[SolveResult | None] = []
         for f, u, norms in zip(fs, us, self._callers.solve_many(fs, start, us).tolist(), strict=True):
             source, left = (norms[0], norms[1]), (norms[2], norms[3])
@@ -161,7 +166,7 @@ class FastTransform:
         u, r = pair
         self._operations.residual(u, f, r)
         if self._error is None:
-            self._error = self._backend.empty(self._operator.array_shape)
+            self._error = self._backend.empty(self._operations.operator.array_shape)
         self._backend.fill(self._error, 0.0)
         self._solver.solve(r, self._error)
         self._backend.axpby(1.0, self._error, 1.0, u)
@@ -234,10 +239,14 @@ class FastPreconditioner:
     """
 
     def __init__(self, operations: Operations) -> None:
-        backend, operator = operations.backend, operations.operator
-        self._backend = backend
-        self.spare = [backend.empty(operator.array_shape)]
-        self._solver = backend.bind(self._mean(operator)).fast_solver()
+        self._operations, self._backend = operations, operations.backend
+        self.spare = [self._backend.empty(operations.operator.array_shape)]
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Preconditioner.refresh`)."""
+        self._solver = self._backend.bind(self._mean(self._operations.operator)).fast_solver()
+        return True
 
     def _mean(self, operator: Operator) -> Operator:
         coefficients = operator.coefficients

@@ -102,6 +102,18 @@ class Method(Protocol):
             the solver's own, which its next solve overwrites.
         """
 
+    def refresh(self) -> bool:
+        """Make again what follows from the coefficients: the operations have gone over to others (`rebind`).
+
+        A solve is then as one by a method that is made anew. Arrays stay where they are, and what is recorded is kept
+        where it has no number that is another one now.
+
+        Returns
+        -------
+        bool
+            Whether it could; otherwise the method must be made anew.
+        """
+
 
 @runtime_checkable
 class ManyMethod(Protocol):
@@ -142,6 +154,9 @@ class Preconditioner(Protocol):
 
     def apply(self, r: Array, z: Array) -> None:
         """z ≈ A⁻¹ r, zero at fixed nodes; r keeps its values and is zero at fixed nodes."""
+
+    def refresh(self) -> bool:
+        """Make again what follows from the coefficients, as `Method.refresh`."""
 
 
 def lend(free: Sequence[Array], preconditioner: Preconditioner) -> None:

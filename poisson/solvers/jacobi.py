@@ -96,23 +96,32 @@ class Jacobi:
         backend, operator = operations.backend, operations.operator
         if loop not in LOOPS:
             raise ValueError(f"loop = {loop!r}; it must be one of {tuple(LOOPS)}")
-        if omega is None:
-            omega = damping(operations)
-        elif not 0.0 < omega <= 1.0:
+        if omega is not None and not 0.0 < omega <= 1.0:
             raise ValueError(f"omega = {omega}; it must be in (0, 1]")
-        elif operator.singular and omega == 1.0 and (better := damping(operations)) < omega:
+        if operator.singular and omega == 1.0 and (better := damping(operations)) < omega:
             log.warning(
                 "solver.omega = 1 does not damp the mode that alternates from node to node on this grid without "
                 "Dirichlet faces; %.6g damps every mode",
                 better,
             )
-        self.omega = omega
         self._operations = operations
-        self._backend, self._operator = operations.backend, operations.operator
+        self._backend = operations.backend
+        self._given = omega
         self._make = LOOPS[loop]
         self._made: tuple[Array, Array | None, Loop] | None = None
+        self._numbers: tuple[object, ...] = ()
+        self.refresh()
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
+
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`)."""
+        operator, before = self._operations.operator, self._numbers
+        self.omega = damping(self._operations) if self._given is None else self._given
+        self._numbers = self.omega, operator.a, operator.c
+        if self._numbers != before:
+            self._made = None
+        return True
 
     def solve(
         self,
@@ -130,7 +139,8 @@ class Jacobi:
         returned: on a grid with mirror faces a sweep can raise the norm a little, because A is symmetric in another
         one.
         """
-        operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
+        operations, backend, norms = self._operations, self._backend, self._norms
+        operator = operations.operator
         watch = Watch(operations, stopping, observer, norms, local=True)
         source = watch.source(f)
         given = given_source(source, f)

@@ -112,6 +112,10 @@ class DefectCorrection:
             status = watch.judge(done, now) or watch.limit(done, interrupted)
         return watch.result(status, done, u, None)
 
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`), if those in float32 have the same factor."""
+        return factor_for(self._operations.operator.norm) == self._unit and self._inner.refresh()
+
     def _defect(self, u: Array, f: Array, factor: float) -> Norms:
         self._operations.defect(u, f, factor, self._r, self._norms)
         return self._backend.read(self._norms)
@@ -221,12 +225,16 @@ class MixedConjugateGradients:
             status = watch.judge(done, now) or watch.limit(done, interrupted)
         return watch.result(status, done, u, None)
 
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`), if those in float32 have the same factor."""
+        return factor_for(self._operations.operator.norm) == self._unit and self._preconditioner.refresh()
+
     def _defect(self, u: Array, f: Array, factor: float) -> Norms:
         self._operations.defect(u, f, factor, self._r, self._norms)
         return self._backend.read(self._norms)
 
 
-def in_float32(operations: Operations) -> Operator:
+def in_float32(operations: Operations, before: Operator | None = None) -> Operator:
     """The operator for the companion of float32: times the power of two that brings it near 1, if it is far from it.
 
     Its coefficients, where they vary, are rounded to arrays of the companion. Where it is `nearly_singular`, c is
@@ -236,6 +244,8 @@ def in_float32(operations: Operations) -> Operator:
     ----------
     operations : Operations
         Those of A.
+    before : Operator, optional
+        What this gave for other coefficients in the same arrays of A: the arrays that it has get the new values.
     """
     operator, companion = operations.operator, operations.backend.companion(np.float32)
     if nearly_singular(operator):
@@ -246,15 +256,15 @@ def in_float32(operations: Operations) -> Operator:
         return operator if unit == 1.0 else replace(operator, a=unit * operator.a, c=unit * operator.c)
     nothing = operations.backend.bind(_nothing(operator))
 
-    def rounded(array: Array, factor: float) -> Array:
-        single = companion.empty(nothing.operator.array_shape)
+    def rounded(array: Array, into: Array | None, factor: float) -> Array:
+        single = companion.empty(nothing.operator.array_shape) if into is None else into
         nothing.defect(array, array, factor, single)
         return single
 
     def scaled(ends: tuple[float, float], factor: float) -> tuple[float, float]:
         return factor * ends[0], factor * ends[1]
 
-    c = None if coefficients.c is None else rounded(coefficients.c, unit)
+    c = None if coefficients.c is None else rounded(coefficients.c, before and before.reaction, unit)
     a, a_range = None, scaled(coefficients.a_range, unit)
     if coefficients.links is None:
         operator = replace(operator, a=unit * operator.a)
@@ -263,7 +273,8 @@ def in_float32(operations: Operations) -> Operator:
         half = math.frexp(factor_for(max(operator.couplings)))[1] // 2
         operator = replace(operator, lattice=operator.lattice.scaled(math.ldexp(1.0, -half)))
         of_links = math.ldexp(unit, -2 * half)
-        a = tuple(rounded(links, of_links) for links in coefficients.links)
+        kept = (before and before.links) or (None,) * len(coefficients.links)
+        a = tuple(rounded(*pair, of_links) for pair in zip(coefficients.links, kept, strict=True))
         a_range = scaled(coefficients.a_range, of_links)
     single = Coefficients(a, c, a_range, scaled(coefficients.c_range, unit))
     return replace(operator, c=unit * operator.c, coefficients=single)
@@ -288,7 +299,7 @@ class _Start:
     def __init__(self, operations: Operations, inner: Multigrid) -> None:
         backend, operator = operations.backend, operations.operator
         self._backend = backend
-        self._grid, self._scale = inner.cycle.grids[0], inner.cycle.scale
+        self._cycle, self._grid = inner.cycle, inner.cycle.grids[0]
         self._unit = factor_for(operator.norm)
         self._full = FullMultigrid(inner.cycle)
         transfer = inner.cycle.finest.transfer
@@ -308,7 +319,7 @@ class _Start:
         factor = factor_for(max(self._unit * largest, backend.read(norms)[1]))
         self._convert(factor, self._grid.spare[0])
         self._transfer.restrict(f, coarse)
-        self._convert(factor * self._unit / self._scale, self._grid.f)
+        self._convert(factor * self._unit / self._cycle.scale, self._grid.f)
         solution = self._full.coarse()
         backend.fill(coarse, 0.0)
         backend.correct(1.0 / factor, solution, coarse)

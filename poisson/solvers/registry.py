@@ -159,7 +159,7 @@ def make_method(given: Given) -> Method:
     if given.coarser is not None or not nearly_singular(operations.operator):
         return entry.make(given)
     plain = operations.backend.bind(without_reaction(operations.operator))
-    return BalancedMethod(operations, entry.make(replace(given, operations=plain, coarser=None)))
+    return BalancedMethod(operations, entry.make(replace(given, operations=plain, coarser=None)), plain)
 
 
 def make_preconditioner(given: Given) -> Preconditioner | None:

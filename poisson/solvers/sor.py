@@ -76,15 +76,26 @@ class Sor:
     def __init__(self, operations: Operations, omega: float | None = None) -> None:
         backend, operator = operations.backend, operations.operator
         require_colors(operator)
-        self.omega = optimal_weight(operations) if omega is None else omega
-        if not 0.0 < self.omega < 2.0:
+        if omega is not None and not 0.0 < omega < 2.0:
             raise ValueError(f"omega = {omega}; it must be in (0, 2)")
         self._operations = operations
-        self._backend, self._operator = operations.backend, operations.operator
+        self._backend = operations.backend
+        self._given = omega
+        self._recorded: tuple[Array, Array | None, int, Callable[[], None]] | None = None
+        self._numbers: tuple[object, ...] = ()
+        self.refresh()
         self._work = backend.empty(operator.array_shape)
         self._norms = backend.reduction()
         self._mean = ZeroMean(operations)
-        self._recorded: tuple[Array, Array | None, int, Callable[[], None]] | None = None
+
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`)."""
+        operator, before = self._operations.operator, self._numbers
+        self.omega = optimal_weight(self._operations) if self._given is None else self._given
+        self._numbers = self.omega, operator.a, operator.c
+        if self._numbers != before:
+            self._recorded = None
+        return True
 
     def solve(
         self,
@@ -96,7 +107,8 @@ class Sor:
         interrupted: Interruption = never,
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`)."""
-        operations, backend, operator, norms = self._operations, self._backend, self._operator, self._norms
+        operations, backend, norms = self._operations, self._backend, self._norms
+        operator = operations.operator
         watch = Watch(operations, stopping, observer, norms, GROWTH, local=True)
         source = watch.source(f)
         self._mean.begin()

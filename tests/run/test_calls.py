@@ -247,7 +247,7 @@ def test_kinds_of_faces_stay() -> None:
         "boundary.y_lower: dirichlet; allowed: neumann, because the kind of a face cannot change": 1.0,
         'boundary.x: "neumann"; allowed: "periodic"': {"x": "neumann"},
         "boundary.z_lower: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper": {"z_lower": 0.0},
-        "boundary.y_upper.neumann: a list; allowed: a number, a text, a function of x(, y, z) or an array": {
+        "boundary.y_upper.neumann: a list; allowed: a number, an expression, a function of x(, y, z) or an array": {
             "y_upper": {"neumann": [0.0]}
         },
     }.items():
@@ -291,8 +291,8 @@ def test_c_may_be_another_one(method: str, backend: str) -> None:
 
 def test_only_another_operator_is_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    set_up_on: Callable[..., Any] = poisson.run.solver.set_up_on  # type: ignore[attr-defined]
-    monkeypatch.setattr("poisson.run.solver.set_up_on", lambda *given: made.append(given) or set_up_on(*given))
+    renewed: Callable[..., Any] = poisson.run.solver.renewed  # type: ignore[attr-defined]
+    monkeypatch.setattr("poisson.run.solver.renewed", lambda *given: made.append(given) or renewed(*given))
     boundary = {"x_lower": {"robin": 0.0, "alpha": 1.0}, "all": 0.0}
     solver = Solver(Problem.on_box((9, 9), f=1.0, boundary=boundary), "multigrid", "numpy")
     solver.solve(c=0.0)

@@ -36,7 +36,11 @@ class OperatorLauncher:
 
     def __init__(self, backend: Launcher, operator: Operator) -> None:
         self.backend = backend
-        self.operator = operator
+        self.rebind(operator)
+
+    def rebind(self, operator: Operator) -> None:
+        """See `poisson.backends.base.Operations`."""
+        self.operator, backend = operator, self.backend
         couplings = (*operator.couplings, 0.0)[:3]
         numbers = (backend.real(value) for value in (*couplings, operator.c))
         reaction = () if operator.reaction is None else (operator.reaction,)

@@ -62,6 +62,10 @@ class OpenmpOperations(Operations):
         self.functions = backend.functions
         self.structure = _structure(backend, operator)
 
+    def rebind(self, operator: Operator) -> None:
+        super().rebind(operator)
+        self.structure = _structure(self.backend, operator)
+
     def depth(self) -> int:
         return int(self.functions.depth(self.structure))
 

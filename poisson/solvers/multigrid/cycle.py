@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from poisson.backends.base import Array, Operations, Reduction, TransferOperations
 from poisson.discrete.operator import Operator
 from poisson.solvers.multigrid.coarsest import inverse
-from poisson.solvers.multigrid.hierarchy import Level, levels_of
+from poisson.solvers.multigrid.hierarchy import Level, levels_of, refresh_levels
 from poisson.solvers.multigrid.settings import VISITS, MultigridSettings
 from poisson.solvers.multigrid.smoothers import Phase, Smoother, smoother_of
 from poisson.solvers.recorded import Recorded
@@ -44,14 +45,27 @@ class CoarseGrids:
     def __init__(self, levels: tuple[Level, ...], settings: MultigridSettings) -> None:
         self._backend = levels[0].operations.backend
         self._settings = settings
+        self._coarsest = levels[-1]
         self.grids = [self._grid(level) for level in levels[1:]]
         self.matrix = self._backend.from_host(inverse(levels[-1].operations))
 
     def _grid(self, level: Level) -> Grid:
         shape = level.operator.array_shape
-        smoother = smoother_of(level, self._settings, finest=False) if level.transfer else None
         spare = [self._backend.empty(shape) for _ in range(3)]
-        return Grid(level, smoother, self._backend.empty(shape), spare)
+        return Grid(level, self._smoother(level), self._backend.empty(shape), spare)
+
+    def _smoother(self, level: Level) -> Smoother | None:
+        return smoother_of(level, self._settings, finest=False) if level.transfer else None
+
+    def refresh(self) -> None:
+        """Make the inverse on the coarsest grid again."""
+        values = inverse(self._coarsest.operations)
+        self._backend.assemble(values.shape, lambda xp, start, stop: values[start:stop], self.matrix)
+
+    def make_smoothers(self) -> None:
+        """Make the smoothers again."""
+        for grid in self.grids:
+            grid.smoother = self._smoother(grid.level)
 
     def solve(self, cycle: int) -> Array:
         """Solve for the error on the first of them, from the source that lies there; returns the array with it."""
@@ -142,11 +156,31 @@ class Cycle:
         self.levels = levels_of(operations, over_correction=polynomial)
         self.finest = self.levels[0]
         self.smoother = smoother_of(self.finest, settings, finest=True)
-        self.scale = operator.a / self.levels[1].operator.a if self.finest.transfer else 1.0
+        self.scale = self._scale()
         self.below = CoarseGrids(self.levels, settings)
         self.grids, self.matrix = self.below.grids, self.below.matrix
         self.period = max([self.smoother.period, *(grid.smoother.period for grid in self.grids if grid.smoother)])
-        self._recorded: dict[int, Recorded] = {}
+        self._recorded: dict[object, Recorded] = {}
+
+    def refresh(self) -> bool:
+        """See `poisson.solvers.iteration.Method`."""
+        before = self._numbers()
+        if not refresh_levels(self.levels):
+            return False
+        self.scale = self._scale()
+        self.below.refresh()
+        if self._numbers() != before:
+            self.smoother = smoother_of(self.finest, self.settings, finest=True)
+            self.below.make_smoothers()
+            self._recorded.clear()
+        return True
+
+    def _numbers(self) -> list[tuple[float, ...]]:
+        """What smoothers are made from, and what operations are given beside arrays, which is recorded with them."""
+        return [(level.lowest, level.operator.a, level.operator.c) for level in self.levels]
+
+    def _scale(self) -> float:
+        return self.finest.operator.a / self.levels[1].operator.a if self.finest.transfer else 1.0
 
     # ---- the finest level, on arrays of the caller
 
@@ -197,6 +231,10 @@ class Cycle:
         The array with the error.
         """
         number = cycle % self.period
-        if number not in self._recorded:
-            self._recorded[number] = Recorded(self.backend, partial(self.below.solve, number))
-        return self._recorded[number]()
+        return self.recorded(number, partial(self.below.solve, number))
+
+    def recorded(self, key: object, function: Callable[[], Array]) -> Array:
+        """The array that a function on the grids below the finest gives; by its key it is known to be recorded."""
+        if key not in self._recorded:
+            self._recorded[key] = Recorded(self.backend, function)
+        return self._recorded[key]()

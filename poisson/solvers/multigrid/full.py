@@ -9,7 +9,6 @@ from poisson.backends.base import Array
 from poisson.discrete.transfer import Interpolation
 from poisson.solvers.multigrid.cycle import CoarseGrids, Cycle
 from poisson.solvers.multigrid.hierarchy import Level
-from poisson.solvers.recorded import Recorded
 
 
 class FullMultigrid:
@@ -37,7 +36,6 @@ class FullMultigrid:
         self._sampled = backend.bind(Interpolation(fine, coarse, everywhere=True))
         self._refined = backend.bind(Interpolation(coarse, fine))
         self._ascent = _Ascent(cycle.levels, cycle.below)
-        self._recorded: Recorded | None = None
 
     def start(self, u: Array, f: Array) -> None:
         """Overwrite u, but for its fixed nodes, by the interpolated solution of the next coarser grid."""
@@ -51,9 +49,7 @@ class FullMultigrid:
 
     def coarse(self) -> Array:
         """Solve on the first coarser grid, whose source and boundary values are in place; returns the array."""
-        if self._recorded is None:
-            self._recorded = Recorded(self._backend, self._ascent.run)
-        return self._recorded()
+        return self._cycle.recorded("ascent", self._ascent.run)
 
 
 class _Ascent:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from poisson.backends.base import Array, Backend, Operations, TransferOperations
+from poisson.backends.base import Backend, Operations, TransferOperations
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.axis import Axis
@@ -38,7 +40,7 @@ and a polynomial smoother leaves much of them. Found by search on the contractio
 """
 
 
-@dataclass(frozen=True)
+@dataclass
 class Level:
     """A grid, the operator on it, and how it is coarsened.
 
@@ -51,11 +53,17 @@ class Level:
     lowest : float
         The lowest eigenvalue of D⁻¹A of a mode that the coarser grid cannot represent: smoothing must reduce all
         between it and 2.
+    factor : float
+        The operator on the next coarser grid is divided by this.
+    chosen_by : tuple
+        What, beside the lattice, the next coarser grid and `lowest` follow from.
     """
 
     operations: Operations
     transfer: TransferOperations | None
     lowest: float
+    factor: float = 1.0
+    chosen_by: tuple[Any, ...] = ()
 
     @property
     def operator(self) -> Operator:
@@ -70,24 +78,68 @@ def levels_of(operations: Operations, over_correction: bool) -> tuple[Level, ...
     """
     backend, operator = operations.backend, operations.operator
     levels: list[Level] = []
-    while math.prod(operator.lattice.whole.shape) > MOST_NODES_DENSE and (axes := coarsened_axes(operator)):
+    while axes := _axes_to_coarsen(operator):
         halved = sum(not collapses(operator, axis) for axis in axes)
         factor = OVER_CORRECTION[max(1, halved)] if over_correction and not levels else 1.0
-        transfer = backend.bind(Transfer(operator, coarser(backend, operator, axes, factor)))
-        levels.append(Level(operations, transfer, lowest_rough(operator, axes)))
+        transfer = _transfer_to_coarser(backend, operator, axes, factor)
+        levels.append(Level(operations, transfer, lowest_rough(operator, axes), factor, _choosing(operator)))
         operator = transfer.transfer.coarse
         operations = backend.bind(operator)
-    levels.append(Level(operations, None, LARGEST))
+    levels.append(Level(operations, None, LARGEST, chosen_by=_choosing(operator)))
     return tuple(levels)
+
+
+def refresh_levels(levels: Sequence[Level]) -> bool:
+    """Give the levels below the finest the coefficients that follow from those of the finest, which are other ones.
+
+    Returns
+    -------
+    bool
+        Whether the grids are those that `levels_of` would make; otherwise the levels have no meaning.
+    """
+    if not _chosen_again(levels[0], levels[1:2]):
+        return False
+    for number, (fine, coarse) in enumerate(itertools.pairwise(levels), start=2):
+        operator, before = fine.operator, coarse.operator
+        assert fine.transfer is not None
+        coefficients = _like(operator.coefficients, before.coefficients, fine.factor)
+        _coarsen(fine.transfer, operator.coefficients, coefficients, fine.factor)
+        c, a = operator.c / fine.factor, operator.a / fine.factor
+        coarse.operations.rebind(replace(before, c=c, a=a, coefficients=coefficients))
+        if not _chosen_again(coarse, levels[number : number + 1]):
+            return False
+    return True
+
+
+def _chosen_again(level: Level, below: Sequence[Level]) -> bool:
+    """Whether the next coarser grid of a level, if there is one, is that which it has; `lowest` follows anew."""
+    operator = level.operator
+    chosen_by = _choosing(operator)
+    if chosen_by == level.chosen_by:
+        return True
+    axes = _axes_to_coarsen(operator)
+    shapes = [Lattice(_coarser_lines(operator, axes)).whole.shape] if axes else []
+    if shapes != [each.operator.lattice.whole.shape for each in below]:
+        return False
+    level.chosen_by = chosen_by
+    if axes:
+        level.lowest = lowest_rough(operator, axes)
+    return True
 
 
 def grids_of(operator: Operator) -> tuple[tuple[int, ...], ...]:
     """The nodes along x, y(, z) of the grids of `levels_of`, for which the coefficients need no arrays."""
     found = [operator.lattice.whole.shape]
-    while math.prod(found[-1]) > MOST_NODES_DENSE and (axes := coarsened_axes(operator)):
+    while axes := _axes_to_coarsen(operator):
         operator = replace(operator, lattice=Lattice(_coarser_lines(operator, axes)))
         found.append(operator.lattice.whole.shape)
     return tuple(found)
+
+
+def _axes_to_coarsen(operator: Operator) -> tuple[int, ...]:
+    """The axes along which a level is coarsened; none of one that is solved directly."""
+    few = math.prod(operator.lattice.whole.shape) <= MOST_NODES_DENSE
+    return () if few else coarsened_axes(operator)
 
 
 def coarse_nodes(operator: Operator, axis: int) -> int:
@@ -158,15 +210,26 @@ def lowest_rough(operator: Operator, axes: Sequence[int]) -> float:
     Such a mode changes its sign within two nodes along that axis, where its eigenvalue is 2 a/h² or more; along the
     others it may be the smoothest that there is. Where the coefficients vary, the largest a and the smallest c count.
     """
-    c, scale = operator.c, 1.0
-    if operator.coefficients:
-        c = operator.coefficients.c_range[0]
-        scale = operator.coefficients.a_range[1] if operator.links else 1.0
-    couplings = [scale * coupling for coupling in operator.couplings]
+    couplings, c = _largest_couplings(operator)
     smoothest = [coupling * _smoothest(operator, axis) for axis, coupling in enumerate(couplings)]
     total = math.fsum(smoothest)
     rough = min(2.0 * couplings[axis] + total - smoothest[axis] for axis in axes)
     return (rough + c) / (2.0 * math.fsum(couplings) + c)
+
+
+def _largest_couplings(operator: Operator) -> tuple[tuple[float, ...], float]:
+    """The couplings with the largest a, and the smallest c; without c, beside which a counts, with a = 1."""
+    if operator.coefficients is None:
+        return operator.couplings, operator.c
+    c = operator.coefficients.c_range[0]
+    scale = operator.coefficients.a_range[1] if operator.links and c else 1.0
+    return tuple(scale * coupling for coupling in operator.couplings), c
+
+
+def _choosing(operator: Operator) -> tuple[Any, ...]:
+    """What, beside the lattice, `coarsened_axes`, `collapses` and `lowest_rough` follow from."""
+    absorbed = (_absorbed(operator, axis) for axis in range(operator.dimension))
+    return operator.couplings, *_largest_couplings(operator), *absorbed
 
 
 def _smoothest(operator: Operator, axis: int) -> float:
@@ -194,25 +257,47 @@ def coarser(backend: Backend, operator: Operator, axes: Sequence[int], factor: f
 
     An axis that has collapsed has no coupling, and its node is its own neighbour.
     """
+    return _transfer_to_coarser(backend, operator, axes, factor).transfer.coarse
+
+
+def _transfer_to_coarser(
+    backend: Backend, operator: Operator, axes: Sequence[int], factor: float
+) -> TransferOperations:
+    """The operations between an operator and the one that `coarser` makes of it."""
     lattice = backend.coarse_lattice(Lattice(_coarser_lines(operator, axes)))
     plain = Operator(lattice, operator.c / factor, operator.a / factor)
-    if operator.coefficients is None:
-        return plain
-    transfer = backend.bind(Transfer(operator, plain))
-    return replace(plain, coefficients=_coarsened(transfer, operator.coefficients, factor))
+    fine = operator.coefficients
+    if fine is None:
+        return backend.bind(Transfer(operator, plain))
+    shape = plain.array_shape
+    links = None if fine.links is None else tuple(backend.empty(shape) for _ in fine.links)
+    c = None if fine.c is None else backend.empty(shape)
+    coefficients = _like(fine, Coefficients(links, c, fine.a_range, fine.c_range), factor)
+    transfer = backend.bind(Transfer(operator, replace(plain, coefficients=coefficients)))
+    _coarsen(transfer, fine, coefficients, factor)
+    return transfer
 
 
-def _coarsened(transfer: TransferOperations, fine: Coefficients, factor: float) -> Coefficients:
-    backend, shape = transfer.backend, transfer.transfer.coarse.array_shape
-    a: tuple[Array, ...] | None = None
-    if fine.links is not None:
-        a = tuple(backend.empty(shape) for _ in fine.links)
-        for axis, (finer, coarse) in enumerate(zip(fine.links, a, strict=True)):
-            transfer.coarsen_links(axis, finer, coarse)
-    c = None
-    if fine.c is not None:
-        c, restricted = backend.empty(shape), backend.empty(shape)
-        transfer.restrict(fine.c, restricted)
-        backend.axpby(1.0 / factor, restricted, 0.0, c)
+def _like(fine: Coefficients | None, coarse: Coefficients | None, factor: float) -> Coefficients | None:
+    """The arrays of coarse coefficients with the ranges that follow from those of the fine ones."""
+    if fine is None or coarse is None:
+        return None
     alpha = tuple(value / factor for value in fine.alpha)
-    return Coefficients(a, c, fine.a_range, (fine.c_range[0] / factor, fine.c_range[1] / factor), alpha)
+    return Coefficients(
+        coarse.links, coarse.c, fine.a_range, (fine.c_range[0] / factor, fine.c_range[1] / factor), alpha
+    )
+
+
+def _coarsen(
+    transfer: TransferOperations, fine: Coefficients | None, coarse: Coefficients | None, factor: float
+) -> None:
+    """Fill the arrays of coarse coefficients from those of the fine ones."""
+    if fine is None or coarse is None:
+        return
+    backend = transfer.backend
+    for axis, (finer, coarser) in enumerate(zip(fine.links or (), coarse.links or (), strict=True)):
+        transfer.coarsen_links(axis, finer, coarser)
+    if fine.c is not None:
+        restricted = backend.empty(transfer.transfer.coarse.array_shape)
+        transfer.restrict(fine.c, restricted)
+        backend.axpby(1.0 / factor, restricted, 0.0, coarse.c)

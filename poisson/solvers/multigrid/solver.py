@@ -59,7 +59,7 @@ class Multigrid:
     ) -> None:
         backend, operator = operations.backend, operations.operator
         self.operations = operations
-        self._backend, self._operator = operations.backend, operations.operator
+        self._backend = operations.backend
         self.cycle = Cycle(operations, settings)
         self.settings = settings
         shape = operator.array_shape
@@ -84,7 +84,8 @@ class Multigrid:
         With full multigrid only the values of u at fixed nodes count. An iterate whose norm is read has had the sweeps
         before the restriction of the next cycle, too.
         """
-        operations, backend, operator, norms = self.operations, self._backend, self._operator, self._norms
+        operations, backend, norms = self.operations, self._backend, self._norms
+        operator = operations.operator
         estimate = self._estimate if stopping.stop == "discretisation" else None
         if stopping.stop == "discretisation" and estimate is None:
             raise ValueError("stop = 'discretisation' needs the problem on coarser grids")
@@ -118,6 +119,10 @@ class Multigrid:
             self._mean.follow(at.u, watch.norm(now), at.work if operator.singular else None)
             status = watch.judge(done, now) or watch.limit(done, interrupted)
         return watch.result(status, done, at.u, at.work)
+
+    def refresh(self) -> bool:
+        """Go over to other coefficients (`Method.refresh`), but not where the problem on coarser grids has them too."""
+        return self._estimate is None and self.cycle.refresh()
 
     def apply(self, r: Array, z: Array) -> None:
         """z = one cycle for A z = r from zero (`Preconditioner.apply`)."""
