@@ -125,7 +125,7 @@ def test_a_face_that_nothing_leaves_through_is_refused() -> None:
             solution.face_flux(face)
     periodic = poisson.solve(poisson.Problem.on_box((8,), c=1.0, boundary="periodic"), backend="numpy")
     assert periodic.fluxes() == {}
-    with pytest.raises(CaseError, match="allowed: none, as every axis is periodic"):
+    with pytest.raises(CaseError, match="allowed: none, because every axis is periodic"):
         periodic.face_flux("x_lower")
 
 
