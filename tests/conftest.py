@@ -35,13 +35,11 @@ MakeBackend = Callable[[Any], Backend]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu: needs a GPU and CuPy")
-    # Many tests make a solve end early, or give it odd data, and assert its status. The tests of these two warnings use
-    # pytest.warns, which hears them all the same. Not in pyproject.toml: the names would be imported there before the
-    # path is set, from an installed package.
+    # Many tests make a solve end early, or solve noise, which no grid resolves, and assert the status. The tests of these
+    # two warnings use pytest.warns, which hears them all the same. Not in pyproject.toml: the names would be imported
+    # there before the path is set, from an installed package.
     for category in (CheckWarning, NotConverged):
         config.addinivalue_line("filterwarnings", f"ignore::{category.__module__}.{category.__qualname__}")
-    # Many tests solve noise, which no grid resolves.
-    config.addinivalue_line("filterwarnings", "ignore::poisson.CheckWarning")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
