@@ -230,6 +230,13 @@ def test_every_object_and_attribute_of_a_result_is_documented(tmp_path: Path) ->
     assert missing == []
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_a_formula_is_an_expression(document: Path) -> None:
+    """A text is what an attribute of a file or a message holds."""
+    text = " ".join(document.read_text("utf-8").split())
+    assert re.findall(r"\bnumbers?, (?:a )?texts?\b|\bnumber or (?:a )?text\b|\bno text uses\b", text) == []
+
+
 # ---- links, paths and names
 
 TRACKED = [path for part in ("poisson", "native", "tests", "scripts") for path in (ROOT / part).rglob("*.*")]
