@@ -35,9 +35,9 @@ MakeBackend = Callable[[Any], Backend]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu: needs a GPU and CuPy")
-    # Many tests make a solve end early, or solve noise, which no grid resolves, and assert the status. The tests of these
-    # two warnings use pytest.warns, which hears them all the same. Not in pyproject.toml: the names would be imported
-    # there before the path is set, from an installed package.
+    # Many tests make a solve end early, or solve noise, which no grid resolves, and assert the status. The tests of
+    # these two warnings use pytest.warns, which hears them all the same. Not in pyproject.toml: the names would be
+    # imported there before the path is set, from an installed package.
     for category in (CheckWarning, NotConverged):
         config.addinivalue_line("filterwarnings", f"ignore::{category.__module__}.{category.__qualname__}")
 
