@@ -117,12 +117,12 @@ def draw_history(record: Record, *, ax: Axes | None = None) -> Picture | Axes:
             axes.legend(loc="best", fontsize="small")
         axes.xaxis.set_major_locator(MaxNLocator(8, steps=ROUND, integer=True))
         axes.grid(alpha=0.3)
+        name = labels.of_field("residual", record.units).replace("residual", f"{record.norm} norm of", 1)
+        axes.set_xlabel("iterations")
+        axes.set_ylabel(name, parse_math=False)
     else:
         axes.set(xticks=[], yticks=[])
         axes.text(0.5, 0.5, _read_once(record), transform=axes.transAxes, ha="center", va="center", parse_math=False)
-    name = labels.of_field("residual", record.units).replace("residual", f"{record.norm} norm of", 1)
-    axes.set_xlabel("iterations")
-    axes.set_ylabel(name, parse_math=False)
     ending = f"{record.status.value} after {quantity(record.iterations, 'iteration')}"
     _titled(axes, record.problem.title, [ending])
     return figure if figure is not None else axes
@@ -346,13 +346,24 @@ def _with_axes(ax: Axes | None, width: float, height: float) -> tuple[Picture | 
 
 
 def _fit(figure: Picture, axes: Axes, inches: tuple[float, float]) -> None:
-    """Make a picture as large as it takes for a box of a size and all that stands beside it."""
+    """Make a picture as large as it takes for a box of a size and all that stands beside it.
+
+    The layout of matplotlib takes the cell of the axes for their box, which is smaller where its shape is fixed.
+    """
+    figure.set_layout_engine("none")
+    _place(figure, axes, inches, (0.0, 0.0), (inches[0], inches[1]))
     figure.draw_without_rendering()
     box, whole = axes.get_window_extent(), axes.get_tightbbox()
     assert whole is not None
-    # What is as wide as the picture, a title, needs no more room on one side than on the other.
-    width, height = (np.array([whole.width - box.width, whole.height - box.height]) / figure.dpi).tolist()
-    figure.set_size_inches(inches[0] + width + 2.0 * _MARGIN, inches[1] + height + 2.0 * _MARGIN)
+    before = (np.array(box.min) - whole.min) / figure.dpi + _MARGIN
+    after = (np.array(whole.max) - box.max) / figure.dpi + _MARGIN
+    _place(figure, axes, inches, before, before + inches + after)
+
+
+def _place(figure: Picture, axes: Axes, inches: Any, corner: Any, size: Any) -> None:
+    """Put a box of a size at a corner of a picture of a size, all in inches."""
+    figure.set_size_inches(*size)
+    axes.set_position((corner[0] / size[0], corner[1] / size[1], inches[0] / size[0], inches[1] / size[1]))
 
 
 def _cell(ax: Axes, shown: Sample) -> tuple[float, float]:
