@@ -139,7 +139,7 @@ def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
 def allowed(path: Path) -> str:
     """The allowed values of a key, in words."""
     table = _TABLES.get(path[:-1])
-    return str(table.model_fields[path[-1]].description) if table else "a number"
+    return str(table.model_fields[path[-1]].description) if table else "a finite number"
 
 
 def dimension(data: dict[str, Any]) -> int | None:

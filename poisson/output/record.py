@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.case.settings import Units
+from poisson.case.settings import FIELDS, Units
+from poisson.errors import PoissonError
 from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.solvers.status import Status
@@ -55,6 +56,32 @@ def unit_of(name: str, units: Units) -> str:
     """The unit of a field, such as ``V/m^2``; empty if it is none, or if nobody has named it."""
     powers = FIELD_POWERS.get(name, (0, 0))
     return units.power(*powers) if any(powers) and units.named(*powers) else ""
+
+
+SIGNAL = "signal"
+"""The entry of the provenance with the name of the signal that ended a solve."""
+
+
+class FieldMissing(PoissonError, KeyError):
+    """A solution does not have a field that was not asked for."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Fields(dict[str, NDArray[Any]]):
+    """The fields of a solution by name; one that is missing says how to have it."""
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        there = ", ".join(("u", *self))
+        if name == "u":
+            raise FieldMissing("fields['u']: u is the attribute u of the solution")
+        if name not in FIELDS:
+            raise FieldMissing(f"fields[{name!r}]: no such field; there are {', '.join(FIELDS)}")
+        raise FieldMissing(
+            f"fields[{name!r}]: not computed (the solution has {there}); ask for it with fields=({name!r},) in "
+            "poisson.solve or poisson.Solver, or in output.fields of a case"
+        )
 
 
 @dataclass(frozen=True)
@@ -193,6 +220,9 @@ class Record:
     share: Share | None = None
     units: Units = field(default_factory=Units)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", Fields(self.fields))
+
     @property
     def advice(self) -> str:
         """The meaning of the status and the remedy, in one line.
@@ -212,6 +242,9 @@ class Record:
             limit = f"the range of {self.u.dtype}, which ends at {np.finfo(self.u.dtype).max:.2g}"
             single = "run.precision = 'float64', or " if self.u.dtype == np.float32 else ""
             return f"{what} left {limit}; use {single}other units, in which f, a, c and the boundary data are nearer 1"
+        if self.status is Status.INTERRUPTED and (name := self.provenance.get(SIGNAL)):
+            by = "Ctrl-C" if name == "SIGINT" else f"the signal {name}"
+            return f"stopped by {by}; u is the last complete iterate"
         return self.status.advice
 
     @property

@@ -35,6 +35,11 @@ def is_array(given: object) -> bool:
     return buffer or (not isinstance(given, type) and any(_has(given, name) for name in PROTOCOLS))
 
 
+def of_device(error: Exception) -> bool:
+    """Whether CuPy raised an exception, which the backend puts into words."""
+    return type(error).__module__.partition(".")[0] in ("cupy", "cupy_backends")
+
+
 def on_device(given: Any) -> bool:
     """Whether an array is where NumPy cannot read it."""
     if isinstance(given, np.ndarray):

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson import apart
-from poisson.errors import CaseError
+from poisson.errors import CaseError, PoissonError
 from poisson.mesh.axis import Axis, plain_rules
 from poisson.mesh.transfer import cubic
 from poisson.plain import NotPlain, find, nearest, of_library, require_file
@@ -346,9 +346,18 @@ class FunctionField:
         Raises
         ------
         CaseError
-            If the function returns an array with masked values, or one that cannot be read.
+            If the function fails, or returns an array with masked values, or one that cannot be read.
         """
-        values = self.function(*coordinates)
+        try:
+            values = self.function(*coordinates)
+        except (PoissonError, MemoryError):
+            raise
+        except Exception as error:
+            if arrays.of_device(error):
+                raise
+            kind = type(error).__name__
+            said = " ".join(str(error).split())
+            raise CaseError([f"the function fails with {kind}{': ' if said else ''}{said}"]) from error
         if not arrays.is_array(values):
             return xp.asarray(values)
         try:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
@@ -351,6 +353,8 @@ def _field(given: Any, dimension: int, name: str) -> NodeField:
         return given
     if callable(given) and not getattr(given, "shape", ()):
         return FunctionField(given)
+    if isinstance(given, (list, tuple)):
+        given = _from_lists(given, name)
     if is_array(given):
         with _named(name):
             array = ArrayField(given)
@@ -369,6 +373,14 @@ def _field(given: Any, dimension: int, name: str) -> NodeField:
         raise CaseError(
             [f"{name}: {article(kind)}; allowed: a number, an expression, a function of x(, y, z) or an array"]
         ) from None
+
+
+def _from_lists(given: Sequence[Any], name: str) -> NDArray[Any]:
+    """The array that lists of numbers, nested as deep as there are axes, stand for."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise CaseError([f"{name}: lists of different lengths; allowed: lists of one length at each depth"]) from None
 
 
 @contextlib.contextmanager
@@ -399,7 +411,9 @@ def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
     known = ("all", *AXES[:dimension], *names)
     for name in tables:
         if name not in known:
-            raise CaseError([f"boundary.{name}: unknown key; allowed: {', '.join(known)}"])
+            near = difflib.get_close_matches(str(name), known, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise CaseError([f"boundary.{name}: unknown key; allowed: {', '.join(known)}{meant}"])
     faces = []
     wraps_all = _is_text(tables.get("all"), PERIODIC)
     for face, name in enumerate(names):

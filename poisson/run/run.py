@@ -23,7 +23,7 @@ from poisson.discrete.share import agreed
 from poisson.errors import CaseError, PoissonError
 from poisson.output import checkpoint, locks
 from poisson.output.checkpoint import Saved
-from poisson.output.record import AGAIN, Performance
+from poisson.output.record import AGAIN, SIGNAL, Performance
 from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.run import interrupts
@@ -189,7 +189,8 @@ def _solve(
             bare = solver.keep_on(checkpoints, observer, pressed)
             times = dict(bare.times)
             times["solve"] += checkpoints.seconds if checkpoints else 0.0
-            solution = replace(bare, provenance=dict(bare.provenance) | more, times=times)
+            ended = {SIGNAL: signal.Signals(pressed.number).name} if pressed() else {}
+            solution = replace(bare, provenance=dict(bare.provenance) | more | ended, times=times)
             if case is not None:
                 solution = replace(solution, case_text=case.text, units=case.output.units)
             if keep is not None:

@@ -20,6 +20,7 @@ from poisson.case.combinations import clashes
 from poisson.case.settings import FieldName
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, PoissonError
+from poisson.output.record import SIGNAL
 from poisson.problem.given import Boundary, Condition, Data
 from poisson.problem.problem import Problem, require_problem
 from poisson.run import interrupts, spread
@@ -397,7 +398,9 @@ class Solver:
             with interrupts.noted(CTRL_C) as pressed:
                 solution = self._solve_on_backends(given, boundary, out, observer, pressed, checkpoints)
         if ranks.communicator.agree(pressed()):
-            raise Interrupted(solution, pressed.number or signal.SIGINT)
+            number = pressed.number or signal.SIGINT
+            name = {SIGNAL: signal.Signals(number).name}
+            raise Interrupted(replace(solution, provenance=dict(solution.provenance) | name), number)
         return solution
 
     def _solve_on_backends(

@@ -59,7 +59,10 @@ class Key:
         if self.kind is bool:
             return "true or false"
         bounds = " and ".join(f"{_SIGNS[name]} {_number(bound)}" for name, bound in self.bounds.items())
-        return f"{'an integer' if self.kind is int else 'a number'} {bounds}{self.note}"
+        kind = (
+            "an integer" if self.kind is int else "a number" if {"lt", "le"} & set(self.bounds) else "a finite number"
+        )
+        return f"{kind} {bounds}{self.note}"
 
     def holds(self, value: Any) -> bool:
         """Whether a value of the right type may stand there; a NaN may not."""

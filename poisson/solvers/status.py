@@ -33,7 +33,7 @@ class Status(StrEnum):
         Examples
         --------
         >>> poisson.Status.INTERRUPTED.advice
-        'stopped by the user; u is the last complete iterate'
+        'stopped before the end; u is the last complete iterate'
         """
         return _ADVICE[self]
 
@@ -77,6 +77,6 @@ _ADVICE = {
     Status.AT_ROUNDING: "the residual is as small as rounding allows in this precision; the target is smaller",
     Status.STAGNATED: "the residual stopped falling or falls too slowly; use another solver.method or preconditioner",
     Status.DIVERGED: "the residual grew or is not finite; check the size of f, c and the boundary data",
-    Status.INTERRUPTED: "stopped by the user; u is the last complete iterate",
+    Status.INTERRUPTED: "stopped before the end; u is the last complete iterate",
     Status.UNFINISHED: "a checkpoint of an unfinished solve, which can be resumed",
 }

@@ -34,7 +34,7 @@ def test_a_new_case_can_be_solved_as_it_is(capsys: pytest.CaptureFixture[str]) -
         "",
     )
     text = Path("first.toml").read_text("utf-8")
-    assert text.startswith(f"#:schema {examples.SCHEMA.as_uri()}\n")
+    assert text.startswith(f"{examples.EDITORS}\n")
     assert max(map(len, text.splitlines())) <= 120
     case = load("first.toml", ['run.backend="numpy"', "domain.shape=[33, 33]"])
     assert set(tomllib.loads(text)) == {*tomllib.loads(case.text)}

@@ -20,7 +20,6 @@ from support.places import ROOT
 from support.problems import SINE, WALLS, make_case
 
 import poisson
-from poisson.errors import CaseError
 from poisson.run import run
 from poisson.solvers.status import Status
 
@@ -236,9 +235,3 @@ def test_a_solve_in_another_thread_leaves_signals_alone() -> None:
     thread.start()
     thread.join()
     assert found == [Status.CONVERGED, signal.default_int_handler]
-
-
-@pytest.mark.parametrize("name", ["appraise", "keep"])
-def test_what_only_a_case_takes_is_refused_beside_a_problem(name: str) -> None:
-    with pytest.raises(CaseError, match=f"^{name}: allowed only with a case, not with a problem$"):
-        run.solve(poisson.Problem.on_box((9, 9), f=1.0), **{name: lambda *arguments: None})
