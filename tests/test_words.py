@@ -7,28 +7,13 @@ Covers poisson.words.
 from __future__ import annotations
 
 import ast
-import errno
-import pickle
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from support.case_texts import GOOD
 from support.places import ROOT
-from support.results import make_solution
 
-import poisson
-from poisson import plain
-from poisson.case import examples
-from poisson.cli import main
-from poisson.errors import CaseError, ExpressionError, OutputError
-from poisson.output import files
-from poisson.problem.expressions import parse
-from poisson.solvers.status import Status
 from poisson.words import article, plural, quantity
 
 
