@@ -194,6 +194,7 @@ def test_arrows_and_lines_have_a_halo() -> None:
         ({"c": "where((x-0.5)**2 + (y-0.5)**2 < 0.04, 1e8, 0)"}, ("flux",)),
         ({"a": "where((x-0.5)**2 + (y-0.5)**2 < 0.04, 1e6, 1)"}, ()),
         ({"a": "where((x-0.5)**2 + (y-0.5)**2 < 0.04, 1e6, 1)"}, ("E",)),
+        ({"a": "where((x-0.5)**2 + (y-0.5)**2 < 0.04, 1e6, 1)"}, ("flux",)),
     ],
 )
 def test_no_line_and_no_arrow_is_in_a_conductor(coefficients: dict[str, str], fields: tuple[str, ...]) -> None:
