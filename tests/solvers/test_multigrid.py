@@ -43,7 +43,7 @@ from poisson.discrete.operator import Coefficients, Operator
 from poisson.mesh.boundary import Rule
 from poisson.run import run
 from poisson.solvers.multigrid import Multigrid, MultigridSettings
-from poisson.solvers.multigrid.coarsest import _matrix, inverse
+from poisson.solvers.multigrid.coarsest import _inverse, _matrix, inverse
 from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE, _smoothest, coarse_nodes, coarsened_axes, levels_of
 from poisson.solvers.spectrum import chebyshev_roots, stable_order
@@ -400,6 +400,26 @@ def test_the_coarsest_grid_is_solved_exactly(shape: tuple[int, ...], varying: bo
                 tiny = replace(a.coefficients, c=np.full(a.array_shape, 1e-13), c_range=(1e-13, 1e-13))
                 BACKEND.dense(inverse(BACKEND.bind(replace(a, coefficients=tiny))), np.ones_like(u), u)
                 np.testing.assert_allclose(u, 1e13, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("size", "bandwidth"), [(1, 1), (31, 1), (64, 1), (65, 1), (225, 15), (216, 36), (90, 100)])
+def test_a_matrix_is_inverted_block_by_block(size: int, bandwidth: int) -> None:
+    """Also where the last block is shorter, there is one block alone, or the band is the whole matrix."""
+    rows = np.arange(size)
+    distance = np.abs(rows[:, None] - rows)
+    matrix = np.random.default_rng(1).uniform(-1.0, 1.0, (size, size)) * (distance <= bandwidth)
+    matrix = matrix + matrix.T + 4.0 * (bandwidth + 1) * np.eye(size)
+    np.testing.assert_allclose(_inverse(matrix, bandwidth) @ matrix, np.eye(size), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("rules", [(F, M, M, F), (M, M, M, M), (W, W, M, M), (M, M, W, W), (W, W, W, W)])
+@pytest.mark.parametrize("shape", [(17, 15), (3, 80), (80, 3)])
+def test_a_coarsest_grid_of_many_nodes_is_solved_exactly(shape: tuple[int, ...], rules: tuple[Rule, ...]) -> None:
+    a = operator(shape, rules, 0.0)
+    a = with_coefficients(BACKEND, a, np.random.default_rng(1).uniform(0.1, 10.0, a.array_shape))
+    f, u = source(BACKEND, a, 3), zeros(BACKEND, a)
+    BACKEND.dense(inverse(BACKEND.bind(a)), f, u)
+    assert relative_residual(BACKEND, a, u, f) < 1e-11
 
 
 @pytest.mark.parametrize("c", [0.0, 1e-12])
