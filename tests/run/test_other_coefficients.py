@@ -380,7 +380,7 @@ def test_wrong_values_are_named_and_leave_the_solver_as_it_was(backend: str) -> 
         ({"a": "y - 0.5"}, "equation.a: -0.5 at x = 0, y = 0; every value must be > 0"),
         ({"a": np.ones((17, 9))}, "a: an array of the shape (17, 9); the grid needs (9, 17), "),
         ({"a": np.ones((9, 17), dtype=complex)}, "a: an array "),
-        ({"a": []}, "a: a list; allowed: a number, "),
+        ({"a": {}}, "a: a dict; allowed: a number, "),
         ({"a": values(shape, 3), "c": with_value(-1.0)}, f"equation.c: -1.0 {place} >= 0"),
     ):
         with pytest.raises(CaseError) as refused:
