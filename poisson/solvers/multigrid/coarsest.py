@@ -39,9 +39,11 @@ def inverse(operations: Operations) -> Matrix:
         pinned = int(symmetric.diagonal().argmax())
         symmetric[pinned, pinned] *= 2.0
         part, unit = _inverse(symmetric, bandwidth), root / np.linalg.norm(root)
-        along = part @ unit
-        part -= np.outer(along - (unit @ along / 2.0) * unit, unit)
-        part -= np.outer(unit, along - (unit @ along / 2.0) * unit)
+        # A product of this size would be one for the threads of BLAS.
+        along = (part * unit).sum(axis=1)
+        along -= (along @ unit / 2.0) * unit
+        removed = np.outer(along, unit)
+        part -= removed + removed.T
         if not operator.singular:
             # Their own eigenvalue, the mean of c, is lost in a matrix.
             c = (
