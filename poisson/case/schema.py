@@ -107,7 +107,7 @@ _CORNER = "1, 2 or 3 finite numbers, in the order x(, y(, z))"
 
 class FileTable(Table):
     file: PathText = Field(
-        title="values at the nodes, relative to the folder of the case file",
+        title="the file with the values at the nodes, relative to the folder of the case file",
         description="the path of a .npy, .h5 or .hdf5 file",
     )
     dataset: PathText | None = Field(

@@ -367,7 +367,10 @@ class Discretisation:
                 f"most {balance.tolerance:.2g}: subtract {balance.defect / volume:.6g} from equation.f, or correct the "
                 "boundary"
             )
-        log.info("singular problem (no dirichlet face, c = 0): %s; removed from f, u gets zero mean", numbers)
+        log.info(
+            "singular problem (no dirichlet face, c = 0): %s; subtracted from f, and the mean of u is set to zero",
+            numbers,
+        )
         return replace(self, shift=balance.defect / volume)
 
     # ---- on blocks of the grid

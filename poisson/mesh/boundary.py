@@ -80,7 +80,9 @@ class Kind(Enum):
 _TRAITS = {
     Kind.DIRICHLET: _Traits(Rule.FIXED, "u = g on the face", "the value of equation.exact"),
     Kind.NEUMANN: _Traits(Rule.MIRROR, "a du/dn = g: the flux into the box", "the flux of equation.exact"),
-    Kind.ROBIN: _Traits(Rule.MIRROR, "a du/dn + alpha u = g", "what equation.exact and alpha give", alpha=True),
+    Kind.ROBIN: _Traits(
+        Rule.MIRROR, "a du/dn + alpha u = g", "the value that equation.exact and alpha give", alpha=True
+    ),
     Kind.PERIODIC: _Traits(Rule.WRAP),
 }
 

@@ -183,7 +183,7 @@ def _take(path: Path, name: Path, work: str, shown: str | Path) -> int | None:
 
 def _refusal(shown: str | Path, holder: Holder | None) -> OutputError:
     who = "another process" if holder is None else "another thread of this process" if holder.here else str(holder)
-    line = f"{shown}: {who} is writing there; wait until it has ended, or choose another place"
+    line = f"{shown}: {who} is writing there; wait for its end, or choose another place"
     return OutputError(line, Choice.PLACE)
 
 

@@ -101,7 +101,7 @@ class Report:
             If the file cannot be written.
         """
         if self.draw is None:
-            raise PoissonError("there is no figure of this measurement")
+            raise PoissonError("this measurement has no figure")
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure

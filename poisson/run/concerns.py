@@ -325,7 +325,7 @@ def _too_many_sweeps(facts: Facts, settings: SolverSettings) -> Iterator[Concern
     if sweeps > MANY * stopping.max_iterations:
         yield Concern(
             "solver.method",
-            f'"{settings.method}" needs some {sweeps:.1g} sweeps here, and solver.max_iterations is '
+            f'"{settings.method}" needs about {sweeps:.1g} sweeps here, and solver.max_iterations is '
             f"{stopping.max_iterations}",
             f'use "{AUTO}" or "multigrid", whose number of cycles hardly grows with the grid',
         )

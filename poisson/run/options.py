@@ -63,7 +63,7 @@ def checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple
     if order != ORDERS[0] and not any(name in VECTORS for name in fields):
         raise CaseError([f"order: {order!r}; allowed: {WITHOUT_VECTORS.format('fields')}"])
     if "error" in fields and problem.exact is None:
-        raise CaseError(["fields: 'error'; allowed: only where the exact solution is given"])
+        raise CaseError(["fields: 'error'; allowed: only if the exact solution is given"])
     return tuple(name for name in fields if name != "u")
 
 

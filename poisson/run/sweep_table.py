@@ -108,7 +108,10 @@ def read(path: Path) -> Table | None:
         return None
     names = lines[0]
     if STATUS not in names or len(set(names)) < len(names) or any(len(line) != len(names) for line in lines):
-        line = f"{path}: it is no table of a sweep, so it is not replaced; move it away, or choose another place"
+        line = (
+            f"{path}: already exists and is not the table of a sweep; not overwritten; move the file away, "
+            "or choose another place"
+        )
         raise OutputError(line, Choice.PLACE)
     place = names.index(STATUS)
     rows = tuple(dict(zip(names, line, strict=True)) for line in lines[1:])

@@ -80,7 +80,7 @@ class DefectCorrection:
             If `stopping` asks for the discretisation error, which full multigrid in one precision estimates.
         """
         if stopping.stop != "residual":
-            raise ValueError("stop = 'discretisation' is not for mixed precision")
+            raise ValueError("stop = 'discretisation' needs float64 or float32, not mixed precision")
         backend, norms = self._backend, self._norms
         watch = Watch(self._operations, stopping, observer, norms, patience=PATIENCE)
         source, guess = watch.source(f), None

@@ -171,7 +171,9 @@ def test_the_grid_of_blocks_advances_in_the_order_of_the_variant() -> None:
 
 
 def test_a_grid_that_cannot_be_cut_up_is_refused() -> None:
-    with pytest.raises(ResourceError, match="the variant baseline cuts this grid into 3 x 69998 blocks along y and z"):
+    with pytest.raises(
+        ResourceError, match="the variant baseline divides this grid into 3 x 69998 blocks along y and z"
+    ):
         launches("baseline", (5, 5, 70000))
     assert launches("grid-zxy", (5, 5, 70000))[0][0] == (69998, 1, 1)
 

@@ -39,9 +39,7 @@ with reserved(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
-REFUSED = (
-    r"another solve \(process {}, since [\d :-]+\) is writing there; wait until it has ended, or choose another place"
-)
+REFUSED = r"another solve \(process {}, since [\d :-]+\) is writing there; wait for its end, or choose another place"
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +97,7 @@ def test_a_second_solve_of_an_output_is_refused_in_one_line(capsys: pytest.Captu
             assert main(["solve", "a.toml", "-o", "a.h5", *words]) == 2
             [line] = capsys.readouterr().err.splitlines()
             assert line.startswith(f"poisson: error: a.h5: another solve (process {other.pid}, since 20")
-            assert line.endswith(") is writing there; wait until it has ended, or choose another place with --output")
+            assert line.endswith(") is writing there; wait for its end, or choose another place with --output")
         assert Path("a.h5").read_bytes() == before
         assert main(["solve", "a.toml", "-o", "b.h5", "-q"]) == 0
     assert main(["solve", "a.toml", "-o", "a.h5", "-q"]) == 0

@@ -91,7 +91,8 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
             "f: an array without real numbers; allowed: float, integer or unsigned",
         ),
         ({"f": "x +"}, "f: 'x +'; "),
-        ({"c": []}, "c: a list; allowed: a number, an expression, a function of x(, y, z) or an array"),
+        ({"c": []}, "c: an array of the shape (0,); the grid needs (4, 5), because x is the last axis"),
+        ({"c": {}}, "c: a dict; allowed: a number, an expression, a function of x(, y, z) or an array"),
         ({"a": -1.0}, "a = -1.0; it must be > 0"),
         (
             {"boundary": {"left": 0.0}},
@@ -436,7 +437,7 @@ def test_a_solver_reads_its_settings_as_a_case_file_does() -> None:
         Solver(problem, "jacobi", omega=1.5)
     with pytest.raises(CaseError, match=r"fields: 'flow'; allowed: a list of u, f, "):
         Solver(problem, fields=("flow",))
-    with pytest.raises(CaseError, match=r"fields: 'error'; allowed: only where the exact solution is given"):
+    with pytest.raises(CaseError, match=r"fields: 'error'; allowed: only if the exact solution is given"):
         Solver(problem, fields=("error",))
 
 

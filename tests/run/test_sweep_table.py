@@ -107,7 +107,10 @@ def test_a_file_of_that_name_that_is_no_table_is_not_replaced(
     Path("a-sweep").mkdir()
     Path("a-sweep/sweep.csv").write_bytes(content)
     assert main(["sweep", "a.toml", "--set=domain.shape=[9,9]"]) == 2
-    line = "it is no table of a sweep, so it is not replaced; move it away, or choose another place with --folder"
+    line = (
+        "already exists and is not the table of a sweep; not overwritten; move the file away, or choose "
+        "another place with --folder"
+    )
     assert capsys.readouterr() == ("", f"poisson: error: a-sweep/sweep.csv: {line}\n")
     assert Path("a-sweep/sweep.csv").read_bytes() == content and len(list(Path("a-sweep").iterdir())) == 1
 

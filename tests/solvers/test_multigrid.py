@@ -533,7 +533,7 @@ def test_a_smoother_that_nobody_makes_is_refused() -> None:
     """A further word in the list of smoothers does not become one of the others."""
     settings = MultigridSettings()
     object.__setattr__(settings, "smoother", "other")
-    with pytest.raises(ValueError, match="smoother = 'other' is not one that is made here"):
+    with pytest.raises(ValueError, match="smoother = 'other' is unknown"):
         Multigrid(BACKEND.bind(cube((33, 33))), settings)
 
 

@@ -121,7 +121,7 @@ def test_a_small_defect_is_removed_and_reported(caplog: pytest.LogCaptureFixture
         f"({abs(balance.defect) / balance.scale:.2g} of ∫|f| + ∮|g|)"
     )
     assert [record.getMessage() for record in caplog.records] == [
-        f"singular problem (no dirichlet face, c = 0): {numbers}; removed from f, u gets zero mean"
+        f"singular problem (no dirichlet face, c = 0): {numbers}; subtracted from f, and the mean of u is set to zero"
     ]
     # The data of this case: ∫f = -∫(exp(x) y² + 2 exp(x)) and ∮g, in closed form.
     assert balance.source == pytest.approx(-(math.e - 1) * (8 / 3 + 4), rel=2e-3)

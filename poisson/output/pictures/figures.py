@@ -72,7 +72,8 @@ def draw(
     dimension = grid.dimension - len(at)
     if dimension == 1:
         _refuse(
-            "a curve has none", {"cmap": cmap, "levels": levels, "vectors": vectors or None, "lines": lines or None}
+            "not possible for a curve",
+            {"cmap": cmap, "levels": levels, "vectors": vectors or None, "lines": lines or None},
         )
     if dimension == 3:
         if ax is not None:
@@ -334,7 +335,7 @@ def _require_field(record: Record, field: str) -> None:
 def _refuse(reason: str, given: Mapping[str, Any]) -> None:
     wrong = [name for name, argument in given.items() if argument is not None]
     if wrong:
-        raise CaseError([f"{wrong[0]}: {reason}; leave it out"])
+        raise CaseError([f"{wrong[0]}: {reason}; leave {wrong[0]} out"])
 
 
 def _with_axes(ax: Axes | None, width: float, height: float) -> tuple[Picture | None, Axes]:

@@ -87,7 +87,7 @@ def _rate(record: Record) -> str:
     slope = log_slope(record.history[len(record.history) // 2 :])
     if slope is None:
         last = f"; its {record.norm} norm at the end is {record.residual:.3g} {unit_of('residual', record.units)}"
-        return f"too few reads of the residual to tell how fast it fell{last.rstrip()}"
+        return f"too few residual norms to tell how fast the residual fell{last.rstrip()}"
     if slope >= 0.0:
         return "the residual does not fall"
-    return f"a factor of {math.exp(slope):.3g} each iteration at the end"
+    return f"a factor of {math.exp(slope):.3g} per iteration at the end"

@@ -371,5 +371,5 @@ def _draw(figure: Figure, runs: Sequence[Run]) -> None:
     axes.plot(wall, range(len(shown)), "k|", markersize=14, label="wall time")
     axes.set_yticks(range(len(shown)), [f"{run.loop}\n{run.backend}" for run in shown])
     axes.invert_yaxis()
-    axes.set_xlabel("ms an iteration")
+    axes.set_xlabel("ms per iteration")
     axes.legend(fontsize="small")

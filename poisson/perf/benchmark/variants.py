@@ -138,7 +138,7 @@ class Variant:
         first, second, third = (along[axis] for axis in self.order)
         if max(second, third) > MAX_BLOCKS:
             raise ResourceError(
-                f"the variant {self.name} cuts this grid into {second} x {third} blocks along y and z, and a device "
+                f"the variant {self.name} divides this grid into {second} x {third} blocks along y and z, and a device "
                 f"takes {MAX_BLOCKS} each: choose others with --variant, or a grid that is longest along x"
             )
         return first, second, third

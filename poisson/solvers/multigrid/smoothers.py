@@ -201,4 +201,4 @@ def smoother_of(level: Level, settings: MultigridSettings, finest: bool) -> Smoo
             return Polynomial(level, settings, period, finest)
         case "jacobi":
             return Polynomial(level, settings, 1, finest)
-    raise ValueError(f"smoother = {settings.smoother!r} is not one that is made here")
+    raise ValueError(f"smoother = {settings.smoother!r} is unknown")
