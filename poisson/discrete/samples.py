@@ -70,7 +70,7 @@ def _differ(before: Any, values: Any) -> bool:
 
 
 class Filler(Protocol):
-    """What fills the arrays and has views of them: a backend."""
+    """A backend, as far as it fills arrays and has views of them."""
 
     @property
     def views(self) -> bool: ...

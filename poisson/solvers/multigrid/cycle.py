@@ -176,7 +176,7 @@ class Cycle:
         return True
 
     def _numbers(self) -> list[tuple[float, ...]]:
-        """What smoothers are made from, and what operations are given beside arrays, which is recorded with them."""
+        """The data of smoothers, and the arguments of operations beside arrays, which are recorded with them."""
         return [(level.lowest, level.operator.a, level.operator.c) for level in self.levels]
 
     def _scale(self) -> float:

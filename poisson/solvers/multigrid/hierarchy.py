@@ -227,7 +227,7 @@ def _largest_couplings(operator: Operator) -> tuple[tuple[float, ...], float]:
 
 
 def _choosing(operator: Operator) -> tuple[Any, ...]:
-    """What, beside the lattice, `coarsened_axes`, `collapses` and `lowest_rough` follow from."""
+    """The data beside the lattice from which `coarsened_axes`, `collapses` and `lowest_rough` follow."""
     absorbed = (_absorbed(operator, axis) for axis in range(operator.dimension))
     return operator.couplings, *_largest_couplings(operator), *absorbed
 
