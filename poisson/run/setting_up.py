@@ -298,7 +298,7 @@ def _require_room(
 
 
 def unchanged(problem: Problem, other: Problem) -> frozenset[str]:
-    """The names of those of ``a`` and ``c``, with α of Robin faces, that are for certain the same in two problems with other data."""
+    """The names of `a` and `c`, with α of Robin faces, that are certainly the same in two problems with other data."""
     alphas = ((one.alpha, two.alpha) for one, two in zip(problem.faces, other.faces, strict=True))
     pairs: dict[str, list[tuple[Any, Any]]] = {"a": [(problem.a, other.a)], "c": [(problem.c, other.c), *alphas]}
     return frozenset(name for name, values in pairs.items() if all(_alike(*pair) for pair in values))
