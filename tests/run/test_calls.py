@@ -246,9 +246,9 @@ def test_kinds_of_faces_stay() -> None:
     for boundary, line in {
         "boundary.y_lower: dirichlet; allowed: neumann, because the kind of a face cannot change": 1.0,
         'boundary.x: "neumann"; allowed: "periodic"': {"x": "neumann"},
-        "boundary.z_lower: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper": {"z_lower": 0.0},
-        "boundary.y_upper.neumann: a list; allowed: a number, an expression, a function of x(, y, z) or an array": {
-            "y_upper": {"neumann": [0.0]}
+        "boundary.q: unknown key; allowed: all, x, y, x_lower, x_upper, y_lower, y_upper": {"q": 0.0},
+        "boundary.y_upper.neumann: a set; allowed: a number, an expression, a function of x(, y, z) or an array": {
+            "y_upper": {"neumann": {0.0}}
         },
     }.items():
         with pytest.raises(CaseError) as refused:

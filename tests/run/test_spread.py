@@ -135,7 +135,7 @@ def test_a_problem_that_cannot_be_sent_is_refused() -> None:
         assert str(error).startswith("problem: functions of the problem cannot be sent to the other processes (")
         assert str(error).endswith("); make the problem on each process")
     for error in raised(3, lambda comm: solve(comm, (0, 2))):
-        assert str(error).startswith("problem: given on some processes only; allowed: on all, or on the first alone")
+        assert str(error).startswith("problem: given on only some processes; allowed: on all, or on the first ")
     for error in raised(2, lambda comm: solve(comm, ())):
         assert str(error).startswith("problem: a NoneType; allowed: a poisson.Problem")
 
@@ -147,9 +147,9 @@ def test_arrays_that_do_not_go_together_are_refused() -> None:
         Solver(problem, "multigrid", "numpy", comm=comm).solve(f=f)
 
     for error in raised(3, lambda comm: solve(comm, "x" if comm.rank == 1 else None)):
-        assert str(error).startswith("f: given on some processes only; allowed: on all, or an array of the whole grid")
+        assert str(error).startswith("f: given on only some processes; allowed: on all, or an array of the whole grid")
     for error in raised(2, lambda comm: solve(comm, np.ones((65, 33)) if comm.rank else np.ones((7, 33)))):
-        assert str(error) == "f: an array of the shape (7, 33); the grid needs (65, 33), as x is the last axis"
+        assert str(error) == "f: an array of the shape (7, 33); the grid needs (65, 33), because x is the last axis"
 
 
 def test_an_estimate_of_the_error_needs_the_whole_of_an_array() -> None:
