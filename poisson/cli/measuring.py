@@ -88,7 +88,7 @@ def bench_laplacian(
     csv: str | None = None,
     plot: str | None = None,
 ) -> Measurement:
-    """Time every variant of the Laplacian in three dimensions, and a copy for comparison.
+    """Time every variant of the Laplacian in three dimensions, and a copy.
 
     Usage: python -m poisson bench laplacian [--n N] [--variant NAME,...] [--backend NAME] [--precision TYPE] ...
 
@@ -258,7 +258,7 @@ def bench_operations(
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
-    """Time every operation of a backend, and a copy or a triad of arrays for comparison.
+    """Time every operation of a backend, and a copy or a triad of arrays.
 
     Usage: python -m poisson bench operations [--sizes SIZE,...] [--backend NAME] [--precision TYPE] ...
 

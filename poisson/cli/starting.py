@@ -120,7 +120,7 @@ def new(name: str | None = None, *, from_: str | None = None, list: bool = False
 
 
 def schema() -> Schema:
-    """Print the JSON schema of case files, with which editors complete keys and check values.
+    """Print the JSON schema of case files, for editors.
 
     Usage: python -m poisson schema
 

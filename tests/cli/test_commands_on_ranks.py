@@ -166,7 +166,7 @@ def test_what_one_process_does_is_refused_on_several(tmp_path: Path) -> None:
     done = mpirun(2, "-c", REFUSED, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
-        "poisson: error: tune runs in one process; start {command} without mpirun",
+        "poisson: error: tune runs in one process; start tune without mpirun",
         "poisson: error: --ranks 3: started with 2 processes already; leave --ranks out",
     ]
 

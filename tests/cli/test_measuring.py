@@ -20,7 +20,7 @@ from poisson.perf.benchmark.solve import METHODS
 from poisson.perf.report import Report
 
 NO_THREADS = "--threads 2: only the openmp backend has a number of threads"
-NO_BACKEND = f"--backend cpu; allowed: {', '.join(backend_names())}"
+NO_BACKEND = f"--backend cpu; allowed: {', '.join(backend_names())}; did you mean 'openmp'?"
 NO_TYPE = "--precision half; allowed: float64, float32"
 REFUSED = [
     ("bench laplacian --n=2", "--n 2; allowed: a whole number, at least 3"),
@@ -44,14 +44,17 @@ REFUSED = [
     ("bench jacobi --check-every=-1", "--check-every -1; allowed: a whole number, at least 1"),
     ("bench jacobi --threads=two", "--threads two; allowed: a whole number, at least 0"),
     ("bench jacobi --threads=2 --backend=gpu,numpy", NO_THREADS),
-    ("bench jacobi --problem=laplacian", "--problem laplacian; allowed: heated_square, laplace"),
-    ("bench jacobi --loop=fused,fuse", f"--loop fuse; allowed: {', '.join(ALL_LOOPS)}"),
-    ("bench jacobi --backend=hip", f"--backend hip; allowed: {', '.join(NAMES)}"),
+    (
+        "bench jacobi --problem=laplacian",
+        "--problem laplacian; allowed: heated_square, laplace; did you mean 'laplace'?",
+    ),
+    ("bench jacobi --loop=fused,fuse", f"--loop fuse; allowed: {', '.join(ALL_LOOPS)}; did you mean 'fused'?"),
+    ("bench jacobi --backend=hip", f"--backend hip; allowed: {', '.join(NAMES)}; did you mean 'gpu'?"),
     ("bench jacobi --precision=half", NO_TYPE),
     ("bench jacobi --problem=laplace --n=4", "n = 4: the problem laplace needs at least 5"),
     (
         "bench jacobi --loop=structured --backend=numpy --n=5",
-        "the loop structured is one of the openmp backend: add --backend=openmp, or another loop",
+        "only the openmp backend has the loop structured: add --backend=openmp, or another loop",
     ),
     ("bench operations --sizes=9", "--sizes 9; allowed: NXxNY or NXxNYxNZ"),
     ("bench operations --sizes=9x9,9x8", "--sizes 8; allowed: a whole number, at least 9"),

@@ -72,7 +72,9 @@ def test_a_package_without_an_mpi_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     package.rc = SimpleNamespace()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mpi4py", package)
     monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
-    with pytest.raises(LaunchError, match=r"^mpi4py finds no MPI \(.*\): install one beside it, or load its module$"):
+    with pytest.raises(
+        LaunchError, match=r"^mpi4py finds no MPI \(.*\): install an MPI, or load the module of an MPI$"
+    ):
         world(Launch(1, 4))
 
 

@@ -139,7 +139,7 @@ def test_fewer_iterations_are_scaled_and_said() -> None:
     assert (loop["iterations"], loop["wall_seconds"], loop["spread"]) == (10, 80000.0, None)
     assert loop["updates_per_second"] == 2 / 80.0
     notes = jacobi._notes([a_run(backend="openmp", iterations=1000, made=1000), a_run(), fewer])
-    assert "structured mapping: 10 of 1000 iterations made, the wall time scaled to all" in notes
+    assert "structured mapping: 10 of 1000 iterations made; the wall time is scaled to all" in notes
     assert "structured mapping: 1.6e+03 times the wall time of the staged loop (the article: 46)" in notes
 
 

@@ -94,7 +94,7 @@ def problem() -> poisson.Problem:
     [
         (GONE, SAID),
         (ResourceError("too little there"), "too little there"),
-        (MemoryError(), "there is too little memory"),
+        (MemoryError(), "too little memory"),
     ],
 )
 @pytest.mark.parametrize("stage", ["arrays", "reads"])

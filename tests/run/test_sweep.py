@@ -349,7 +349,7 @@ def test_a_second_sweep_of_a_folder_and_a_solve_into_it_are_refused(capsys: pyte
     Path("a-sweep").mkdir()
     with reserved("a-sweep/sweep.csv", "sweep"):
         assert main(["sweep", "a.toml", "--set=solver.method=fft"]) == 2
-        line = "a-sweep: another thread of this process is writing there; wait until it has ended, or choose another"
+        line = "a-sweep: another thread of this process is writing there; wait for its end, or choose another"
         assert capsys.readouterr().err == f"poisson: error: {line} place with --folder\n"
         assert not Path("a-sweep/sweep.csv").exists()
     with reserved("a-sweep/a_method=fft.h5"):
