@@ -30,7 +30,8 @@ from poisson.words import quantity
 if TYPE_CHECKING:
     from poisson.perf.report import Column, Report
     from poisson.run.quantities import Point
-    from poisson.run.sweep import Entry, Row
+    from poisson.run.sweep import Entry
+    from poisson.run.sweep_table import Row
 
 TABLE, FIGURE = "sweep.csv", "sweep.png"
 """The table and the figure, in the folder of the results."""

@@ -12,8 +12,8 @@ import logging
 import math
 import os
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from poisson.run import memory, run
 from poisson.run.load import load as stored_solution
 from poisson.run.quantities import Point, misfit, quantities
 from poisson.run.solution import Solution
+from poisson.run.sweep_table import Row
 from poisson.solvers.stopping import Observer
 
 REFUSED, FAILED = "refused", "failed"
@@ -41,62 +42,6 @@ _ROUNDED = 1e-2
 """Grids count as refined by the same factor along all axes if it is the same within this."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Row:
-    """The outcome of one combination.
-
-    Parameters
-    ----------
-    values : dict
-        What the keys were set to.
-    status : str
-        How the solve ended, or `REFUSED` or `FAILED`.
-    file : Path, optional
-        The result, if there is one.
-    reason : str
-        Why there is none, or what to do about how it ended; empty after a success.
-    method : str, optional
-        What solved it.
-    spacing : tuple of float
-        Of the nodes along x(, y(, z)).
-    quantities : mapping
-        What the solution comes to, as `poisson.run.quantities.quantities` gives it.
-    checksum : str
-        That of the case file.
-    relative : float, optional
-        The residual over what ``solver.rtol`` is relative to, where that is known.
-    iterations, residual, error_rms, error_max, seconds, setup : number, optional
-        As in the result; of the seconds those of the solver loop and of what comes before it.
-    kept : bool
-        Whether the result was there before.
-    order : float, optional
-        The observed order of accuracy, from the next coarser grid with the same other values.
-    """
-
-    values: dict[str, Any]
-    status: str
-    file: Path | None = None
-    reason: str = ""
-    method: str | None = None
-    spacing: tuple[float, ...] = ()
-    quantities: Mapping[str, float | None] = field(default_factory=dict)
-    checksum: str = ""
-    relative: float | None = None
-    iterations: int | None = None
-    residual: float | None = None
-    error_rms: float | None = None
-    error_max: float | None = None
-    seconds: float | None = None
-    setup: float | None = None
-    kept: bool = False
-    order: float | None = None
-
-    @property
-    def success(self) -> bool:
-        """Whether u is there, and is the solution."""
-        return self.status in ("converged", "at_rounding")
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from poisson.case import toml
-from poisson.run.sweep import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+
+    from poisson.run.sweep_table import Row
 
 GRID = "domain.shape"
 

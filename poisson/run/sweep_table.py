@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The table of the sweeps into a folder: a sweep adds its rows, and replaces those of the same combinations."""
+"""The rows of a sweep, and the table of all sweeps into a folder.
+
+A sweep adds its rows to the table, and replaces rows of the same combinations.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +18,68 @@ from poisson.case.reading import value_of
 from poisson.errors import Choice, OutputError
 from poisson.output.files import cause
 from poisson.run.quantities import ENERGY, FLUXES, LARGEST, LEAST, MEAN
-from poisson.run.sweep import Row
 
 STATUS, FILE, CHECKSUM = "status", "file", "case_checksum"
 
 _FIRST = (STATUS, "method_used", "iterations", "residual", "relative_residual", "error_rms", "error_max", "order")
 _QUANTITIES = (LEAST, LARGEST, MEAN, ENERGY, *FLUXES)
 _LAST = ("setup_seconds", "seconds", FILE, "kept", "reason", CHECKSUM)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The outcome of one combination.
+
+    Parameters
+    ----------
+    values : dict
+        What the keys were set to.
+    status : str
+        How the solve ended, or ``refused`` or ``failed``.
+    file : Path, optional
+        The result, if there is one.
+    reason : str
+        Why there is none, or what to do about how it ended; empty after a success.
+    method : str, optional
+        What solved it.
+    spacing : tuple of float
+        Of the nodes along x(, y(, z)).
+    quantities : mapping
+        What the solution comes to, as `poisson.run.quantities.quantities` gives it.
+    checksum : str
+        That of the case file.
+    relative : float, optional
+        The residual over what ``solver.rtol`` is relative to, where that is known.
+    iterations, residual, error_rms, error_max, seconds, setup : number, optional
+        As in the result; of the seconds those of the solver loop and of what comes before it.
+    kept : bool
+        Whether the result was there before.
+    order : float, optional
+        The observed order of accuracy, from the next coarser grid with the same other values.
+    """
+
+    values: dict[str, Any]
+    status: str
+    file: Path | None = None
+    reason: str = ""
+    method: str | None = None
+    spacing: tuple[float, ...] = ()
+    quantities: Mapping[str, float | None] = field(default_factory=dict)
+    checksum: str = ""
+    relative: float | None = None
+    iterations: int | None = None
+    residual: float | None = None
+    error_rms: float | None = None
+    error_max: float | None = None
+    seconds: float | None = None
+    setup: float | None = None
+    kept: bool = False
+    order: float | None = None
+
+    @property
+    def success(self) -> bool:
+        """Whether u is there, and is the solution."""
+        return self.status in ("converged", "at_rounding")
 
 
 @dataclass(frozen=True)

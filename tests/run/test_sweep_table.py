@@ -20,7 +20,7 @@ from poisson.cli import main
 from poisson.perf.report import Report
 from poisson.run import sweep_table
 from poisson.run.quantities import at_name, quantities
-from poisson.run.sweep import Row
+from poisson.run.sweep_table import Row
 
 CASE = """
 equation = { f = "2*pi**2*sin(pi*x)*sin(pi*y)", exact = "sin(pi*x)*sin(pi*y)", c = 0.0 }
