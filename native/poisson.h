@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 10
+#define POISSON_ABI_VERSION 11
 
 #ifdef __cplusplus
 extern "C" {
@@ -79,18 +79,34 @@ typedef struct {
     const double* weights;
 } poisson_differences;
 
+/* A transform of `length` values as a convolution in `padded` ones, a product of 8, 5, 4, 3 and 2 of which there are
+ * two factors at least; the factors end with a zero. roots (e^(-2 pi i n / padded)), chirp (e^(-i pi n^2 / length)) and
+ * spectrum (of the opposite chirp, divided by padded, in the order of digits reversed) are complex, of the type of the
+ * array. All lie in the host's memory. */
+typedef struct {
+    int64_t length;
+    int64_t padded;
+    int32_t radix[32];
+    const void* roots;
+    const void* chirp;
+    const void* spectrum;
+} poisson_convolution;
+
 /* The lines of an array along one axis, as poisson/backends/spectra.py has them: kind is 0 sine, 1 cosine, 2 quarter
- * wave, 3 Fourier; the factors of length end with a zero. roots and turns are complex, of the type of the array; order
- * says where each frequency lies after a transform in place. All lie in the host's memory. */
+ * wave, 3 Fourier; the factors of length, 8, 5, 4, 3, 2 and odd numbers, end with a zero. The last one goes through the
+ * convolution if there is one. roots and turns are complex, of the type of the array; order says where each frequency
+ * lies after a transform in place. A thread needs room for so many values more. All lie in the host's memory. */
 typedef struct {
     int32_t axis;
     int32_t kind;
     int32_t reversed;
     int32_t radix[32];
     int64_t length;
+    int64_t room;
     const void* roots;
     const void* turns;
     const int32_t* order;
+    const poisson_convolution* convolution;
 } poisson_line;
 
 /* ---- the library and its device */

@@ -3,6 +3,7 @@
 // in the cache of a thread between what is done to it.
 #include <omp.h>
 
+#include <algorithm>
 #include <cstring>
 
 #ifndef POISSON_OFFLOAD
@@ -83,19 +84,9 @@ struct Direct {
     // ---- what a thread works in
 
     int64_t bytes() const {
-        int64_t length = rows()->length;
-        if (columns() && columns()->length > length) length = columns()->length;
-        const int64_t lines = (length + 1) * int64_t(sizeof(Lines<T>)), beside = certify_bytes(local_);
-        return lines > beside ? lines : beside;
-    }
-
-    LineWork<T> line_work(const poisson_line* line, void* memory) const {
-        LineWork<T> work = {};
-        work.line = line;
-        work.roots = static_cast<const Root<T>*>(line->roots);
-        work.turns = static_cast<const Root<T>*>(line->turns);
-        work.values = static_cast<Lines<T>*>(memory);
-        return work;
+        const int64_t of_rows = LineWork<T>::bytes_of(rows()), beside = certify_bytes(local_);
+        const int64_t of_columns = columns() ? LineWork<T>::bytes_of(columns()) : 0;
+        return std::max({of_rows, of_columns, beside});
     }
 
     // ---- to the modes
@@ -108,7 +99,7 @@ struct Direct {
         if (pair) look_at_fixed_rows(k, group, norms);
         for (int64_t n = 0; n < count; ++n) take_row(y.start + group * TOGETHER + n, k, norms);
         if (pair) norms.keep(pair);
-        line_work(rows(), memory).transform_rows(lines, count, x, true, T(1));
+        LineWork<T>(rows(), memory).transform_rows(lines, count, x, true, T(1));
     }
 
     int64_t rows_of(int64_t k, int64_t group, T** lines) const {
@@ -174,7 +165,7 @@ struct Direct {
 
     void along_columns(int64_t k, int64_t strip, bool to_modes, void* memory) const {
         const int64_t column = strip * TOGETHER;
-        LineWork<T> work = line_work(columns(), memory);
+        LineWork<T> work(columns(), memory);
         work.transform_columns(u + plane * k + column, x.start - column, x.stop - column, a->pitch, y, to_modes,
                                T(to_modes ? 1.0 : direct->scales[1]));
     }
@@ -182,7 +173,7 @@ struct Direct {
     void rows_from_modes(int64_t k, int64_t group, void* memory) const {
         T* lines[TOGETHER];
         const int64_t count = rows_of(k, group, lines);
-        line_work(rows(), memory).transform_rows(lines, count, x, false, T(direct->scales[0]));
+        LineWork<T>(rows(), memory).transform_rows(lines, count, x, false, T(direct->scales[0]));
     }
 
     // ---- the residual, a pair of norms for each row

@@ -9,7 +9,7 @@
 
 #include "core/formulas.h"
 #include "poisson.h"
-#include "transforms/small_transforms.h"
+#include "transforms/plan.h"
 
 enum LineKind { SINE = 0, COSINE = 1, QUARTER = 2, FOURIER = 3 };
 
@@ -28,9 +28,16 @@ struct LineWork {
     static constexpr int64_t WIDTH = WIDE<T>;
 
     const poisson_line* line;
-    const Root<T>*roots, *turns;
+    const Root<T>* turns;
     Lines<T>* values;
-    Lines<T> first_odd;  // of cosines: the coefficient 1
+    Lines<T> first_odd = {};  // of cosines: the coefficient 1
+
+    // In memory of bytes_of(line), aligned to a register.
+    LineWork(const poisson_line* line_, void* memory)
+        : line(line_), turns(static_cast<const Root<T>*>(line_->turns)), values(static_cast<Lines<T>*>(memory)) {}
+    static int64_t bytes_of(const poisson_line* line) {
+        return (line->length + 1 + line->room) * int64_t(sizeof(Lines<T>));
+    }
 
     int64_t length() const { return line->length; }
     int64_t position(int64_t node) const { return line->reversed ? line->length - node : node; }
@@ -290,7 +297,7 @@ struct LineWork {
 
     void transform(bool to_modes) {
         before(to_modes);
-        transform_digits_reversed(values, length(), line->radix, roots, 1);
+        Plan<T>{line, values + length() + 1}.transform(values);
     }
 
     int64_t nodes_of_line() const { return line->kind == FOURIER ? length() : length() + 1; }

@@ -117,45 +117,97 @@ inline void factor(Lines<T>* values, int64_t blocks, int64_t count, const Root<T
     }
 }
 
-template <class T>
-inline void factor_of(int32_t radix, Lines<T>* values, int64_t blocks, int64_t count, const Root<T>* roots,
-                      int64_t step) {
-    switch (radix) {
-        case 2:
-            return factor<2>(values, blocks, count, roots, step);
-        case 3:
-            return factor<3>(values, blocks, count, roots, step);
-        case 4:
-            return factor<4>(values, blocks, count, roots, step);
-        case 5:
-            return factor<5>(values, blocks, count, roots, step);
-        default:
-            return factor<8>(values, blocks, count, roots, step);
+// The transposed step: the transform is symmetric, so all of them in the opposite order take values in the order of
+// their digits reversed and leave frequencies in their own order.
+template <int RADIX, class T>
+inline void transposed_factor(Lines<T>* values, int64_t blocks, int64_t count, const Root<T>* roots, int64_t step) {
+    const int64_t part = count / RADIX;
+    for (int64_t block = 0; block < blocks; ++block, values += count) {
+        for (int64_t j = 0; j < part; ++j) {
+            Lines<T> v[RADIX];
+            for (int r = 0; r < RADIX; ++r) v[r] = values[j + part * r];
+            for (int r = 1; j > 0 && r < RADIX; ++r) v[r] = roots[j * step * r] * v[r];
+            small_transform<RADIX>(v);
+            for (int r = 0; r < RADIX; ++r) values[j + part * r] = v[r];
+        }
     }
 }
 
-// Values of so many lines that fit in the first cache with the roots.
-constexpr int64_t VALUES_IN_CACHE = 256;
+// Results of an odd factor that are computed together, from values that are read once.
+constexpr int64_t ODD_TOGETHER = 4;
 
-// The transform of `count` values in place; frequencies come in the order of their digits reversed. Parts that fit in
-// the cache are finished one after the other.
-template <class T>
-inline void transform_digits_reversed(Lines<T>* values, int64_t count, const int32_t* radix, const Root<T>* roots,
-                                      int64_t step) {
-    if (count > VALUES_IN_CACHE) {
-        factor_of(*radix, values, 1, count, roots, step);
-        const int64_t part = count / *radix;
-        for (int64_t r = 0; part > 1 && r < *radix; ++r) {
-            transform_digits_reversed(values + part * r, part, radix + 1, roots, step * *radix);
-        }
-        return;
+// The frequencies k, k + 1, ... and their opposites of an odd factor, from the first value and the sums and differences
+// of opposite ones: the cosines multiply the ones, the sines the others.
+template <int64_t TOGETHER, class T, class Put>
+inline void odd_frequencies(int64_t radix, int64_t k, const Lines<T>& first, const Lines<T>* sums, const Root<T>* roots,
+                            int64_t turn, Put put) {
+    Lines<T> even[TOGETHER], odd[TOGETHER];
+    int64_t index[TOGETHER];
+    for (int64_t n = 0; n < TOGETHER; ++n) {
+        even[n] = first;
+        odd[n] = Lines<T>{};
+        index[n] = k + n;
     }
-    int64_t blocks = 1;
-    for (int64_t left = count; left > 1; ++radix) {
-        factor_of(*radix, values, blocks, left, roots, step);
-        left /= *radix;
-        blocks *= *radix;
-        step *= *radix;
+    for (int64_t m = 0; m < radix / 2; ++m) {
+        const Lines<T> sum = sums[2 * m], difference = sums[2 * m + 1];
+        for (int64_t n = 0; n < TOGETHER; ++n) {
+            const Root<T> root = roots[turn * index[n]];
+            even[n] = even[n] + root.re * sum;
+            odd[n] = odd[n] + root.im * difference;
+            index[n] += k + n;
+            index[n] -= index[n] >= radix ? radix : 0;
+        }
+    }
+    for (int64_t n = 0; n < TOGETHER; ++n) {
+        put(k + n, Lines<T>{even[n].re - odd[n].im, even[n].im + odd[n].re});
+        put(radix - k - n, Lines<T>{even[n].re + odd[n].im, even[n].im - odd[n].re});
+    }
+}
+
+// A factor that is any odd number, by as many multiplications a value; `sums` has room for radix - 1 values.
+template <class T>
+inline void odd_factor(int64_t radix, Lines<T>* values, int64_t blocks, int64_t count, const Root<T>* roots,
+                       int64_t step, Lines<T>* sums) {
+    const int64_t part = count / radix, half = radix / 2, turn = step * part;
+    for (int64_t block = 0; block < blocks; ++block, values += count) {
+        for (int64_t j = 0; j < part; ++j) {
+            const Lines<T> first = values[j];
+            Lines<T> total = first;
+            for (int64_t m = 1; m <= half; ++m) {
+                const Lines<T>&a = values[j + part * m], &b = values[j + part * (radix - m)];
+                sums[2 * m - 2] = a + b;
+                sums[2 * m - 1] = a - b;
+                total = total + sums[2 * m - 2];
+            }
+            const auto put = [&](int64_t k, const Lines<T>& value) {
+                values[j + part * k] = j > 0 ? roots[j * step * k] * value : value;
+            };
+            values[j] = total;
+            int64_t k = 1;
+            for (; k + ODD_TOGETHER <= half + 1; k += ODD_TOGETHER)
+                odd_frequencies<ODD_TOGETHER>(radix, k, first, sums, roots, turn, put);
+            for (; k <= half; ++k) odd_frequencies<1>(radix, k, first, sums, roots, turn, put);
+        }
+    }
+}
+
+// Calls call(number) with one of the radices that have a transform of their own, as a number that the compiler knows;
+// tells whether it is one.
+template <class Call>
+inline bool with_radix(int32_t radix, Call call) {
+    switch (radix) {
+        case 2:
+            return call(std::integral_constant<int, 2>{}), true;
+        case 3:
+            return call(std::integral_constant<int, 3>{}), true;
+        case 4:
+            return call(std::integral_constant<int, 4>{}), true;
+        case 5:
+            return call(std::integral_constant<int, 5>{}), true;
+        case 8:
+            return call(std::integral_constant<int, 8>{}), true;
+        default:
+            return false;
     }
 }
 

@@ -24,11 +24,7 @@ poisson_status transform(const poisson_operator* a, const poisson_line* line, in
     bool failed = false;
 #pragma omp parallel num_threads(team_size) if (rows * x.count() >= SMALL_WORK)
     {
-        LineWork<T> work = {};
-        work.line = line;
-        work.roots = static_cast<const Root<T>*>(line->roots);
-        work.turns = static_cast<const Root<T>*>(line->turns);
-        work.values = static_cast<Lines<T>*>(std::aligned_alloc(64, (line->length + 1) * sizeof(Lines<T>)));
+        LineWork<T> work(line, std::aligned_alloc(64, LineWork<T>::bytes_of(line)));
         if (!work.values) {
 #pragma omp atomic write
             failed = true;

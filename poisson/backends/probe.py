@@ -11,12 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from poisson.backends.processors import crowded
+from poisson.backends.spectra import largest_prime_factor
 
 if TYPE_CHECKING:
     from poisson.backends.base import Backend, DifferenceOperations
 
 Derivative = Callable[[int, Any, Any], None]
 """As `DifferenceOperations.derivative`."""
+
+LARGEST_FACTOR = 13
+"""Transforms are fast where the intervals of every axis have no larger prime factor; else a solution takes ..."""
+CONVOLVED = 1.8
+"""... at most about so many times as long."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,10 @@ class Probe(ABC):
     def crowded(self) -> bool:
         """Whether other programs want the processors that the operations run on, at this moment."""
         return self.backend.on_host and crowded()
+
+    def slowdown(self, length: int) -> float:
+        """How many times as long transforms of so many intervals take as those of a number with small factors."""
+        return CONVOLVED if largest_prime_factor(length) > LARGEST_FACTOR else 1.0
 
     def peak_bandwidth(self) -> float | None:
         """Bytes a second between chip and memory, by the vendor's figures; None where nobody gives them."""

@@ -11,11 +11,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.spectra import require_constant
+from poisson.backends.spectra import largest_prime_factor, require_constant
 from poisson.discrete.operator import Operator
-from poisson.mesh.axis import Transform
+from poisson.mesh.axis import Axis, Transform
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
+
+SCIPY_FACTOR = 80
+"""Where the length of a transform has a larger prime factor, scipy's takes some ten times as long as others, ..."""
+MOST_MODES = 512
+"""... and a product with the matrix of the eigenvectors takes less, up to so many modes. Both were found by timing."""
 
 SolveModes = Callable[[NDArray[Any], NDArray[Any]], None]
 """From the modes of f to those of u."""
@@ -191,11 +196,16 @@ def transforms_of(operator: Operator, axes: Iterable[int], workers: int) -> list
     """The transforms along those of the axes that have modes."""
     return [
         EigenvectorTransform(operator, axis)
-        if operator.lattice.axes[axis].transform is None
+        if _by_eigenvectors(operator.lattice.axes[axis])
         else ScipyTransform(operator, axis, workers)
         for axis in transformed_axes(operator)
         if axis in axes
     ]
+
+
+def _by_eigenvectors(line: Axis) -> bool:
+    awkward = largest_prime_factor(line.intervals) > SCIPY_FACTOR and line.modes <= MOST_MODES
+    return line.transform is None or awkward
 
 
 def transformed_axes(operator: Operator) -> list[int]:

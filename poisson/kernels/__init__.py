@@ -19,7 +19,12 @@ PARTS = {
     "vectors": ("operator/operator.h", "operator/vectors.hip"),
     "transfer": ("operator/operator.h", "multigrid/window.h", "multigrid/transfer.hip"),
     "grids": ("operator/operator.h", "multigrid/window.h", "multigrid/grids.hip"),
-    "transform": ("transforms/complex.h", "transforms/transform_lines.h", "transforms/transform.hip"),
+    "transform": (
+        "transforms/complex.h",
+        "transforms/transform_lines.h",
+        "transforms/factors.h",
+        "transforms/transform.hip",
+    ),
     "slab": ("transforms/slab.hip",),
     "derivative": ("derivatives/derivative.hip",),
     "variants": ("studies/variants.hip",),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from poisson.backends.registry import AUTO
 from poisson.case import Case
 from poisson.discrete.discretisation import Balance, Discretisation
 from poisson.errors import IncompatibleSource, PoissonError
-from poisson.mesh.grid import Grid
+from poisson.mesh.grid import AXES, Grid
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
 from poisson.run.concerns import Concern, concerns_of
@@ -36,6 +36,9 @@ BALANCE_NODES = {1: 1 << 16, 2: 513, 3: 65}
 
 CLEARLY = 0.1
 """A defect of this part of the data is one on any grid."""
+
+SLOW, NEAR = 2.5, 64
+"""A number of nodes is a concern where another, larger by so many at most, makes transforms so many times as fast."""
 
 Value = TypeVar("Value")
 
@@ -80,6 +83,8 @@ class Plan:
         The same in words, with the reason where it is not known.
     needs : tuple of Need
         Memory where the arrays are, if that is not the host's, and on the host.
+    concerns : tuple of Concern
+        Sizes of the grid that make it slow.
     """
 
     backend: str
@@ -90,6 +95,7 @@ class Plan:
     seconds: float | None
     expectation: str
     needs: tuple[Need, ...]
+    concerns: tuple[Concern, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -161,7 +167,7 @@ def check(case: Case, *, comm: Any = None) -> Check:
         plan=plan,
         result_bytes=result_bytes(problem, case.run.dtype, case.output.fields),
         ranks=communicator.size,
-        concerns=concerns_of(case, facts),
+        concerns=(*concerns_of(case, facts), *(plan.concerns if plan else ())),
         mistakes=tuple(dict.fromkeys(mistakes)),
     )
 
@@ -238,7 +244,23 @@ def _planned(case: Case, facts: Facts, ranks: Ranks, mistakes: list[str]) -> Pla
         expectation=expectation,
         # Where both are the host's memory, the second has all.
         needs=needs(local, problem, settings, precision, fields, **shared)[1 if local.on_host else 0 :],
+        concerns=tuple(_slow_sizes(question)) if registry.method_of(settings).direct else (),
     )
+
+
+def _slow_sizes(question: Question) -> Iterator[Concern]:
+    """Axes whose number of nodes makes transforms much slower than a slightly larger one would."""
+    slowdown = question.backend.probe().slowdown
+    for name, axis in zip(AXES, question.operator.lattice.whole.axes, strict=False):
+        slow = slowdown(axis.intervals)
+        more = next((n for n in range(1, NEAR + 1) if slow > SLOW * slowdown(axis.intervals + n)), None)
+        if more:
+            better = axis.nodes + more
+            yield Concern(
+                "domain.shape",
+                f"transforms along {name} take about {slow:.2g} times as long as with {better} nodes there",
+                f"take {better} nodes along {name}, if the grid may have them",
+            )
 
 
 def _asked(question: Question) -> tuple[float | None, str]:

@@ -27,10 +27,6 @@ MIXED_RTOL = 1e-13
 MIXED_ROUNDING = 0.1
 """Where rounding in float32 leaves more than this part of a random residual, mixed precision takes more cycles, or does
 not arrive. Found by experiments: from three times as much on, with jumps of a and with nearly singular problems."""
-LARGEST_FACTOR = 13
-"""Transforms are fast where the intervals of every axis have no larger prime factor; else they take …"""
-AWKWARD = 4.0
-"""… about so much longer."""
 CONTRACTION = 0.07
 """The contraction of the residual by a cycle, for the expected time."""
 OF_MIXED = 0.8
@@ -208,19 +204,10 @@ class Question:
         return _bandwidth(self.backend, values)
 
     @cached_property
-    def largest_factor(self) -> int:
-        """The largest prime factor of the intervals of any axis: the transforms have these lengths, or twice them."""
-        largest = 1
-        for axis in self.operator.lattice.whole.axes:
-            rest, factor = axis.intervals, 2
-            while factor * factor <= rest:
-                if rest % factor:
-                    factor += 1
-                else:
-                    rest //= factor
-                    largest = max(largest, factor)
-            largest = max(largest, rest)
-        return largest
+    def slowdown(self) -> float:
+        """How many times as long transforms take as those of a grid whose numbers of intervals have small factors."""
+        probe = self.backend.probe()
+        return max(probe.slowdown(axis.intervals) for axis in self.operator.lattice.whole.axes)
 
     def fits(self, arrays: float) -> bool:
         """Whether so many arrays of the grid's size have room."""
@@ -236,12 +223,11 @@ class Question:
         operator, pace = self.operator, self.backend.probe().pace
         array = 2.0 * math.prod(operator.shape) * self.backend.dtype.itemsize / bandwidth
         levels = max(1.0, math.log2(max(operator.lattice.whole.shape)) - 1.0)
-        slower = AWKWARD if self.largest_factor > LARGEST_FACTOR else 1.0
         # A pass has u, f and a result, and the coefficients along each axis where they vary.
         more = 1.0 + (len(operator.links) / 3.0 if operator.links else 0.0)
         return Times(
             more * pace.cycle * array + levels * CALLS_OF_LEVEL * pace.call,
-            slower * pace.transforms * array + 4 * len(operator.shape) * pace.call,
+            self.slowdown * pace.transforms * array + 4 * len(operator.shape) * pace.call,
             self.mixed,
         )
 

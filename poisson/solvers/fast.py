@@ -13,7 +13,7 @@ from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.problem.problem import Problem
 from poisson.solvers.entries import Clash, MethodEntry, PreconditionerEntry, clash, so_many
-from poisson.solvers.expected import LARGEST_FACTOR, Offer, Question
+from poisson.solvers.expected import Offer, Question
 from poisson.solvers.iteration import Interruption, Norms, Watch, never
 from poisson.solvers.loops import sweep_through
 from poisson.solvers.settings import SolverSettings
@@ -288,13 +288,12 @@ def _offer(question: Question) -> Offer | str | None:
         return f"transforms need whole planes on every rank, at least {LEAST_PLANES}"
     if not question.fits(ARRAYS):
         return "transforms would need more memory than is free"
-    factor = question.largest_factor
     return Offer(
         settings=replace(question.settings, method="fft"),
         precision="float64" if question.precision == "mixed" else question.precision,
         usual=question.usual.transforms,
         seconds=question.measured.transforms,
-        noun=f"transforms, whose lengths have the factor {factor}," if factor > LARGEST_FACTOR else "transforms",
+        noun="transforms",
         because="a and c are constant",
     )
 

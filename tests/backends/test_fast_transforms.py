@@ -23,8 +23,8 @@ from support.operators import AXIS_RULES, name_of, operator, random_array, rules
 from poisson.backends.base import Backend
 from poisson.backends.gpu.launch import Launcher
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.openmp.transforms import TransformsOfCopies
-from poisson.backends.spectra import Line
+from poisson.backends.openmp.transforms import LARGEST_ODD, TransformsOfCopies
+from poisson.backends.spectra import Convolution, Line, factors_of, largest_prime_factor
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.reference import fixed_nodes, matrix
 from poisson.mesh.axis import Axis
@@ -78,6 +78,8 @@ MADE_ONCE = [
     (Axis, "eigenvalues"),
     (Line, "spectrum"),
     (Line, "turns"),
+    (Convolution, "padded"),
+    (Convolution, "spectrum"),
     (Launcher, "table"),
     (Launcher, "empty"),
     (EmulatedRuntime, "compile"),
@@ -106,16 +108,53 @@ def check(backend: Backend, a: Operator, seed: int = 1) -> None:
     np.testing.assert_array_equal(found[fixed], u[fixed])
 
 
-# A GPU kernel is compiled for each length and kind, which the emulation pays for: few sizes. Eleven and thirteen are no
-# products of small factors, and go another way there.
+# A GPU kernel is compiled for each length and kind, which the emulation pays for: few sizes. The lengths 17 and 19 have
+# no factors, and are convolutions there.
 
 
 @pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
 def test_every_kind_of_axis_in_one_dimension(any_backend: Backend, rules: tuple[Rule, Rule]) -> None:
     # Of lengths with small factors, those in two dimensions are enough for the emulation in the second type.
     few = any_backend.name == "gpu" and any_backend.dtype == np.float32
-    for nodes, c in ((13, 0.0), (3, 0.0), (12, 0.7))[: 1 if few else 3]:
+    for nodes, c in ((18, 0.0), (13, 0.0), (3, 0.0), (12, 0.7), (19, 0.0))[: 1 if few else 5]:
         check(any_backend, line(nodes, rules, c))
+
+
+@pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
+def test_lines_that_are_too_long_for_shared_memory(rules: tuple[Rule, Rule], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU; the transforms of the vendor's library are NumPy's here."""
+    monkeypatch.setattr(EmulatedRuntime, "shared_bytes", 1 << 10)
+    for shape in ((13, 6), (12, 7, 5)):
+        check(ALL_BACKENDS["emulated"](np.float64), operator(shape, (*rules, *AXIS_RULES[0], *rules)[: 2 * len(shape)]))
+
+
+@pytest.mark.parametrize("rules", AXIS_RULES, ids=name_of)
+def test_every_length_on_a_cpu(dtype: Any, rules: tuple[Rule, Rule]) -> None:
+    """All ways to transform a line: by factors, odd numbers, both, and what is left of them through a convolution."""
+    backend = BACKENDS["openmp"](dtype)
+    lengths = [*range(2, 70), 77, 113, 127, 128, 131, 2 * 131, 3 * 139, 8 * 7 * 13, 7 * 73, 499, 1021]
+    assert max(largest_prime_factor(length) for length in lengths) > LARGEST_ODD
+    for length in lengths:
+        nodes = length + (rules[0] is not Rule.WRAP)
+        check(backend, operator((nodes, 3), (*rules, Rule.FIXED, Rule.MIRROR), 0.0))
+
+
+def test_a_convolution_is_long_enough_and_a_product_of_two_factors() -> None:
+    for length in (*range(5, 300), *range(301, 5000, 37)):
+        found = Convolution(length)
+        assert 2 * length - 1 <= found.padded == math.prod(found.factors) < 2.3 * length + 8
+        assert len(found.factors) >= 2 and factors_of(found.padded) == (found.factors, 1)
+
+
+def test_a_convolution_is_the_transform() -> None:
+    """By its tables alone: the chirp, its spectrum, and the chirp again."""
+    for length in (5, 17, 127, 1021):
+        found = Convolution(length)
+        values = random_array((2, length), np.float64, length) @ np.eye(length) + 0j
+        chirp = found.chirp()
+        spectrum = np.fft.fft(values * chirp, found.padded) * found.spectrum() * found.padded
+        result = chirp * np.fft.ifft(spectrum)[:, :length]
+        np.testing.assert_allclose(result, np.fft.fft(values), rtol=0, atol=1e-13 * length)
 
 
 @pytest.mark.parametrize("rules", rules_of(2), ids=name_of)
@@ -136,7 +175,7 @@ def test_lines_of_all_lengths(any_backend: Backend) -> None:
     """
     rules = (Rule.MIRROR, Rule.MIRROR, Rule.FIXED, Rule.MIRROR)
     few = any_backend.name == "gpu" and any_backend.dtype == np.float32
-    for nodes in (9, 16, 41, 49, 65, 301, 321, 1024)[:: 2 if few else 1]:
+    for nodes in (9, 16, 41, 49, 65, 301, 321, 1024, 92, 144)[:: 2 if few else 1]:
         check(any_backend, operator((nodes, 5), rules, 0.0))
 
 

@@ -116,12 +116,11 @@ def test_a_source_of_zeros_is_left_to_others() -> None:
     np.testing.assert_array_equal(values, zeroed(a, u))
 
 
-def test_a_length_without_transforms_of_the_librarys_own_is_left_to_others() -> None:
-    a = operator((12, 8), (*FIXED, *FIXED))
-    backend, u = backends.create("openmp", np.float64, 2), random_array(a.array_shape, np.float64, 3)
-    values, norms = certified(backend, a, given(backend, np.ones(a.array_shape)), u)
-    assert norms is None
-    np.testing.assert_array_equal(values, zeroed(a, u))
+def test_lengths_of_odd_factors_and_convolutions() -> None:
+    """131 and 2·139 intervals are convolutions, 7·11 are odd factors."""
+    for rules in ((*FIXED, *WRAP, *FIXED), (*MIRROR, Rule.FIXED, Rule.MIRROR, *MIRROR)):
+        for shape in ((132, 77, 5), (78, 279, 6)):
+            check(operator(shape, rules), np.float64, 2)
 
 
 @pytest.mark.parametrize("rules", [(*FIXED, *FIXED, *FIXED), (*WRAP, *MIRROR, Rule.FIXED, Rule.MIRROR)], ids=name_of)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import emulated
+from support.emulation import EmulatedRuntime
 from support.places import ROOT
 from support.ranks import on_ranks
 
@@ -149,6 +150,20 @@ def test_the_time_of_a_method_that_is_asked_for(monkeypatch: pytest.MonkeyPatch)
         plan = checked("unit_square", *settings).plan
         assert plan is not None and plan.seconds is None
         assert plan.expectation == "no time estimate: the machine is busy"
+
+
+def test_sizes_that_make_transforms_slow_are_named_with_a_better_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that are too long for the shared memory of a GPU; others that have no small factors are slower by less."""
+    monkeypatch.setattr(EmulatedRuntime, "shared_bytes", 1 << 14)
+    monkeypatch.setattr("poisson.run.check.local_backend", lambda *_: emulated(np.float64))
+    sizes = ["domain.shape=[481, 500]", 'solver.method="fft"']
+    [concern] = checked("unit_square", *sizes).concerns
+    assert concern.line == (
+        "domain.shape: transforms along y take about 4 times as long as with 501 nodes there; take 501 nodes along y, "
+        "if the grid may have them"
+    )
+    assert not checked("unit_square", "domain.shape=[401, 400]", 'solver.method="fft"').concerns
+    assert not checked("unit_square", sizes[0], 'solver.method="multigrid"').concerns
 
 
 def test_the_grids_of_a_chain_are_found_without_arrays() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from poisson import backends
 from poisson.backends.numpy import NumpyBackend, NumpyProbe
-from poisson.backends.probe import Pace
+from poisson.backends.probe import CONVOLVED, Pace
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.boundary import Rule
@@ -141,23 +141,15 @@ def test_any_method_may_offer_to_solve_a_problem(monkeypatch: pytest.MonkeyPatch
     assert arrays_of(AUTO, "float64", 2) == 3.0
 
 
-def test_awkward_lengths_make_transforms_slow() -> None:
-    """1024 intervals have no factor above 2; 1033 and 2·509 have."""
-    backend = Measured()
-    assert chosen(square(1025), backend).settings.method == "fft"
-    for nodes, factor in ((1034, 1033), (1019, 509)):
-        choice = chosen(square(nodes), backend)
-        assert choice.settings.method == "multigrid"
-        assert f", whose lengths have the factor {factor}, would take " in choice.reason
-    rules = (Rule.WRAP,) * 2 + WALLS[:2]
-    periodic = square(1033, rules)
-    assert chosen(periodic, backend).settings.method == "multigrid"
-    assert (
-        chosen(
-            replace(periodic, lattice=Lattice.uniform((1024, 1025), periodic.spacing, rules)), backend
-        ).settings.method
-        == "fft"
-    )
+def test_lengths_with_large_factors_take_longer_but_keep_the_method() -> None:
+    """1024 intervals have no factor above 2; 1033, 2·509 and, where the axis wraps, 1033 have."""
+    backend = Measured(transforms=10.0)
+    smooth = chosen(square(1025), backend)
+    for operator in (square(1034), square(1019), square(1033, (Rule.WRAP,) * 2 + WALLS[:2])):
+        choice = chosen(operator, backend)
+        assert smooth.settings.method == choice.settings.method == "fft"
+        nodes = math.prod(operator.shape) / 1025**2
+        assert choice.seconds == pytest.approx(CONVOLVED * nodes * smooth.seconds, rel=1e-3)
 
 
 def test_what_does_not_fit_is_not_taken() -> None:

@@ -12,10 +12,14 @@ import numpy as np
 from poisson.backends.gpu.derivative import VARIANTS
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.shapes import PEAK_SHAPE
+from poisson.backends.gpu.transforms import block_of
 from poisson.backends.probe import Derivative, Pace, Probe
 
 CHAINS = 8
 """Chains of multiply-adds in a thread where the peak of arithmetic is measured, as in peak.hip."""
+
+BY_LIBRARY = 4.0
+"""The factor by which lines that do not fit in shared memory take longer."""
 
 
 class GpuProbe(Probe):
@@ -44,6 +48,10 @@ class GpuProbe(Probe):
             self.backend.launch("peak", "multiply_adds", shape, None, (needed, 1, 1), arguments)
 
         return multiply_adds, 2.0 * CHAINS * shape.march * shape.block_x * needed
+
+    def slowdown(self, length: int) -> float:
+        block = block_of(length, 0, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes)
+        return super().slowdown(length) if block else BY_LIBRARY
 
     def peak_bandwidth(self) -> float | None:
         return self.backend.runtime.peak_bandwidth()

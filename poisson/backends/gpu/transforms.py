@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The direct solution on a GPU: the transforms of each axis in place, by kernels/transforms/transform.hip.
 
-A line whose length is a product of small factors is transformed in shared memory, read and written once; the last axis
-goes to its modes and back in one kernel, so that a solution is three such passes in 2D and five in 3D. Lines of other
-lengths, and those that are too long for shared memory, go through the vendor's library in batches.
+A line is transformed in shared memory, read and written once; the last axis goes to its modes and back in one kernel,
+so that a solution is three such passes in 2D and five in 3D. Lines that are too long for shared memory go through the
+vendor's library in batches.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,24 @@ from numpy.typing import NDArray
 from poisson.backends.base import Array
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.shapes import LANES, Shape
-from poisson.backends.spectra import Line, free, require_constant
+from poisson.backends.spectra import (
+    RADICES,
+    Convolution,
+    Line,
+    digits_reversed,
+    factors_of,
+    free,
+    require_constant,
+    roots_of_unity,
+)
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
 
+FACTORS = (*RADICES, 7, 11, 13)
+"""The factors of a length that kernels have; other lengths are convolutions."""
 VALUES = 8
-"""Values of a pair of lines that a thread holds; twice as many if a block would have more than `THREADS` otherwise."""
+"""Values of a pair of lines that a thread holds; twice as many if a block would have more than `THREADS` otherwise. A
+convolution, whose factors need more registers, has twice as many in blocks of half the threads."""
 THREADS = 1024
 ROW_THREADS = 128
 """The fewest threads of a block that transforms rows."""
@@ -64,31 +77,55 @@ class Block:
         return Shape(self.lanes, self.pairs, 1)
 
 
-def block_of(line: Line, itemsize: int, shared_bytes: int) -> Block | None:
-    """The block for a line in shared memory; None where there is none.
+def block_of(length: int, axis: int, itemsize: int, shared_bytes: int) -> Block | None:
+    """The block for lines in shared memory; None where there is none.
 
     Parameters
     ----------
-    line : Line
-        The lines.
+    length : int
+        Intervals of a line.
+    axis : int
+        The axis of the lines; 0 is x.
     itemsize : int
         Bytes of a real value.
     shared_bytes : int
         Bytes that a block can have.
     """
-    if not line.factors:
-        return None
-    pairs = COLUMN_BYTES // (2 * itemsize) if line.axis else max(1, ROW_THREADS // _lanes(line.length, VALUES))
+    values = steps_of(length)[0]
+    of_thread, most = (VALUES, THREADS) if values == length else (2 * VALUES, THREADS // 2)
+    pairs = COLUMN_BYTES // (2 * itemsize) if axis else max(1, ROW_THREADS // _lanes(values, of_thread))
     while pairs:
-        lanes = _lanes(line.length, VALUES)
-        if lanes * pairs > THREADS:
-            lanes = _lanes(line.length, 2 * VALUES)
-        most = max(pairs, LANES // lanes)
-        values = most * _line_values(line.length, most, itemsize)
-        if lanes * most <= THREADS and 2 * itemsize * values + DECLARED_BYTES <= shared_bytes:
-            return Block(lanes, most, 2 * itemsize * values)
+        lanes = _lanes(values, of_thread)
+        if lanes * pairs > most:
+            lanes = _lanes(values, 2 * of_thread)
+        together = max(pairs, LANES // lanes)
+        needed = 2 * itemsize * together * _line_values(values, together, itemsize)
+        if lanes * together <= THREADS and needed + DECLARED_BYTES <= shared_bytes:
+            return Block(lanes, together, needed)
         pairs //= 2
     return None
+
+
+@cache
+def steps_of(length: int) -> tuple[int, tuple[int, ...]]:
+    """PADDED and RADICES of factors.h: the values of a pair of lines in shared memory, and their factors."""
+    factors, left = factors_of(length, FACTORS)
+    if left == 1:
+        return length, factors
+    convolution = Convolution(length)
+    return convolution.padded, convolution.factors
+
+
+def tables_of(length: int) -> NDArray[np.complex128]:
+    """The tables of factors.h: the roots of unity, and behind them the chirp and the spectrum of a convolution."""
+    padded, factors = steps_of(length)
+    if padded == length:
+        return roots_of_unity(length)
+    convolution = Convolution(length)
+    spectrum = np.empty(padded, dtype=np.complex128)
+    spectrum[digits_reversed(factors)] = convolution.spectrum()
+    of_last_factor = spectrum.reshape(-1, factors[-1]).T.ravel()
+    return np.concatenate([roots_of_unity(padded), convolution.chirp(), of_last_factor])
 
 
 def _lanes(length: int, values: int) -> int:
@@ -153,7 +190,8 @@ class TransformLauncher:
         self, line: Line, block: Block, source: Array, target: Array, ways: tuple[bool, bool], tables: Sequence[Any]
     ) -> None:
         """Lines of `source` to their modes, back from them, or both with the division between, in shared memory."""
-        defines = (*_defines(line, ways), f"-DRADICES={','.join(map(str, line.factors))}")
+        padded, factors = steps_of(line.length)
+        defines = (*_defines(line, ways), f"-DRADICES={','.join(map(str, factors))}", f"-DPADDED={padded}")
         groups = groups_of(line.operator, line.axis, block.pairs)
         arguments = (source, target, *self._layout, *tables)
         shared = block.shared_bytes
@@ -200,7 +238,7 @@ class TransformLauncher:
 
     def block(self, line: Line) -> Block | None:
         """`block_of` on this device."""
-        return block_of(line, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes)
+        return block_of(line.length, line.axis, self.backend.dtype.itemsize, self.backend.runtime.shared_bytes)
 
     def table_of(self, values: NDArray[Any]) -> Any:
         """Real or complex values on the device, in this backend's type."""
@@ -241,7 +279,7 @@ class _InSharedMemory:
         self._launcher = launcher
         self._line = line
         self._block = block
-        self._tables = (launcher.table_of(line.roots()), launcher.table_of(line.turns()), *tables)
+        self._tables = (launcher.table_of(tables_of(line.length)), launcher.table_of(line.turns()), *tables)
 
     def __call__(self, source: Array, target: Array, to_modes: bool, to_nodes: bool) -> None:
         self._launcher.transform(self._line, self._block, source, target, (to_modes, to_nodes), self._tables)

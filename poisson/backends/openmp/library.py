@@ -23,7 +23,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 10
+ABI_VERSION = 11
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -66,6 +66,19 @@ class DifferencesStructure(Structure):
     )
 
 
+class ConvolutionStructure(Structure):
+    """A transform of any length: poisson_convolution."""
+
+    _fields_ = (
+        ("length", c_int64),
+        ("padded", c_int64),
+        ("radix", c_int32 * 32),
+        ("roots", c_void_p),
+        ("chirp", c_void_p),
+        ("spectrum", c_void_p),
+    )
+
+
 class LineStructure(Structure):
     """The lines of an array along one axis: poisson_line."""
 
@@ -75,9 +88,11 @@ class LineStructure(Structure):
         ("reversed", c_int32),
         ("radix", c_int32 * 32),
         ("length", c_int64),
+        ("room", c_int64),
         ("roots", c_void_p),
         ("turns", c_void_p),
         ("order", c_void_p),
+        ("convolution", POINTER(ConvolutionStructure)),
     )
 
 

@@ -13,14 +13,21 @@ from numpy.typing import NDArray
 
 from poisson.backends.callers import Norms
 from poisson.backends.openmp.arrays import CallersArray, given, pitch_of
-from poisson.backends.openmp.library import LineStructure, operator_structure
+from poisson.backends.openmp.library import ConvolutionStructure, LineStructure, operator_structure
 from poisson.backends.openmp.passes import Passes
 from poisson.backends.slabs import HostSlab, Plane, Run, by_rows, eigenvalues_by_node
-from poisson.backends.spectra import Line, free, require_constant
+from poisson.backends.spectra import (
+    Convolution,
+    Line,
+    digits_reversed,
+    factors_of,
+    free,
+    require_constant,
+    roots_of_unity,
+)
 from poisson.backends.transforms import (
     AxisTransform,
     HostTransforms,
-    ScipyTransform,
     by_scipy,
     transformed_axes,
 )
@@ -30,6 +37,10 @@ from poisson.mesh.boundary import Rule
 if TYPE_CHECKING:
     from poisson.backends.openmp.arrays import DeviceArray
     from poisson.backends.openmp.backend import OpenmpBackend
+
+
+LARGEST_ODD = 127
+"""The largest odd factor of a length that is multiplied with; larger ones go through a convolution. Found by timing."""
 
 
 class TransformsInPlace:
@@ -60,9 +71,9 @@ class TransformsInPlace:
         self._operator, self._result, self._read = operator, backend.reduction(), backend.read
         self._steps = HostTransforms(operator, transforms, self._solve_modes)
         self._passes = None
-        own = [transform for transform in transforms if isinstance(transform, _LibraryTransform)]
-        if own and [transform.axis for transform in own] == [*range(operator.dimension - tridiagonal)][: len(axes)]:
-            self._passes = Passes(backend, structure, operator, own, modes.spectra, tridiagonal)
+        whole = [*range(operator.dimension - tridiagonal)][: len(axes)]
+        if transforms and [transform.axis for transform in transforms] == whole:
+            self._passes = Passes(backend, structure, operator, transforms, modes.spectra, tridiagonal)
         self.together = bool(self._passes) and backend.dtype == np.float64 and not operator.singular
 
     def solve_many(
@@ -98,9 +109,7 @@ class TransformsInPlace:
         self._passes.from_modes(u, f, None)
 
 
-def _transform(backend: OpenmpBackend, structure: Any, line: Line) -> AxisTransform:
-    if not line.factors:
-        return ScipyTransform(line.operator, line.axis, backend.threads)
+def _transform(backend: OpenmpBackend, structure: Any, line: Line) -> _LibraryTransform:
     return _LibraryTransform(backend.functions.transform, structure, line, backend.dtype)
 
 
@@ -211,7 +220,7 @@ def between_mirrors(f: NDArray[np.float64], widths: NDArray[np.float64], couplin
 
 
 class _LibraryTransform:
-    """An `AxisTransform` by the library, for lines whose length has small factors only."""
+    """An `AxisTransform` by the library."""
 
     def __init__(self, function: Callable[..., None], operator: Any, line: Line, dtype: np.dtype[Any]) -> None:
         self.axis = line.axis
@@ -220,17 +229,39 @@ class _LibraryTransform:
         self._operator = operator
         self.scale = 1.0 / line.gain
         complex_type = np.result_type(dtype, np.complex64)
-        self._tables = (line.roots().astype(complex_type), line.turns().astype(complex_type), _digits_reversed(line))
-        roots, turns, order = (table.ctypes.data for table in self._tables)
+        factors, odd, rest = _factors(line.length)
+        convolution = Convolution(rest) if rest > 1 else None
+        factors += odd + (rest,) * (rest > 1)
+        tables = [line.roots().astype(complex_type), line.turns().astype(complex_type), digits_reversed(factors)]
+        room = max(odd, default=1) - 1
+        pointer = None
+        if convolution:
+            room = max(room, convolution.padded)
+            values = (roots_of_unity(convolution.padded), convolution.chirp(), convolution.spectrum())
+            values[2][digits_reversed(convolution.factors)] = values[2].copy()
+            kept = [each.astype(complex_type) for each in values]
+            pointer = ctypes.pointer(
+                ConvolutionStructure(
+                    convolution.length,
+                    convolution.padded,
+                    (ctypes.c_int32 * 32)(*convolution.factors),
+                    *(table.ctypes.data for table in kept),
+                )
+            )
+            tables += kept
+        self._tables = (pointer, *tables)
+        roots, turns, order = (table.ctypes.data for table in tables[:3])
         self.structure = LineStructure(
             axis=line.axis,
             kind=int(line.kind),
             reversed=int(line.reversed),
-            radix=(ctypes.c_int32 * 32)(*line.factors),
+            radix=(ctypes.c_int32 * 32)(*factors),
             length=line.length,
+            room=room,
             roots=roots,
             turns=turns,
             order=order,
+            convolution=pointer,
         )
         self._line = ctypes.byref(self.structure)
 
@@ -241,13 +272,11 @@ class _LibraryTransform:
         self._function(self._operator, self._line, 0, self.scale, array.ctypes.data)
 
 
-def _digits_reversed(line: Line) -> NDArray[np.int32]:
-    """Where each frequency lies after a transform in place, factor by factor."""
-    order, left = np.zeros(1, dtype=np.int64), line.length
-    for radix in line.factors:
-        left //= radix
-        order = np.concatenate([order + digit * left for digit in range(radix)])
-    return order.astype(np.int32)
+def _factors(length: int) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """The small factors of a length, the odd ones that the library multiplies with, and what is left of it."""
+    small, left = factors_of(length)
+    odd, left = factors_of(left, range(7, LARGEST_ODD + 1, 2))
+    return small, odd, left
 
 
 class TransformsOfCopies:

@@ -17,8 +17,64 @@ __device__ __forceinline__ Complex conjugate(Complex a) { return {a.re, -a.im}; 
 
 __device__ __forceinline__ Complex times_minus_i(Complex a) { return {a.im, -a.re}; }
 
+// The cosines and sines of 2 pi m / RADIX for 0 < m <= RADIX / 2.
 template <int RADIX>
-struct Small;
+__device__ __forceinline__ real circle(int m, bool sine);
+
+template <>
+__device__ __forceinline__ real circle<7>(int m, bool sine) {
+    constexpr double cosines[] = {0.62348980185873353053, -0.22252093395631440429, -0.90096886790241912624};
+    constexpr double sines[] = {0.78183148246802980871, 0.97492791218182360702, 0.43388373911755812048};
+    return (real)(sine ? sines[m - 1] : cosines[m - 1]);
+}
+
+template <>
+__device__ __forceinline__ real circle<11>(int m, bool sine) {
+    constexpr double cosines[] = {0.84125353283118116886, 0.41541501300188642553, -0.14231483827328514044,
+                                  -0.65486073394528506406, -0.95949297361449738989};
+    constexpr double sines[] = {0.54064081745559758211, 0.90963199535451837141, 0.98982144188093273238,
+                                0.75574957435425828377, 0.28173255684142969771};
+    return (real)(sine ? sines[m - 1] : cosines[m - 1]);
+}
+
+template <>
+__device__ __forceinline__ real circle<13>(int m, bool sine) {
+    constexpr double cosines[] = {0.8854560256532098959,   0.56806474673115580251,  0.12053668025532305335,
+                                  -0.35460488704253562597, -0.74851074817110109863, -0.97094181742605202716};
+    constexpr double sines[] = {0.46472317204376854566, 0.82298386589365639458, 0.9927088740980539928,
+                                0.93501624268541482344, 0.66312265824079520238, 0.23931566428755776715};
+    return (real)(sine ? sines[m - 1] : cosines[m - 1]);
+}
+
+// Any odd number of values: cosines multiply the sums of opposite ones, sines the differences.
+template <int RADIX>
+struct Small {
+    __device__ static __forceinline__ void transform(Complex* v) {
+        constexpr int OPPOSITE = RADIX / 2;
+        Complex sums[OPPOSITE], differences[OPPOSITE], total = v[0];
+#pragma unroll
+        for (int n = 1; n <= OPPOSITE; ++n) {
+            sums[n - 1] = v[n] + v[RADIX - n];
+            differences[n - 1] = times_minus_i(v[n] - v[RADIX - n]);
+            total = total + sums[n - 1];
+        }
+#pragma unroll
+        for (int k = 1; k <= OPPOSITE; ++k) {
+            Complex even = v[0], odd = {0, 0};
+#pragma unroll
+            for (int n = 1; n <= OPPOSITE; ++n) {
+                const int turn = k * n % RADIX;
+                const bool upper = turn > OPPOSITE;
+                even = even + circle<RADIX>(upper ? RADIX - turn : turn, false) * sums[n - 1];
+                const Complex part = circle<RADIX>(upper ? RADIX - turn : turn, true) * differences[n - 1];
+                odd = upper ? odd - part : odd + part;
+            }
+            v[k] = even + odd;
+            v[RADIX - k] = even - odd;
+        }
+        v[0] = total;
+    }
+};
 
 template <>
 struct Small<2> {

@@ -9,13 +9,13 @@
 // Vib. 12, 1970; those of quarter waves are J. Makhoul's, "A fast cosine transform in one and two dimensions", IEEE
 // Trans. ASSP 28, 1980.
 //
-// poisson_transform does all of it in shared memory: a line is read and written once. For other lengths than
-// products of RADICES, poisson_transform_gather and poisson_transform_scatter are the steps before and after a
-// transform by the vendor's library, on complex lines in memory.
+// poisson_transform does all of it in shared memory: a line is read and written once (factors.h has the complex
+// transform). For lines that are too long for that, poisson_transform_gather and poisson_transform_scatter are the
+// steps before and after a transform by the vendor's library, on complex lines in memory.
 //
 // Options, beside those of the prelude: AXIS (0 is x), LENGTH, KIND (transform_lines.h numbers them), REVERSED (1:
 // position p is node LENGTH - p), FORWARD, BACKWARD (from nodes to modes and back; both: with the division by the
-// eigenvalues between them), DIVIDE (of scatter, 1: that division), RADICES (factors of LENGTH). A block has BLOCK_Y
+// eigenvalues between them), DIVIDE (of scatter, 1: that division), RADICES and PADDED (factors.h). A block has BLOCK_Y
 // pairs of lines with BLOCK_X threads each: a multiple of 32, or a power of two that divides 32; threads of a block
 // fill whole groups of 32.
 
@@ -234,59 +234,8 @@ __device__ __forceinline__ void after_transform(const AnyLine& line, const Compl
 
 #ifdef RADICES
 
-// One factor of a transform of LENGTH values in the order of T. G. Stockham (1966), which needs no sorting at the end:
-// DONE is the product of the factors before. Each thread holds its values while all of the line changes.
-template <int DONE, int RADIX, class AnyLine>
-__device__ __forceinline__ void factor(const AnyLine& line, const Complex* roots) {
-    constexpr int COUNT = LENGTH / RADIX, EACH = (COUNT + BLOCK_X - 1) / BLOCK_X;
-    const int lane = afresh(threadIdx.x);
-    Complex values[EACH][RADIX];
-#pragma unroll
-    for (int n = 0; n < EACH; ++n) {
-        const int j = lane + BLOCK_X * n;
-        if (COUNT % BLOCK_X && j >= COUNT) continue;
-#pragma unroll
-        for (int r = 0; r < RADIX; ++r) values[n][r] = line[j + COUNT * r];
-    }
-    __syncthreads();
-#pragma unroll
-    for (int n = 0; n < EACH; ++n) {
-        const int j = lane + BLOCK_X * n;
-        if (COUNT % BLOCK_X && j >= COUNT) continue;
-        const int k = j % DONE;
-        if (DONE > 1) {
-            Complex power[RADIX];
-            power[1] = roots[k * (LENGTH / (DONE * RADIX))];
-#pragma unroll
-            for (int r = 2; r < RADIX; ++r) power[r] = power[r / 2] * power[r - r / 2];
-#pragma unroll
-            for (int r = 1; r < RADIX; ++r) values[n][r] = power[r] * values[n][r];
-        }
-        Small<RADIX>::transform(values[n]);
-        const int to = (j - k) * RADIX + k;
-#pragma unroll
-        for (int r = 0; r < RADIX; ++r) line[to + DONE * r] = values[n][r];
-    }
-    __syncthreads();
-}
-
-// All factors one after the other.
-template <int DONE, int... RADIX>
-struct Factors {
-    template <class AnyLine>
-    __device__ static __forceinline__ void apply(const AnyLine&, const Complex*) {}
-};
-
-template <int DONE, int RADIX, int... OTHERS>
-struct Factors<DONE, RADIX, OTHERS...> {
-    template <class AnyLine>
-    __device__ static __forceinline__ void apply(const AnyLine& line, const Complex* roots) {
-        factor<DONE, RADIX>(line, roots);
-        Factors<DONE * RADIX, OTHERS...>::apply(line, roots);
-    }
-};
-
-// `roots` is e^(-2 pi i k / LENGTH). Lines that hold no unknowns are not written.
+// `roots` is e^(-2 pi i k / PADDED), with the tables of a convolution behind. Lines that hold no unknowns are not
+// written.
 KERNEL poisson_transform(const real* from, real* to, int nx, int ny, int nz, index_t pitch, int start_x, int stop_x,
                          int start_y, int stop_y, int start_z, int stop_z, const real* roots_, const real* turns_,
                          const real* spectrum_x, const real* spectrum_y, const real* spectrum_z, real scale) {
@@ -302,7 +251,7 @@ KERNEL poisson_transform(const real* from, real* to, int nx, int ny, int nz, ind
     const index_t group = blockIdx.x;
     const auto line_of = [&](int pair) {
         Complex* const first = values + LINE_VALUES * pair;
-        return Line<true>{first, first + spaced(LENGTH)};
+        return Line<true>{first, first + spaced(PADDED)};
     };
     const Line<true> line = line_of(threadIdx.y);
     load_lines(a, group, from, line_of);
@@ -320,7 +269,7 @@ KERNEL poisson_transform(const real* from, real* to, int nx, int ny, int nz, ind
             before_transform<false>(line, turns, totals);
         }
         __syncthreads();
-        Factors<1, RADICES>::apply(line, roots);
+        TransformOf<RADICES>::apply(line, roots);
         if (KIND == SINE || KIND == COSINE) {
             order_coefficients(line, totals);
         } else if (back) {

@@ -26,9 +26,13 @@ __device__ __forceinline__ int afresh(int number) {
 // Values of a line in shared memory: one place in every 128 bytes stays empty, against conflicts of strided accesses.
 #define GROUP (128 / (int)sizeof(Complex))
 __device__ __forceinline__ int spaced(int p) { return p + p / GROUP; }
+// Values of a line in shared memory: as many as it has, or as the convolution that transforms it.
+#ifndef PADDED
+#define PADDED LENGTH
+#endif
 // From one line to the next: pairs of lines that neighbouring threads write at the same position lie side by side.
 #define SPREAD (BLOCK_Y < GROUP ? GROUP / BLOCK_Y : 1)
-#define LINE_VALUES ((LENGTH + LENGTH / GROUP + GROUP) / GROUP * GROUP + SPREAD)
+#define LINE_VALUES ((PADDED + PADDED / GROUP + GROUP) / GROUP * GROUP + SPREAD)
 
 // A pair of lines; position LENGTH, where it has one, lies apart.
 template <bool SPACED>
