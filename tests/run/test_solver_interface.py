@@ -249,6 +249,7 @@ def test_arrays_on_the_device_stay_there(monkeypatch: pytest.MonkeyPatch) -> Non
     values = cupy.random.default_rng(1).random((33, 65))
     problem = Problem.on_box((65, 33), f=values)
     solver = Solver(problem, "multigrid", "gpu")
+    solver.solve()  # once, a sample of the problem is looked at on the host: `CheckWarning`
     monkeypatch.setattr(type(backend), "to_host", lambda *_: pytest.fail("copied to the host"))
     get = cupy.ndarray.get
 
