@@ -105,7 +105,7 @@ def test_the_address_of_the_repository_stands_in_one_place() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("the files of the repository are not known")
     found = subprocess.run(
-        ["git", "grep", "--files-with-matches", "--fixed-strings", table["Repository"]],
+        ["git", "grep", "--untracked", "--files-with-matches", "--fixed-strings", table["Repository"]],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -116,7 +116,9 @@ struct Plan {
 
     // Frequencies come in the order of their digits reversed. Parts that fit in the cache are finished one after the
     // other.
-    void transform(Lines<T>* values) const { transform(values, line->length, line->radix, 1); }
+    __attribute__((noinline)) void transform(Lines<T>* values) const {
+        transform(values, line->length, line->radix, 1);
+    }
 
 private:
     const Root<T>* roots() const { return static_cast<const Root<T>*>(line->roots); }
@@ -139,11 +141,19 @@ private:
     }
 
     void apply(int32_t radix, Lines<T>* values, int64_t blocks, int64_t count, int64_t step) const {
+        const Root<T>* const all = roots();
+        if (!with_radix(radix, [&](auto number) { factor<number>(values, blocks, count, all, step); }))
+            apply_other(radix, values, blocks, count, step);
+    }
+
+    // A factor that has no transform of its own.
+    __attribute__((noinline)) void apply_other(int32_t radix, Lines<T>* values, int64_t blocks, int64_t count,
+                                               int64_t step) const {
         if (line->convolution && radix == line->convolution->length) {
             // The last factor: there is nothing but it in a block.
             const Convolution<T> convolution(*line->convolution);
             for (int64_t block = 0; block < blocks; ++block) convolution.transform(values + count * block, room);
-        } else if (!with_radix(radix, [&](auto number) { factor<number>(values, blocks, count, roots(), step); })) {
+        } else {
             odd_factor(radix, values, blocks, count, roots(), step, room);
         }
     }

@@ -41,8 +41,7 @@ class Exclusive:
             if self._used:
                 raise PoissonError(
                     f"this {self._what} is already at work in this thread, and an observer or a function called "
-                    "it again: "
-                    f"use another {self._what} there"
+                    f"it again: use another {self._what} there"
                 )
             if self._lost:
                 raise PoissonError(

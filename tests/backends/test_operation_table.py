@@ -36,6 +36,7 @@ from poisson.backends.openmp.library import (
     OPERATION_FUNCTIONS,
     SUFFIXES,
     TYPED_FUNCTIONS,
+    ConvolutionStructure,
     DifferencesStructure,
     DirectStructure,
     LineStructure,
@@ -186,6 +187,7 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "poisson_operator": OperatorStructure,
     "poisson_transfer": TransferStructure,
     "poisson_differences": DifferencesStructure,
+    "poisson_convolution": ConvolutionStructure,
     "poisson_line": LineStructure,
     "poisson_direct": DirectStructure,
 }
@@ -263,6 +265,7 @@ def test_the_structures_have_the_fields_of_the_header() -> None:
     text = without_comments(HEADER)
     pointers = ("const int32_t*", "const double*", "const void*", "const poisson_line* const*")
     scalars = {**SCALARS, **dict.fromkeys(pointers, c_void_p)}
+    scalars["const poisson_convolution*"] = ctypes.POINTER(ConvolutionStructure)
     assert set(re.findall(r"\} (\w+);", text)) == {*STRUCTURES, "poisson_status"}
     for name, structure in STRUCTURES.items():
         body = re.search(rf"typedef struct \{{([^{{}}]*)\}} {name};", text)

@@ -183,8 +183,8 @@ def run_every_operation(backend: gpu.GpuBackend, fine: Operator) -> None:
 
 
 def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
-    """Launch the kernels of fast transforms: their own on lines of lengths that have small factors, the vendor's."""
-    for shape in ((513, 65, 49)[: like.dimension], (12, 3, 3)[: like.dimension]):
+    """Launch the kernels of fast transforms: by factors, convolutions, and around the vendor's for longer lines."""
+    for shape in ((513, 65, 49)[: like.dimension], (30001, 3, 3)[: like.dimension], (18, 3, 3)[: like.dimension]):
         a = operator(shape, like.rules)
         u, f = (backend.empty(a.array_shape) for _ in range(2))
         backend.bind(a).fast_solver().solve(f, u)

@@ -294,7 +294,7 @@ def test_blocks_have_the_least_halo() -> None:
     assert best_counts(Operator.uniform((9, 9), (1.0, 1.0), 0.0, (F,) * 4).lattice, 4) == (1, 1)
     with pytest.raises(GridError, match="too many"):
         best_counts(Operator.uniform((99, 5, 5), (1.0,) * 3, 0.0, (F,) * 6).lattice, 64)
-    with pytest.raises(GridError, match="x is not divided"):
+    with pytest.raises(GridError, match="the x axis is not divided"):
         Division(cube, (2, 1, 1), 0)
     with pytest.raises(GridError, match="300 ranks along z, but only 129 nodes"):
         Division(cube, (1, 1, 300), 0)

@@ -200,7 +200,7 @@ def test_what_is_no_slab_is_refused() -> None:
     with pytest.raises(GridError, match=r"whole planes on every rank: divide z alone"):
         on_ranks(2, lambda ranks: DistributedFastSolver(BACKEND, division.operator(division.parts[ranks.rank]), ranks))
     division = Division.of(whole, {2: (0, 7)}, 1)
-    with pytest.raises(GridError, match=r"an unknown plane on every rank: use fewer ranks than 2"):
+    with pytest.raises(GridError, match=r"at least one plane of unknowns on every rank: use fewer ranks than 2"):
         on_ranks(2, lambda ranks: DistributedFastSolver(BACKEND, division.operator(division.parts[ranks.rank]), ranks))
 
 

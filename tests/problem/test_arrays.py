@@ -145,7 +145,8 @@ WITH_MASK = "an array with masked values; fill them, for example with numpy.ma.f
         (VALUES.astype(object), NO_NUMBERS),
         (np.complex128(1 + 2j), "a complex128; allowed: a number, an expression, a function of x(, y, z) or an array"),
         (1j, "a complex; allowed: a number, an expression, a function of x(, y, z) or an array"),
-        ([[1.0]], "a list; allowed: a number, an expression, a function of x(, y, z) or an array"),
+        ({1.0}, "a set; allowed: a number, an expression, a function of x(, y, z) or an array"),
+        ([[1.0]], "an array of the shape (1, 1); the grid needs (4, 5), because x is the last axis"),
     ],
 )
 @pytest.mark.parametrize("key", ["f", "a", "c", "initial"])

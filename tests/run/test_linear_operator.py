@@ -128,7 +128,9 @@ def test_what_is_no_vector_is_named() -> None:
     masked = np.ma.masked_array(np.ones(size), [True] + [False] * (size - 1))
     calls = (operator.dot, operator.matvec, operator.preconditioner.dot, operator.scatter)
     for call in calls:
-        with pytest.raises(PoissonError, match=r"^an array with masked values; every value is needed: fill them, as"):
+        with pytest.raises(
+            PoissonError, match=r"^an array with masked values; fill them, for example with numpy.ma.filled"
+        ):
             call(masked)
         with pytest.raises(PoissonError, match=r"^values of type object; allowed: real or complex numbers$"):
             call(np.ones(size).astype(object))

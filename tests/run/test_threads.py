@@ -143,8 +143,8 @@ def test_a_solution_keeps_its_values(backend: str) -> None:
 def test_a_solve_within_a_solve_is_refused() -> None:
     solver = poisson.Solver(problem(0), "cg", "numpy")
     line = (
-        "this Solver is already solving in this thread: an observer or a function called it again; "
-        "make another Solver for that"
+        "this Solver is already at work in this thread, and an observer or a function called it again: "
+        "use another Solver there"
     )
     with pytest.raises(PoissonError) as caught:
         solver.solve(f=lambda x, y: solver.solve().u)

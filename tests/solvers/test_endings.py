@@ -259,7 +259,7 @@ def test_cycles_that_stall_say_so_and_auto_takes_what_works() -> None:
         cycles = Solver(problem, "multigrid", "numpy", precision).solve()
         assert cycles.status is Status.STAGNATED
         assert 20 <= cycles.iterations <= 50
-        assert "take another solver.method or preconditioner" in cycles.advice
+        assert "use another solver.method or preconditioner" in cycles.advice
     solution = Solver(problem, backend="numpy").solve()
     assert solution.status is Status.CONVERGED
     assert str(solution.provenance["method"]).startswith("cg with preconditioner multigrid")
@@ -324,9 +324,9 @@ def test_methods_stand_by_for_one_that_was_chosen(caplog: pytest.LogCaptureFixtu
     assert [it.patience is None for it in asked] == [False, False, True]
     assert [record.getMessage() for record in caplog.records] == [
         "method multigrid (V(2,1), chebyshev) stalls at a residual of 5.00e-01; "
-        "cg with preconditioner multigrid (V(2,1), chebyshev) goes on",
+        "continuing with cg with preconditioner multigrid (V(2,1), chebyshev)",
         "method cg with preconditioner multigrid (V(2,1), chebyshev) stalls at a residual of 2.50e-01; "
-        "cg with preconditioner jacobi goes on",
+        "continuing with cg with preconditioner jacobi",
     ]
 
 
