@@ -105,6 +105,7 @@ def test_what_a_function_returns(names: tuple[str, ...]) -> None:
     "convert",
     [np.asmatrix, memoryview, lambda values: np.ma.masked_array(values), lambda values: values.astype("f2")],
 )
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_other_arrays_of_the_host(convert: Any) -> None:
     values = np.arange(20.0).reshape(4, 5)
     expected, found = (
