@@ -345,7 +345,8 @@ CASES = [
     for rules in (RULES[dimension][-1], *(RULES[dimension][1:2] if (dtype, dimension) == SAMPLE[-1] else ()))
 ]
 """Each takes seconds. Faces of every kind in one grid are compiled for both types and dimensions, one of the four for
-sm_80, whose shapes are those of sm_90; a grid with one rule for all faces, whose kernels have fewer conditions, once."""
+sm_80, whose shapes are those of sm_90; a grid with one rule for all faces, with fewer conditions in kernels, once.
+"""
 
 
 def modules_of(launches: Iterable[Launch]) -> Iterator[tuple[str, tuple[str, ...], list[Launch]]]:
