@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: MIT
 """Write the tables of methods, preconditioners, keys and operations in the documents from their entries.
 
-The prototypes of the operations in native/poisson.h are written too. Run it at the top of the checkout, as a module:
-the entries are those of the sources there, not those of an installed package.
+The prototypes of the operations in native/poisson.h are written too.
 
-    python -m scripts.method_tables
+    python scripts/method_tables.py
 
-A test compares the documents with what this writes.
+The entries and the documents are those of the checkout that this file is in, whatever is installed and wherever it is
+run. A test compares the documents with what this writes.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import poisson
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from poisson.backends.base import (
     Backend,
     DifferenceOperations,
@@ -253,8 +255,6 @@ def _toml(value: Any) -> str:
 
 def main() -> None:
     """See the top of this file."""
-    if Path(poisson.__file__).parents[1] != ROOT:
-        raise SystemExit(f"the package imported is {poisson.__file__}: run python -m scripts.method_tables in {ROOT}")
     for name, made in DOCUMENTS.items():
         path = ROOT / name
         path.write_text(made(path.read_text("utf-8")), "utf-8")
