@@ -8,5 +8,6 @@
 #define POISSON_FORMULA static POISSON_INLINE
 
 #include "common/formulas.h"
+#include "common/tables.h"
 
 #endif

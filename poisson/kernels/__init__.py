@@ -32,7 +32,7 @@ PARTS = {
 }
 """The files of each module behind the common ones: what its kernels need, and the kernels."""
 
-COMMON = ("common/prelude.h", "common/formulas.h")
+COMMON = ("common/prelude.h", "common/formulas.h", "common/tables.h")
 """The parts with which every module begins."""
 
 SOURCES = tuple(name for name, parts in PARTS.items() if not parts[-1].startswith("studies/"))
