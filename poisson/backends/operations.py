@@ -2,8 +2,9 @@
 """The table of operations: one entry each, with what its arguments are, what it reads and writes, and what it computes.
 
 From the entries follow the signatures of the library's functions (`poisson.backends.openmp.library`), what the ledger
-notes of a call (`poisson.backends.ledger`), its bytes and flops (`poisson.perf.traffic`), and the tests in which every
-backend is compared with the specification. docs/extending.md says how to add an operation.
+notes of a call (`poisson.backends.ledger`), its bytes and flops (`poisson.perf.traffic`), its form on ranks
+(`poisson.parallel.operations`), and the tests in which every backend is compared with the specification.
+docs/extending.md says how to add an operation.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ class Argument:
         Whether it is a float32 array, whatever the type of the others.
     positive : bool
         Whether its values must be positive.
+    pointwise : bool
+        Of an array that is read: whether, in a sweep, only its value at a node counts for what is written there. Of one
+        that is only written: whether its values are made of those of their nodes alone, without A.
+    factor : str
+        The number that it is multiplied by, where the array is not read if that is zero.
+    made_of : tuple of str
+        The arrays beside itself that the values written come from; without names all that are read.
     """
 
     name: str
@@ -66,6 +74,19 @@ class Argument:
     grid: str = ""
     single: bool = False
     positive: bool = False
+    pointwise: bool = False
+    factor: str = ""
+    made_of: tuple[str, ...] = ()
+
+    @property
+    def read(self) -> bool:
+        """Whether it is an array that is read."""
+        return self.role in (Role.READ, Role.BOTH)
+
+    @property
+    def written(self) -> bool:
+        """Whether it is an array, or several, that the operation writes."""
+        return self.role in (Role.WRITTEN, Role.BOTH, Role.OUTPUTS)
 
 
 @dataclass(frozen=True)
@@ -85,6 +106,10 @@ class OperationSpec:
         several. None: `poisson.perf.traffic` has the cost itself, because not all nodes are treated alike.
     coefficients : bool
         Whether it reads the coefficients of the operator where they vary.
+    radius : int or callable
+        How far it looks around a node, in layers of nodes, or this given the subject; of one sweep, where it makes
+        several. On a part of a grid with so many layers of halo less is right than before. Between two grids they are
+        nodes of the finer one, and of an interpolation those of the source.
     """
 
     name: str
@@ -92,6 +117,7 @@ class OperationSpec:
     arguments: tuple[Argument, ...]
     flops: Callable[[Any], int] | int | None = None
     coefficients: bool = False
+    radius: Callable[[Any], int] | int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,10 +134,36 @@ class OperationSpec:
         assert self.flops is not None
         return self.flops if isinstance(self.flops, int) else self.flops(subject)
 
+    def radius_of(self, subject: Any) -> int:
+        """The radius."""
+        return self.radius if isinstance(self.radius, int) else self.radius(subject)
+
+    def sources(self, written: Argument) -> tuple[Argument, ...]:
+        """The arrays that the values of one that is written come from."""
+        names = {*written.made_of, written.name} if written.made_of else set(self.names)
+        return tuple(argument for argument in self.arguments if argument.read and argument.name in names)
+
+    def looks(self, read: Argument | None, written: Argument) -> bool:
+        """Whether values beside a node count for what a single sweep writes there: of an array, or of A without one.
+
+        After n sweeps `radius` counts n times where this is so, and n − 1 times elsewhere.
+        """
+        apart = written.role is Role.WRITTEN and written.pointwise
+        return not (apart or (read is not None and read.pointwise))
+
 
 def _stencil(more: int, each_axis: int = 5) -> Callable[[Operator], int]:
     """A u at a node takes one flop, and five for each axis; `more` is what comes on top."""
     return lambda operator: 1 + more + each_axis * operator.dimension
+
+
+def _of_transfer(transfer: Transfer) -> int:
+    """The nodes beside those under which coarse ones are that these gather from."""
+    return 1 if transfer.halves is not None else 2
+
+
+def _of_differences(differences: Differences) -> int:
+    return differences.half
 
 
 def _read(name: str, **more: Any) -> Argument:
@@ -130,7 +182,7 @@ def _number(name: str) -> Argument:
     return Argument(name, Role.NUMBER)
 
 
-_SOURCE = _read("f", optional=True)
+_SOURCE = _read("f", optional=True, pointwise=True)
 _OMEGAS = Argument("omegas", Role.OMEGAS)
 _AXIS = Argument("axis", Role.AXIS)
 _RESULT = Argument("result", Role.RESULT)
@@ -142,14 +194,18 @@ def _table(*specs: OperationSpec) -> Mapping[str, OperationSpec]:
 
 
 OPERATIONS = _table(
-    OperationSpec("laplacian", Operator, (_read("u"), _written("out")), _stencil(0), coefficients=True),
-    OperationSpec("boundary_conditions", Operator, (_read("u"), _written("out")), coefficients=True),
+    OperationSpec("laplacian", Operator, (_read("u"), _written("out")), _stencil(0), coefficients=True, radius=1),
+    OperationSpec("boundary_conditions", Operator, (_read("u"), _written("out")), coefficients=True, radius=1),
     OperationSpec(
         "update",
         Operator,
-        (_SOURCE, _read("au"), _written("r"), _both("u"), _number("omega")),
+        (
+            *(_SOURCE, _read("au", pointwise=True), _written("r", pointwise=True, made_of=("f", "au"))),
+            *(_both("u", pointwise=True), _number("omega")),
+        ),
         flops=3,
         coefficients=True,
+        radius=1,  # of the diagonal: the coefficients of the links around a node
     ),
     OperationSpec("norm", Operator, (_read("r"), _RESULT), flops=2),
     OperationSpec(
@@ -158,31 +214,47 @@ OPERATIONS = _table(
         (_read("u"), _SOURCE, _written("out"), _number("omega"), _NORMS),
         _stencil(3),
         coefficients=True,
+        radius=1,
     ),
     OperationSpec(
-        "sweeps", Operator, (_read("u"), _SOURCE, _written("out"), _OMEGAS, _NORMS), _stencil(3), coefficients=True
+        "sweeps",
+        Operator,
+        (_read("u"), _SOURCE, _written("out"), _OMEGAS, _NORMS),
+        _stencil(3),
+        coefficients=True,
+        radius=1,
     ),
-    OperationSpec("residual", Operator, (_read("u"), _SOURCE, _written("r"), _NORMS), _stencil(1), coefficients=True),
+    OperationSpec(
+        "residual",
+        Operator,
+        (_read("u"), _SOURCE, _written("r"), _NORMS),
+        _stencil(1),
+        coefficients=True,
+        radius=1,
+    ),
     OperationSpec("fill", None, (_written("x"), _number("value")), flops=0),
-    OperationSpec("axpby", None, (_number("a"), _read("x"), _number("b"), _both("y")), flops=3),
+    OperationSpec("axpby", None, (_number("a"), _read("x"), _number("b"), _both("y", factor="b")), flops=3),
     OperationSpec("dot", Operator, (_read("x"), _read("y"), _RESULT), flops=2),
     OperationSpec(
         "restrict",
         Transfer,
         (_read("fine", grid="fine"), _written("coarse", grid="coarse")),
         flops=lambda transfer: 2 * 3**transfer.fine.dimension,
+        radius=_of_transfer,
     ),
     OperationSpec(
         "prolong_add",
         Transfer,
-        (_read("coarse", grid="coarse"), _both("fine", grid="fine")),
+        (_read("coarse", grid="coarse"), _both("fine", grid="fine", pointwise=True)),
         flops=lambda transfer: 2 * 2**transfer.fine.dimension,
+        radius=1,
     ),
     OperationSpec(
         "interpolate",
         Interpolation,
         (_read("source", grid="source"), _written("out", grid="target")),
         flops=lambda interpolation: 2 * 4**interpolation.target.dimension,
+        radius=2,
     ),
     OperationSpec(
         "color_sweep",
@@ -190,23 +262,35 @@ OPERATIONS = _table(
         (_both("u"), _SOURCE, Argument("color", Role.COLOR), _number("omega")),
         _stencil(1, each_axis=3),  # on half of the nodes
         coefficients=True,
+        radius=1,
     ),
     OperationSpec(
         "diagonal_solve",
         Operator,
-        (_read("r"), _written("z"), _number("omega"), _NORMS),
+        (_read("r", pointwise=True), _written("z"), _number("omega"), _NORMS),
         flops=1,
         coefficients=True,
+        radius=1,  # as of `update`
     ),
     OperationSpec(
         "direction",
         Operator,
-        (_read("z"), _number("beta"), _read("p"), _written("out"), _written("q"), _RESULT),
+        (
+            *(_read("z"), _number("beta"), _read("p", factor="beta"), _written("out", pointwise=True), _written("q")),
+            _RESULT,
+        ),
         _stencil(4),
         coefficients=True,
+        radius=1,
     ),
     OperationSpec(
-        "advance", Operator, (_number("alpha"), _read("p"), _read("q"), _both("u"), _both("r"), _RESULT), flops=6
+        "advance",
+        Operator,
+        (
+            *(_number("alpha"), _read("p"), _read("q"), _both("u", made_of=("p",)), _both("r", made_of=("q",))),
+            _RESULT,
+        ),
+        flops=6,
     ),
     OperationSpec(
         "defect",
@@ -214,6 +298,7 @@ OPERATIONS = _table(
         (_read("u"), _SOURCE, _number("factor"), _written("r", single=True), _NORMS),
         _stencil(2),
         coefficients=True,
+        radius=1,
     ),
     OperationSpec("correct", None, (_number("factor"), _read("x", single=True), _both("y")), flops=2),
     OperationSpec("dense", None, (Argument("matrix", Role.MATRIX), _read("x"), _written("y"))),
@@ -222,12 +307,14 @@ OPERATIONS = _table(
         Operator,
         (_AXIS, _read("a", positive=True), Argument("harmonic", Role.FLAG), _written("out")),
         flops=4,
+        radius=1,
     ),
     OperationSpec(
         "coarsen_links",
         Transfer,
         (_AXIS, _read("fine", grid="fine", positive=True), _written("coarse", grid="coarse")),
         flops=lambda transfer: 2 * 3**transfer.fine.dimension,
+        radius=_of_transfer,
     ),
     OperationSpec(
         "derivative",
@@ -235,12 +322,14 @@ OPERATIONS = _table(
         (_AXIS, _read("u"), _written("out")),
         # A subtraction and a product for each pair, their sum, and the division by the spacing.
         flops=lambda differences: 3 * differences.half,
+        radius=_of_differences,
     ),
     OperationSpec(
         "gradient",
         Differences,
         (_read("u"), Argument("outs", Role.OUTPUTS)),
         flops=lambda differences: 3 * differences.half * differences.dimension,
+        radius=_of_differences,
     ),
 )
 """The operations that every backend has of its own."""
@@ -255,6 +344,7 @@ COMPOSITES = _table(
             _NORMS,
         ),
         coefficients=True,
+        radius=1,
     ),
 )
 """Operations that are put together from others; a backend may have them in fewer passes over memory."""
