@@ -180,7 +180,7 @@ def loaded(draw: Random, folder: Path) -> str:
     path.write_bytes(inputs.damaged(draw, content))
     try:
         solution = poisson.load(path, lazy=draw.random() < 0.3)
-        if np.asarray(solution.u[...]).shape != solution.problem.grid.array_shape:
+        if np.asarray(solution.u[...]).shape != solution.problem.lattice.array_shape:
             raise Defect(f"u has the shape {solution.u.shape}")
     except PoissonError as error:
         require_lines(str(error).split("\n"))
@@ -279,7 +279,7 @@ def _good_results() -> tuple[bytes, ...]:
         for name in ("rod", "single_precision", "cube"):
             overrides = ["run.backend=numpy", 'output.fields=["u", "f", "residual"]']
             case = load(inputs.ROOT / "cases" / f"{name}.toml", overrides)
-            small = regrid(case, (7, 6, 5)[: case.problem.grid.dimension])
+            small = regrid(case, (7, 6, 5)[: case.problem.lattice.dimension])
             poisson.solve(small).save(Path(folder) / "a.h5")
             found.append((Path(folder) / "a.h5").read_bytes())
     return tuple(found)

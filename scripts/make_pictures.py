@@ -77,7 +77,7 @@ def solve_tutorial() -> poisson.Solution:
 def draw_field(axes: Axes, name: str, title: str, **options: Any) -> None:
     """The solution of a case; in 3D in the plane z of the largest value."""
     solution = solve(name)
-    grid = solution.problem.grid
+    grid = solution.problem.lattice
     if grid.dimension == 3:
         z = np.unravel_index(np.abs(solution.host_u).argmax(), grid.array_shape)[0]
         options["slice"] = {"z": float(grid.coordinates(2)[z])}

@@ -24,9 +24,10 @@ from poisson.case.mistakes import Path as Keys
 from poisson.case.schema import CaseFile, FaceTable, FileTable, Output
 from poisson.case.settings import WITHOUT_VECTORS, Case, Interval, OutputSettings, Units
 from poisson.errors import CaseError, ExpressionError
-from poisson.mesh.boundary import FACE_NAMES, ONE_CONDITION, Kind
+from poisson.mesh.boundary import FACE_NAMES, ONE_CONDITION, Kind, Rule
 from poisson.mesh.differences import ORDERS
-from poisson.mesh.grid import AXES, Grid, wanted_spacing
+from poisson.mesh.grid import AXES, wanted_spacing
+from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression, parameter_mistake, parse
 from poisson.problem.faces import Face, require_on_face
 from poisson.problem.fields import FieldFile
@@ -188,7 +189,7 @@ class _Checker:
                     mistakes.missing(path)
         return conditions
 
-    def face_files(self, conditions: dict[str, Condition], grid: Grid | None) -> list[FieldFile]:
+    def face_files(self, conditions: dict[str, Condition], grid: Lattice | None) -> list[FieldFile]:
         """The files with data of faces, after a look at each."""
         found: list[FieldFile] = []
         for name, condition in conditions.items() if grid else ():
@@ -246,7 +247,7 @@ class _Checker:
             return ""
         return f"; to replace the condition: --set {toml.dotted(path)}={toml.shown(table)}"
 
-    def grid(self, conditions: dict[str, Condition]) -> Grid | None:
+    def grid(self, conditions: dict[str, Condition]) -> Lattice | None:
         domain, mistakes = self.form.domain, self.mistakes
         for key in ("lower", "upper", "shape"):
             if getattr(domain, key) is None:
@@ -264,13 +265,16 @@ class _Checker:
         if math.prod(shape) >= MAX_NODES:
             mistakes.wrong(("domain", "shape"), shape, "fewer than 2**60 nodes in all")
             return None
-        periodic = tuple(
-            f"{axis}_lower" in conditions and conditions[f"{axis}_lower"].kind.wraps for axis in AXES[: len(shape)]
-        )
+        rules = [
+            conditions[name].kind.rule if name in conditions else Rule.MIRROR for name in FACE_NAMES[: 2 * len(shape)]
+        ]
+        for upper_face in range(1, len(rules), 2):  # only one of a pair wraps: a mistake that is noted elsewhere
+            if (rules[upper_face] is Rule.WRAP) is not (rules[upper_face - 1] is Rule.WRAP):
+                rules[upper_face - 1 : upper_face + 1] = [Rule.MIRROR, Rule.MIRROR]
         distinct = [self._interval(*values) for values in zip(AXES, lower, upper, shape, strict=False)]
         if not all(distinct):
             return None
-        return Grid(tuple(lower), tuple(upper), tuple(shape), periodic)
+        return Lattice.box(lower, upper, shape, tuple(rules))
 
     def _interval(self, axis: str, low: float, high: float, nodes: int) -> bool:
         """Whether the nodes along an axis can be told apart."""
@@ -287,7 +291,7 @@ class _Checker:
         item = self.form.equation.exact
         return None if item is None else self._formula(("equation", "exact"), item)
 
-    def coefficient(self, name: str, grid: Grid | None) -> Coefficient | None:
+    def coefficient(self, name: str, grid: Lattice | None) -> Coefficient | None:
         """a or c: the number that it is, or else the field."""
         path = ("equation", name)
         item = getattr(self.form.equation, name)
@@ -297,7 +301,7 @@ class _Checker:
         return formula.value if isinstance(formula, Expression) and formula.is_constant else formula
 
     def source(
-        self, grid: Grid | None, exact: Expression | None, a: Coefficient | None, c: Coefficient | None
+        self, grid: Lattice | None, exact: Expression | None, a: Coefficient | None, c: Coefficient | None
     ) -> NodeField | None:
         path = ("equation", "f")
         item = self.form.equation.f
@@ -312,7 +316,9 @@ class _Checker:
             return manufactured_source(exact, a, c, self.axes or 3)
         return self.node_field(path, item, grid)
 
-    def node_field(self, path: Keys, item: float | str | FileTable, grid: Grid | None) -> Expression | FieldFile | None:
+    def node_field(
+        self, path: Keys, item: float | str | FileTable, grid: Lattice | None
+    ) -> Expression | FieldFile | None:
         """A formula or a file, which is looked at if a grid is given."""
         if not isinstance(item, FileTable):
             return self._formula(path, item)
@@ -324,7 +330,7 @@ class _Checker:
                 self.mistakes.add(path, str(error))
         return field
 
-    def output(self, name: str, grid: Grid | None, *read: Coefficient | None) -> OutputSettings:
+    def output(self, name: str, grid: Lattice | None, *read: Coefficient | None) -> OutputSettings:
         output, mistakes = self.form.output, self.mistakes
         file = Path(output.file or f"{name}.h5")
         sources = [os.path.realpath(field.path) for field in read if isinstance(field, FieldFile)]

@@ -60,7 +60,7 @@ def _blocks(blocks: tuple[int, ...] | None, problem: Problem) -> Iterator[Clash]
     """Whether a grid can be divided into these blocks."""
     if blocks is None:
         return
-    path, given, nodes = ("run", "ranks"), list(blocks), problem.grid.array_shape[::-1]
+    path, given, nodes = ("run", "ranks"), list(blocks), problem.lattice.array_shape[::-1]
     named = ", ".join(AXES[: len(nodes)])
     if len(blocks) != len(nodes):
         yield Clash(path, given, f"one number of blocks for each of {named}")

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.case.mistakes import Path
-from poisson.mesh.grid import AXES, Grid
+from poisson.mesh.grid import AXES
+from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem, manufactured_value
 
@@ -44,7 +45,7 @@ def holds(problem: Problem) -> bool:
     ):
         return False
     a, c, f = (_expression(each) for each in (problem.a, problem.c, problem.f))
-    inside = _points(problem.grid, None)
+    inside = _points(problem.lattice, None)
     axes = AXES[: len(inside)]
     with np.errstate(all="ignore"):
         terms = [exact * c, -f]
@@ -60,7 +61,7 @@ def holds(problem: Problem) -> bool:
 
 def _fulfilled(problem: Problem, sizes: Sequence[float]) -> Iterator[bool]:
     """Whether each face has its condition; `sizes` are those of the exact solution and of its fluxes along the axes."""
-    exact, grid = problem.exact, problem.grid
+    exact, grid = problem.exact, problem.lattice
     assert exact is not None and isinstance(problem.a, (int, float, Expression))
     for face, condition in enumerate(problem.faces):
         axis, points = face // 2, _points(grid, face)
@@ -87,7 +88,7 @@ def _table(tables: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _points(grid: Grid, face: int | None) -> Points:
+def _points(grid: Lattice, face: int | None) -> Points:
     """Points all over the box, or all over one face of it."""
     points = []
     for axis, (low, high) in enumerate(zip(grid.lower, grid.upper, strict=True)):

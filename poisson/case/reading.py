@@ -17,7 +17,7 @@ from poisson.case import toml
 from poisson.case.settings import Case
 from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES
-from poisson.mesh.grid import Grid
+from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import FieldFile
 from poisson.problem.problem import Problem
 
@@ -174,10 +174,10 @@ def regrid(case: Case, shape: Sequence[int]) -> Case:
     problem = case.problem
     for path, field in field_files(problem).items():
         raise CaseError([f"{path}: {field}; allowed on another grid: a number or an expression"])
-    grid = Grid(problem.grid.lower, problem.grid.upper, tuple(shape), problem.grid.periodic)
+    lattice = Lattice.box(problem.lattice.lower, problem.lattice.upper, shape, problem.lattice.rules)
     tables = tomllib.loads(case.text)
     tables["domain"]["shape"] = list(shape)
-    return replace(case, problem=replace(problem, grid=grid), text=tomli_w.dumps(tables))
+    return replace(case, problem=replace(problem, lattice=lattice), text=tomli_w.dumps(tables))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class Case:
     Examples
     --------
     >>> case = poisson.load_case("cases/unit_square.toml")
-    >>> case.problem.grid.shape, case.solver.method, case.output.fields
+    >>> case.problem.lattice.shape, case.solver.method, case.output.fields
     ((129, 129), 'auto', ('u', 'f', 'residual', 'error'))
     """
 

@@ -31,7 +31,7 @@ _TABLES = ("title", "equation", "parameters", "domain", "boundary")
 
 def text_of(problem: Problem) -> str:
     """The tables of a case file that say what a problem is, as TOML."""
-    grid = problem.grid
+    grid = problem.lattice
     equation = {name: _written(name, getattr(problem, name)) for name in ("f", "a", "c")} | {"mean": problem.mean}
     if problem.exact is not None:
         exact = _written("exact", problem.exact)

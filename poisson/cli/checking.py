@@ -146,7 +146,7 @@ def report(found: Found, mistakes: Sequence[str]) -> str:
 def record_of(found: Found, mistakes: Sequence[str], code: int) -> dict[str, Any]:
     """A check for programs, as docs/running.md describes it."""
     case, plan, compatibility = found.case, found.plan, found.compatibility
-    grid, tables = case.problem.grid, tomllib.loads(case.text)
+    grid, tables = case.problem.lattice, tomllib.loads(case.text)
     names = ("face", "condition", "value", "alpha")
     record: dict[str, Any] = {
         "command": "check",
@@ -183,7 +183,7 @@ def record_of(found: Found, mistakes: Sequence[str], code: int) -> dict[str, Any
 
 
 def _grid(found: Found) -> str:
-    grid = found.case.problem.grid
+    grid = found.case.problem.lattice
     nodes = " x ".join(map(str, grid.shape))
     box = " x ".join(f"[{low:g}, {high:g}]" for low, high in zip(grid.lower, grid.upper, strict=True))
     spacing = " x ".join(f"{h:.4g}" for h in grid.spacing)

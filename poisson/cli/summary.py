@@ -72,7 +72,7 @@ class Ended:
         found: dict[str, Any] = {
             "command": "solve",
             "title": solution.problem.title,
-            "shape": solution.problem.grid.shape,
+            "shape": solution.problem.lattice.shape,
             "status": solution.status.value,
             "converged": solution.status.success,
             "advice": solution.advice,
@@ -109,7 +109,7 @@ class Ended:
         solution, lines = self.solution, []
         if "tuning" in solution.provenance:
             lines.append(f"kernels     {solution.provenance['tuning']}")
-        first, nodes = solution.times.get("solve", 0.0), solution.problem.grid.nodes
+        first, nodes = solution.times.get("solve", 0.0), solution.problem.lattice.nodes
         seconds = solution.times.get(AGAIN, first)
         if seconds > 0.0 and solution.iterations > 0:
             rate = solution.iterations / seconds

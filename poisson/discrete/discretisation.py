@@ -26,7 +26,6 @@ from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.samples import Range, Samples, Slab
 from poisson.discrete.share import Share, known_to_all, numbers_of, on_blocks
 from poisson.errors import IncompatibleSource
-from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 from poisson.mesh.lattice import Lattice
@@ -124,7 +123,7 @@ class Discretisation:
     @property
     def array_shape(self) -> tuple[int, ...]:
         """Shape of the arrays."""
-        return sampling.array_shape(self.problem.grid) if self.share is None else self.share.array_shape
+        return self.whole_lattice.array_shape if self.share is None else self.share.array_shape
 
     @cached_property
     def owned(self) -> Discretisation:
@@ -143,11 +142,10 @@ class Discretisation:
         """
         return Operator(self.whole_lattice if self.share is None else self.share.lattice)
 
-    @cached_property
+    @property
     def whole_lattice(self) -> Lattice:
-        """The nodes of the grid with the rules of the faces, whatever part of them this process has."""
-        lattice = self.problem.grid.lattice(tuple(face.kind.rule for face in self.problem.faces))
-        return Lattice((*lattice.axes, Axis.single())) if lattice.dimension == 1 else lattice
+        """The nodes of the problem as arrays have them, whatever part of them this process has."""
+        return self.problem.lattice.of_arrays
 
     @property
     def operator(self) -> Operator:
@@ -310,7 +308,7 @@ class Discretisation:
         of_f : tuple of float, optional
             The sums of f and of abs(f) under the trapezoidal weights, where they are known.
         """
-        grid = self.problem.grid
+        grid = self.problem.lattice
         cell = math.prod(grid.spacing)
         with self.agreed():
             source, scale = (cell * value for value in of_f or self._sums_of_f(xp))
@@ -333,7 +331,7 @@ class Discretisation:
         """The integrals of the data of the faces and of their sizes, over this process's own nodes."""
         own, flux, scale = self._own, 0.0, 0.0
         for face, where in sampling.faces(self.problem, Rule.MIRROR, own):
-            g = (2.0 / self.problem.grid.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, own)
+            g = (2.0 / self.problem.lattice.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, own)
             on_it = zip(own, where, strict=True)
             block = tuple(each if isinstance(place, slice) else _end(each, place) for each, place in on_it)
             volumes = self._volumes(xp, block).reshape(
@@ -341,7 +339,7 @@ class Discretisation:
             )
             flux += float((volumes * g).sum())
             scale += float((volumes * abs(g)).sum())
-        cell = math.prod(self.problem.grid.spacing)
+        cell = math.prod(self.problem.lattice.spacing)
         return cell * flux, cell * scale
 
     def balanced(self, xp: ModuleType, of_f: tuple[float, float] | None = None) -> Discretisation:
@@ -360,7 +358,7 @@ class Discretisation:
             f"∫f = {balance.source:.6g}, ∮g = {balance.flux:.6g}, ∫f + ∮g = {balance.defect:.3g} "
             f"({abs(relative):.2g} of ∫|f| + ∮|g|)"
         )
-        volume = math.prod(self.problem.grid.extent)
+        volume = math.prod(self.problem.lattice.extent)
         if not balance.compatible:
             raise IncompatibleSource(
                 f"no face is dirichlet and c = 0, so ∫f + ∮g must be zero, but {numbers}, and the grid explains at "
@@ -379,7 +377,7 @@ class Discretisation:
         values = self._f(xp, block)
         for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
             g = sampling.face_value(self.problem, xp, face, block)
-            values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * g
+            values[where] += (2.0 / self.problem.lattice.spacing[face // 2]) * g
         for _, where in sampling.faces(self.problem, Rule.FIXED, block):
             values[where] = 0.0
         return values
@@ -416,7 +414,7 @@ class Discretisation:
         for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
             if self.problem.faces[face].kind.takes_alpha:
                 alpha = sampling.face_alpha(self.problem, xp, face, block)
-                values[where] += (2.0 / self.problem.grid.spacing[face // 2]) * alpha
+                values[where] += (2.0 / self.problem.lattice.spacing[face // 2]) * alpha
         return values
 
     def _volumes(self, xp: ModuleType, block: Block) -> Any:

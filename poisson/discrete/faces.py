@@ -33,7 +33,7 @@ class FaceTerms:
     """
 
     def __init__(self, problem: Problem) -> None:
-        shape = sampling.array_shape(problem.grid)
+        shape = problem.lattice.of_arrays.array_shape
         block = tuple((0, count) for count in shape)
         fixed = list(sampling.faces(problem, Rule.FIXED, block))
         # The face that stands first has the nodes that it shares: it comes last.
@@ -43,7 +43,7 @@ class FaceTerms:
         self._held = any(values.any() for _, values in self._fixed)
         self._terms: Terms = []
         for face, where in sampling.faces(problem, Rule.MIRROR, block):
-            g = (2.0 / problem.grid.spacing[face // 2]) * sampling.face_value(problem, np, face, block)
+            g = (2.0 / problem.lattice.spacing[face // 2]) * sampling.face_value(problem, np, face, block)
             values = _on(shape, where, g)
             for other, there in fixed:
                 if other // 2 != face // 2:

@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.discretisation import Discretisation
-from poisson.mesh.grid import Grid, slabs
+from poisson.mesh.grid import slabs
+from poisson.mesh.lattice import Lattice
 from poisson.problem.problem import number
 
 
-def widths(grid: Grid, axis: int) -> NDArray[np.float64]:
+def widths(grid: Lattice, axis: int) -> NDArray[np.float64]:
     """The length of the control volume of each node along an axis, in L: half of the spacing on a face of any kind."""
     values = np.full(grid.shape[axis], grid.spacing[axis])
     if not grid.periodic[axis]:
@@ -38,7 +39,7 @@ def mean(discretisation: Discretisation, u: NDArray[Any]) -> float:
     for start, stop in slabs(on_nodes.shape):
         values = np.asarray(on_nodes[start:stop], dtype=np.float64)
         total.append(float((values * _volumes(discretisation, start, stop)).sum()))
-    return math.fsum(total) / math.prod(discretisation.problem.grid.extent)
+    return math.fsum(total) / math.prod(discretisation.problem.lattice.extent)
 
 
 def energy(discretisation: Discretisation, u: NDArray[Any]) -> float:
@@ -58,7 +59,7 @@ def energy(discretisation: Discretisation, u: NDArray[Any]) -> float:
     CaseError
         If data of the problem cannot be read.
     """
-    grid, on_nodes = discretisation.problem.grid, u.reshape(discretisation.array_shape)
+    grid, on_nodes = discretisation.problem.lattice, u.reshape(discretisation.array_shape)
     total: list[float] = []
     for start, stop in slabs(on_nodes.shape):
         values = np.asarray(on_nodes[start:stop], dtype=np.float64)
@@ -77,13 +78,13 @@ def _of_links(discretisation: Discretisation, u: NDArray[Any], axis: int, start:
     def along(rows: Callable[[int, int], Any]) -> NDArray[np.float64]:
         """Values with the axis first, and at its end the layer that the last links lead to."""
         values = np.moveaxis(np.asarray(rows(start, stop), dtype=np.float64), place, 0)
-        if place == 0 and (stop < u.shape[0] or problem.grid.periodic[axis]):
+        if place == 0 and (stop < u.shape[0] or problem.lattice.periodic[axis]):
             values = np.concatenate([values, rows(stop % u.shape[0], stop % u.shape[0] + 1)])
-        elif place != 0 and problem.grid.periodic[axis]:
+        elif place != 0 and problem.lattice.periodic[axis]:
             values = np.concatenate([values, values[:1]])
         return values
 
-    density = (np.diff(along(lambda low, high: u[low:high]), axis=0) / problem.grid.spacing[axis]) ** 2
+    density = (np.diff(along(lambda low, high: u[low:high]), axis=0) / problem.lattice.spacing[axis]) ** 2
     if a is not None:
         density *= a
     else:
@@ -98,7 +99,7 @@ def _volumes(discretisation: Discretisation, start: int, stop: int, across: int 
 
     A link takes the whole spacing along its axis.
     """
-    lattice, grid = discretisation.whole_lattice, discretisation.problem.grid
+    lattice, grid = discretisation.whole_lattice, discretisation.problem.lattice
     found = np.ones((1,) * len(discretisation.array_shape))
     for axis in range(grid.dimension):
         along = widths(grid, axis)[start:stop] if lattice.array_axis(axis) == 0 else widths(grid, axis)

@@ -102,7 +102,7 @@ def _on_face(discretisation: Discretisation, values: Any, block: Block, place: i
 
 def _areas(discretisation: Discretisation, normal: int, block: Block) -> NDArray[np.float64]:
     """The area of the control volume of each node of a block across an axis, in a shape that broadcasts to it."""
-    lattice, grid = discretisation.whole_lattice, discretisation.problem.grid
+    lattice, grid = discretisation.whole_lattice, discretisation.problem.lattice
     values = np.ones((1,) * len(block))
     for axis in range(grid.dimension):
         if axis != normal:
@@ -117,7 +117,7 @@ class _Wall:
     def __init__(self, discretisation: Discretisation, u: NDArray[Any], face: int) -> None:
         self.discretisation, self.u, self.face = discretisation, u, face
         self.problem: Problem = discretisation.problem
-        self.grid = self.problem.grid
+        self.grid = self.problem.lattice
         self.axis, self.upper = divmod(face, 2)
         self.place = _place(discretisation, self.axis)
         self.block = _plane(discretisation, face, 1)

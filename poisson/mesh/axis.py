@@ -19,6 +19,7 @@ All of this is one-dimensional, and made once for an axis.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -148,6 +149,11 @@ class Axis:
         whole = self.undivided
         return intervals_of(whole.nodes, whole.rules) if whole._on_faces else whole.nodes
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the whole axis begins and ends, in L."""
+        return self.ends or (0.0, self.spacing * self.intervals)
+
     @cached_property
     def coordinates(self) -> Values:
         """The coordinates of the nodes, shape ``(n,)``, in L; the ends are exact."""
@@ -155,7 +161,7 @@ class Axis:
             return self.whole.coordinates[self.index]
         if self.placement is not None:
             return self.placement.points
-        lower, upper = self.ends or (0.0, self.spacing * self.intervals)
+        lower, upper = self.interval
         place = np.arange(self.nodes, dtype=np.float64) / max(1, self.intervals)
         return lower * (1.0 - place) + upper * place
 
@@ -349,6 +355,17 @@ class Axis:
         whole = self.whole and self.whole.scaled(factor)
         return replace(self, spacing=factor * self.spacing, ends=ends, whole=whole)
 
+    def facing(self, kinds: Sequence[Kind]) -> Axis:
+        """The whole axis with conditions of these kinds at its ends, without the α of a placement."""
+        lower, upper = kinds
+        if self.placement is not None:
+            same = self.placement.kinds == (lower, upper) and self.placement.alpha == (0.0, 0.0)
+            return self if same else Axis.placed(type(self.placement)(self.placement.marks, (lower, upper)))
+        rules = lower.rule, upper.rule
+        if self.wraps is not lower.wraps:
+            return Axis.between(*self.interval, self.nodes, rules)
+        return self if self.rules == rules else replace(self, rules=rules)
+
     def absorbing(self, lower: float, upper: float) -> Axis:
         """A uniform axis with Robin terms at its mirrors: α h / a at each end, 0 at a fixed one."""
         kinds = {Rule.FIXED: Kind.DIRICHLET, Rule.MIRROR: Kind.ROBIN}
@@ -496,9 +513,9 @@ class Axis:
         return coarse._range(first, last, self.halo)
 
 
-def plain_rules(wraps: bool) -> tuple[Rule, Rule]:
-    """The rules of both ends where only the places of the nodes count."""
-    return (Rule.WRAP, Rule.WRAP) if wraps else (Rule.MIRROR, Rule.MIRROR)
+def plain_rules(*periodic: bool) -> tuple[Rule, ...]:
+    """The rules of both ends of each axis where only the places of the nodes count."""
+    return tuple(Rule.WRAP if wraps else Rule.MIRROR for wraps in periodic for _ in range(2))
 
 
 def intervals_of(nodes: int, rules: tuple[Rule, Rule]) -> int:

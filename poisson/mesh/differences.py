@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import GridError
-from poisson.mesh.axis import Axis, plain_rules
+from poisson.mesh.axis import plain_rules
 from poisson.mesh.boundary import Rule
-from poisson.mesh.grid import AXES, Grid
+from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 
 ORDERS = (2, 4, 6, 8)
@@ -83,13 +83,7 @@ class Differences:
         shape: tuple[int, ...], spacing: tuple[float, ...], periodic: tuple[bool, ...], order: int = 2
     ) -> Differences:
         """The differences of an order on equally spaced nodes: `Lattice.uniform`."""
-        rules = tuple(rule for wraps in periodic for rule in plain_rules(wraps))
-        return Differences(Lattice.uniform(shape, spacing, rules), order)
-
-    @staticmethod
-    def on(grid: Grid, order: int = 2) -> Differences:
-        """The differences of an order on a grid; on a 1D grid those along y, of arrays ``(1, nx)``, are zero."""
-        return Differences(Lattice((*grid.axes, Axis.single()) if grid.dimension == 1 else grid.axes), order)
+        return Differences(Lattice.uniform(shape, spacing, plain_rules(*periodic)), order)
 
     @property
     def dimension(self) -> int:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from poisson.errors import GridError
 from poisson.mesh.axis import array_axis
-from poisson.mesh.grid import AXES, Grid
+from poisson.mesh.grid import AXES
+from poisson.mesh.lattice import Lattice
 
 NODES = 4
 """The number of nodes that a cubic goes through."""
@@ -26,12 +27,12 @@ AT_ONCE = 1 << 16
 """Points that are interpolated at once, as each takes many temporary values."""
 
 
-def interpolate(grid: Grid, values: NDArray[Any], points: Sequence[Any]) -> NDArray[Any]:
+def interpolate(grid: Lattice, values: NDArray[Any], points: Sequence[Any]) -> NDArray[Any]:
     """Values at points between the nodes.
 
     Parameters
     ----------
-    grid : Grid
+    grid : Lattice
         The nodes.
     values : float array
         Of the grid's ``array_shape``, or with the components of a vector behind that.
@@ -60,7 +61,7 @@ def interpolate(grid: Grid, values: NDArray[Any], points: Sequence[Any]) -> NDAr
     return found.reshape((*shape, *components))
 
 
-def places_of(grid: Grid, points: Sequence[Any]) -> tuple[NDArray[np.float64], ...]:
+def places_of(grid: Lattice, points: Sequence[Any]) -> tuple[NDArray[np.float64], ...]:
     """The coordinates of points in arrays of one shape.
 
     Raises
@@ -89,7 +90,7 @@ def _require_inside(name: str, low: float, high: float, wraps: bool, places: NDA
         raise GridError(f"{name} = {places[wrong][0]:.9g}: outside of the box; allowed: {wanted}")
 
 
-def _interpolated(grid: Grid, values: NDArray[Any], places: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _interpolated(grid: Lattice, values: NDArray[Any], places: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     along = [_nodes_and_weights(grid, axis, place) for axis, place in enumerate(places)]
     components = (1,) * (values.ndim - grid.dimension)
     found = np.zeros((places[0].size, *values.shape[grid.dimension :]))
@@ -105,7 +106,7 @@ def _interpolated(grid: Grid, values: NDArray[Any], places: Sequence[NDArray[np.
 
 
 def _nodes_and_weights(
-    grid: Grid, axis: int, places: NDArray[np.float64]
+    grid: Lattice, axis: int, places: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The nodes that each place is interpolated from, and their weights, both of shape (places, 4), or 3."""
     coordinates, count = grid.coordinates(axis), grid.shape[axis]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The nodes of a problem: its axes in one order, and where each of them lies in an array.
 
-Axes run in the order x, y(, z), and so do tuples. Arrays are C-ordered with x contiguous, so that their shape is the
-reverse. Backends' arrays have at least two axes: the second one of a 1D problem has a single node.
+Axes run in the order x(, y(, z)), and so do tuples. Arrays are C-ordered with x contiguous, so that their shape is the
+reverse. On an axis that wraps the node at its end, which is that at its start, is not stored.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.mesh.axis import Axis, array_axis
-from poisson.mesh.boundary import Rule
+from poisson.mesh.axis import MIN_NODES, Axis, array_axis
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.grid import AXES, wanted_spacing
 
 Index = tuple[slice | int, ...]
 
@@ -33,6 +34,33 @@ class Lattice:
     """
 
     axes: tuple[Axis, ...]
+
+    @staticmethod
+    def box(
+        lower: Sequence[float], upper: Sequence[float], shape: Sequence[int], rules: tuple[Rule, ...] | None = None
+    ) -> Lattice:
+        """Equally spaced nodes between the corners of a box, with a rule for each face; without any all are mirrors.
+
+        Raises
+        ------
+        ValueError
+            If there are not 1, 2 or 3 axes, the lengths differ, the box is empty or not finite, or an axis has fewer
+            than 3 nodes, or nodes too close or too far apart for float64.
+        """
+        rules = (Rule.MIRROR,) * (2 * len(shape)) if rules is None else rules
+        if len(shape) not in (1, 2, 3):
+            raise ValueError(f"a grid has 1, 2 or 3 axes, not {len(shape)}")
+        if not len(lower) == len(upper) == len(shape) == len(rules) / 2:
+            raise ValueError("lower, upper, shape and the pairs of rules differ in length")
+        for name, low, high, nodes in zip(AXES, lower, upper, shape, strict=False):
+            if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low) and low < high):
+                raise ValueError(f"{name}: the interval [{low}, {high}] is empty or not finite")
+            if nodes < MIN_NODES:
+                raise ValueError(f"{name}: {nodes} nodes; at least {MIN_NODES} are needed")
+            if wanted := wanted_spacing(low, high, nodes):
+                raise ValueError(f"{name}: {nodes} nodes on [{low}, {high}]; allowed: {wanted}")
+        pairs = zip(rules[::2], rules[1::2], strict=True)
+        return Lattice(tuple(map(Axis.between, lower, upper, shape, pairs)))
 
     @staticmethod
     def uniform(shape: tuple[int, ...], spacing: tuple[float, ...], rules: tuple[Rule, ...]) -> Lattice:
@@ -55,9 +83,43 @@ class Lattice:
         return self.shape[::-1]
 
     @cached_property
+    def nodes(self) -> int:
+        """Nodes in all."""
+        return math.prod(self.shape)
+
+    @cached_property
     def spacing(self) -> tuple[float, ...]:
-        """The spacing of the nodes along each axis, in L."""
+        """The spacing of the nodes along each axis, in L; the mean one where they are placed otherwise."""
         return tuple(axis.spacing for axis in self.axes)
+
+    @property
+    def intervals(self) -> tuple[int, ...]:
+        """`Axis.intervals` of each axis."""
+        return tuple(axis.intervals for axis in self.axes)
+
+    @cached_property
+    def lower(self) -> tuple[float, ...]:
+        """The lower corner of the box, in L."""
+        return tuple(axis.interval[0] for axis in self.axes)
+
+    @cached_property
+    def upper(self) -> tuple[float, ...]:
+        """The upper corner of the box, in L."""
+        return tuple(axis.interval[1] for axis in self.axes)
+
+    @property
+    def extent(self) -> tuple[float, ...]:
+        """Length of the box along each axis, in L."""
+        return tuple(high - low for low, high in zip(self.lower, self.upper, strict=True))
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """Whether each axis is periodic."""
+        return tuple(axis.wraps for axis in self.axes)
+
+    def coordinates(self, axis: int) -> NDArray[np.float64]:
+        """Coordinates of the nodes along `axis` (0 is x), shape ``(n,)``, in L; a copy."""
+        return self.axes[axis].coordinates.copy()
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
@@ -152,6 +214,22 @@ class Lattice:
         return math.prod(axis.modes for axis in self.axes)
 
     # ---- other lattices
+
+    @cached_property
+    def of_arrays(self) -> Lattice:
+        """The lattice of the backends' arrays, which have two axes at least: in 1D the second one has a single node."""
+        return Lattice((*self.axes, Axis.single())) if self.dimension == 1 else self
+
+    def facing(self, kinds: Sequence[Kind]) -> Lattice:
+        """The same nodes with conditions of other kinds at the faces: `Axis.facing`."""
+        axes = tuple(axis.facing(pair) for axis, *pair in zip(self.axes, kinds[::2], kinds[1::2], strict=True))
+        return self if axes == self.axes else Lattice(axes)
+
+    @cached_property
+    def coarser(self) -> Lattice | None:
+        """The lattice of the coarser axes on the same box; None where one has none."""
+        axes = tuple(axis.coarser for axis in self.axes if axis.coarser is not None)
+        return Lattice(axes) if len(axes) == self.dimension else None
 
     def replaced(self, axis: int, by: Axis) -> Lattice:
         """The lattice with another axis in one place."""

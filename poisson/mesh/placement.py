@@ -57,7 +57,9 @@ class Placement(ABC):
     rules: tuple[Rule, Rule]
     walls: tuple[float, float]
 
-    def __init__(self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind], alpha: tuple[float, float]) -> None:
+    def __init__(
+        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind], alpha: tuple[float, float] = (0.0, 0.0)
+    ) -> None:
         self.marks = np.array(marks, dtype=np.float64)
         self.kinds, self.alpha = kinds, alpha
         if not np.all(np.isfinite(self.marks)) or not np.all(np.diff(self.marks) > 0.0):

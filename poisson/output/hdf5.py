@@ -264,7 +264,7 @@ def _write_root(file: h5py.File, solution: Record) -> None:
 
 
 def _write_coordinates(file: h5py.File, solution: Record) -> None:
-    grid = solution.problem.grid
+    grid = solution.problem.lattice
     for axis in range(grid.dimension):
         name = AXES[axis]
         scale = _dataset(file, name, grid.coordinates(axis))
@@ -302,7 +302,7 @@ def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, si
 
 def _note(file: h5py.File, name: str, dataset: h5py.Dataset, solution: Record) -> None:
     """Say what a field is, and where its nodes are."""
-    dimension = solution.problem.grid.dimension
+    dimension = solution.problem.lattice.dimension
     long_name, units = field_note(name, solution.units)
     dataset.attrs["long_name"], dataset.attrs["units"] = long_name, _text(units)
     for index, axis in enumerate(reversed(AXES[:dimension])):
@@ -376,7 +376,7 @@ def _write_vtk(group: h5py.Group, solution: Record) -> None:
     """
     import h5py
 
-    grid = solution.problem.grid
+    grid = solution.problem.lattice
     beside = 3 - grid.dimension
     group.attrs["Version"] = (2, 0)
     # VTK takes a text of fixed length only, which is also none of those that people may edit.

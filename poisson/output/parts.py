@@ -76,7 +76,7 @@ class Parts:
     def __init__(self, solution: Record, share: Share) -> None:
         self._ranges = share.ranges
         self._communicator = share.communicator
-        self._whole = solution.problem.grid.array_shape
+        self._whole = solution.problem.lattice.array_shape
         self._arrays = {"u": solution.u, **solution.fields}
         self._kept: BaseException | None = None
 

@@ -25,7 +25,7 @@ def lines(solution: Record) -> Iterator[tuple[str, str]]:
     solution : Record
         The result, or the part of it that this process has.
     """
-    grid, come = solution.problem.grid, solution.provenance
+    grid, come = solution.problem.lattice, solution.provenance
     nodes = " x ".join(map(str, grid.shape))
     sides = (
         f"[{low:g}, {high:g}{')' if wraps else ']'}"

@@ -59,7 +59,7 @@ def _escaped(text: str) -> str:
 
 
 def _document(data_name: str, solution: Record) -> ElementTree.Element:
-    grid = solution.problem.grid
+    grid = solution.problem.lattice
     shape = _numbers((*(1,) * (3 - grid.dimension), *grid.array_shape))
     root = ElementTree.Element("Xdmf", Version="3.0")
     root.append(ElementTree.Comment(MARK))

@@ -131,4 +131,4 @@ def operation_bytes(name: str, nodes: int, itemsize: int, *, source: bool = True
 
 def sweep_bytes(problem: Problem, itemsize: int, operations: Iterable[str]) -> float:
     """Bytes that a sweep made of some operations must move."""
-    return sum(operation_bytes(name, problem.grid.nodes, itemsize) for name in operations)
+    return sum(operation_bytes(name, problem.lattice.nodes, itemsize) for name in operations)

@@ -20,7 +20,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import ResourceError
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import ORDERS, Differences
-from poisson.mesh.grid import Grid
+from poisson.mesh.lattice import Lattice
 from poisson.solvers.multigrid.hierarchy import coarser
 
 MOST_ARRAYS = 8
@@ -29,13 +29,13 @@ COARSEST = (20, 20)
 """The grid of the product with a matrix: a matrix for all nodes of a larger one would fit no memory."""
 
 
-def box(shape: tuple[int, ...]) -> Grid:
+def box(shape: tuple[int, ...]) -> Lattice:
     """The unit square or cube with nodes on its faces."""
     dimension = len(shape)
-    return Grid((0.0,) * dimension, (1.0,) * dimension, shape, (False,) * dimension)
+    return Lattice.box((0.0,) * dimension, (1.0,) * dimension, shape)
 
 
-def laplacian_on(grid: Grid, rule: Rule = Rule.FIXED) -> Operator:
+def laplacian_on(grid: Lattice, rule: Rule = Rule.FIXED) -> Operator:
     """−∇² with the same rule on all faces."""
     return Operator.uniform(grid.shape, grid.spacing, 0.0, (rule,) * (2 * grid.dimension))
 
@@ -174,14 +174,14 @@ class Workload:
         return self._arrays[key]
 
 
-def every_operation(backend: Backend, grid: Grid) -> Ledger:
+def every_operation(backend: Backend, grid: Lattice) -> Ledger:
     """Run every operation once, the composites too, and write down how to run it again.
 
     Parameters
     ----------
     backend : Backend
         Where.
-    grid : Grid
+    grid : Lattice
         Not periodic, with at least 9 nodes along each axis.
     """
     stand_in, ledger = counted(backend)
@@ -205,6 +205,6 @@ def every_operation(backend: Backend, grid: Grid) -> Ledger:
     return ledger
 
 
-def values_needed(grid: Grid) -> int:
+def values_needed(grid: Lattice) -> int:
     """Values that the arrays of `every_operation` hold."""
     return MOST_ARRAYS * math.prod(grid.shape) + (math.prod(COARSEST) + 2) * math.prod(COARSEST)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from poisson import apart
 from poisson.errors import CaseError, PoissonError
-from poisson.mesh.axis import Axis, plain_rules
+from poisson.mesh.axis import Axis
 from poisson.mesh.transfer import cubic
 from poisson.plain import NotPlain, find, nearest, of_library, require_file
 from poisson.problem import arrays
@@ -374,19 +374,16 @@ class CoarserField:
     ----------
     field : FieldFile, ArrayField or CoarserField
         On the finer grid.
-    fine, coarse : tuple of int
-        The shapes of both arrays, whose nodes lie on the same box.
-    periodic : tuple of bool
-        Whether each of their axes is.
+    fine, coarse : tuple of Axis
+        Those along each axis of both arrays.
     bounded : bool
         Whether a value may not fall below half the least of those that it is made of, as cubics do at a jump: then it
         takes that one, so that what is positive stays so.
     """
 
     field: FieldFile | ArrayField | CoarserField
-    fine: tuple[int, ...]
-    coarse: tuple[int, ...]
-    periodic: tuple[bool, ...]
+    fine: tuple[Axis, ...]
+    coarse: tuple[Axis, ...]
     bounded: bool = False
 
     def read(self, xp: ModuleType, start: int, stop: int, others: Sequence[Range] = ()) -> Any:
@@ -394,13 +391,11 @@ class CoarserField:
 
         Of the other axes `others` has the ranges; those left out count as a whole.
         """
-        sizes = zip(self.fine, self.coarse, self.periodic, strict=True)
-        axes = ([Axis.between(0.0, 1.0, nodes, plain_rules(wraps)) for nodes in pair] for *pair, wraps in sizes)
-        ranges = itertools.zip_longest(((start, stop), *others), self.coarse)
+        ranges = itertools.zip_longest(((start, stop), *others), (axis.nodes for axis in self.coarse))
         # Of each axis only the nodes of this block, from only those that they need.
         needed: list[tuple[Range, ...]] = []
         tables: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        for table, (given, count) in zip(itertools.starmap(cubic, axes), ranges, strict=True):
+        for table, (given, count) in zip(map(cubic, self.fine, self.coarse), ranges, strict=True):
             index, weight = (values[slice(*(given or (0, count)))] for values in table)
             runs = _runs(index[weight != 0.0])
             places = np.concatenate([np.arange(*run) for run in runs])

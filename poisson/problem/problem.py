@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
-from poisson.mesh.grid import AXES, Grid
+from poisson.mesh.grid import AXES
+from poisson.mesh.lattice import Lattice
 from poisson.problem.arrays import REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
@@ -51,8 +52,8 @@ class Problem:
 
     Parameters
     ----------
-    grid : Grid
-        The nodes.
+    lattice : Lattice
+        The nodes, with the rules that follow from the faces.
     faces : tuple of Face
         One for each face, in the order of `boundary.FACE_NAMES`.
     f : Expression, FieldFile, ArrayField or FunctionField
@@ -73,11 +74,11 @@ class Problem:
     Examples
     --------
     >>> problem = poisson.Problem.on_box((33, 17), f="x*y", boundary={"x": "periodic", "all": 0.0})
-    >>> problem.grid.periodic, problem.c, problem == poisson.Problem.on_box((33, 17))
+    >>> problem.lattice.periodic, problem.c, problem == poisson.Problem.on_box((33, 17))
     ((True, False), 0.0, False)
     """
 
-    grid: Grid
+    lattice: Lattice
     faces: tuple[Face, ...]
     f: NodeField
     c: Coefficient = 0.0
@@ -88,8 +89,8 @@ class Problem:
     mean: str = "harmonic"
 
     def __post_init__(self) -> None:
-        if len(self.faces) != 2 * self.grid.dimension:
-            raise ValueError(f"{2 * self.grid.dimension} faces are needed, {len(self.faces)} are given")
+        if len(self.faces) != 2 * self.lattice.dimension:
+            raise ValueError(f"{2 * self.lattice.dimension} faces are needed, {len(self.faces)} are given")
         a, c = number(self.a), number(self.c)
         if c is not None and not c >= 0.0:
             raise ValueError(f"c = {c}; it must be >= 0")
@@ -97,9 +98,10 @@ class Problem:
             raise ValueError(f"a = {a}; it must be > 0")
         if self.mean not in MEANS:
             raise ValueError(f"mean = {self.mean!r}; it must be one of {MEANS}")
-        for axis, wraps in enumerate(self.grid.periodic):
+        for axis, wraps in enumerate(self.lattice.periodic):
             if any(face.kind.wraps != wraps for face in self.faces[2 * axis : 2 * axis + 2]):
                 raise ValueError(f"the {AXES[axis]} faces and the grid do not agree on whether the axis is periodic")
+        object.__setattr__(self, "lattice", self.lattice.facing([face.kind for face in self.faces]))
 
     @staticmethod
     def on_box(
@@ -159,53 +161,39 @@ class Problem:
         nodes = _corner("shape", shape, operator.index, "integers")
         dimension = len(nodes)
         faces = _box_faces(boundary, nodes)
-        periodic = tuple(face.kind.wraps for face in faces[::2])
-        solution = None if exact is None else _exact(exact, dimension)
-        try:
-            low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "finite numbers")
-            high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "finite numbers")
-            grid = Grid(low, high, nodes, periodic)
-            given = {"f": f, "a": a, "c": c, "initial": initial}
-            fields = {name: node_field(value, grid, name) for name, value in given.items()}
-            coefficients: dict[str, Any] = {
-                name: fields[name] if number(fields[name]) is None else number(fields[name]) for name in ("a", "c")
-            }
-            if mean in MEANS[1:] and isinstance(coefficients["a"], float):
-                raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
-            return Problem(
-                *(grid, faces, fields["f"], coefficients["c"], fields["initial"], solution, title),
-                *(coefficients["a"], mean),
-            )
-        except ValueError as error:
-            raise CaseError([str(error)]) from error
+        low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "finite numbers")
+        high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "finite numbers")
+        with _one_line():
+            lattice = Lattice.box(low, high, nodes, tuple(face.kind.rule for face in faces))
+        return _from_data(lattice, faces, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
 
     def coarser(self) -> Problem | None:
         """The same problem on a grid of half the intervals, without its initial guess and its exact solution.
 
-        None where `Grid.coarser` has no such grid.
+        None where an axis would have too few nodes.
 
         Examples
         --------
-        >>> poisson.Problem.on_box((33, 17)).coarser().grid.shape
+        >>> poisson.Problem.on_box((33, 17)).coarser().lattice.shape
         (17, 9)
         """
-        grid = self.grid.coarser()
-        if grid is None:
+        lattice = self.lattice.coarser
+        if lattice is None:
             return None
 
         def on_it(given: Any, axes: Sequence[int], bounded: bool = False) -> Any:
             if not isinstance(given, (FieldFile, ArrayField, CoarserField)):
                 return given
-            fine, coarse = (tuple(each.shape[axis] for axis in axes) for each in (self.grid, grid))
-            return CoarserField(given, fine, coarse, tuple(grid.periodic[axis] for axis in axes), bounded)
+            fine, coarse = (tuple(each.axes[axis] for axis in axes) for each in (self.lattice, lattice))
+            return CoarserField(given, fine, coarse, bounded)
 
-        axes = range(grid.dimension)[::-1]
+        axes = range(lattice.dimension)[::-1]
         faces = []
         for index, face in enumerate(self.faces):
             along = [axis for axis in axes if axis != index // 2]
             faces.append(replace(face, value=on_it(face.value, along), alpha=on_it(face.alpha, along, bounded=True)))
         f, c, a = on_it(self.f, axes), on_it(self.c, axes, bounded=True), on_it(self.a, axes, bounded=True)
-        return replace(self, grid=grid, faces=tuple(faces), f=f, c=c, a=a, initial=_NOTHING, exact=None)
+        return replace(self, lattice=lattice, faces=tuple(faces), f=f, c=c, a=a, initial=_NOTHING, exact=None)
 
     def having(
         self,
@@ -234,7 +222,7 @@ class Problem:
         """
         given = {"f": f, "initial": initial, "a": a, "c": c}
         found: dict[str, Any] = {
-            name: node_field(value, self.grid, name) for name, value in given.items() if value is not None
+            name: node_field(value, self.lattice, name) for name, value in given.items() if value is not None
         }
         for name in found.keys() & {"a", "c"}:
             if (constant := number(found[name])) is not None:
@@ -250,10 +238,8 @@ class Problem:
             other = object.__new__(type(self))
             other.__dict__.update(self.__dict__, **found)
             return other
-        try:
+        with _one_line():
             return replace(self, **found)
-        except ValueError as error:
-            raise CaseError([str(error)]) from error
 
     @property
     def varies(self) -> bool:
@@ -289,7 +275,7 @@ class Problem:
         a = number(self.a)
         if a is not None:
             return f"{EQUATION}, a = {a:.12g}"
-        return f"{EQUATION}, a = a({', '.join(AXES[: self.grid.dimension])}), {self.mean} mean between nodes"
+        return f"{EQUATION}, a = a({', '.join(AXES[: self.lattice.dimension])}), {self.mean} mean between nodes"
 
 
 def require_problem(given: object) -> None:
@@ -321,14 +307,14 @@ def number(coefficient: Coefficient) -> float | None:
     return None if isinstance(coefficient, (FieldFile, ArrayField, FunctionField, CoarserField)) else float(coefficient)
 
 
-def node_field(given: Any, grid: Grid, name: str) -> NodeField:
+def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
     """A field from what a user gives in Python.
 
     Parameters
     ----------
     given : number, text, function, array or field
-        A function takes arrays x(, y, z); an array has the grid's ``array_shape`` and is not copied.
-    grid : Grid
+        A function takes arrays x(, y, z); an array has the lattice's ``array_shape`` and is not copied.
+    lattice : Lattice
         The nodes.
     name : str
         What it is, for the message.
@@ -338,12 +324,12 @@ def node_field(given: Any, grid: Grid, name: str) -> NodeField:
     CaseError
         With one line that says what is wrong.
     """
-    if type(given) is np.ndarray and given.shape == grid.array_shape and given.dtype.kind in REAL:
+    if type(given) is np.ndarray and given.shape == lattice.array_shape and given.dtype.kind in REAL:
         return ArrayField(given)
-    field = _field(given, grid.dimension, name)
+    field = _field(given, lattice.dimension, name)
     if isinstance(field, (FieldFile, ArrayField)):
         with _named(name):
-            field.check(grid.array_shape)
+            field.check(lattice.array_shape)
     return field
 
 
@@ -390,6 +376,30 @@ def _named(name: str) -> Iterator[None]:
         yield
     except CaseError as error:
         raise CaseError([f"{name}: {error}"]) from error
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    """Within, a value that does not fit is a mistake of the one who gave it."""
+    try:
+        yield
+    except ValueError as error:
+        raise CaseError([str(error)]) from error
+
+
+def _from_data(
+    lattice: Lattice, faces: tuple[Face, ...], given: Mapping[str, Any], exact: Any, mean: str, title: str
+) -> Problem:
+    """The problem with these faces on a lattice, from what users give as its data."""
+    solution = None if exact is None else _exact(exact, lattice.dimension)
+    fields: dict[str, Any] = {name: node_field(value, lattice, name) for name, value in given.items()}
+    for name in ("a", "c"):
+        if (constant := number(fields[name])) is not None:
+            fields[name] = constant
+    if mean in MEANS[1:] and isinstance(fields["a"], float):
+        raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
+    with _one_line():
+        return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean)
 
 
 def _exact(given: Any, dimension: int) -> Expression:
@@ -442,7 +452,7 @@ def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
 
 def _other_faces(problem: Problem, boundary: Any) -> tuple[Face, ...]:
     """The faces of a problem with other data."""
-    names = FACE_NAMES[: 2 * problem.grid.dimension]
+    names = FACE_NAMES[: 2 * problem.lattice.dimension]
     tables = dict(boundary) if isinstance(boundary, Mapping) else {"all": boundary}
     for face, name in enumerate(names):
         if problem.faces[face].kind.wraps:
@@ -450,7 +460,7 @@ def _other_faces(problem: Problem, boundary: Any) -> tuple[Face, ...]:
                 tables.setdefault(name[0], PERIODIC)
         elif "all" not in tables and name[0] not in tables:
             tables.setdefault(name, problem.faces[face])
-    faces = _box_faces(tables, problem.grid.shape)
+    faces = _box_faces(tables, problem.lattice.shape)
     for name, old, new in zip(names, problem.faces, faces, strict=True):
         if new.kind is not old.kind:
             allowed = f"{old.kind.value}, because the kind of a face cannot change"

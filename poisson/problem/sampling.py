@@ -17,7 +17,8 @@ import numpy as np
 from poisson.errors import CaseError
 from poisson.mesh.axis import array_axis
 from poisson.mesh.boundary import FACE_NAMES, Rule
-from poisson.mesh.grid import AXES, Grid
+from poisson.mesh.grid import AXES
+from poisson.mesh.lattice import Lattice
 from poisson.problem.faces import FaceData
 from poisson.problem.fields import FieldFile, FunctionField, Range, Stored, stored
 from poisson.problem.problem import NodeField, Problem
@@ -28,20 +29,15 @@ Block = tuple[Range, ...]
 """Nodes of a grid: a range for each axis of a backend's array, the slowest first."""
 
 
-def array_shape(grid: Grid) -> tuple[int, ...]:
-    """Shape of a backend's array on a grid: ``(1, nx)``, ``(ny, nx)`` or ``(nz, ny, nx)``."""
-    return (1, *grid.array_shape) if grid.dimension == 1 else grid.array_shape
-
-
-def coordinates(grid: Grid, xp: ModuleType, block: Block) -> list[Any]:
+def coordinates(lattice: Lattice, xp: ModuleType, block: Block) -> list[Any]:
     """x(, y(, z)) of a block, each in a shape that broadcasts to its."""
-    axes = len(block)
     found = []
-    for axis in range(grid.dimension):
-        place = array_axis(axis, axes)
-        shape = [1] * axes
+    for axis, line in enumerate(lattice.axes):
+        place = array_axis(axis, len(block))
+        shape = [1] * len(block)
         shape[place] = -1
-        found.append(xp.asarray(grid.coordinates(axis)[slice(*block[place])].reshape(shape)))
+        # Of an array that a function or an argument of xp may write into: a copy.
+        found.append(xp.array(line.coordinates[slice(*block[place])].reshape(shape)))
     return found
 
 
@@ -87,20 +83,19 @@ def nodes(
         If a value is not finite, or not within the limit, or a Python function returns no such array; the line names
         the key and the place.
     """
-    grid = problem.grid
     found = xp.empty(shape_of(block), dtype=xp.float64)
-    places = coordinates(grid, xp, block)
+    places = coordinates(problem.lattice, xp, block)
     # The one row of a 1D problem is the whole of a file or an array.
-    found[...] = _evaluated(key, values, xp, places, block[-grid.dimension :])
+    found[...] = _evaluated(key, values, xp, places, block[-problem.lattice.dimension :])
     require_values(xp, key, found, places, limit)
     return found
 
 
 def faces(problem: Problem, rule: Rule, block: Block) -> Iterator[tuple[int, Index]]:
     """The faces with a rule that touch a block, in order of precedence, each with its place in the block."""
-    shape = array_shape(problem.grid)
-    for face, condition in enumerate(problem.faces):
-        if condition.kind.rule is not rule:
+    shape = problem.lattice.of_arrays.array_shape
+    for face, its_rule in enumerate(problem.lattice.rules):
+        if its_rule is not rule:
             continue
         upper = face % 2
         place = _place(problem, face)
@@ -142,10 +137,9 @@ def _on_face(
     limit: Limit | None = None,
 ) -> Any:
     """A function on the part of a face that lies in a block."""
-    places = coordinates(problem.grid, xp, block)
+    places = coordinates(problem.lattice, xp, block)
     place = _place(problem, face)
-    end = slice(-1, None) if face % 2 else slice(0, 1)
-    places[face // 2] = places[face // 2][(slice(None),) * place + (end,)]
+    places[face // 2] = xp.full((1,) * len(block), problem.lattice.axes[face // 2].interval[face % 2])
     along = block[:place] + block[place + 1 :]
     values = xp.asarray(_evaluated(key, function, xp, places, along), dtype=xp.float64)
     if isinstance(function, Stored):
@@ -161,7 +155,7 @@ def shape_of(block: Block) -> tuple[int, ...]:
 
 def _place(problem: Problem, face: int) -> int:
     """The array axis that a face is at an end of."""
-    return array_axis(face // 2, len(array_shape(problem.grid)))
+    return array_axis(face // 2, problem.lattice.of_arrays.dimension)
 
 
 def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], ranges: Sequence[Range]) -> Any:

@@ -14,7 +14,8 @@ from poisson.backends.registry import AUTO
 from poisson.case import Case
 from poisson.discrete.discretisation import Balance, Discretisation
 from poisson.errors import IncompatibleSource, PoissonError
-from poisson.mesh.grid import AXES, Grid
+from poisson.mesh.grid import AXES
+from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
 from poisson.run.concerns import Concern, concerns_of
@@ -163,7 +164,7 @@ def check(case: Case, *, comm: Any = None) -> Check:
         case=case,
         singular=singular,
         compatibility=compatibility,
-        grids=tuple(shape[: problem.grid.dimension] for shape in grids_of(operator)),
+        grids=tuple(shape[: problem.lattice.dimension] for shape in grids_of(operator)),
         plan=plan,
         result_bytes=result_bytes(problem, case.run.dtype, case.output.fields),
         ranks=communicator.size,
@@ -180,17 +181,17 @@ def _compatibility(problem: Problem) -> Compatibility | None:
     IncompatibleSource
         If there is no solution.
     """
-    volume = math.prod(problem.grid.extent)
-    if problem.grid.nodes <= MOST_BALANCED:
+    volume = math.prod(problem.lattice.extent)
+    if problem.lattice.nodes <= MOST_BALANCED:
         discretisation = Discretisation(problem)
         shift = discretisation.balanced(np).shift
         return Compatibility(discretisation.balance(np), shift, estimated=False)
     fields = (problem.f, *(face.value for face in problem.faces))
     if any(isinstance(field, (FieldFile, ArrayField)) for field in fields):
         return None
-    grid, most = problem.grid, BALANCE_NODES[problem.grid.dimension]
-    coarse = Grid(grid.lower, grid.upper, tuple(min(nodes, most) for nodes in grid.shape), grid.periodic)
-    balance = Discretisation(replace(problem, grid=coarse, c=0.0, a=1.0)).balance(np)
+    grid, most = problem.lattice, BALANCE_NODES[problem.lattice.dimension]
+    coarse = Lattice.box(grid.lower, grid.upper, [min(nodes, most) for nodes in grid.shape], grid.rules)
+    balance = Discretisation(replace(problem, lattice=coarse, c=0.0, a=1.0)).balance(np)
     found = Compatibility(balance, balance.defect / volume, estimated=True)
     if abs(found.relative) > CLEARLY:
         raise IncompatibleSource(
@@ -220,7 +221,7 @@ def _planned(case: Case, facts: Facts, ranks: Ranks, mistakes: list[str]) -> Pla
     shared: dict[str, Any] = {"nodes": nodes, "beside": ranks.beside}
     question = Question(outline, settings, precision)
     if question.to_discretisation and problem.coarser() is None:
-        raise no_coarser(problem.grid.shape)
+        raise no_coarser(problem.lattice.shape)
     if settings.method == AUTO:
         choice: Choice = ranks.of_first(choose(outline, settings, precision))
         settings, precision = choice.settings, choice.precision

@@ -131,7 +131,7 @@ def _jumps_at_edges(facts: Facts) -> Iterator[Concern]:
     if worst is None:
         return
     jump, first, second = worst
-    where = "an edge" if sample.problem.grid.dimension == 3 else "a corner"
+    where = "an edge" if sample.problem.lattice.dimension == 3 else "a corner"
     others = f"; the same holds for {quantity(pairs - 1, 'other pair')} of faces" * (pairs > 1)
     yield Concern(
         f"boundary.{FACE_NAMES[second]}",
@@ -144,7 +144,7 @@ def _jumps_at_edges(facts: Facts) -> Iterator[Concern]:
 def _on_edge(facts: Facts, face: int, other: int) -> Values:
     """The value of a face where another one meets it."""
     problem = facts.problem
-    nodes = problem.grid.shape[other // 2]
+    nodes = problem.lattice.shape[other // 2]
     at = {other // 2: (nodes - 1, nodes) if other % 2 else (0, 1)}
     value = problem.faces[face].value
     assert value is not None
@@ -162,7 +162,7 @@ def _jumps_across(facts: Facts) -> Iterator[Concern]:
     for face, condition in enumerate(problem.faces):
         given.append((f"boundary.{FACE_NAMES[face]}", condition.value, face))
     values = {"equation.f": facts.f, "equation.a": facts.a, "equation.c": facts.c}
-    for axis, wraps in enumerate(problem.grid.periodic):
+    for axis, wraps in enumerate(problem.lattice.periodic):
         for key, function, of_face in given:
             if not wraps or not isinstance(function, Expression) or AXES[axis] not in function.names:
                 continue
@@ -170,7 +170,7 @@ def _jumps_across(facts: Facts) -> Iterator[Concern]:
             jump = float(np.max(np.abs(high - low)))
             inside = values[key] if of_face is None else facts.value[of_face]
             if jump > JUMP * max(float(np.ptp(inside)), JUMP * float(np.max(np.abs(inside)))):
-                name, (start, stop) = AXES[axis], (problem.grid.lower[axis], problem.grid.upper[axis])
+                name, (start, stop) = AXES[axis], (problem.lattice.lower[axis], problem.lattice.upper[axis])
                 yield Concern(
                     key,
                     f"the expression differs by {jump:.3g} between {name} = {start:g} and {name} = {stop:g}, "
@@ -216,8 +216,8 @@ def _source_norm(facts: Facts, norm: str, *, robin: bool = True) -> float:
         if condition.fixes or (condition.takes_alpha and not robin):
             continue
         axis = face // 2
-        terms = values * (2.0 / problem.grid.spacing[axis])
-        total += float(np.mean(terms * terms)) / problem.grid.shape[axis]
+        terms = values * (2.0 / problem.lattice.spacing[axis])
+        total += float(np.mean(terms * terms)) / problem.lattice.shape[axis]
         largest = max(largest, float(np.max(np.abs(terms))))
     return largest if norm == "max" else math.sqrt(total)
 
@@ -246,7 +246,7 @@ def _beyond_rounding(facts: Facts, settings: SolverSettings, run: RunSettings) -
     source = _source_norm(facts, "rms", robin=False)
     u = max(_largest_fixed(facts), source / max(facts.softest, wave + float(facts.c.mean())))
     eps = float(np.finfo(run.dtype).eps)
-    diagonal = float(facts.a.mean()) * sum(2.0 / (h * h) for h in facts.problem.grid.spacing)
+    diagonal = float(facts.a.mean()) * sum(2.0 / (h * h) for h in facts.problem.lattice.spacing)
     floor = ROUNDING * eps * diagonal * u
     # A target of zero is to go as far as can be.
     if not 0.0 < stopping.target(reference) < floor < math.inf:
@@ -270,7 +270,7 @@ def _says_little(facts: Facts, settings: SolverSettings) -> Iterator[Concern]:
     softest = facts.softest
     u = max(_largest_fixed(facts), float(np.max(np.abs(facts.f) / (softest + facts.c))))
     for face, values in facts.value.items():
-        kind, extent = facts.problem.faces[face].kind, facts.problem.grid.extent[face // 2]
+        kind, extent = facts.problem.faces[face].kind, facts.problem.lattice.extent[face // 2]
         if not kind.fixes:
             lost = facts.alpha.get(face, np.zeros(()))
             u = max(u, float(np.max(np.abs(values) / (lost + float(facts.a.min()) / extent))))
@@ -294,7 +294,7 @@ def _says_little(facts: Facts, settings: SolverSettings) -> Iterator[Concern]:
 
 def _largest_coefficient(facts: Facts, norm: str) -> tuple[str, str, str]:
     """Key of the coefficient that makes the residual large beside u, its size in words, and a smaller one that does."""
-    a, spacing = float(facts.a.max()), facts.problem.grid.spacing
+    a, spacing = float(facts.a.max()), facts.problem.lattice.spacing
     if facts.alpha and _reference(facts, norm) > 10.0 * _reference(facts, norm, robin=False):
         face = max(facts.alpha, key=lambda each: float(facts.alpha[each].max()))
         size = float(facts.alpha[face].max())
@@ -320,7 +320,7 @@ def _too_many_sweeps(facts: Facts, settings: SolverSettings) -> Iterator[Concern
     if not factor or not stopping.rtol > 0.0 or stopping.max_iterations != Stopping().max_iterations:
         # Who sets a limit knows of it.
         return
-    diagonal = float(facts.a.max()) * sum(2.0 / (h * h) for h in facts.problem.grid.spacing) + float(facts.c.max())
+    diagonal = float(facts.a.max()) * sum(2.0 / (h * h) for h in facts.problem.lattice.spacing) + float(facts.c.max())
     sweeps = factor * math.log(1.0 / stopping.rtol) * (diagonal / facts.softest) ** power
     if sweeps > MANY * stopping.max_iterations:
         yield Concern(

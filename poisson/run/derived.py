@@ -44,7 +44,9 @@ def vector(solution: Solution, name: str) -> NDArray[Any]:
         on_backend = backend.from_host(np.ascontiguousarray(u).reshape(discretisation.array_shape))
         work = backend.empty(discretisation.array_shape)
         result = SolveResult(solution.status, solution.iterations, on_backend, work, solution.target, ())
-        found = outcome.vectors(backend, Differences.on(problem.grid), discretisation, operator, result, (name,))
+        found = outcome.vectors(
+            backend, Differences(problem.lattice.of_arrays), discretisation, operator, result, (name,)
+        )
     if all_finite(u) and not all_finite(found[name]):
         beyond = f"a value is beyond the range of {u.dtype}"
         raise CaseError([f"{name}: {beyond}: solve with precision='float64', or in other units"])
@@ -71,7 +73,7 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
     else:
         known = dict.fromkeys(["u", *solution.fields, *VECTORS])
         raise CaseError([f"the solution has no field {field!r}; its fields are {', '.join(known)}"])
-    found = interpolate(solution.problem.grid, values, points)
+    found = interpolate(solution.problem.lattice, values, points)
     return found if found.ndim else found.item()
 
 
@@ -99,7 +101,7 @@ def faces(solution: Solution) -> tuple[str, ...]:
 
 
 def _require_whole(solution: Solution, name: str, advice: str) -> None:
-    if solution.u.shape != solution.problem.grid.array_shape:
+    if solution.u.shape != solution.problem.lattice.array_shape:
         raise CaseError([f"{name}: each process has a part of u; {advice}"])
 
 

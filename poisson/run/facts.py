@@ -87,14 +87,14 @@ class Facts:
     @property
     def largest_absorption(self) -> float:
         """The largest c with the term of a Robin face, in 1/L²."""
-        spacing = self.problem.grid.spacing
+        spacing = self.problem.lattice.spacing
         terms = (2.0 * float(each.max()) / spacing[face // 2] for face, each in self.alpha.items())
         return float(self.c.max()) + max(terms, default=0.0)
 
     @property
     def mean_reaction(self) -> float:
         """The mean of c with the terms of Robin faces over the box, in 1/L²."""
-        extent = self.problem.grid.extent
+        extent = self.problem.lattice.extent
         return float(self.c.mean()) + sum(float(each.mean()) / extent[face // 2] for face, each in self.alpha.items())
 
     @property
@@ -105,7 +105,7 @@ class Facts:
         """
         problem, a = self.problem, float(self.a.min())
         total, free = float(self.c.min()), []
-        for axis, extent in enumerate(problem.grid.extent):
+        for axis, extent in enumerate(problem.lattice.extent):
             held = 0.0
             for face in (2 * axis, 2 * axis + 1):
                 if problem.faces[face].kind.fixes:

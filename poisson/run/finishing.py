@@ -126,7 +126,7 @@ def finish(
         error_bar=result.error,
         times=times,
         provenance=origin,
-        share=ranks.held(problem.grid.array_shape),
+        share=ranks.held(problem.lattice.array_shape),
     )
 
 
@@ -160,7 +160,7 @@ def unfinished(
         values = values / iterate.factor
     return Solution(
         problem=problem,
-        u=np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :]),
+        u=np.ascontiguousarray(values).reshape(values.shape[-problem.lattice.dimension :]),
         status=Status.UNFINISHED,
         iterations=iterate.iterations,
         norm=stopping.norm,
@@ -168,7 +168,7 @@ def unfinished(
         target=iterate.target,
         history=tuple(iterate.history),
         provenance=dict(origin) | {"method": setup.described_with(iterate.instead)},
-        share=ranks.held(problem.grid.array_shape) if ranks.division else None,
+        share=ranks.held(problem.lattice.array_shape) if ranks.division else None,
     )
 
 
@@ -194,10 +194,10 @@ def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: A
         with backend.ordered():
             mine[...] = values
         backend.synchronize()
-        return mine.reshape(mine.shape[-problem.grid.dimension :]), result
+        return mine.reshape(mine.shape[-problem.lattice.dimension :]), result
     if ranks.division or not (there and backend.views):
         values = backend.to_host(result.u)[lattice.owned]
-        return np.ascontiguousarray(values).reshape(values.shape[-problem.grid.dimension :]), result
+        return np.ascontiguousarray(values).reshape(values.shape[-problem.lattice.dimension :]), result
     mine, result = setup.hand_over(result)
     if mine is None:
         kept = backend.empty(result.u.shape)
@@ -205,7 +205,7 @@ def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: A
         mine = backend.view(kept)
     # What the caller asks of a device runs beside what the backend does.
     backend.synchronize()
-    return mine.reshape(problem.grid.array_shape), result
+    return mine.reshape(problem.lattice.array_shape), result
 
 
 def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from poisson.backends.host import host_memory
 from poisson.case.stored import problem_of
 from poisson.errors import CaseError
+from poisson.mesh.axis import plain_rules
 from poisson.mesh.boundary import FACE_NAMES, Kind
-from poisson.mesh.grid import Grid
+from poisson.mesh.lattice import Lattice
 from poisson.output.reading import EDITED, Stored, one_line, read
 from poisson.problem.faces import Face
 from poisson.problem.fields import FieldFile
@@ -95,7 +96,7 @@ def _problem(path: Path, stored: Stored) -> Problem:
     """The problem of the case in the file; where there is none, what the file says of it."""
     instead: dict[str, FieldFile] = {name: FieldFile(path, name) for name in ("f", "a", "c") if name in stored.datasets}
     try:
-        grid = Grid(stored.lower, stored.upper, stored.shape, stored.periodic)
+        grid = Lattice.box(stored.lower, stored.upper, stored.shape, plain_rules(*stored.periodic))
     except ValueError as error:
         raise CaseError([f"{path}: {one_line(error)}"]) from None
     if not stored.case_text:
@@ -103,7 +104,7 @@ def _problem(path: Path, stored: Stored) -> Problem:
     else:
         try:
             problem = problem_of(stored.case_text, stored.title, path.parent, instead)
-            if problem.grid == grid:
+            if problem.lattice == grid.facing([face.kind for face in problem.faces]):
                 return problem
             reason = "the case in the file has another grid"
         except CaseError as error:

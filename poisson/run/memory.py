@@ -67,7 +67,7 @@ def needs(
     The arguments are those of `require_memory`, and the type of the arrays, where it is not that of the backend.
     """
     dtype = np.dtype(backend.dtype if dtype is None else dtype)
-    grid = problem.grid
+    grid = problem.lattice
     arrays = arrays_of(settings, precision, grid.dimension, varies=problem.varies and coefficients)
     own = grid.nodes if nodes is None else nodes
     needed = int(arrays * own * dtype.itemsize)
@@ -119,7 +119,7 @@ def require_memory(
             ):
                 smaller = ", or use run.precision = 'float32'"
             raise ResourceError(
-                f"domain.shape = {list(problem.grid.shape)} needs {need.what}{part}, {need.size / 2**30:.3g} GiB in "
+                f"domain.shape = {list(problem.lattice.shape)} needs {need.what}{part}, {need.size / 2**30:.3g} GiB in "
                 f"{precision}, and {need.place} has {need.free / 2**30:.3g} GiB free{shared}: reduce "
                 f"domain.shape{smaller}"
             )
@@ -130,5 +130,5 @@ def result_bytes(problem: Problem, dtype: DTypeLike, fields: Sequence[str], node
     itemsize = np.dtype(dtype).itemsize
     vectors = sum(name in VECTORS for name in fields)
     others = len([name for name in fields if name != "u"]) - vectors
-    values = itemsize * (1 + vectors * problem.grid.dimension) + 8 * others
-    return (problem.grid.nodes if nodes is None else nodes) * values + (1 << 20)
+    values = itemsize * (1 + vectors * problem.lattice.dimension) + 8 * others
+    return (problem.lattice.nodes if nodes is None else nodes) * values + (1 << 20)

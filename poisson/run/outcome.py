@@ -222,7 +222,7 @@ def vectors(
     Where the grid is divided they are those at the nodes of this process. The flux of second order is that through the
     links where a varies (`poisson.discrete.flux`).
     """
-    grid, found, own = discretisation.problem.grid, {}, operator.lattice.owned
+    grid, found, own = discretisation.problem.lattice, {}, operator.lattice.owned
     through_links = "flux" in names and operator.links is not None and differences.order == 2
     if through_links:
         found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)[own]
@@ -287,7 +287,7 @@ def error_norms(discretisation: Discretisation, u: Any, xp: ModuleType = np) -> 
             squares += float((own.volumes(xp, start, stop) * error * error).sum())
             largest = max(largest, float(abs(error).max()))
     [squares], [largest] = discretisation.total(squares), discretisation.largest(largest)
-    return ErrorNorms(math.sqrt(squares / math.prod(discretisation.problem.grid.intervals)), largest)
+    return ErrorNorms(math.sqrt(squares / math.prod(discretisation.problem.lattice.intervals)), largest)
 
 
 def _exact_mean(discretisation: Discretisation, xp: ModuleType) -> float:

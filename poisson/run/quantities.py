@@ -14,8 +14,8 @@ from poisson.discrete.integrals import energy, mean
 from poisson.discrete.outflow import outflow
 from poisson.errors import GridError, PoissonError
 from poisson.mesh.boundary import FACE_NAMES
-from poisson.mesh.grid import Grid
 from poisson.mesh.interpolation import places_of
+from poisson.mesh.lattice import Lattice
 from poisson.output.record import extent
 from poisson.run.solution import Solution
 
@@ -65,11 +65,11 @@ def quantities(solution: Solution, points: Sequence[Point] = ()) -> dict[str, fl
         except PoissonError as error:
             log.info("no energy and no fluxes: %s", "; ".join(str(error).splitlines()))
         for point in points:
-            found[at_name(point)] = None if misfit(solution.problem.grid, point) else solution.at(*point)
+            found[at_name(point)] = None if misfit(solution.problem.lattice, point) else solution.at(*point)
     return {name: value if value is not None and math.isfinite(value) else None for name, value in found.items()}
 
 
-def misfit(grid: Grid, point: Point) -> str:
+def misfit(grid: Lattice, point: Point) -> str:
     """Why a point is none of a grid's box; empty where it is one."""
     try:
         places_of(grid, point)

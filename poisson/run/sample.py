@@ -52,7 +52,7 @@ class Sample:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        grid = problem.grid
+        grid = problem.lattice
         self.complete = grid.nodes <= MOST_NODES
         count, length = RUNS[grid.dimension]
         self.runs = tuple(
@@ -95,7 +95,7 @@ class Sample:
         otherwise.
         """
         runs = [((at or {}).get(axis),) if axis in (at or {}) else each for axis, each in enumerate(self.runs)]
-        nodes = self.problem.grid.shape[face // 2]
+        nodes = self.problem.lattice.shape[face // 2]
         runs[face // 2] = ((nodes - 1, nodes) if face % 2 else (0, 1),)
         return self._values(key, function, runs, face // 2, limit)  # type: ignore[arg-type]
 
@@ -104,7 +104,7 @@ class Sample:
 
         For data of a face only there.
         """
-        grid, places = self.problem.grid, self._places(self.runs)
+        grid, places = self.problem.lattice, self._places(self.runs)
         places[axis] = np.full_like(places[axis].reshape(-1)[:1], (grid.upper if upper else grid.lower)[axis])
         if face is not None:
             places[face // 2] = np.asarray((grid.upper if face % 2 else grid.lower)[face // 2])
@@ -147,13 +147,13 @@ class Sample:
         size = float((values * values).mean())
         for axis, inner in enumerate(self.neighbours):
             along = np.moveaxis(values, -1 - axis, 0)
-            slope = (along[2:][inner] - along[:-2][inner]) / (2.0 * self.problem.grid.spacing[axis])
+            slope = (along[2:][inner] - along[:-2][inner]) / (2.0 * self.problem.lattice.spacing[axis])
             total += float((slope * slope).mean()) if slope.size else 0.0
         return total / size if size > 0.0 else 0.0
 
     def peak(self, function: Expression, values: Values) -> float:
         """The largest size of a formula near the node where it is largest; infinite where it is not finite."""
-        grid, places = self.problem.grid, self._places(self.runs)
+        grid, places = self.problem.lattice, self._places(self.runs)
         index = np.unravel_index(int(np.argmax(np.abs(values))), values.shape)[::-1]
         centre = [float(place.reshape(-1)[number]) for place, number in zip(places, index, strict=True)]
         width, largest = list(grid.spacing), float(np.max(np.abs(values)))
@@ -176,7 +176,7 @@ class Sample:
 
     def _places(self, runs: Sequence[Runs]) -> list[Any]:
         """x(, y(, z)) of the nodes in runs, each in a shape that broadcasts to theirs."""
-        grid, found = self.problem.grid, []
+        grid, found = self.problem.lattice, []
         for axis, each in enumerate(runs):
             numbers = np.concatenate([np.arange(*run) for run in each])
             place = numbers / grid.intervals[axis]

@@ -112,7 +112,7 @@ class LinearOperator(_RealMap):
         self._backend: Backend = backends.create(backend, np.float64, threads)
         operator = discretisation.operator_on(self._backend)
         self._operations = self._backend.bind(operator)
-        self._grid_shape = problem.grid.array_shape
+        self._grid_shape = problem.lattice.array_shape
         self._free = ~fixed_nodes(operator)
         self._roots = np.sqrt(discretisation.volumes(np, 0, shape[0]))[self._free]
         self._given = self._backend.to_host(self._backend.assemble(shape, discretisation.initial))

@@ -271,7 +271,7 @@ def divide(problem: Problem, settings: SolverSettings, ranks: Ranks, local: Back
 
 def _differences(discretisation: Discretisation, order: int) -> Differences:
     if discretisation.share is None:
-        return Differences.on(discretisation.problem.grid, order)
+        return Differences(discretisation.whole_lattice, order)
     return Differences(discretisation.share.lattice, order)
 
 

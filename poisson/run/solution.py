@@ -257,7 +257,7 @@ class Solution(Record):
             raise CaseError([f"the solution has no field {field!r}; its fields are {', '.join(known)}"])
         if self.share is None:
             return known[field]
-        held = Held(self.share.communicator, self.share.ranges, self.problem.grid.array_shape)
+        held = Held(self.share.communicator, self.share.ranges, self.problem.lattice.array_shape)
         return held.gather(known[field], everywhere=all)
 
     def to_xarray(self) -> Dataset:
@@ -285,7 +285,7 @@ class Solution(Record):
         except ModuleNotFoundError as error:
             raise PackageMissing("to_xarray needs xarray: pip install xarray") from error
 
-        grid = self.problem.grid
+        grid = self.problem.lattice
         names = AXES[: grid.dimension]
         ranges = self.share.ranges[::-1] if self.share else tuple((0, nodes) for nodes in grid.shape)
         coordinates: dict[str, Any] = {

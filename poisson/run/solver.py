@@ -344,7 +344,7 @@ class Solver:
         >>> [solution.u.shape for solution in solver.solve_many([1.0, "sin(pi*x)"])]
         [(33, 33), (33, 33)]
         """
-        sources, solutions = sources_of(fs, self.problem.grid.array_shape), []
+        sources, solutions = sources_of(fs, self.problem.lattice.array_shape), []
         for f, found in zip(sources, self._together(sources), strict=True):
             given = {"f": f}
             solution = found or self._solve_somewhere(given, None, None, None, None)
@@ -436,7 +436,7 @@ class Solver:
         checkpoints: Checkpoints | None = None,
     ) -> Solution:
         ranks = self.ranks
-        shape = self.problem.grid.array_shape
+        shape = self.problem.lattice.array_shape
         if ranks.size > 1:
             backend = self._setup.backend
             given = {name: spread.array(ranks, name, data, shape, backend) for name, data in given.items()}

@@ -105,7 +105,7 @@ def without_arrays(communicator: Communicator, given: Problem | None) -> tuple[P
 
 def with_arrays(ranks: Ranks, problem: Problem, given: Problem | None, names: tuple[str, ...]) -> Problem:
     """The problem of `without_arrays` with each rank's parts of the arrays that the first one has."""
-    shape = problem.grid.array_shape
+    shape = problem.lattice.array_shape
     found: Mapping[str, Any] = {
         name: _from_first(ranks, getattr(given, name).values if given else None, shape) for name in names
     }
@@ -123,7 +123,7 @@ def _packed(problem: Problem) -> bytes:
 
 def _nowhere(problem: Problem) -> PartField:
     """An array of the grid of which nothing is here."""
-    shape = problem.grid.array_shape
+    shape = problem.lattice.array_shape
     return PartField(np.zeros((0,) * len(shape)), (0,) * len(shape), shape)
 
 

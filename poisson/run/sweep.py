@@ -107,7 +107,7 @@ def plan(path: str | Path, settings: Sequence[str], folder: Path, points: Sequen
     if first is not None and not any(entry.case for entry in entries):
         raise first
     for point in points:
-        reasons = [misfit(entry.case.problem.grid, point) for entry in entries if entry.case]
+        reasons = [misfit(entry.case.problem.lattice, point) for entry in entries if entry.case]
         if all(reasons):
             raise CaseError([f"--at {','.join(f'{place:g}' for place in point)}: {reasons[0]}"])
     return entries
@@ -142,7 +142,7 @@ def row_of(entry: Entry, observer: Observer | None = None) -> Row:
         solution = solve(case, entry.file, observer)
     except (PoissonError, MemoryError) as error:
         reason = "; ".join(str(error).splitlines()) or "not enough memory"
-        spacing = case.problem.grid.spacing
+        spacing = case.problem.lattice.spacing
         return Row(values, FAILED, reason=reason, spacing=spacing, checksum=entry.checksum)
     return row_from(entry, solution)
 
@@ -183,7 +183,7 @@ def row_from(entry: Entry, solution: Solution, *, kept: bool = False) -> Row:
         entry.file,
         reason="" if solution.status.success else solution.advice,
         method=str(solution.provenance.get("method", "")).partition(" ")[0] or None,
-        spacing=solution.problem.grid.spacing,
+        spacing=solution.problem.lattice.spacing,
         quantities=quantities(solution, entry.points),
         checksum=entry.checksum,
         relative=_relative(entry.case, solution),

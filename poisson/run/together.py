@@ -47,7 +47,7 @@ def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequ
         If one is wrong, or its values are not finite.
     """
     found: list[Solution | None] = [None] * len(sources)
-    if len(sources) < 2 or problem.grid.nodes > MOST_NODES:
+    if len(sources) < 2 or problem.lattice.nodes > MOST_NODES:
         return found
     start, started = time.perf_counter(), datetime.now(UTC)
     method, stopping = setup.method_for(guess=problem.guess), setup.stopping
@@ -67,7 +67,7 @@ def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequ
             if result is not None and part.problem.exact is None:
                 found[n] = Solution(
                     problem=part.problem,
-                    u=setup.give(result.u).reshape(problem.grid.array_shape),
+                    u=setup.give(result.u).reshape(problem.lattice.array_shape),
                     status=result.status,
                     iterations=result.iterations,
                     norm=stopping.norm,

@@ -270,7 +270,7 @@ def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
         solution = run.go_on(regrid(case, shape), None, comm=communicator)
         assert solution.error is not None
         converged = converged and solution.status.success
-        now = max(solution.problem.grid.spacing), solution.error.rms
+        now = max(solution.problem.lattice.spacing), solution.error.rms
         order = None if before is None else _order(before, now)
         rows.append(
             {
@@ -332,7 +332,7 @@ def refinement_shapes(case: Case, grids: int) -> list[tuple[int, ...]]:
     """
     if grids < 2:
         raise CaseError([f"verify --refine={grids}: at least 2 grids are needed"])
-    grid = case.problem.grid
+    grid = case.problem.lattice
 
     def shape(level: int) -> tuple[int, ...]:
         intervals = (round(math.ldexp(count, -level)) for count in grid.intervals)

@@ -11,7 +11,8 @@ import numpy as np
 from poisson.backends.base import Array, Operations
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation
-from poisson.mesh.axis import Axis, plain_rules
+from poisson.mesh.axis import Axis
+from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 from poisson.solvers.iteration import KRYLOV_GROWTH, Interruption, Norms, Preconditioner, Watch, factor_for, lend, never
 from poisson.solvers.multigrid.full import FullMultigrid
@@ -288,8 +289,9 @@ def _nothing(operator: Operator) -> Operator:
 def _uncoupled(axis: Axis) -> Axis:
     """The same nodes, none of them fixed, without a coupling."""
     if axis.whole is None:
-        return Axis(axis.nodes, math.inf, plain_rules(wraps=True))
-    whole = Axis(axis.whole.nodes, math.inf, plain_rules(axis.whole.wraps))
+        return Axis(axis.nodes, math.inf, (Rule.WRAP, Rule.WRAP))
+    end = Rule.WRAP if axis.whole.wraps else Rule.MIRROR
+    whole = Axis(axis.whole.nodes, math.inf, (end, end))
     return whole.part(axis.first + axis.owned.start, axis.first + axis.owned.stop, axis.halo)
 
 

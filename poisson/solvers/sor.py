@@ -152,7 +152,7 @@ def _sweep_both_colors(operations: Operations, u: Array, f: Array | None, omega:
 
 def colors_clash(name: str, item: str, problem: Problem) -> Iterator[Clash]:
     """The clash of a red–black order, the value of a key, with a periodic axis of an odd number of nodes."""
-    grid = problem.grid
+    grid = problem.lattice
     odd = [axis for axis, nodes in enumerate(grid.shape) if grid.periodic[axis] and nodes % 2]
     if odd:
         yield clash(

@@ -20,8 +20,9 @@ from poisson.backends.gpu import derivative as gpu_derivative
 from poisson.backends.gpu.shapes import Shape
 from poisson.backends.numpy import NumpyBackend
 from poisson.errors import GridError
+from poisson.mesh.axis import plain_rules
 from poisson.mesh.differences import ORDERS, Differences, derivative_weights
-from poisson.mesh.grid import Grid
+from poisson.mesh.lattice import Lattice
 
 EVERY_ORDER = pytest.mark.parametrize("order", ORDERS)
 
@@ -108,13 +109,13 @@ def test_polynomials_up_to_the_order_are_exact_at_every_node(order: int, shape: 
 
 def errors_on(nodes: int, order: int, periodic: bool) -> NDArray[np.float64]:
     """The error at each node of a line, for a smooth function on [0, 1]."""
-    grid = Grid((0.0, 0.0), (1.0, 1.0), (nodes, 9), (periodic, True))
+    grid = Lattice.box((0.0, 0.0), (1.0, 1.0), (nodes, 9), plain_rules(periodic, True))
     x = grid.coordinates(0)
     if periodic:
         values, slope = np.exp(np.sin(2 * np.pi * x)), 2 * np.pi * np.cos(2 * np.pi * x) * np.exp(np.sin(2 * np.pi * x))
     else:
         values, slope = np.exp(4 * x), 4 * np.exp(4 * x)  # no derivative of it vanishes anywhere
-    got = derivative_of(Differences.on(grid, order), 0, np.tile(values, (9, 1)))
+    got = derivative_of(Differences(grid.of_arrays, order), 0, np.tile(values, (9, 1)))
     errors: NDArray[np.float64] = np.abs(got[0] - slope)
     return errors
 

@@ -22,8 +22,8 @@ from support.places import ROOT
 
 from poisson.case import OutputSettings, RunSettings, SolverSettings, from_mapping, load, regrid, toml
 from poisson.errors import CaseError
-from poisson.mesh.boundary import Kind
-from poisson.mesh.grid import Grid
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face
 from poisson.problem.fields import FieldFile
@@ -43,7 +43,8 @@ DEFAULTS = {
 def test_meaning() -> None:
     case = case_of(GOOD)
     problem = case.problem
-    assert problem.grid == Grid((0.0, 0.0), (1.0, 2.0), (9, 17), (False, True))
+    assert problem.lattice == Lattice.box((0.0, 0.0), (1.0, 2.0), (9, 17), problem.lattice.rules)
+    assert problem.lattice.rules == tuple(face.kind.rule for face in problem.faces)
     assert [face.kind for face in problem.faces] == [Kind.DIRICHLET, Kind.NEUMANN, Kind.PERIODIC, Kind.PERIODIC]
     assert problem.faces[0].value == Expression.constant(0.0)
     assert problem.faces[1].value == parse("3*y", 2)
@@ -95,7 +96,7 @@ def test_both_tolerances_may_be_zero() -> None:
 
 def test_three_dimensions_and_integers() -> None:
     problem = case_of(GOOD_3D).problem
-    assert problem.grid == Grid((0.0,) * 3, (1.0,) * 3, (3, 4, 5), (False,) * 3)
+    assert problem.lattice == Lattice.box((0.0,) * 3, (1.0,) * 3, (3, 4, 5), (Rule.FIXED,) * 6)
     assert [face.value for face in problem.faces] == [parse("z", 3)] * 6
     assert problem.title == "case"
 
@@ -175,14 +176,14 @@ def test_a_case_in_one_dimension(tmp_path: Path) -> None:
         boundary = { x_lower = { dirichlet = 1 }, x_upper = { robin = 2, alpha = 3 } }
     """
     case = case_of(text)
-    assert case.problem.grid == Grid((0.0,), (2.0,), (5,), (False,))
+    assert case.problem.lattice == Lattice.box((0.0,), (2.0,), (5,), (Rule.FIXED, Rule.MIRROR))
     assert case.problem.faces == (
         Face(Kind.DIRICHLET, Expression.constant(1.0)),
         Face(Kind.ROBIN, Expression.constant(2.0), Expression.constant(3.0)),
     )
     assert case.problem.equation == "-div(a grad u) + c u = f, a = a(x), harmonic mean between nodes"
     assert case_of(case.text) == case
-    assert regrid(case, (9,)).problem.grid.shape == (9,)
+    assert regrid(case, (9,)).problem.lattice.shape == (9,)
     np.save(tmp_path / "f.npy", np.arange(4.0))
     path = str(tmp_path / "f.npy")
     assert mistakes_of(text, tmp_path, ("equation.f={ file = 'f.npy' }",)) == (
@@ -263,7 +264,7 @@ def test_overrides() -> None:
     assert (case.solver.stopping.rtol, case.solver.value("loop")) == (1e-5, "staged")
     assert case.problem.f == parse("sin(pi*x)", 2)
     assert case.problem.c == 2.0
-    assert case.problem.grid.shape == (5, 6)
+    assert case.problem.lattice.shape == (5, 6)
     assert case.problem.faces[0].value == Expression.constant(7.0)
     assert case.problem.title == "a = b"
     assert case.output.file == Path("other.h5")

@@ -15,8 +15,8 @@ from support.places import ROOT
 
 from poisson.case import OutputSettings, SolverSettings, from_mapping, load
 from poisson.discrete.discretisation import Discretisation
-from poisson.mesh.boundary import Kind
-from poisson.mesh.grid import Grid
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
 from poisson.solvers.loops import LOOPS
 
@@ -41,7 +41,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_there_are_cases_of_every_kind(cases: Path) -> None:
     loaded = {path.stem: load(cases / path.name) for path in CASES}
     assert len(loaded) >= 10
-    assert {case.problem.grid.dimension for case in loaded.values()} == {1, 2, 3}
+    assert {case.problem.lattice.dimension for case in loaded.values()} == {1, 2, 3}
     kinds = {face.kind for case in loaded.values() for face in case.problem.faces}
     assert {(kind.rule, kind.takes_alpha) for kind in kinds} == {(kind.rule, kind.takes_alpha) for kind in Kind}
     assert {case.solver.value("loop") for case in loaded.values()} == set(LOOPS)
@@ -75,7 +75,7 @@ def test_the_exact_solutions_solve_their_cases(cases: Path, path: Path) -> None:
     def a(point: list[float]) -> float:
         return float(problem.a(np, *point)) if isinstance(problem.a, Expression) else float(problem.a)
 
-    grid = problem.grid
+    grid = problem.lattice
     rng = np.random.default_rng(1)
     h = 1e-4
     for _ in range(20):
@@ -116,6 +116,6 @@ def test_the_exact_solutions_solve_their_cases(cases: Path, path: Path) -> None:
 
 def test_the_example_of_the_documentation() -> None:
     case = load(ROOT / "cases" / "unit_square.toml")
-    assert case.problem.grid == Grid((0.0, 0.0), (1.0, 1.0), (129, 129), (False, False))
+    assert case.problem.lattice == Lattice.box((0.0, 0.0), (1.0, 1.0), (129, 129), (Rule.FIXED,) * 4)
     assert case.solver == SolverSettings()
     assert case.output == OutputSettings(Path("unit_square.h5"), ("u", "f", "residual", "error"), 2)

@@ -316,7 +316,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRun:
     monkeypatch.setattr("poisson.run.run.go_on", fake.solve)
     monkeypatch.setattr("poisson.run.memory.result_bytes", lambda problem, dtype, fields: 1000)
     monkeypatch.setattr(
-        "poisson.perf.traffic.sweep_bytes", lambda problem, itemsize, loop: 3.0 * itemsize * problem.grid.nodes
+        "poisson.perf.traffic.sweep_bytes", lambda problem, itemsize, loop: 3.0 * itemsize * problem.lattice.nodes
     )
     return fake
 

@@ -133,7 +133,7 @@ def flux_of(case: Case) -> NDArray[np.float64]:
     discretisation = discretise(case)
     direct, operator = reference.solve(discretisation), reference.operator_of(discretisation)
     assert operator.links is not None
-    dimension = case.problem.grid.dimension
+    dimension = case.problem.lattice.dimension
     flux = np.empty((*direct.shape, dimension))
     for axis in range(dimension):
         link_flux(operator, axis, operator.links[axis], direct, flux[..., axis])
@@ -156,7 +156,7 @@ def test_the_flux_is_of_second_order_at_every_node(boundary: dict[str, Any]) -> 
         shape = (n + ("x" not in boundary), n + 1)
         equation = {"f": "exact", "a": "(2 + sin(2*pi*x))*exp(y)", "exact": "sin(2*pi*x)*exp(y)"}
         case = make_case(equation, boundary, shape)
-        x, y = np.meshgrid(case.problem.grid.coordinates(0), case.problem.grid.coordinates(1))
+        x, y = np.meshgrid(case.problem.lattice.coordinates(0), case.problem.lattice.coordinates(1))
         a = (2 + np.sin(2 * np.pi * x)) * np.exp(y)
         gradient = (2 * np.pi * np.cos(2 * np.pi * x) * np.exp(y), np.sin(2 * np.pi * x) * np.exp(y))
         flux = flux_of(case)
@@ -194,7 +194,7 @@ def test_jacobi_reaches_the_direct_solution(problem: str, loop: str, name: str) 
     case = make_case({"f": "exact", **equation}, boundary, shape, UPPER, overrides)
     solution = run.solve(case)
     assert solution.status is Status.CONVERGED
-    assert solution.u.shape == case.problem.grid.array_shape
+    assert solution.u.shape == case.problem.lattice.array_shape
     direct = reference.solve(discretise(case)).reshape(solution.u.shape)
     np.testing.assert_allclose(solution.u, direct, rtol=0, atol=1e-8 * np.abs(direct).max())
 

@@ -232,7 +232,7 @@ def test_the_eigenvalues_lie_between_their_bounds(rules: tuple[Rule, ...]) -> No
 def test_the_bounds_of_coefficients_that_do_not_vary_are_the_eigenvalues(rules: tuple[Rule, ...]) -> None:
     discretisation = varying(rules, robin=False)
     problem = discretisation.problem
-    shape = problem.grid.array_shape
+    shape = problem.lattice.array_shape
     arrays = {name: type(problem.a)(np.full(shape, value)) for name, value in (("a", 3.0), ("c", 0.25))}
     same = reference.operator_of(Discretisation(replace(problem, **arrays)))
     plain = Discretisation(replace(problem, a=3.0, c=0.25)).operator

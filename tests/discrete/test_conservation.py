@@ -42,7 +42,7 @@ class Balance:
 
 def widths(problem: Problem, axis: int) -> NDArray[np.float64]:
     """The width of the cell of each node along an axis: half of the spacing on a face that is not periodic."""
-    grid = problem.grid
+    grid = problem.lattice
     width = np.full(grid.shape[axis], grid.spacing[axis])
     if not grid.periodic[axis]:
         width[[0, -1]] *= 0.5
@@ -52,7 +52,7 @@ def widths(problem: Problem, axis: int) -> NDArray[np.float64]:
 def through_faces(problem: Problem, u: NDArray[np.float64], balance: Balance) -> None:
     """What flows in through the faces, node by node: the data of Neumann and Robin faces, and the links from nodes
     where u is given. Their cells have no equation, so the balance is that of the other cells."""
-    grid = problem.grid
+    grid = problem.lattice
     fixed = reference.fixed_nodes(Discretisation(problem).laplacian).reshape(grid.array_shape)
     a: Any = problem.a
     for node in itertools.product(*(range(count) for count in grid.shape)):
@@ -84,7 +84,7 @@ def through_faces(problem: Problem, u: NDArray[np.float64], balance: Balance) ->
 
 def trapezoidal(problem: Problem, values: NDArray[np.float64], balance: Balance) -> None:
     """The integral of values over the cells of the nodes where u is not given."""
-    grid = problem.grid
+    grid = problem.lattice
     cells = np.ones(grid.array_shape)
     for axis in range(grid.dimension):
         cells *= widths(problem, axis).reshape(-1, *(1,) * axis)
@@ -104,13 +104,13 @@ def test_the_source_of_a_solution_leaves_through_the_faces(rules: tuple[Rule, ..
         count = discretisation.array_shape[0]
         net = discretisation.f(np, 0, count) - discretisation.c(np, 0, count) * u
         balance = Balance()
-        trapezoidal(problem, net.reshape(problem.grid.array_shape), balance)
-        through_faces(problem, u.reshape(problem.grid.array_shape), balance)
+        trapezoidal(problem, net.reshape(problem.lattice.array_shape), balance)
+        through_faces(problem, u.reshape(problem.lattice.array_shape), balance)
         assert balance.defect < 1e-11
 
 
 def extent(problem: Problem) -> float:
-    return math.prod(problem.grid.extent)
+    return math.prod(problem.lattice.extent)
 
 
 @pytest.mark.parametrize("name", ["numpy", "openmp", "emulated", pytest.param("gpu", marks=pytest.mark.gpu)])
@@ -129,6 +129,6 @@ def test_every_backend_conserves(name: str) -> None:
         f, c = (part(np, 0, shape[0]) for part in (discretisation.f, discretisation.c))
         balance = Balance()
         for values in (f, -c * u, -backend.to_host(r)):
-            trapezoidal(problem, values.reshape(problem.grid.array_shape), balance)
-        through_faces(problem, u.reshape(problem.grid.array_shape), balance)
+            trapezoidal(problem, values.reshape(problem.lattice.array_shape), balance)
+        through_faces(problem, u.reshape(problem.lattice.array_shape), balance)
         assert balance.defect < 1e-13, name_of(rules)

@@ -24,8 +24,10 @@ from poisson.backends.openmp import backend as openmp
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError
+from poisson.mesh.axis import plain_rules
 from poisson.mesh.boundary import FACE_NAMES, Kind
-from poisson.mesh.grid import Grid, slabs
+from poisson.mesh.grid import slabs
+from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.problem import Problem
@@ -91,7 +93,7 @@ def value(text: str, point: tuple[float, ...]) -> float:
 
 def by_definition(problem: Problem) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Source, initial guess and exact solution, one node after the other."""
-    grid = problem.grid
+    grid = problem.lattice
     source, initial, exact = (np.empty(grid.array_shape) for _ in range(3))
     for node in itertools.product(*(range(count) for count in grid.shape)):
         point = tuple(index * h for index, h in zip(node, grid.spacing, strict=True))
@@ -124,7 +126,7 @@ def test_source_initial_and_exact_by_definition(limit: int) -> None:
             ):
                 array[start:stop] = function(np, start, stop)
         for array, expected in zip(made, by_definition(problem), strict=True):
-            given = array.reshape(problem.grid.array_shape)
+            given = array.reshape(problem.lattice.array_shape)
             np.testing.assert_allclose(given, expected, rtol=1e-14, atol=1e-15, err_msg=str(kinds))
 
 
@@ -265,7 +267,7 @@ def test_a_file_with_a_value_that_is_not_finite(tmp_path: Path) -> None:
 def test_a_problem_checks_itself() -> None:
     zero = Expression.constant(0.0)
     wall, periodic = Face(Kind.DIRICHLET, zero), Face(Kind.PERIODIC)
-    grid = Grid((0.0, 0.0), (1.0, 1.0), (3, 3), (True, False))
+    grid = Lattice.box((0.0, 0.0), (1.0, 1.0), (3, 3), plain_rules(True, False))
     Problem(grid, (periodic, periodic, wall, wall), zero)
     with pytest.raises(ValueError, match="4 faces are needed, 3 are given"):
         Problem(grid, (periodic, periodic, wall), zero)

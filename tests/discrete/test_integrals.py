@@ -22,7 +22,7 @@ def _limit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def on_nodes(problem: poisson.Problem, function: Any) -> Any:
-    grid = problem.grid
+    grid = problem.lattice
     points = np.meshgrid(*(grid.coordinates(axis) for axis in reversed(range(grid.dimension))), indexing="ij")
     return np.broadcast_to(function(*points[::-1]), grid.array_shape)
 

@@ -24,7 +24,7 @@ RULES = [*AXIS_RULES, *rules_of(2), *rules_of(3)[::5]]
 
 def integral(discretisation: Discretisation, values: NDArray[np.float64]) -> float:
     """By the trapezoidal rule, for which a node on a face has half a cell whatever its condition is."""
-    grid = discretisation.problem.grid
+    grid = discretisation.problem.lattice
     for axis in range(grid.dimension):
         widths = np.full(grid.shape[axis], grid.spacing[axis])
         if not grid.periodic[axis]:

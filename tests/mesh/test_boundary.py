@@ -48,6 +48,6 @@ def test_a_quadratic_solution_is_met_exactly(kind: Kind, face: str) -> None:
     source = manufactured_source(exact, 1.5, 0.0, 2)
     problem = Problem.on_box((7, 6), f=source, a=1.5, boundary=boundary, upper=(1.0, 2.0))
     u = reference.solve(Discretisation(problem))
-    grid = problem.grid
+    grid = problem.lattice
     x, y = grid.coordinates(0), grid.coordinates(1)[:, None]
     np.testing.assert_allclose(u, 1 + 2 * x - y + 3 * x**2 + x * y - 2 * y**2, rtol=0, atol=1e-12)

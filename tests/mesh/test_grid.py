@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poisson.mesh.grid import Grid, slabs
+from poisson.mesh.axis import plain_rules
+from poisson.mesh.grid import slabs
+from poisson.mesh.lattice import Lattice
 
 
-def grid(*shape: int, periodic: tuple[bool, ...] | None = None) -> Grid:
+def grid(*shape: int, periodic: tuple[bool, ...] | None = None) -> Lattice:
     axes = len(shape)
-    return Grid((-1.0, 0.5, 0.0)[:axes], (2.0, 0.75, 0.3)[:axes], shape, periodic or (False,) * axes)
+    return Lattice.box(
+        (-1.0, 0.5, 0.0)[:axes], (2.0, 0.75, 0.3)[:axes], shape, plain_rules(*periodic or (False,) * axes)
+    )
 
 
 def test_nodes() -> None:
@@ -36,7 +40,7 @@ def test_nodes_of_a_line() -> None:
 def test_the_ends_are_exact() -> None:
     for low, high in ((0.1, 0.7), (-1e-3, 1e9), (-1e9, 1e-3), (1 / 3, 2 / 3), (-0.3, 0.1)):
         for nodes in (3, 10, 97):
-            along = Grid((low, 0.0), (high, 1.0), (nodes, 3), (False, False)).coordinates(0)
+            along = Lattice.box((low, 0.0), (high, 1.0), (nodes, 3)).coordinates(0)
             assert (along[0], along[-1]) == (low, high)
             assert np.all(np.diff(along) > 0)
 
@@ -46,8 +50,8 @@ def test_the_ends_are_exact() -> None:
     [
         ((), (), (), (), "a grid has 1, 2 or 3 axes, not 0"),
         ((0.0,) * 4, (1.0,) * 4, (3,) * 4, (False,) * 4, "a grid has 1, 2 or 3 axes, not 4"),
-        ((0.0, 0.0), (1.0,), (3, 3), (False, False), "lower, upper, shape and periodic differ in length"),
-        ((0.0, 0.0), (1.0, 1.0), (3, 3), (False,), "lower, upper, shape and periodic differ in length"),
+        ((0.0, 0.0), (1.0,), (3, 3), (False, False), "lower, upper, shape and the pairs of rules differ in length"),
+        ((0.0, 0.0), (1.0, 1.0), (3, 3), (False,), "lower, upper, shape and the pairs of rules differ in length"),
         ((0.0, 1.0), (1.0, 1.0), (3, 3), (False, False), "y: the interval [1.0, 1.0] is empty or not finite"),
         ((2.0, 0.0), (1.0, 1.0), (3, 3), (False, False), "x: the interval [2.0, 1.0] is empty or not finite"),
         ((0.0, 0.0), (math.inf, 1.0), (3, 3), (False, False), "x: the interval [0.0, inf] is empty or not finite"),
@@ -77,7 +81,7 @@ def test_the_ends_are_exact() -> None:
 )
 def test_wrong_grids(lower: Any, upper: Any, shape: Any, periodic: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
-        Grid(lower, upper, shape, periodic)
+        Lattice.box(lower, upper, shape, plain_rules(*periodic))
     assert str(caught.value).startswith(message)
 
 

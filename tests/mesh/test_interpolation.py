@@ -10,10 +10,11 @@ import pytest
 
 from poisson.errors import GridError
 from poisson.mesh import interpolation
-from poisson.mesh.grid import Grid
+from poisson.mesh.axis import plain_rules
 from poisson.mesh.interpolation import interpolate
+from poisson.mesh.lattice import Lattice
 
-BOX = Grid((0.0, -1.0, 2.0), (1.0, 1.0, 5.0), (5, 6, 4), (False, False, False))
+BOX = Lattice.box((0.0, -1.0, 2.0), (1.0, 1.0, 5.0), (5, 6, 4))
 
 
 def test_cubics_are_exact_for_cubics_everywhere() -> None:
@@ -37,7 +38,7 @@ def test_the_error_is_of_fourth_order(periodic: bool) -> None:
     points = np.random.default_rng(3).uniform(0.0, 1.0, (2, 300))
     errors = []
     for n in (16, 32):
-        grid = Grid((0.0, 0.0), (1.0, 1.0), (n, n + 1), (True, False) if periodic else (False, False))
+        grid = Lattice.box((0.0, 0.0), (1.0, 1.0), (n, n + 1), plain_rules(periodic, False))
         x, y = grid.coordinates(0), grid.coordinates(1)[:, None]
         found = interpolate(grid, np.sin(2.0 * math.pi * x) * np.exp(y), points)
         errors.append(float(abs(found - np.sin(2.0 * math.pi * points[0]) * np.exp(points[1])).max()))
@@ -45,7 +46,7 @@ def test_the_error_is_of_fourth_order(periodic: bool) -> None:
 
 
 def test_periodic_axes_wrap_around() -> None:
-    grid = Grid((1.0,), (3.0,), (8,), (True,))
+    grid = Lattice.box((1.0,), (3.0,), (8,), plain_rules(True))
     u = np.sin(math.pi * grid.coordinates(0))
     places = np.array([1.05, 2.9, 2.999, 3.0])
     inside = interpolate(grid, u, (places,))
@@ -55,7 +56,7 @@ def test_periodic_axes_wrap_around() -> None:
 
 
 def test_vectors_scalars_types_and_many_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    grid = Grid((0.0, 0.0), (1.0, 1.0), (3, 3), (False, False))
+    grid = Lattice.box((0.0, 0.0), (1.0, 1.0), (3, 3))
     x, y = grid.coordinates(0), grid.coordinates(1)[:, None]
     u = np.stack([x**2 + 0.0 * y, y**2 + 0.0 * x], axis=-1).astype(np.float32)
     monkeypatch.setattr(interpolation, "AT_ONCE", 2)
@@ -83,6 +84,6 @@ def test_points_that_are_none_of_the_box_are_refused(points: tuple[object, ...],
 
 
 def test_on_a_periodic_axis_only_numbers_are_places() -> None:
-    grid = Grid((0.0,), (1.0,), (8,), (True,))
+    grid = Lattice.box((0.0,), (1.0,), (8,), plain_rules(True))
     with pytest.raises(GridError, match="x = inf: outside of the box; allowed: a finite number"):
         interpolate(grid, np.zeros(8), (math.inf,))

@@ -41,7 +41,7 @@ def solution_of(shape: tuple[int, ...], expression: str, *, title: str = "Some t
     """A solution whose u is an expression of the coordinates; `upper` and `lower` are corners of its box."""
     corners = {name: changes.pop(name) for name in ("lower", "upper") if name in changes}
     problem = Problem.on_box(shape, f=0.0, title=title, **corners)
-    grid = problem.grid
+    grid = problem.lattice
     points = np.meshgrid(*(grid.coordinates(axis) for axis in reversed(range(grid.dimension))), indexing="ij")
     u = np.broadcast_to(parse(expression, grid.dimension)(np, *reversed(points)), grid.array_shape)
     changes = {"problem": problem, "u": np.array(u, "float64"), "fields": {}, "error": None, "units": SI} | changes

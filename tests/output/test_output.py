@@ -53,7 +53,7 @@ def test_round_trip(tmp_path: Path, dimension: int, dtype: str) -> None:
         np.testing.assert_array_equal(file["f"], solution.fields["f"])
         np.testing.assert_array_equal(file["error"], solution.fields["error"])
         for axis, name in enumerate("xyz"[:dimension]):
-            np.testing.assert_array_equal(file[name], solution.problem.grid.coordinates(axis))
+            np.testing.assert_array_equal(file[name], solution.problem.lattice.coordinates(axis))
             assert file["u"].dims[dimension - 1 - axis][0] == file[name]
         np.testing.assert_array_equal(file["convergence/iteration"], [0, 10, 20, 30, 40])
         assert file["convergence/iteration"].dtype == np.int64
@@ -237,7 +237,7 @@ def test_a_crash_in_the_middle_leaves_the_old_file(old: Path) -> None:
 LIMITED = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-grid = Grid((0.0, 0.0), (1.0, 1.0), (NODES, 100), (False, False))
+grid = Lattice.box((0.0, 0.0), (1.0, 1.0), (NODES, 100))
 problem = Problem(grid, (WALL,) * 4, Expression.constant(1.0))
 solution = make_solution(2, problem=problem, u=np.ones(grid.array_shape), fields={}, case_text="x" * TEXT)
 """

@@ -26,7 +26,7 @@ from support.results import make_solution, part_of
 path, what, elsewhere, rank = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 comm = MpiCommunicator.of(MPI.COMM_WORLD)
 solution = make_solution(3)
-shape = solution.problem.grid.array_shape
+shape = solution.problem.lattice.array_shape
 gradient = np.arange(3.0 * solution.u.size).reshape(*shape, 3)
 part = part_of(replace(solution, fields={"gradient": gradient}), comm, (3, 1, 1))
 tempfile.tempdir = elsewhere

@@ -44,7 +44,7 @@ def solution_of(
 ) -> Solution:
     """A solution whose u is a text of the coordinates."""
     problem = Problem.on_box(shape, f=0.0, upper=upper, title="Some title")
-    grid = problem.grid
+    grid = problem.lattice
     points = np.meshgrid(*(grid.coordinates(axis) for axis in reversed(range(grid.dimension))), indexing="ij")
     u = np.broadcast_to(parse(text, grid.dimension)(np, *reversed(points)), grid.array_shape)
     changes = {"problem": problem, "u": np.array(u, dtype="float64"), "fields": {}, "error": None} | changes
@@ -101,7 +101,7 @@ def test_a_picture_reads_little_of_a_large_field() -> None:
     problem = Problem.on_box((401, 601, 801), f=0.0)
     counted = Counted(np.broadcast_to(np.linspace(0.0, 1.0, 401), (801, 601, 401)))
     draw(replace(make_solution(3), problem=problem, u=counted, fields={}))
-    assert 0 < counted.taken < 0.001 * problem.grid.nodes
+    assert 0 < counted.taken < 0.001 * problem.lattice.nodes
 
 
 def test_a_picture_of_a_file_that_stays_there(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_resampling_is_exact_for_a_linear_field() -> None:
 
 
 def test_where_to_cut() -> None:
-    grid = make_solution(3).problem.grid
+    grid = make_solution(3).problem.lattice
     assert places_of("z=3", grid) == places_of({"z": 3.0}, grid) == {2: 3.0}
     assert places_of(" x = 0.5, y=-1", grid) == {0: 0.5, 1: -1.0}
 
@@ -153,7 +153,7 @@ def test_where_to_cut() -> None:
 )
 def test_a_wrong_cut_is_one_line(given: Any, line: str) -> None:
     with pytest.raises(CaseError) as caught:
-        places_of(given, make_solution(3).problem.grid)
+        places_of(given, make_solution(3).problem.lattice)
     assert caught.value.mistakes == (line,)
 
 

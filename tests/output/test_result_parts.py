@@ -25,7 +25,7 @@ from support.results import WALL, make_solution, part_of
 
 import poisson
 from poisson.errors import CaseError, OutputError
-from poisson.mesh.grid import Grid
+from poisson.mesh.lattice import Lattice
 from poisson.output import description, hdf5, parts, result, xdmf
 from poisson.output.checksum import Contribution, joined
 from poisson.problem.expressions import Expression
@@ -48,7 +48,7 @@ def large(shape: tuple[int, ...], dtype: str = "float64", seed: int = 3) -> Solu
     """A result with a scalar and vectors, all of different values."""
     draw = np.random.default_rng(seed)
     dimension = len(shape)
-    grid = Grid((0.0,) * dimension, (1.0,) * dimension, shape[::-1], (False,) * dimension)
+    grid = Lattice.box((0.0,) * dimension, (1.0,) * dimension, shape[::-1])
     problem = Problem(grid, (WALL,) * (2 * dimension), Expression.constant(1.0), title="A test")
     fields = {"f": draw.random(shape), "gradient": draw.random((*shape, dimension)).astype(dtype)}
     return make_solution(problem=problem, u=draw.random(shape).astype(dtype), fields=fields)

@@ -22,7 +22,7 @@ from poisson.run.solution import Solution
 
 def with_gradient(dimension: int) -> Solution:
     solution = make_solution(dimension, "float32")
-    shape = (*solution.problem.grid.array_shape, dimension)
+    shape = (*solution.problem.lattice.array_shape, dimension)
     return replace(solution, fields={"gradient": np.arange(np.prod(shape), dtype="float32").reshape(shape)})
 
 

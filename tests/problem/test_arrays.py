@@ -308,7 +308,7 @@ def with_arrays(shape: tuple[int, ...], given: dict[str, Any]) -> dict[str, Any]
     for face, name in enumerate(FACE_NAMES[: 2 * len(shape)]):
         table = given.get(name, given["all"])
         axes = [axis for axis in reversed(range(len(shape))) if axis != face // 2]
-        grids = np.meshgrid(*(problem.grid.coordinates(axis) for axis in axes), indexing="ij")
+        grids = np.meshgrid(*(problem.lattice.coordinates(axis) for axis in axes), indexing="ij")
         places = dict(zip(axes, grids, strict=True))
         places[face // 2] = np.full_like(grids[0], float(face % 2))
         x = [places[axis] for axis in range(len(shape))]
@@ -429,7 +429,7 @@ def test_values_on_a_face_that_no_solution_has() -> None:
 
 def test_a_face_in_one_dimension_takes_a_number() -> None:
     problem = Problem.on_box((5,), boundary={"x_lower": np.float64(1.0), "x_upper": {"neumann": np.array(2.0)}})
-    np.testing.assert_allclose(poisson.solve(problem, backend="numpy").u, 1.0 + 2.0 * problem.grid.coordinates(0))
+    np.testing.assert_allclose(poisson.solve(problem, backend="numpy").u, 1.0 + 2.0 * problem.lattice.coordinates(0))
 
 
 # ---- every face at once
@@ -438,13 +438,13 @@ def test_a_face_in_one_dimension_takes_a_number() -> None:
 @pytest.mark.parametrize("boundary", ["periodic", {"all": "periodic"}, {"x": "periodic", "all": "periodic"}])
 def test_every_axis_is_periodic(boundary: Any) -> None:
     problem = Problem.on_box((8, 6), f="sin(2*pi*x)", boundary=boundary)
-    assert problem.grid.periodic == (True, True)
+    assert problem.lattice.periodic == (True, True)
     assert problem == Problem.on_box((8, 6), f="sin(2*pi*x)", boundary={"x": "periodic", "y": "periodic"})
 
 
 def test_the_axes_that_no_face_names_are_periodic() -> None:
     problem = Problem.on_box((8, 6), boundary={"x_lower": 0.0, "x_upper": 1.0, "all": "periodic"})
-    assert problem.grid.periodic == (False, True)
+    assert problem.lattice.periodic == (False, True)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ import poisson
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.share import Share
+from poisson.mesh.axis import Axis
+from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile
 from poisson.problem.problem import Problem
@@ -197,7 +199,12 @@ def test_a_coarser_grid_reads_only_rows_near_its_own(nodes: int, periodic: bool,
     values = np.random.default_rng(7).random((nodes, 6))
     field = ArrayField(values)
     coarse = (nodes + 1) // 2 if periodic else nodes // 2 + 1
-    coarser = CoarserField(field, values.shape, (coarse, 6), (periodic, True))
+    rules = (Rule.WRAP, Rule.WRAP) if periodic else (Rule.MIRROR, Rule.MIRROR)
+    fine, other, across = (
+        Axis.between(0.0, 1.0, count, pair)
+        for count, pair in ((nodes, rules), (coarse, rules), (6, (Rule.WRAP, Rule.WRAP)))
+    )
+    coarser = CoarserField(field, (fine, across), (other, across))
     whole = coarser.read(np, 0, coarse)
     object.__setattr__(field, "values", noted(values, "f", reads))
     here.rank = 0

@@ -83,7 +83,7 @@ def test_arrays_come_to_what_texts_do(boundary: Any, backend: str) -> None:
     problem = Problem.on_box((16, 13), f="cos(2*pi*x) * cos(pi*y)", boundary=boundary)
     solver = Solver(problem, backend=backend)
     expected = solver.solve()
-    x, y = np.meshgrid(problem.grid.coordinates(0), problem.grid.coordinates(1))
+    x, y = np.meshgrid(problem.lattice.coordinates(0), problem.lattice.coordinates(1))
     f = np.asarray(problem.f(np, x, y))  # type: ignore[operator]
     wide = np.zeros((26, 32))
     wide[::2, ::2] = f
@@ -116,7 +116,7 @@ def test_the_residual_is_that_of_the_final_u(method: str) -> None:
     problem = Problem.on_box((33, 17), boundary={"x_lower": 2.0, "all": 0.0})
     f = source((17, 33))
     solution = Solver(problem, method, "openmp", fields=("residual",)).solve(f)
-    u, (hx, hy) = solution.u, problem.grid.spacing
+    u, (hx, hy) = solution.u, problem.lattice.spacing
     applied = (2 * u[1:-1, 1:-1] - u[1:-1, :-2] - u[1:-1, 2:]) / hx**2
     applied += (2 * u[1:-1, 1:-1] - u[:-2, 1:-1] - u[2:, 1:-1]) / hy**2
     r = f[1:-1, 1:-1] - applied

@@ -19,7 +19,8 @@ import poisson
 from poisson.backends.numpy import NumpyBackend
 from poisson.case import Case, load
 from poisson.discrete.discretisation import Discretisation
-from poisson.mesh.grid import Grid
+from poisson.mesh.axis import plain_rules
+from poisson.mesh.lattice import Lattice
 from poisson.run import check as module
 from poisson.run.check import Check, check
 from poisson.run.facts import facts_of
@@ -49,7 +50,7 @@ def test_what_is_foretold_is_what_the_solver_does(name: str) -> None:
     assert found.singular == solver.operator.singular
     assert found.plan.backend == "numpy" and len(found.plan.needs) == 1
     levels = levels_of(solver._setup.operations, over_correction=True)
-    assert found.grids == tuple(level.operator.shape[: case.problem.grid.dimension] for level in levels)
+    assert found.grids == tuple(level.operator.shape[: case.problem.lattice.dimension] for level in levels)
 
 
 @pytest.mark.parametrize("jump", [2.0, 1e3])
@@ -168,9 +169,9 @@ def test_sizes_that_make_transforms_slow_are_named_with_a_better_one(monkeypatch
 
 def test_the_grids_of_a_chain_are_found_without_arrays() -> None:
     problem = case_of("anisotropic_channel").problem
-    grid = Grid(problem.grid.lower, problem.grid.upper, (512, 33), problem.grid.periodic)
+    grid = Lattice.box(problem.lattice.lower, problem.lattice.upper, (512, 33), plain_rules(*problem.lattice.periodic))
     backend: Any = NumpyBackend(np.float64)
-    for each in (problem, replace(problem, grid=grid)):
+    for each in (problem, replace(problem, lattice=grid)):
         operator = Discretisation(each).operator
         levels = levels_of(backend.bind(operator), over_correction=False)
         assert grids_of(operator) == tuple(level.operator.shape for level in levels)

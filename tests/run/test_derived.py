@@ -108,7 +108,7 @@ def test_the_flows_through_the_faces_balance_the_source(tmp_path: Path) -> None:
     flows = solution.fluxes()
     assert list(flows) == ["x_lower", "x_upper"]
     assert solution.face_flux("x_upper") == flows["x_upper"]
-    grid = PROBLEM.grid
+    grid = PROBLEM.lattice
     weights = np.full(grid.array_shape, math.prod(grid.spacing))
     weights[:, [0, -1]] *= 0.5
     f = np.sin(grid.coordinates(0))

@@ -32,7 +32,7 @@ PROBLEMS = {"mixed": MIXED, "periodic 3d": PERIODIC_3D, "1d": Problem.on_box((9,
 
 
 def direct(problem: Problem) -> Any:
-    return reference.solve(Discretisation(problem).balanced(np)).reshape(problem.grid.array_shape)
+    return reference.solve(Discretisation(problem).balanced(np)).reshape(problem.lattice.array_shape)
 
 
 def columns(operator: ScipyOperator) -> Any:

@@ -118,7 +118,7 @@ def test_without_a_case_only_the_grid_is_known(tmp_path: Path, caplog: pytest.Lo
     path = make_solution(3).save(tmp_path / "a.h5")
     with caplog.at_level(logging.WARNING):
         loaded = poisson.load(path)
-    assert loaded.problem.grid == make_solution(3).problem.grid
+    assert loaded.problem.lattice == make_solution(3).problem.lattice
     assert "the case in the file cannot be read: equation.f: missing" in caplog.text
     with pytest.raises(poisson.PoissonError, match="no dataset 'a' in"):
         poisson.solve(loaded.problem, backend="numpy")

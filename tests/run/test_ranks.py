@@ -88,7 +88,7 @@ def test_ranks_find_what_one_process_does(name: str, method: str, options: dict[
     if alone.error_bar is not None:
         assert together.error_bar == pytest.approx(alone.error_bar, rel=1e-9)
     assert together.provenance["ranks"] == size
-    blocks = options.get("ranks", [1] * (problem.grid.dimension - 1) + [size])
+    blocks = options.get("ranks", [1] * (problem.lattice.dimension - 1) + [size])
     assert together.provenance["blocks"] == " x ".join(map(str, blocks))
 
 
@@ -189,17 +189,17 @@ def test_a_pass_is_as_deep_on_every_rank(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("problem", [on_box((2001,)), on_box((9, 9)), on_box((400, 3), f="x", a="1 + y")])
 def test_what_is_not_divided_every_rank_solves(problem: Problem, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "poisson")
-    size = 2 if problem.grid.nodes > 1000 else 4
+    size = 2 if problem.lattice.nodes > 1000 else 4
     alone = poisson.solve(problem, backend="numpy")
     caplog.clear()
 
     def solve(comm: ThreadCommunicator) -> Solution:
         return poisson.solve(problem, backend="numpy", comm=comm)
 
-    whole = problem.grid.dimension == 1 or problem.grid.nodes < 1000
+    whole = problem.lattice.dimension == 1 or problem.lattice.nodes < 1000
     for solution in on_ranks(size, solve):
         assert solution.share is not None
-        held = tuple((0, count) for count in problem.grid.array_shape)
+        held = tuple((0, count) for count in problem.lattice.array_shape)
         assert (solution.share.ranges == held) == whole
         if whole:
             np.testing.assert_array_equal(solution.u, alone.u)

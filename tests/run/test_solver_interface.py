@@ -28,8 +28,8 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError, IncompatibleSource, PackageMissing, ResourceError
-from poisson.mesh.boundary import Kind
-from poisson.mesh.grid import Grid
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.fields import ArrayField, FunctionField
 from poisson.problem.problem import Problem
@@ -46,7 +46,7 @@ def bumps(x: Any, y: Any) -> Any:
 
 def direct(problem: Problem) -> Any:
     discretisation = Discretisation(problem).balanced(np)
-    return reference.solve(discretisation).reshape(problem.grid.array_shape)
+    return reference.solve(discretisation).reshape(problem.lattice.array_shape)
 
 
 # ---- problems
@@ -65,7 +65,11 @@ def test_a_problem_from_numbers_texts_functions_and_arrays() -> None:
         mean="arithmetic",
         title="A box",
     )
-    assert (problem.grid.shape, problem.grid.upper, problem.grid.periodic) == ((5, 4), (2.0, 1.0), (True, False))
+    assert (problem.lattice.shape, problem.lattice.upper, problem.lattice.periodic) == (
+        (5, 4),
+        (2.0, 1.0),
+        (True, False),
+    )
     assert [face.kind for face in problem.faces] == [Kind.PERIODIC, Kind.PERIODIC, Kind.NEUMANN, Kind.ROBIN]
     assert problem.f == parse("x*y", 2)
     assert problem.a == FunctionField(bumps)
@@ -106,7 +110,7 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
         ({"upper": (1e160, 1.0)}, "x: 5 nodes on [0.0, 1e+160]; allowed: a spacing of the nodes of more than 1e-150"),
         ({"mean": "geometric"}, "mean = 'geometric'; "),
         ({"upper": 2.0}, "upper: 2.0; allowed: 1, 2 or 3 finite numbers, in the order x(, y(, z))"),
-        ({"lower": np.ones(3)}, "lower, upper, shape and periodic differ in length"),
+        ({"lower": np.ones(3)}, "lower, upper, shape and the pairs of rules differ in length"),
         (
             {"boundary": {"x": "periodic", "x_lower": 1.0, "all": 0.0}},
             "boundary.x_lower: 1.0; allowed: nothing together with",
@@ -127,8 +131,10 @@ def test_a_shape_that_is_none_is_named(shape: Any) -> None:
 
 
 def test_corners_may_be_arrays() -> None:
-    assert Problem.on_box((9, 9), upper=np.array([1.0, 2.0])).grid.upper == (1.0, 2.0)
-    assert Problem.on_box(np.array([9, 8]), lower=[0, -1]).grid == Grid((0.0, -1.0), (1.0, 1.0), (9, 8), (False, False))
+    assert Problem.on_box((9, 9), upper=np.array([1.0, 2.0])).lattice.upper == (1.0, 2.0)
+    assert Problem.on_box(np.array([9, 8]), lower=[0, -1]).lattice == Lattice.box(
+        (0.0, -1.0), (1.0, 1.0), (9, 8), (Rule.FIXED,) * 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -184,7 +190,7 @@ def test_what_is_no_problem_is_named() -> None:
 
 def test_a_function_an_array_and_a_text_give_the_same_solution() -> None:
     text = Problem.on_box((17, 13), f="exp(x)*sin(3*y)", boundary={"all": "x*y"})
-    x, y = (text.grid.coordinates(axis) for axis in (0, 1))
+    x, y = (text.lattice.coordinates(axis) for axis in (0, 1))
     function = Problem.on_box((17, 13), f=bumps, boundary={"all": lambda x, y: x * y})
     array = Problem.on_box((17, 13), f=bumps(x, y[:, None]), boundary={"all": "x*y"})
     solutions = [Solver(problem, backend="numpy").solve().u for problem in (text, function, array)]

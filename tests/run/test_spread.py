@@ -57,7 +57,7 @@ def test_an_array_of_the_first_rank_on_a_grid_that_is_not_divided() -> None:
 @pytest.mark.parametrize("name", ["2D", "3D, mirrors"])
 def test_arrays_of_a_part_and_of_the_first_rank(name: str) -> None:
     problem, size = PROBLEMS[name]
-    f, initial = np.random.default_rng(2).random((2, *problem.grid.array_shape))
+    f, initial = np.random.default_rng(2).random((2, *problem.lattice.array_shape))
     given: dict[str, Any] = {"method": "multigrid", "backend": "numpy"}
     alone = Solver(problem, **given).solve(f=f, initial=initial)
 
@@ -81,7 +81,7 @@ def test_arrays_of_a_part_and_of_the_first_rank(name: str) -> None:
 def test_parts_on_devices_stay_there(backends_by_name: None) -> None:
     """And so does u; where one rank has its part on the host, all get u there."""
     problem, size = PROBLEMS["2D"]
-    f = np.random.default_rng(2).random(problem.grid.array_shape)
+    f = np.random.default_rng(2).random(problem.lattice.array_shape)
     alone = Solver(problem, "jacobi", "gpu", max_iterations=2).solve(f=f)
 
     def solve(comm: ThreadCommunicator) -> list[Any]:
@@ -117,7 +117,7 @@ def test_a_problem_of_the_first_rank_is_sent_to_the_others(size: int) -> None:
         def solve(comm: ThreadCommunicator, given: Problem = problem) -> list[Any]:
             mine = given if comm.rank == 0 else None
             solution = poisson.solve(mine, "multigrid", "numpy", fields=["a"], comm=comm)
-            assert solution.problem.grid == given.grid
+            assert solution.problem.lattice == given.lattice
             return [solution.gather(), solution.gather("a")]
 
         u, a = on_ranks(size, solve)[0]

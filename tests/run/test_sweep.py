@@ -294,7 +294,7 @@ def test_an_interrupted_sweep_tells_what_is_there_and_goes_on(
     solved: list[tuple[int, int]] = []
 
     def pressed(case: Any, saved: Saved | None, **named: Any) -> poisson.Solution:
-        nodes, first = case.problem.grid.shape[0], len(solved) == 1
+        nodes, first = case.problem.lattice.shape[0], len(solved) == 1
         solved.append((nodes, saved.iterations if saved else 0))
         if nodes == 17 and first and not begun:
             raise Ended(number)

@@ -62,7 +62,7 @@ def solved(fields: list[str], **settings: Any) -> Solution:
 
 
 def exact_gradient(solution: Solution) -> NDArray[np.float64]:
-    x, y = (solution.problem.grid.coordinates(axis) for axis in (0, 1))
+    x, y = (solution.problem.lattice.coordinates(axis) for axis in (0, 1))
     return np.stack([np.exp(x) * np.cos(3 * y[:, None]), -3 * np.exp(x) * np.sin(3 * y[:, None])], axis=-1)
 
 
@@ -84,7 +84,7 @@ def test_the_field_strength_of_a_solve_is_of_second_order_up_to_the_faces(dimens
         problem = poisson.Problem.on_box((n,) * dimension, f=f"4*({exact})", boundary=exact)
         solution = poisson.solve(problem, "fft", "numpy", fields=("E",))
         for axis in range(dimension):
-            along = solution.problem.grid.coordinates(axis).reshape(-1, *(1,) * axis)
+            along = solution.problem.lattice.coordinates(axis).reshape(-1, *(1,) * axis)
             assert solution.fields["E"].shape == (*(n,) * dimension, dimension)
             errors.append(float(np.abs(solution.fields["E"][..., axis] + 2.0 * np.cos(2.0 * along + 0.3)).max()))
     coarse, fine = np.array(errors[:dimension]), np.array(errors[dimension:])
@@ -113,7 +113,7 @@ def test_the_derivatives_are_those_of_the_u_that_was_found() -> None:
         ['run.backend="numpy"', "domain.shape=[9, 9, 9]", 'output.fields=["gradient"]', "solver.rtol=1e-12"],
     )
     solution = poisson.solve(case)
-    u, (x, y, z) = solution.u, solution.problem.grid.spacing
+    u, (x, y, z) = solution.u, solution.problem.lattice.spacing
     gradient = solution.fields["gradient"]
     assert gradient.shape == (9, 9, 9, 3)
     inner = slice(1, -1)
@@ -161,7 +161,7 @@ def vectors(request: pytest.FixtureRequest) -> Solution:
 
 
 def test_a_vector_is_written_with_its_components_last(tmp_path: Path, vectors: Solution) -> None:
-    dimension = vectors.problem.grid.dimension
+    dimension = vectors.problem.lattice.dimension
     hdf5.write(tmp_path / "a.h5", vectors)
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["gradient"].shape == (*vectors.u.shape, dimension) and file["gradient"].dtype == np.float32
@@ -186,7 +186,7 @@ def test_a_vector_opens_in_xarray(tmp_path: Path, vectors: Solution) -> None:
     xarray = pytest.importorskip("xarray")
     hdf5.write(tmp_path / "a.h5", vectors)
     with xarray.open_dataset(tmp_path / "a.h5", engine="h5netcdf") as data:
-        assert data["gradient"].dims == (*("z", "y", "x")[-vectors.problem.grid.dimension :], "component")
+        assert data["gradient"].dims == (*("z", "y", "x")[-vectors.problem.lattice.dimension :], "component")
         np.testing.assert_array_equal(data["gradient"].sel(component="y"), 2 * vectors.u)
         np.testing.assert_array_equal(data["E"].sel(component="x"), -vectors.u)
 
@@ -194,13 +194,13 @@ def test_a_vector_opens_in_xarray(tmp_path: Path, vectors: Solution) -> None:
 def test_a_vector_is_described(tmp_path: Path, vectors: Solution) -> None:
     hdf5.write(tmp_path / "a.h5", vectors)
     lines = [" ".join(line.split()) for line in description.describe(tmp_path / "a.h5").splitlines()]
-    largest = f"{float(vectors.u.max()) * vectors.problem.grid.dimension:.6g}"
+    largest = f"{float(vectors.u.max()) * vectors.problem.lattice.dimension:.6g}"
     assert f"gradient gradient of u: 0 to {largest} (float32)" in lines
     assert not any(line.startswith("component") for line in lines)
 
 
 def test_xdmf_calls_it_a_vector(tmp_path: Path, vectors: Solution) -> None:
-    dimension = vectors.problem.grid.dimension
+    dimension = vectors.problem.lattice.dimension
     hdf5.write(tmp_path / "a.h5", vectors)
     root = ElementTree.fromstring(xdmf.content(tmp_path / "a.h5", vectors))
     kinds = {item.get("Name"): (item.get("AttributeType"), item.find("DataItem")) for item in root.iter("Attribute")}
@@ -228,7 +228,7 @@ def test_xdmf_calls_the_one_component_of_a_line_a_scalar(tmp_path: Path) -> None
 def test_the_flux_of_higher_order_is_that_of_the_gradient_where_a_varies_too() -> None:
     """The links give one of second order."""
     problem = poisson.Problem.on_box((13, 11), f=1.0, a="1 + x*y")
-    x, y = (problem.grid.coordinates(axis) for axis in (0, 1))
+    x, y = (problem.lattice.coordinates(axis) for axis in (0, 1))
     a = 1.0 + x * y[:, np.newaxis]
     for order, same in ((2, False), (4, True), (8, True)):
         fields = poisson.Solver(problem, backend="numpy", fields=("gradient", "flux"), order=order).solve().fields

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 import poisson
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError, GridError
+from poisson.mesh.axis import plain_rules
 from poisson.mesh.boundary import Kind, Rule
-from poisson.mesh.grid import Grid
+from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import parse
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField
@@ -46,7 +47,7 @@ def ratio(solution: Solution) -> float:
 class Smooth:
     """Random smooth functions on a box, as texts."""
 
-    def __init__(self, rng: np.random.Generator, grid: Grid) -> None:
+    def __init__(self, rng: np.random.Generator, grid: Lattice) -> None:
         self.rng, self.grid = rng, grid
 
     def factor(self, axis: int) -> str:
@@ -74,7 +75,7 @@ class Smooth:
         return "+".join(f"({self.rng.uniform(-1, 1):.3f})*{self.product()}" for _ in range(self.rng.integers(1, 4)))
 
 
-def smooth_grid(rng: np.random.Generator) -> Grid:
+def smooth_grid(rng: np.random.Generator) -> Lattice:
     """A box of one to three axes whose nodes halve or do not, and whose spacings differ."""
     dimension = int(rng.choice([1, 2, 2, 2, 3]))
     most = {1: 9.0, 2: 7.0, 3: 5.0}[dimension]
@@ -85,7 +86,7 @@ def smooth_grid(rng: np.random.Generator) -> Grid:
         shape = tuple(round(2.0 ** rng.uniform(4.1, most)) for _ in range(dimension))
     lower = tuple(round(rng.uniform(-1, 1), 3) for _ in range(dimension))
     upper = tuple(round(low + math.exp(rng.uniform(-1.2, 1.2)), 3) for low in lower)
-    return Grid(lower, upper, shape, periodic)
+    return Lattice.box(lower, upper, shape, plain_rules(*periodic))
 
 
 def smooth_problem(seed: int) -> Problem:
@@ -149,7 +150,7 @@ def test_arrays_are_compared_as_texts_are(shape: tuple[int, ...], varies: bool) 
     a = parse("1+x**2" if varies else "2", dimension, {})
     f = manufactured_source(u, a, 1.0, dimension)
     faces = (Face(Kind.DIRICHLET, u),) * (2 * dimension)
-    grid = Grid((0.0,) * dimension, (1.0,) * dimension, shape, (False,) * dimension)
+    grid = Lattice.box((0.0,) * dimension, (1.0,) * dimension, shape)
     places = np.meshgrid(*(grid.coordinates(axis) for axis in reversed(range(dimension))), indexing="ij")[::-1]
 
     def array(field: Any) -> ArrayField:
@@ -213,7 +214,7 @@ def test_the_error_bar_of_a_singular_problem() -> None:
     """u, its error and their differences are compared without their means."""
     u = parse("10*exp(x)*(1 + y**3)", 2, {})
     faces = tuple(Face(Kind.NEUMANN, manufactured_value(u, 1.0, Kind.NEUMANN, None, face)) for face in range(4))
-    grid = Grid((0.0, 0.0), (1.0, 1.0), (60, 65), (False, False))
+    grid = Lattice.box((0.0, 0.0), (1.0, 1.0), (60, 65))
     problem = Problem(grid, faces, manufactured_source(u, 1.0, 0.0, 2), exact=u)
     assert 1.0 < ratio(solution_of(problem)) < 3.5
 
@@ -298,32 +299,34 @@ def _cubic(x: Any, y: Any) -> Any:
 @pytest.mark.parametrize("shape", [(17, 9), (10, 14), (12, 6)])
 @pytest.mark.parametrize("rows", [1, 2, 100])
 def test_a_field_on_a_coarser_grid_is_exact_for_cubics(shape: tuple[int, int], rows: int) -> None:
-    grid = Grid((0.0, -1.0), (1.0, 1.0), shape, (False, False))
-    coarse = grid.coarser()
+    grid = Lattice.box((0.0, -1.0), (1.0, 1.0), shape)
+    coarse = grid.coarser
     assert coarse is not None
 
-    def values(on: Grid, function: Callable[..., Any] = _cubic) -> NDArray[np.float64]:
+    def values(on: Lattice, function: Callable[..., Any] = _cubic) -> NDArray[np.float64]:
         return np.asarray(function(on.coordinates(0)[None], on.coordinates(1)[:, None]))
 
-    field = CoarserField(ArrayField(values(grid)), grid.array_shape, coarse.array_shape, (False, False))
+    field = CoarserField(ArrayField(values(grid)), grid.axes[::-1], coarse.axes[::-1])
     count = coarse.array_shape[0]
     slabs = [field.read(np, start, min(start + rows, count)) for start in range(0, count, rows)]
     np.testing.assert_allclose(np.concatenate(slabs), values(coarse), rtol=0, atol=1e-13)
 
 
 def test_a_field_on_a_coarser_periodic_grid() -> None:
-    grid = Grid((0.0,), (1.0,), (31,), (True,))
-    coarse = grid.coarser()
+    grid = Lattice.box((0.0,), (1.0,), (31,), plain_rules(True))
+    coarse = grid.coarser
     assert coarse is not None
     assert coarse.shape == (16,)
-    field = CoarserField(ArrayField(np.sin(2.0 * np.pi * grid.coordinates(0))), (31,), (16,), (True,))
+    field = CoarserField(ArrayField(np.sin(2.0 * np.pi * grid.coordinates(0))), grid.axes, coarse.axes)
     np.testing.assert_allclose(field.read(np, 0, 16), np.sin(2.0 * np.pi * coarse.coordinates(0)), rtol=0, atol=1e-4)
 
 
 def test_a_coefficient_that_jumps_stays_positive_on_a_coarser_grid() -> None:
     values = np.where(np.arange(20) < 9, 1.0, 1e6)
-    plain = CoarserField(ArrayField(values), (20,), (11,), (False,)).read(np, 0, 11)
-    bounded = CoarserField(ArrayField(values), (20,), (11,), (False,), bounded=True).read(np, 0, 11)
+    axis = Lattice.box((0.0,), (1.0,), (20,)).axes[0]
+    assert axis.coarser is not None
+    plain = CoarserField(ArrayField(values), (axis,), (axis.coarser,)).read(np, 0, 11)
+    bounded = CoarserField(ArrayField(values), (axis,), (axis.coarser,), bounded=True).read(np, 0, 11)
     assert plain.min() < 0.0
     assert bounded.min() == pytest.approx(1.0)
     np.testing.assert_array_equal(bounded[plain >= 1.0], plain[plain >= 1.0])

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from poisson.mesh.axis import plain_rules
 from poisson.mesh.boundary import Kind
-from poisson.mesh.grid import Grid
+from poisson.mesh.lattice import Lattice
 from poisson.output.record import ErrorNorms
 from poisson.parallel.communicator import Communicator
 from poisson.problem.expressions import Expression
@@ -22,11 +23,11 @@ PERIODIC = Face(Kind.PERIODIC)
 
 def make_solution(dimension: int = 3, dtype: str = "float64", **changes: Any) -> Solution:
     """A result on 5 x 4 (x 3) nodes of an uneven box, periodic in y; u counts its nodes."""
-    grid = Grid(
+    grid = Lattice.box(
         (0.0, -1.0, 2.0)[:dimension],
         (1.0, 1.0, 5.0)[:dimension],
         (5, 4, 3)[:dimension],
-        (False, True, False)[:dimension],
+        plain_rules(*(False, True, False)[:dimension]),
     )
     faces = (WALL, WALL, PERIODIC, PERIODIC, WALL, WALL)[: 2 * dimension]
     problem = Problem(grid, faces, Expression.constant(1.0), title="A test")
@@ -62,7 +63,7 @@ def part_of(solution: Solution, communicator: Communicator, blocks: tuple[int, .
 
     Its arrays are the middle of larger ones, as beside them there may be a halo.
     """
-    shape = solution.problem.grid.array_shape
+    shape = solution.problem.lattice.array_shape
     places = np.unravel_index(communicator.rank, blocks)
     cuts = [np.linspace(0, nodes, count + 1).astype(int).tolist() for nodes, count in zip(shape, blocks, strict=True)]
     ranges = tuple((cut[place], cut[place + 1]) for cut, place in zip(cuts, places, strict=True))

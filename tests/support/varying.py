@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.mesh.boundary import Kind, Rule
-from poisson.mesh.grid import Grid
+from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField
@@ -48,7 +48,7 @@ def problem_with(
             faces.append(Face(Kind.ROBIN, value, parse(f"0.5 + {terms}", dimension, {})))
         else:
             faces.append(Face(Kind.NEUMANN, value))
-    grid = Grid(LOWER[:dimension], UPPER[:dimension], shape, tuple(rule is Rule.WRAP for rule in rules[::2]))
+    grid = Lattice.box(LOWER[:dimension], UPPER[:dimension], shape, rules)
     return Problem(
         grid,
         tuple(faces),

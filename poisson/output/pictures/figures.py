@@ -64,7 +64,7 @@ def draw(
     value: str | None = None,
 ) -> Picture | Axes:
     """Draw a field; `poisson.Solution.plot` says how."""
-    grid = record.problem.grid
+    grid = record.problem.lattice
     _require_field(record, field)
     at = {} if slice is None else places_of(slice, grid)
     units = _units(record, length, value)
@@ -150,7 +150,7 @@ def thumbnail(record: Record) -> str:
 
     In three dimensions it is the plane z in the middle.
     """
-    grid = record.problem.grid
+    grid = record.problem.lattice
     if record.share is not None and tuple(record.u.shape) != grid.array_shape:
         return ""
     at = {2: middle(grid, 2)} if grid.dimension == 3 else {}
@@ -185,7 +185,7 @@ def _box(
     lines: bool,
 ) -> Picture:
     """Three planes through the middle and surfaces, each plane beside the ones that it shares an axis with."""
-    grid = record.problem.grid
+    grid = record.problem.lattice
     whole = _scalar(record, field, {}, BOX_NODES)
     centre = _centre(whole)
     cuts = [{axis: centre[axis] for axis in range(3) if axis not in plane} for plane in _PLANES]
@@ -283,7 +283,7 @@ def _vectors(record: Record, field: str, at: Mapping[int, float], most: int) -> 
     slopes = np.stack(np.gradient(u.values, *reversed(u.coordinates))[::-1], axis=-1)
     whole = u.values if not at else sample(record, "u", {}, BOX_NODES).values
     finite = whole[np.isfinite(whole)]
-    mean = float(np.ptp(finite)) / max(record.problem.grid.extent) if finite.size else 0.0
+    mean = float(np.ptp(finite)) / max(record.problem.lattice.extent) if finite.size else 0.0
     quiet = _without(slopes, mean)
     if name == "u":
         return "−∇u", replace(u, values=np.where(quiet, 0.0, -slopes))
@@ -324,7 +324,7 @@ def _scalar(record: Record, field: str, at: Mapping[int, float], most: int) -> S
 
 
 def _require_field(record: Record, field: str) -> None:
-    grid = record.problem.grid
+    grid = record.problem.lattice
     if tuple(record.u.shape) != grid.array_shape:
         line = "plot: this rank has only a part of the solution; save the solution and plot the file on one rank"
         raise CaseError([line])

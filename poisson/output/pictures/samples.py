@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError
-from poisson.mesh.grid import AXES, Grid
+from poisson.mesh.grid import AXES
+from poisson.mesh.lattice import Lattice
 from poisson.output.record import Record
 from poisson.words import article
 
@@ -68,7 +69,7 @@ def names(record: Record) -> list[str]:
 
 def component_names(record: Record) -> list[str]:
     """The components of the vectors among them, such as ``E_x``."""
-    dimension = record.problem.grid.dimension
+    dimension = record.problem.lattice.dimension
     vectors = [name for name, values in record.fields.items() if values.ndim > dimension]
     return [f"{name}_{axis}" for name in vectors for axis in AXES[:dimension]]
 
@@ -88,7 +89,7 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sam
     most : int
         Of nodes along an axis, about.
     """
-    grid = record.problem.grid
+    grid = record.problem.lattice
     shown = tuple(axis for axis in range(grid.dimension) if axis not in at)
     places = [_node(grid, axis, at[axis]) if axis in at else _nodes(grid, axis, most) for axis in range(grid.dimension)]
     runs = [place.runs for place in reversed(places)]
@@ -114,12 +115,12 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sam
     return Sample(shown, kept, drawn, rounding)
 
 
-def middle(grid: Grid, axis: int) -> float:
+def middle(grid: Lattice, axis: int) -> float:
     """The coordinate of the node in the middle of an axis."""
     return float(grid.coordinates(axis)[grid.shape[axis] // 2])
 
 
-def places_of(given: str | Mapping[str, float], grid: Grid) -> dict[int, float]:
+def places_of(given: str | Mapping[str, float], grid: Lattice) -> dict[int, float]:
     """Where a picture cuts through the box, from a text such as ``"z=0.5"`` or a mapping.
 
     Raises
@@ -178,7 +179,7 @@ class _Place:
     weights: NDArray[np.float64]
 
 
-def _nodes(grid: Grid, axis: int, most: int) -> _Place:
+def _nodes(grid: Lattice, axis: int, most: int) -> _Place:
     """Equally many nodes apart, with both ends of the axis."""
     count = grid.shape[axis]
     stride = max(1, math.ceil((count - 1) / (most - 1)))
@@ -193,7 +194,7 @@ def _nodes(grid: Grid, axis: int, most: int) -> _Place:
     return _Place(tuple(runs), coordinates, np.ones(coordinates.size))
 
 
-def _node(grid: Grid, axis: int, place: float) -> _Place:
+def _node(grid: Lattice, axis: int, place: float) -> _Place:
     """The node at a coordinate, or the two beside it."""
     count, along = grid.shape[axis], grid.coordinates(axis)
     if grid.periodic[axis]:
@@ -217,7 +218,7 @@ def _gathered(values: Any, runs: list[tuple[slice, ...]], index: tuple[slice, ..
 
 
 def _exact(record: Record, places: list[_Place]) -> Any:
-    grid, exact = record.problem.grid, record.problem.exact
+    grid, exact = record.problem.lattice, record.problem.exact
     assert exact is not None
     points = []
     for axis, place in enumerate(places):

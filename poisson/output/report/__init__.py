@@ -38,7 +38,7 @@ def page(record: Record) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
     drawn = [(_caption(record, name), partial(draw, record, name)) for name in names(record) if name != ERROR]
-    if record.problem.grid.dimension > 1:
+    if record.problem.lattice.dimension > 1:
         drawn.append((f"{_caption(record, 'u')}, with field lines", partial(draw, record, lines=True)))
     unit = unit_of("u", record.units)
     return template.render(
@@ -64,7 +64,7 @@ def page(record: Record) -> str:
 
 def _caption(record: Record, name: str) -> str:
     """The words below the picture of a field: what it is, its unit, and how it is drawn."""
-    dimension = record.problem.grid.dimension
+    dimension = record.problem.lattice.dimension
     note, _ = field_note(name, record.units)
     vector = "the length of the " if name in VECTORS and dimension > 1 else ""
     views = ", on three planes and as surfaces of one value" if dimension == 3 else ""

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from poisson.mesh.boundary import Rule
-from poisson.mesh.grid import Grid
+from poisson.mesh.boundary import Kind
+from poisson.mesh.lattice import Lattice
 
 
 class SineTransforms:
@@ -24,19 +24,18 @@ class SineTransforms:
     ----------
     xp : module
         numpy or cupy: where the arrays are.
-    grid : Grid
+    grid : Lattice
         The nodes, those on the faces among them.
     threads : int
         Of scipy; 0 takes all cores.
     """
 
-    def __init__(self, xp: ModuleType, grid: Grid, threads: int = 0) -> None:
+    def __init__(self, xp: ModuleType, grid: Lattice, threads: int = 0) -> None:
         self._xp = xp
         self._workers = threads or len(os.sched_getaffinity(0))
         self._eigenvalues: Any = 0.0
-        lattice = grid.lattice((Rule.FIXED,) * (2 * grid.dimension))
-        for axis, line in enumerate(lattice.axes):
-            along = lattice.along(axis, line.eigenvalues / line.spacing**2)
+        for axis, line in enumerate(grid.facing((Kind.DIRICHLET,) * (2 * grid.dimension)).axes):
+            along = grid.along(axis, line.eigenvalues / line.spacing**2)
             self._eigenvalues = self._eigenvalues + xp.asarray(along)
 
     def solve(self, f: Any) -> Any:

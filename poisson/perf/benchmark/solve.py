@@ -22,7 +22,7 @@ from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.discrete.operator import Coefficients
 from poisson.errors import PoissonError
 from poisson.mesh.axis import array_axis
-from poisson.mesh.grid import Grid
+from poisson.mesh.lattice import Lattice
 from poisson.perf.benchmark.sine import SineTransforms
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth
@@ -333,7 +333,7 @@ class _Plain:
         return None
 
 
-def operator_on(backend: Backend, grid: Grid, jump: float) -> Operator:
+def operator_on(backend: Backend, grid: Lattice, jump: float) -> Operator:
     """−∇·(a∇u) with Dirichlet faces, where a is 1, and `jump` in the block."""
     plain = laplacian_on(grid)
     if jump == 1.0:
@@ -347,7 +347,7 @@ def operator_on(backend: Backend, grid: Grid, jump: float) -> Operator:
     return replace(plain, coefficients=Coefficients(links, None, extremes, (0.0, 0.0)))
 
 
-def _coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]:
+def _coordinates(grid: Lattice, xp: ModuleType, start: int, stop: int) -> list[Any]:
     """The part of each array axis that the nodes of a slab lie at, from 0 to 1, ready to be broadcast."""
     found = []
     for place, nodes in enumerate(grid.array_shape):
@@ -356,7 +356,7 @@ def _coordinates(grid: Grid, xp: ModuleType, start: int, stop: int) -> list[Any]
     return found
 
 
-def _block(grid: Grid, jump: float, xp: ModuleType, start: int, stop: int) -> Any:
+def _block(grid: Lattice, jump: float, xp: ModuleType, start: int, stop: int) -> Any:
     return in_block(_coordinates(grid, xp, start, stop), jump)
 
 
@@ -368,7 +368,7 @@ def in_block(places: Sequence[Any], jump: float) -> Any:
     return 1.0 + (jump - 1.0) * inside
 
 
-def source(grid: Grid, xp: ModuleType, start: int, stop: int) -> Any:
+def source(grid: Lattice, xp: ModuleType, start: int, stop: int) -> Any:
     """A smooth source with a random part, zero on the faces; the same at every call."""
     values: Any = 1.0
     inner: Any = True

@@ -70,7 +70,7 @@ class CoarserProblems:
             shape = operator.array_shape
             grids.append(CoarserProblem(operator, backend.empty(shape), backend.empty(shape)))
         if not grids:
-            raise no_coarser(discretisation.problem.grid.shape)
+            raise no_coarser(discretisation.problem.lattice.shape)
         self.grids = tuple(grids)
 
     def load(self, discretisation: Discretisation) -> None:
@@ -113,6 +113,6 @@ def _named(discretisation: Discretisation) -> Iterator[None]:
     try:
         yield
     except CaseError as error:
-        shape = list(discretisation.problem.grid.shape)
+        shape = list(discretisation.problem.lattice.shape)
         grid = f"on the grid of {shape} nodes that solver.stop = 'discretisation' compares with"
         raise CaseError([f"{mistake}, also {grid}" for mistake in error.mistakes]) from error
