@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 11
+#define POISSON_ABI_VERSION 12
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,7 +40,14 @@ typedef enum {
  * The nodes may be a part of a grid, divided along y and z: `halo` holds how many below and above along y, and along z,
  * belong to others and do not count in sums and norms; what comes out in the outermost layer of a halo has no meaning.
  * Along an axis that is divided `first` holds the number that the first node has on the whole axis, and `intervals` the
- * links from one end of that to the other; elsewhere both are zero. */
+ * links from one end of that to the other; elsewhere both are zero.
+ *
+ * Where an axis is tabulated (poisson/mesh/axis.py), `tables` has, in the operation's type, three rows for each axis:
+ * lower, upper and extra at its nodes times `weight`; else it is null. `widths` has a row of the control widths for
+ * each. All lie in the device's memory. A row of an axis of n nodes has room for POISSON_TABLE_PAD values, n in whole
+ * multiples of 16, and POISSON_TABLE_PAD values; what is beyond the ends of an axis that wraps are images. */
+#define POISSON_TABLE_PAD 64
+
 typedef struct {
     int32_t dimension;
     int32_t rule[6];
@@ -55,13 +62,18 @@ typedef struct {
     int64_t halo[4];
     int64_t first[3];
     int64_t intervals[3];
+    const void* tables;
+    const double* widths;
 } poisson_operator;
 
-/* Between the nodes of two grids: for each axis the tables of poisson/discrete/transfer.py, in the device's memory,
- * with `entries` indices and weights for each node that is written. */
+/* Between the nodes of two grids: for each axis the tables of poisson/mesh/transfer.py, in the device's memory. Where
+ * both axes are uniform or one and the same, `entries` is 0: there are as many indices and weights for each node that
+ * is written as an operation knows. Else it is their number, at most 8, and on the host those of a restriction stand
+ * for neighbours: entry n lies n nodes behind entry 0, which may be an image beyond the end of an axis that wraps. */
 typedef struct {
     const int32_t* index[3];
     const double* weight[3];
+    int32_t entries[3];
 } poisson_transfer;
 
 /* First derivatives on nodes, by the differences of poisson/mesh/differences.py of order 2 half. shape, scale (1/h) and

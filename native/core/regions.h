@@ -38,6 +38,11 @@ struct Local {
         return (index == 0 || index == n - 1) && is_fixed(index, n, rule(2 * axis), rule(2 * axis + 1));
     }
     int64_t row(int64_t j, int64_t k) const { return pitch * (j + ny * k); }
+    // Where the values at the nodes of an axis begin among tables that have `rows` for each, and the next row of them.
+    int64_t table(int axis, int64_t rows) const {
+        return rows * ((axis > 0 ? table_stride(nx) : 0) + (axis > 1 ? table_stride(ny) : 0)) + POISSON_TABLE_PAD;
+    }
+    static int64_t table_stride(int64_t n) { return (n + 15) / 16 * 16 + 2 * POISSON_TABLE_PAD; }
     // Widths of the halo: y below, y above, z below, z above.
     int64_t halo_width(int side) const { return halo >> 16 * side & 0xffff; }
     // Whether the nodes of a row count in sums and norms: those in a halo do not.
@@ -47,13 +52,15 @@ struct Local {
     }
 };
 
-// Whether a or c is an array.
-inline bool varies(const poisson_operator& a) { return a.a[0] || a.c_values; }
+// Whether the diagonal differs from node to node: a or c is an array, or an axis tabulated.
+inline bool varies(const poisson_operator& a) { return a.a[0] || a.c_values || a.tables; }
 
-// The arrays of the coefficients: of the links along each axis, and of the nodes. Null where they are constant.
+// The arrays of the coefficients: of the links along each axis, and of the nodes. Null where they are constant. The
+// tables of the axes and their control widths; null where all are uniform.
 template <class T>
 struct Coefficients {
-    const T *x, *y, *z, *c;
+    const T *x, *y, *z, *c, *tables;
+    const double* widths;
 };
 
 inline int64_t packed_rules(const poisson_operator& a) {
@@ -83,12 +90,15 @@ inline int64_t packed_halo(const poisson_operator& a) {
 #define POISSON_LOCAL(T, name) (Local<T>{POISSON_PARTS(name)})
 
 // The same for the arrays of its coefficients.
-#define POISSON_COEFFICIENTS(T, from, name)                        \
-    const T *name##_links_x = static_cast<const T*>((from)->a[0]), \
-            *name##_links_y = static_cast<const T*>((from)->a[1]), \
-            *name##_links_z = static_cast<const T*>((from)->a[2]), \
-            *name##_nodes_c = static_cast<const T*>((from)->c_values)
-#define POISSON_ARRAYS(name) name##_links_x, name##_links_y, name##_links_z, name##_nodes_c
+#define POISSON_COEFFICIENTS(T, from, name)                            \
+    const T *name##_links_x = static_cast<const T*>((from)->a[0]),     \
+            *name##_links_y = static_cast<const T*>((from)->a[1]),     \
+            *name##_links_z = static_cast<const T*>((from)->a[2]),     \
+            *name##_nodes_c = static_cast<const T*>((from)->c_values), \
+            *name##_tables = static_cast<const T*>((from)->tables);    \
+    const double* name##_widths = (from)->widths
+#define POISSON_ARRAYS(name) \
+    name##_links_x, name##_links_y, name##_links_z, name##_nodes_c, name##_tables, name##_widths
 #define POISSON_VARYING(T, name) (Coefficients<T>{POISSON_ARRAYS(name)})
 
 // The nodes [first, last) along x, the rows [low, high) of the middle axis (0 to 1 in 2D) and the rows or planes

@@ -116,12 +116,14 @@ poisson_status coarsen(const poisson_operator* fine_operator, const poisson_oper
                        const poisson_transfer* tables, int32_t, const T* values, T* out) {
     const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
     const bool solid = fine.dimension == 3;
+    int64_t entries[3];
+    for (int n = 0; n < 3; ++n) entries[n] = tables->entries[n] ? tables->entries[n] : ENTRIES;
     return for_rows(coarse, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
         Mix<T> mix;
-        for (int64_t m = ENTRIES * k; m < (solid ? ENTRIES * (k + 1) : 1); ++m) {
+        for (int64_t m = entries[2] * k; m < (solid ? entries[2] * (k + 1) : 1); ++m) {
             const double by_plane = solid ? tables->weight[2][m] : 1;
             const int64_t plane = solid ? tables->index[2][m] : 0;
-            for (int64_t n = ENTRIES * j; n < ENTRIES * (j + 1); ++n) {
+            for (int64_t n = entries[1] * j; n < entries[1] * (j + 1); ++n) {
                 const double weight = by_plane * tables->weight[1][n];
                 if (weight != 0) mix.add(values + fine.row(tables->index[1][n], plane), weight);
             }
@@ -129,10 +131,10 @@ poisson_status coarsen(const poisson_operator* fine_operator, const poisson_oper
         add_up(mix, 0, round_up(fine.nx, WIDE<T>), sums);
         T* const row = out + coarse.row(j, k);
         for (int64_t i = 0; i < coarse.nx; ++i) {
-            const int32_t* const index = tables->index[0] + ENTRIES * i;
-            const double* const weight = tables->weight[0] + ENTRIES * i;
+            const int32_t* const index = tables->index[0] + entries[0] * i;
+            const double* const weight = tables->weight[0] + entries[0] * i;
             T sum = 0;
-            for (int64_t n = 0; n < ENTRIES; ++n) sum += T(weight[n]) * sums[index[n]];
+            for (int64_t n = 0; n < entries[0]; ++n) sum += T(weight[n]) * sums[index[n]];
             row[i] = sum;
         }
     });

@@ -4,7 +4,7 @@
 // The weights are those of poisson/mesh/transfer.py. Along y and z they follow from the places of the nodes, and
 // beyond a mirror or wrap face the images of the nodes take part with the same weights; so whole rows are added up
 // first, in packs, and one row of sums goes between the grids along x: in packs where the intervals halve, else by the
-// tables.
+// tables. Where an axis is tabulated all comes from these, and the nodes of a mirror have no images.
 #ifndef POISSON_GRIDS_H
 #define POISSON_GRIDS_H
 
@@ -16,6 +16,10 @@
 struct Pairing {
     int64_t fine, coarse, fine_cells, coarse_cells, fine_first = 0, coarse_first = 0;
     bool wraps;
+    // The tables of one direction between tabulated axes, with so many entries for a node; 0 between uniform ones.
+    int64_t entries = 0;
+    const int32_t* index = nullptr;
+    const double* factors = nullptr;
 
     Pairing(int64_t fine_nodes, int64_t coarse_nodes, bool periodic)
         : fine(fine_nodes),
@@ -23,9 +27,15 @@ struct Pairing {
           fine_cells(periodic ? fine_nodes : fine_nodes - 1),
           coarse_cells(periodic ? coarse_nodes : coarse_nodes - 1),
           wraps(periodic) {}
-    Pairing(const poisson_operator& fine_operator, const poisson_operator& coarse_operator, int axis)
+    Pairing(const poisson_operator& fine_operator, const poisson_operator& coarse_operator,
+            const poisson_transfer& tables, int axis)
         : Pairing(fine_operator.shape[axis], coarse_operator.shape[axis],
                   axis >= fine_operator.dimension || fine_operator.rule[2 * axis] == WRAP) {
+        if (axis < fine_operator.dimension && tables.entries[axis]) {
+            entries = tables.entries[axis];
+            index = tables.index[axis];
+            factors = tables.weight[axis];
+        }
         if (fine_operator.intervals[axis] == 0) return;
         fine_cells = fine_operator.intervals[axis];
         coarse_cells = coarse_operator.intervals[axis];
@@ -33,14 +43,15 @@ struct Pairing {
         coarse_first = coarse_operator.first[axis];
     }
 
-    bool same() const { return fine_cells == coarse_cells; }
+    bool same() const { return !entries && fine_cells == coarse_cells; }
     // The one coarse node stands for the mean of all.
-    bool collapses() const { return coarse == 1 && fine > 1; }
-    bool halves() const { return fine_cells == 2 * coarse_cells; }
+    bool collapses() const { return !entries && coarse == 1 && fine > 1; }
+    bool halves() const { return !entries && fine_cells == 2 * coarse_cells; }
     // How many fine nodes beyond a range take part in the restriction to the coarse nodes that lie in it.
-    int64_t reach() const { return same() ? 0 : halves() ? 1 : 2; }
+    int64_t reach() const { return entries ? entries / 2 : same() ? 0 : halves() ? 1 : 2; }
     // The coarse nodes that lie in a range of fine nodes.
     Span within(Span nodes) const {
+        if (entries) return {first_within(nodes.start), first_within(nodes.stop)};
         const auto first = [&](int64_t node) {
             return std::clamp<int64_t>(-floor_divide(-(node + fine_first) * coarse_cells, fine_cells) - coarse_first, 0,
                                        coarse);
@@ -50,6 +61,11 @@ struct Pairing {
     // The fine nodes, images among them, that take part in the restriction to a coarse node.
     Span around(int64_t node) const {
         if (collapses()) return {0, fine};
+        if (entries) {
+            int64_t count = entries;
+            while (count > 1 && factors[entries * node + count - 1] == 0) --count;
+            return {index[entries * node], index[entries * node] + count};
+        }
         node += coarse_first;
         if (same()) return {node - fine_first, node + 1 - fine_first};
         if (halves()) return {2 * node - 1 - fine_first, 2 * node + 2 - fine_first};
@@ -58,6 +74,7 @@ struct Pairing {
     }
     double weight(int64_t fine_node, int64_t node) const {
         if (same()) return 1;
+        if (entries) return factors[entries * node + fine_node - index[entries * node]];
         if (collapses()) return (!wraps && (fine_node == 0 || fine_node == fine - 1) ? 0.5 : 1.0) / double(fine_cells);
         fine_node += fine_first;
         node += coarse_first;
@@ -80,17 +97,47 @@ struct Pairing {
         const int64_t place = node * coarse_cells;
         return double(place - floor_divide(place, fine_cells) * fine_cells) / double(fine_cells);
     }
+    // The coarse nodes that a fine one takes its value from, and their weights.
+    struct Two {
+        int64_t node[2];
+        double weight[2];
+    };
+    Two two(int64_t node) const {
+        if (entries) return {{index[2 * node], index[2 * node + 1]}, {factors[2 * node], factors[2 * node + 1]}};
+        const double way = fraction(node);
+        return {{below(node), next(below(node))}, {1 - way, way}};
+    }
+    // The coarse nodes that the fine ones [start, stop) take their values from, or more.
+    Span sources(int64_t start, int64_t stop) const {
+        if (!entries) return {below(start), std::min(below(stop - 1) + 2, coarse)};
+        if (wraps) return {0, coarse};
+        return {std::min(index[2 * start], index[2 * start + 1]),
+                std::max(index[2 * stop - 2], index[2 * stop - 1]) + 1};
+    }
     // The coarse node behind one.
     int64_t next(int64_t node) const { return node + 1 < coarse ? node + 1 : 0; }
 
 private:
+    // The first coarse node whose middle lies at this fine node or behind it. The one of the last lies on the axis too.
+    int64_t first_within(int64_t place) const {
+        if (place >= fine) return coarse;
+        int64_t low = 0, high = coarse;
+        while (low < high) {
+            const int64_t middle = (low + high) / 2;
+            if (index[entries * middle] + entries / 2 < place)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        return low;
+    }
     static int64_t floor_divide(int64_t n, int64_t by) { return (n - (n % by + by) % by) / by; }
 };
 
 // Rows that are to be added up, each with a weight.
 template <class T>
 struct Mix {
-    static constexpr int MOST = 16;
+    static constexpr int MOST = 64;
     int count = 0;
     const T* row[MOST];
     T weight[MOST];
@@ -144,7 +191,7 @@ inline void add_up(const Mix<T>& mix, int64_t shift, int64_t width, T* to) {
     }
 }
 
-constexpr int64_t RESTRICT_ENTRIES = 4, PROLONG_ENTRIES = 2;
+constexpr int64_t RESTRICT_ENTRIES = 4, PROLONG_ENTRIES = 2, MOST_ENTRIES = 8;
 
 // An axis x with the tables of one direction.
 struct AlongX {
@@ -163,6 +210,15 @@ inline void restrict_along_x(const AlongX& x, const T* __restrict fine, T* __res
     } else if (x.pairing.halves()) {
         for (int64_t i = start; i < stop; ++i)
             coarse[i] = T(0.5) * fine[2 * i] + T(0.25) * (fine[2 * i - 1] + fine[2 * i + 1]);
+    } else if (x.pairing.entries) {
+        const int64_t entries = x.pairing.entries;
+        for (int64_t i = start; i < stop; ++i) {
+            const T* const from = fine + x.index[entries * i];
+            const double* const weight = x.weight + entries * i;
+            T sum = 0;
+            for (int64_t n = 0; n < entries && weight[n] != 0; ++n) sum += T(weight[n]) * from[n];
+            coarse[i] = sum;
+        }
     } else {
         for (int64_t i = start; i < stop; ++i) {
             T sum = 0;
@@ -215,9 +271,9 @@ struct Grids {
 
     Grids(const poisson_operator& fine, const poisson_operator& coarse_, const poisson_transfer& tables)
         : coarse(local<T>(&coarse_)),
-          x{Pairing(fine, coarse_, 0), tables.index[0], tables.weight[0]},
-          y(fine, coarse_, 1),
-          z(fine, coarse_, 2) {}
+          x{Pairing(fine, coarse_, tables, 0), tables.index[0], tables.weight[0]},
+          y(fine, coarse_, tables, 1),
+          z(fine, coarse_, tables, 2) {}
 
     bool fixed_row(int64_t j, int64_t k) const {
         return coarse.fixed(j, coarse.ny, 1) || (coarse.dimension == 3 && coarse.fixed(k, coarse.nz, 2));
@@ -225,6 +281,14 @@ struct Grids {
     // The rows of coarse values that make up a row of fine nodes.
     Mix<T> above(const T* values, int64_t j, int64_t k) const {
         Mix<T> mix;
+        if (y.entries || z.entries) {
+            const Pairing::Two of_y = y.two(j), of_z = z.two(k);
+            for (int n = 0; n < 4; ++n) {
+                const double weight = of_y.weight[n & 1] * of_z.weight[n >> 1];
+                if (weight != 0) mix.add(values + coarse.row(of_y.node[n & 1], of_z.node[n >> 1]), weight);
+            }
+            return mix;
+        }
         const double y_fraction = y.fraction(j), z_fraction = z.fraction(k);
         for (int64_t n = 0; n <= (z_fraction > 0); ++n) {
             const double by_z = n ? z_fraction : 1 - z_fraction;
@@ -242,6 +306,14 @@ struct Grids {
     }
     // Puts the images beyond the ends of a fine row beside it.
     void end_fine_row(T* row) const {
+        if (x.pairing.entries) {
+            const int64_t fine = x.pairing.fine;
+            for (int64_t n = 1; x.pairing.wraps && n <= MOST_ENTRIES; ++n) {
+                row[-n] = row[fine - 1 - (n - 1) % fine];
+                row[fine - 1 + n] = row[(n - 1) % fine];
+            }
+            return;
+        }
         row[-1] = x.pairing.wraps ? row[x.pairing.fine - 1] : row[1];
         row[x.pairing.fine] = x.pairing.wraps ? row[0] : row[x.pairing.fine - 2];
     }

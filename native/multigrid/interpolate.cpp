@@ -17,6 +17,7 @@ struct CubicsAlongX {
     Pairing finer, coarser;  // the target as the finer one of the two grids, and as the coarser one
     const int32_t* index;
     const double* weight;
+    bool tabulated;
 };
 
 // A row of the target from a row of the source.
@@ -30,7 +31,9 @@ inline void interpolate_along_x(const CubicsAlongX& x, const T* __restrict from,
             to[i] = sum;
         }
     };
-    if (x.finer.same()) {
+    if (x.tabulated) {
+        by_table(0, nodes);
+    } else if (x.finer.same()) {
         std::copy(from, from + nodes, to);
     } else if (x.coarser.halves()) {
         for (int64_t i = 0; i < nodes; ++i) to[i] = from[2 * i];
@@ -62,7 +65,7 @@ poisson_status interpolate(const poisson_operator* source_operator, const poisso
     const Local<T> source = local<T>(source_operator), target = local<T>(target_operator);
     const bool solid = source.dimension == 3, wraps = source.rule(0) == WRAP;
     const CubicsAlongX x{Pairing(target.nx, source.nx, wraps), Pairing(source.nx, target.nx, wraps), tables->index[0],
-                         tables->weight[0]};
+                         tables->weight[0], tables->entries[0] != 0};
     const bool stream = goes_around_cache(target.pitch * target.ny * target.nz * int64_t(sizeof(T)));
     const Tiling all(target);
     const int64_t read = round_up(source.pitch, WIDE<T>), written = round_up(target.pitch, WIDE<T>);

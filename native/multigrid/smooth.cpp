@@ -110,7 +110,7 @@ poisson_status run(const poisson_operator* a, T* u, const T* f, T* out, T* work,
 
 template <class T>
 int32_t depth(const poisson_operator* a) {
-    if (varies(*a) || a->shape[1] == 1) return 1;
+    if (a->a[0] || a->c_values || a->shape[1] == 1) return 1;
     return a->dimension == 2 ? Limits<2, T>::DEPTH : Limits<3, T>::DEPTH;
 }
 
@@ -135,7 +135,9 @@ poisson_status repeat(const poisson_operator* operator_, const T* u, const T* f,
     const Local<T> a = local<T>(operator_);
     const std::unique_ptr<T[]> scales = scales_of<T>(*operator_, omegas, count);
     if (!scales) return POISSON_OUT_OF_MEMORY;
+    POISSON_COEFFICIENTS(T, operator_, arrays);
     Passage<T> task = {};
+    task.arrays = POISSON_VARYING(T, arrays);
     task.u = u;
     task.f = f;
     task.out = out;
@@ -143,7 +145,8 @@ poisson_status repeat(const poisson_operator* operator_, const T* u, const T* f,
     task.count = count;
     task.norm = result;
     task.stream = streams(a);
-    const Steps<T> steps = steps_of_sweeps(a, task.norm);
+    const Steps<T> steps =
+        task.arrays.tables ? steps_of_sweeps<true>(a, task.norm) : steps_of_sweeps<false>(a, task.norm);
     const Tiles tiles = a.dimension == 2 ? Tiles(Blocks<2, T>(a)) : Tiles(Blocks<3, T>(a));
     return take_passage(a, task, steps, tiles, count * a.nx * a.ny * a.nz, result);
 }
@@ -174,7 +177,12 @@ poisson_status run(const poisson_operator* operator_, T* u, const T* f, T* out, 
     task.norm = result;
     task.residual = task.norm || task.restriction;
     task.stream = streams(a);
-    const Steps<T> steps = varies(*operator_) ? steps_of_smoothing_varying(a, task.arrays.x) : steps_of_smoothing(a);
+    const Coefficients<T>& given = task.arrays;
+    const Steps<T> steps = given.tables && given.x ? steps_of_smoothing<LINKS_AND_TABLES>(a)
+                           : given.tables          ? steps_of_smoothing<TABLES>(a)
+                           : given.x               ? steps_of_smoothing<LINKS>(a)
+                           : given.c               ? steps_of_smoothing<REACTION>(a)
+                                                   : steps_of_smoothing<NOTHING>(a);
     const Tiles tiles = a.dimension == 2 ? Tiles(SmoothingTiles<2, T>(a)) : Tiles(SmoothingTiles<3, T>(a));
     return take_passage(a, task, steps, tiles, a.nx * a.ny * a.nz, result);
 }

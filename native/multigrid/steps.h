@@ -36,6 +36,9 @@ struct Bundle {
     const T *x_link[MOST_ROWS], *lower_link[MOST_ROWS], *upper_link[MOST_ROWS], *slow_link[MOST_ROWS + 1],
         *c[MOST_ROWS];
     const T* soon[MOST_SOON];
+    // The tables of x from the column on, and the values of the middle axis at this row and of the slowest at each.
+    const T* along_x[3];
+    T middle[3], slow[MOST_ROWS][3];
     int64_t count;
     // Whether there is a second place, whether each is in memory and written around the cache, and whether the norms of
     // the tile's own residuals are wanted.
@@ -73,6 +76,23 @@ inline Line<T> right_of(const T* at, Line<T>, Line<T>) {
     return load<WIDE<T>>(at + 1);
 }
 #endif
+
+// 1 / x to a unit or two of rounding: a division takes three times as long as what else there is to do at a node.
+template <class T>
+inline Line<T> inverse_of(Line<T> x) {
+#ifdef __AVX512F__
+    // A first value to 14 bits; with e = 1 - x y the inverse is y (1 + e) (1 + e²) (1 + e⁴) …
+    if constexpr (sizeof(T) == 4) {
+        const Line<T> y = Line<T>(_mm512_maskz_rcp14_ps(0xffff, __m512(x)));
+        return y + y * (T(1) - x * y);
+    } else {
+        const Line<T> y = Line<T>(_mm512_maskz_rcp14_pd(0xff, __m512d(x))), e = T(1) - x * y, closer = y + y * e;
+        return closer + closer * (e * e);
+    }
+#else
+    return T(1) / x;
+#endif
+}
 
 // The larger of what is there and the size of a value, lane by lane.
 template <class T>
@@ -149,31 +169,36 @@ constexpr int64_t ROWS_TOGETHER = DIMENSION == 2 || STEP == SWEEP || STEP == NOR
 
 // ---- the steps
 
-// The relaxed value where the coefficients vary: with A u = D u - N, N being what the neighbours add, it is
-// (1 - omega) u + omega (f + N) / D.
+// The relaxed value where the coefficients vary.
 template <int DIMENSION, Varies VARIES, class P>
 POISSON_INLINE P relaxed_varying(P centre, P f, const P (&neighbour)[6], const P (&link)[6], const P (&weight)[3], P c,
                                  P stay, P omega) {
-    P sum = f;
-    for (int axis = 0; axis < DIMENSION; ++axis) {
-        const P lower = neighbour[2 * axis], upper = neighbour[2 * axis + 1];
-        if constexpr (VARIES == LINKS)
-            sum += weight[axis] * (link[2 * axis] * lower + link[2 * axis + 1] * upper);
-        else
-            sum += weight[axis] * (lower + upper);
-    }
     if constexpr (VARIES == LINKS)
-        return stay * centre + omega * sum / diagonal<DIMENSION>(link, weight, c);
+        return stay * centre +
+               omega * add_neighbours<DIMENSION>(f, neighbour, link, weight) / diagonal<DIMENSION>(link, weight, c);
     else
-        return stay * centre + omega * sum / diagonal<DIMENSION>(weight, c);
+        return stay * centre + omega * add_neighbours<DIMENSION>(f, neighbour, weight) / diagonal<DIMENSION>(weight, c);
+}
+
+// What a row of `rows` has along tabulated axes, at a line whose values along x these are.
+template <int DIMENSION, bool LINKED, class T>
+POISSON_INLINE Tabulated<Line<T>> tabulated_at(const Bundle<T>& rows, int64_t g, const Line<T> (&along_x)[3],
+                                               const Line<T> (&link)[6], Line<T> c) {
+    constexpr int64_t W = WIDE<T>;
+    const T(&slow)[3] = rows.slow[g];
+    const T(&next)[3] = DIMENSION == 3 ? rows.middle : slow;
+    const Line<T> table[9] = {along_x[0],         along_x[1],         along_x[2],
+                              spread<W>(next[0]), spread<W>(next[1]), spread<W>(next[2]),
+                              spread<W>(slow[0]), spread<W>(slow[1]), spread<W>(slow[2])};
+    return tabulate<DIMENSION, LINKED>(table, link, c);
 }
 
 // The rows that a step asks memory for: of f, u and the coefficients. The many steps of a pass of sweeps share them.
 template <int DIMENSION, Varies VARIES, Step STEP>
-constexpr int SOON = STEP == SWEEP || STEP == NORMED_SWEEP ? 1
-                     : VARIES == NOTHING                   ? 2
-                     : VARIES == REACTION                  ? 3
-                                                           : 3 + DIMENSION;
+constexpr int SOON = STEP == SWEEP || STEP == NORMED_SWEEP    ? 1
+                     : VARIES == NOTHING                      ? 2
+                     : VARIES == REACTION || VARIES == TABLES ? 3
+                                                              : 3 + DIMENSION;
 
 // A step of G rows. A line before the rows and one behind them are read too. On its own the function gets a loop
 // without spills.
@@ -188,8 +213,7 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
     // error relative to what changes from node to node.
     [[maybe_unused]] const Line<T> stay =
         spread<W>(T(1) - (VARIES == NOTHING ? scale * diagonal<DIMENSION>(weights, a.c) : scale));
-    [[maybe_unused]] const Line<T> share_x = factor * weight[0], share_y = factor * weight[1],
-                                   share_z = factor * weight[2];
+    [[maybe_unused]] const Line<T> share[3] = {factor * weight[0], factor * weight[1], factor * weight[2]};
     constexpr int COUNT = SOON<DIMENSION, VARIES, STEP>;
     const T* soon[COUNT];
     std::copy(rows.soon, rows.soon + COUNT, soon);
@@ -207,7 +231,7 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
         const T* row = rows.centre[g + 1];
         before[g] = begins ? spread<W>(row[columns.left]) : load<W>(row - W);
         here[g] = load<W>(row);
-        if constexpr (VARIES == LINKS)
+        if constexpr (linked(VARIES))
             link_before[g] =
                 begins ? spread<W>(rows.x_link[g][link_below(0, a.nx, a.rule(0))]) : load<W>(rows.x_link[g] - W);
     }
@@ -215,6 +239,9 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
 #pragma GCC unroll 8
         for (int n = 0; n < COUNT; ++n) __builtin_prefetch(soon[n] + i);
         const Line<T> first = load<W>(rows.centre[0] + i), last = load<W>(rows.centre[G + 1] + i);
+        [[maybe_unused]] Line<T> along_x[3];
+        if constexpr (tabulated(VARIES))
+            for (int n = 0; n < 3; ++n) along_x[n] = load<W>(rows.along_x[n] + i);
         Line<T> below = first, values[G];
 #pragma GCC unroll 4
         for (int64_t g = 0; g < G; ++g) {
@@ -235,9 +262,10 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
                 neighbour[2] = load<W>(rows.lower[g] + i), neighbour[3] = load<W>(rows.upper[g] + i);
             [[maybe_unused]] Line<T> r;
             if constexpr (VARIES != NOTHING) {
-                const Line<T> c_here = rows.c[g] ? load<W>(rows.c[g] + i) : c;
+                constexpr bool MAY_HAVE_C = STEP != SWEEP && STEP != NORMED_SWEEP;
+                const Line<T> c_here = MAY_HAVE_C && rows.c[g] ? load<W>(rows.c[g] + i) : c;
                 Line<T> link[6] = {};
-                if constexpr (VARIES == LINKS) {
+                if constexpr (linked(VARIES)) {
                     [[maybe_unused]] const Line<T> from = link_before[g];
                     link[1] = load<W>(rows.x_link[g] + i);
                     link[0] = left_of(rows.x_link[g] + i, from, link[1]);
@@ -253,15 +281,23 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
                     if constexpr (DIMENSION == 3)
                         link[2] = load<W>(rows.lower_link[g] + i), link[3] = load<W>(rows.upper_link[g] + i);
                 }
-                if constexpr (STEP == RESIDUAL_STEP)
-                    value =
-                        residual_of(f, apply_varying<DIMENSION, VARIES>(centre, neighbour, link, weight, c_here).au);
+                if constexpr (tabulated(VARIES)) {
+                    const auto at = tabulated_at<DIMENSION, linked(VARIES)>(rows, g, along_x, link, c_here);
+                    if constexpr (STEP == SMOOTHING) {
+                        const Line<T> sum = add_neighbours<DIMENSION>(f, neighbour, at);
+                        value = stay * centre + factor * sum * inverse_of<T>(at.diagonal);
+                    } else {
+                        r = residual_of(f, apply_tabulated<DIMENSION>(centre, neighbour, at));
+                        value = STEP == RESIDUAL_STEP ? r : relax(centre, r, factor * inverse_of<T>(at.diagonal));
+                    }
+                } else if constexpr (STEP == RESIDUAL_STEP)
+                    value = residual_of(
+                        f, apply_varying<DIMENSION, VARIES>(centre, neighbour, link, {}, weight, c_here).au);
                 else
                     value =
                         relaxed_varying<DIMENSION, VARIES>(centre, f, neighbour, link, weight, c_here, stay, factor);
             } else if constexpr (STEP == SMOOTHING) {
-                value = factor * f + stay * centre + share_x * (left + right) + share_y * (neighbour[2] + neighbour[3]);
-                if constexpr (DIMENSION == 3) value += share_z * (below + above);
+                value = relax_by_sum<DIMENSION>(centre, f, neighbour, share, stay, factor);
             } else {
                 r = residual_of(f, apply_operator<DIMENSION>(centre, neighbour, weight, c));
                 value = STEP == RESIDUAL_STEP ? r : relax(centre, r, factor);
@@ -324,10 +360,10 @@ void scale_rows(const Local<T>& a, const Bundle<T>& rows, const Stretch& columns
                 continue;
             }
             const Line<T> c_here = rows.c[g] ? load<W>(rows.c[g] + i) : c;
-            Line<T> divisor;
-            if constexpr (VARIES == LINKS) {
+            Line<T> divisor, link[6] = {};
+            if constexpr (linked(VARIES)) {
                 const T* const links = rows.x_link[g];
-                Line<T> link[6] = {load<W>(links + i - 1), load<W>(links + i)};
+                link[0] = load<W>(links + i - 1), link[1] = load<W>(links + i);
                 if (columns.begins && i == 0) link[0][0] = links[link_below(0, a.nx, a.rule(0))];
                 if (columns.ends && i + W >= columns.width && a.rule(1) != WRAP) {
                     const Line<T> last = spread<W>(T(a.nx - 1 - columns.start - i));
@@ -338,11 +374,20 @@ void scale_rows(const Local<T>& a, const Bundle<T>& rows, const Stretch& columns
                 link[SLOWEST + 1] = load<W>(rows.slow_link[g + 1] + i);
                 if constexpr (DIMENSION == 3)
                     link[2] = load<W>(rows.lower_link[g] + i), link[3] = load<W>(rows.upper_link[g] + i);
+            }
+            if constexpr (tabulated(VARIES)) {
+                Line<T> along_x[3];
+                for (int n = 0; n < 3; ++n) along_x[n] = load<W>(rows.along_x[n] + i);
+                divisor = tabulated_at<DIMENSION, linked(VARIES)>(rows, g, along_x, link, c_here).diagonal;
+            } else if constexpr (VARIES == LINKS) {
                 divisor = diagonal<DIMENSION>(link, weight, c_here);
             } else {
                 divisor = diagonal<DIMENSION>(weight, c_here);
             }
-            store(to + i, factor * load<W>(f + i) / divisor);
+            if constexpr (tabulated(VARIES))
+                store(to + i, factor * load<W>(f + i) * inverse_of<T>(divisor));
+            else
+                store(to + i, factor * load<W>(f + i) / divisor);
         }
         // Behind the last node there may be no coefficients to divide by.
         if (columns.ends) std::fill(to + a.nx - columns.start, to + columns.width, T(0));
@@ -358,19 +403,36 @@ constexpr Visits<T> visits() {
 }
 
 template <int DIMENSION, Varies VARIES, class T>
+constexpr Steps<T> jacobi_steps(bool norm) {
+    const Visits<T> sweep = visits<DIMENSION, VARIES, SWEEP, T>();
+    const Visits<T> last = norm ? visits<DIMENSION, VARIES, NORMED_SWEEP, T>() : sweep;
+    return {ROWS_TOGETHER<DIMENSION, SWEEP>, SOON<DIMENSION, VARIES, SWEEP>, DIMENSION == 3, sweep, last, {}, nullptr};
+}
+
+template <int DIMENSION, Varies VARIES, class T>
 constexpr Steps<T> smoothing_steps() {
     const Visits<T> sweep = visits<DIMENSION, VARIES, SMOOTHING, T>();
     return {ROWS_TOGETHER<DIMENSION, SMOOTHING>,           SOON<DIMENSION, VARIES, SMOOTHING>, false, sweep, sweep,
             visits<DIMENSION, VARIES, RESIDUAL_STEP, T>(), scale_rows<DIMENSION, VARIES, T>};
 }
 
-// The steps of a pass of sweeps, whose last one leaves the norms of its residual if they are wanted; and those of
-// smoothing, where a and c are constant, where c varies and where a does.
-template <class T>
+// The steps of a pass of sweeps, where a and c are constant, whose last one leaves the norms of its residual if they
+// are wanted; and those of smoothing.
+template <bool TABULATED, class T>
 Steps<T> steps_of_sweeps(const Local<T>& a, bool norm);
-template <class T>
+template <Varies VARIES, class T>
 Steps<T> steps_of_smoothing(const Local<T>& a);
-template <class T>
-Steps<T> steps_of_smoothing_varying(const Local<T>& a, bool links);
+
+#define POISSON_INSTANCE_OF_SWEEPS(TABULATED, real)                                                          \
+    template <>                                                                                              \
+    Steps<real> steps_of_sweeps<TABULATED, real>(const Local<real>& a, bool norm) {                          \
+        constexpr Varies VARIES = TABULATED ? TABLES : NOTHING;                                              \
+        return a.dimension == 2 ? jacobi_steps<2, VARIES, real>(norm) : jacobi_steps<3, VARIES, real>(norm); \
+    }
+#define POISSON_INSTANCE_OF_SMOOTHING(VARIES, real)                                                        \
+    template <>                                                                                            \
+    Steps<real> steps_of_smoothing<VARIES, real>(const Local<real>& a) {                                   \
+        return a.dimension == 2 ? smoothing_steps<2, VARIES, real>() : smoothing_steps<3, VARIES, real>(); \
+    }
 
 #endif

@@ -162,7 +162,7 @@ private:
 
     int64_t bytes_of_stages() const { return round_up((last + 1) * int64_t(sizeof(Stage)), 64); }
     int64_t bytes_of_offsets() const { return round_up(lines * int64_t(sizeof(Offsets)), 64); }
-    int64_t residual_planes() const { return group + 4; }
+    int64_t residual_planes() const { return group + std::max<int64_t>(4, 2 * reach_march); }
     const Pairing& slow(const Grids<T>& grids) const { return solid ? grids.z : grids.y; }
     bool from_zero(int64_t t) const { return t == 1 && task.from_zero(); }
     bool keeps_start() const { return task.correction || task.count == 0 || !direct; }
@@ -324,11 +324,12 @@ private:
         }
         const Grids<T>& grids = *task.correction;
         const Pairing& along = grids.x.pairing;
-        const int64_t stop = std::min(at.start + at.width, a.nx), first = round_down(along.below(at.start), W);
-        const int64_t last_coarse = std::min(along.below(stop - 1) + 2, along.coarse);
+        const int64_t stop = std::min(at.start + at.width, a.nx);
+        const Span sources = along.sources(at.start, stop);
+        const int64_t first = round_down(sources.start, W);
         const Mix<T> mix = solid ? grids.above(task.coarse_correction, mid.node(j), march.node(p))
                                  : grids.above(task.coarse_correction, march.node(p), 0);
-        add_up(mix, first, round_up(last_coarse - first, W), sums);
+        add_up(mix, first, round_up(sources.stop - first, W), sums);
         T* coarse = sums - first;
         if (along.wraps) coarse[along.coarse] = coarse[0];
         prolong_along_x(grids.x, coarse, u, to, at.start, stop);
@@ -424,6 +425,7 @@ private:
             if (task.arrays.c)
                 for (int64_t n = 0; n < COUNT; ++n) rows.c[n] = task.arrays.c + stage.offset[begin + n + 1] + place;
             if (task.arrays.x) find_links<COUNT>(stage, j, place, begin, rows);
+            if (task.arrays.tables) find_tables<COUNT>(stage, j, begin, rows);
             const int64_t soon = steps.by_rows ? row_offset(j + t + AHEAD) : at.of[MEMORY];
             for (int64_t n = 0; n < steps.soon; ++n) rows.soon[n] = stage.soon[n] + stage.soon_offset[n] + soon;
             step(a, rows, stage.columns, stage.scale, counts ? norms : of_others);
@@ -453,6 +455,19 @@ private:
         const T* const slowest = (solid ? arrays.z : arrays.y) + across;
         rows.slow_link[0] = slowest + plane_offset(march.link_before(stage.first + begin));
         for (int64_t n = 0; n < COUNT; ++n) rows.slow_link[n + 1] = slowest + stage.link_offset[begin + n];
+    }
+    template <int64_t COUNT>
+    void find_tables(const Stage& stage, int64_t j, int64_t begin, Bundle<T>& rows) const {
+        const T* const tables = task.arrays.tables;
+        const int slowest = solid ? 2 : 1;
+        const int64_t stride[3] = {a.table_stride(a.nx), a.table_stride(a.ny), a.table_stride(a.nz)};
+        for (int n = 0; n < 3; ++n) {
+            rows.along_x[n] = tables + a.table(0, 3) + stride[0] * n + stage.columns.start;
+            if (solid) rows.middle[n] = tables[a.table(1, 3) + stride[1] * n + mid.node(j)];
+            for (int64_t g = 0; g < COUNT; ++g)
+                rows.slow[g][n] =
+                    tables[a.table(slowest, 3) + stride[slowest] * n + march.node(stage.first + begin + g)];
+        }
     }
     // A row of fixed nodes.
     __attribute__((noinline)) void keep_row(int64_t t, int64_t j, const Offsets& at, int64_t g) const {
@@ -507,8 +522,12 @@ private:
         const Stretch& at = stages[last].columns;
         T* const row = sums - at.start;
         add_up(mix, at.start, at.width, sums);
-        if (at.begins && x.lower != FIXED) row[-1] = x.wraps() ? row[a.nx - 1] : row[1];
-        if (at.ends && x.upper != FIXED) row[a.nx] = x.wraps() ? row[0] : row[a.nx - 2];
+        if (task.restriction->x.pairing.entries) {
+            if (x.wraps()) task.restriction->end_fine_row(row);
+        } else {
+            if (at.begins && x.lower != FIXED) row[-1] = x.wraps() ? row[a.nx - 1] : row[1];
+            if (at.ends && x.upper != FIXED) row[a.nx] = x.wraps() ? row[0] : row[a.nx - 2];
+        }
         task.restriction->restrict_row(row, to, coarse_columns.start, coarse_columns.stop);
     }
 };

@@ -4,8 +4,8 @@
 
 #include "operator/packs.h"
 
-template <class T>
-poisson_status update_varying(const poisson_operator* operator_, const T* f, const T* au, T* r, T* u, double omega) {
+template <bool TABULATED, class T>
+poisson_status update_on(const poisson_operator* operator_, const T* f, const T* au, T* r, T* u, double omega) {
     POISSON_OPERATOR(T, operator_, a);
     POISSON_COEFFICIENTS(T, operator_, a);
     const T factor = T(omega);
@@ -20,12 +20,17 @@ poisson_status update_varying(const poisson_operator* operator_, const T* f, con
                 const int64_t at = local.row(j, k) + i;
                 const Pack<T> difference = f ? residual_of(load(f + at), load(au + at)) : -load(au + at);
                 store(r + at, difference);
-                const Pack<T> scale = spread(factor) / diagonal_at(local, arrays, i, j, k);
+                const Pack<T> scale = spread(factor) / diagonal_at<TABULATED>(local, arrays, i, j, k);
                 store(u + at, only_inside(local, i, relax(load(u + at), difference, scale)));
             });
         });
     }
     return POISSON_SUCCESS;
+}
+
+template <class T>
+poisson_status update_varying(const poisson_operator* a, const T* f, const T* au, T* r, T* u, double omega) {
+    return a->tables ? update_on<true>(a, f, au, r, u, omega) : update_on<false>(a, f, au, r, u, omega);
 }
 
 template poisson_status update_varying<float>(const poisson_operator*, const float*, const float*, float*, float*,
@@ -35,11 +40,12 @@ template poisson_status update_varying<double>(const poisson_operator*, const do
 
 namespace {
 
-template <bool VARIES, bool DOT, class T>
+// With or without a diagonal that varies, with LINKS or, also where a is constant, with TABLES.
+template <Varies VARIES, bool DOT, class T>
 poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double omega, double* result) {
     POISSON_OPERATOR(T, operator_, a);
     POISSON_COEFFICIENTS(T, operator_, a);
-    const T factor = T(VARIES ? omega : omega / operator_->diagonal);
+    const T factor = T(VARIES == NOTHING ? omega / operator_->diagonal : omega);
     const Tiling all(POISSON_LOCAL(T, a));
     const int64_t threads = DOT ? reduction_threads(all.count()) : all.count();
     const bool stream = goes_around_cache(a_pitch * a_ny * a_nz * int64_t(sizeof(T)));
@@ -53,15 +59,17 @@ poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
             for_each_row(local, tile, [&](int64_t j, int64_t k) {
                 const bool fixed = fixed_row(local, j, k), counts = DOT && local.counts(j, k);
-                const double weight = DOT ? trapezoidal_of_row(local, j, k) : 0.0;
+                const double* const widths = tabulated(VARIES) ? arrays.widths : nullptr;
+                const double weight = DOT ? width_of_row(local, widths, j, k) : 0.0;
+                const double* const along_x = tabulated(VARIES) ? widths + local.table(0, 1) : nullptr;
                 for (int64_t i = tile.first; i < tile.last; i += PACK<T>) {
                     const int64_t at = local.row(j, k) + i;
                     Pack<T> scale = spread(factor);
-                    if (VARIES) scale /= diagonal_at(local, arrays, i, j, k);
+                    if (VARIES != NOTHING) scale /= diagonal_at<tabulated(VARIES)>(local, arrays, i, j, k);
                     const Pack<T> source = load_constant(r + at);
                     const Pack<T> value = only_free(local, fixed, i, scale * source);
                     store_pack(stream, z + at, value);
-                    if (counts) totals.add_product(local, i, weight, value, source);
+                    if (counts) totals.add_product(local, along_x, i, weight, value, source);
                 }
             });
         });
@@ -79,9 +87,12 @@ poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double
 template <class T>
 poisson_status diagonal_solve(const poisson_operator* a, const T* r, T* z, double omega, double* result) {
     if (!a || !r || !z) return POISSON_BAD_ARGUMENT;
-    if (varies(*a))
-        return result ? solve<true, true>(a, r, z, omega, result) : solve<true, false>(a, r, z, omega, result);
-    return result ? solve<false, true>(a, r, z, omega, result) : solve<false, false>(a, r, z, omega, result);
+    const auto with = [&](auto varies) {
+        constexpr Varies VARIES = decltype(varies)::value;
+        return result ? solve<VARIES, true>(a, r, z, omega, result) : solve<VARIES, false>(a, r, z, omega, result);
+    };
+    if (a->tables) return with(std::integral_constant<Varies, TABLES>());
+    return varies(*a) ? with(std::integral_constant<Varies, LINKS>()) : with(std::integral_constant<Varies, NOTHING>());
 }
 
 }  // namespace

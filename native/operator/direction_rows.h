@@ -96,7 +96,8 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
             visit_row<DIMENSION, Mode<PRODUCT, false, VARIES>>(
                 a, rows, links_at<DIMENSION, VARIES>(a, arrays, j, k), static_cast<const T*>(nullptr),
                 direction.q + a.row(j, k), Factors<T>{T(1), 0}, stream, of_row);
-            if (a.counts(j, k)) sums.sum += trapezoidal_of_row(a, j, k) * of_row.sum;
+            if (a.counts(j, k))
+                sums.sum += width_of_row(a, tabulated(VARIES) ? arrays.widths : nullptr, j, k) * of_row.sum;
         }
     }
     end_of_streaming(stream);

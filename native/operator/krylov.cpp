@@ -52,11 +52,12 @@ poisson_status direction_in(const poisson_operator* a, const T* z, double beta, 
 template <class T>
 poisson_status direction(const poisson_operator* a, const T* z, double beta, const T* p, T* out, T* q, double* result) {
     if (!a || !z || !p || !out || !q || !result) return POISSON_BAD_ARGUMENT;
-    if (!varies(*a)) return direction_in<NOTHING>(a, z, beta, p, out, q, result);
-    if constexpr (REACTION_APART) {
-        if (!a->a[0]) return direction_in<REACTION>(a, z, beta, p, out, q, result);
-    }
-    return direction_in<LINKS>(a, z, beta, p, out, q, result);
+    const auto visit = [&](auto varies) {
+        return direction_in<decltype(varies)::value>(a, z, beta, p, out, q, result);
+    };
+    if (a->tables) return with_varies<true, REACTION_APART>(*a, visit);
+    if (varies(*a)) return with_varies<false, REACTION_APART>(*a, visit);
+    return visit(std::integral_constant<Varies, NOTHING>());
 }
 
 }  // namespace

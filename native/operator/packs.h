@@ -89,9 +89,16 @@ using Doubles = typename DoublesOf<T>::type;
 template <class T>
 class PackTotals {
 public:
-    // The dot product with the trapezoidal weights of a row; pack `x` has zeros past the row.
-    void add_product(const Local<T>& a, int64_t i, double row_weight, Pack<T> x, Pack<T> y) {
+    // The dot product with the control widths along a row, tabulated ones if they are given; pack `x` has zeros past
+    // the row.
+    void add_product(const Local<T>& a, const double* widths, int64_t i, double row_weight, Pack<T> x, Pack<T> y) {
         Doubles<T> product = wide(x) * wide(y) * row_weight;
+        if (widths) {
+            Doubles<T> width;
+            __builtin_memcpy(&width, widths + i, sizeof width);
+            sums += only_inside_row(a, i, product * width);
+            return;
+        }
         if (at_an_end(a, i)) {
             for (int64_t lane = 0; lane < PACK<T>; ++lane)
                 product[lane] = i + lane < a.nx ? product[lane] * trapezoidal(a, 0, i + lane, a.nx) : 0.0;
@@ -115,6 +122,9 @@ public:
     }
 
 private:
+    static Doubles<T> only_inside_row(const Local<T>& a, int64_t i, Doubles<T> pack) {
+        return only_before<T>(a.nx, i, pack);
+    }
     static Doubles<T> wide(Pack<T> pack) { return __builtin_convertvector(pack, Doubles<T>); }
     Doubles<T> sums = {}, maxima = {};
 };
@@ -143,22 +153,41 @@ inline LinkPacks<T> links_along_x(const Local<T>& a, const T* links, int64_t i) 
     return packs;
 }
 
-// The diagonal of A at a pack of nodes, where a or c varies.
-template <class T>
-inline Pack<T> diagonal_at(const Local<T>& a, const Coefficients<T>& arrays, int64_t i, int64_t j, int64_t k) {
-    const bool solid = a.dimension == 3;
+// The diagonal of A at a pack of nodes, where it varies.
+template <int DIMENSION, bool TABULATED, class T>
+inline Pack<T> diagonal_on(const Local<T>& a, const Coefficients<T>& arrays, int64_t i, int64_t j, int64_t k) {
     const int64_t row = a.row(j, k);
     const Pack<T> weight[3] = {spread(a.weight_x), spread(a.weight_y), spread(a.weight_z)};
     const Pack<T> c = arrays.c ? load_constant(arrays.c + row + i) : spread(a.c);
-    if (!arrays.x) return solid ? diagonal<3>(weight, c) : diagonal<2>(weight, c);
+    Pack<T> link[6] = {}, table[9] = {};
+    if constexpr (TABULATED) {
+        const auto links = links_at<DIMENSION, TABLES>(a, arrays, j, k);
+        tables_of<DIMENSION, TABLES>(links, i, table, [](const T* at) { return load_constant(at); });
+    }
+    if (!arrays.x) {
+        if constexpr (TABULATED)
+            return tabulate<DIMENSION, false>(table, link, c).diagonal;
+        else
+            return diagonal<DIMENSION>(weight, c);
+    }
     const LinkPacks<T> x = links_along_x(a, arrays.x + row, i);
     const T *y = arrays.y + i, *z = arrays.z + i;
-    Pack<T> link[6] = {x.lower, x.upper, load_constant(y + a.row(link_below(j, a.ny, a.rule(2)), k)),
-                       load_constant(y + a.row(link_above(j, a.ny, a.rule(3)), k))};
-    if (!solid) return diagonal<2>(link, weight, c);
-    link[4] = load_constant(z + a.row(j, link_below(k, a.nz, a.rule(4))));
-    link[5] = load_constant(z + a.row(j, link_above(k, a.nz, a.rule(5))));
-    return diagonal<3>(link, weight, c);
+    link[0] = x.lower, link[1] = x.upper;
+    link[2] = load_constant(y + a.row(link_below(j, a.ny, a.rule(2)), k));
+    link[3] = load_constant(y + a.row(link_above(j, a.ny, a.rule(3)), k));
+    if constexpr (DIMENSION == 3) {
+        link[4] = load_constant(z + a.row(j, link_below(k, a.nz, a.rule(4))));
+        link[5] = load_constant(z + a.row(j, link_above(k, a.nz, a.rule(5))));
+    }
+    if constexpr (TABULATED)
+        return tabulate<DIMENSION, true>(table, link, c).diagonal;
+    else
+        return diagonal<DIMENSION>(link, weight, c);
+}
+template <bool TABULATED, class T>
+inline Pack<T> diagonal_at(const Local<T>& a, const Coefficients<T>& arrays, int64_t i, int64_t j, int64_t k) {
+    return a.dimension == 3 ? diagonal_on<3, TABULATED>(a, arrays, i, j, k)
+                            : diagonal_on<2, TABULATED>(a, arrays, i, j, k);
 }
 
 #endif

@@ -14,22 +14,30 @@ struct Sums {
 };
 
 // What goes to one node of a row, `old` being what is there; without f the source is zero.
-template <int DIMENSION, class M, class T, class O>
-inline O node_value(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O old,
+template <int DIMENSION, class M, class T, class O, class L>
+inline O node_value(const Local<T>& a, const Rows<T>& rows, const L& links, const T* f, O old,
                     const Factors<T>& factors, int64_t i, Sums& sums) {
     const bool on_x_face = i == 0 || i == a.nx - 1;
     const T centre = rows.centre[i];
     if (rows.fixed || (on_x_face && a.fixed(i, a.nx, 0))) return O(M::KEEPS ? centre : T(0));
     if (M::KIND == COLOR && (i & 1) != factors.color) return old;
-    const Applied<T> applied = M::VARIES == LINKS && !links.x ? apply_at<DIMENSION, REACTION>(a, rows, links, i)
-                                                              : apply_at<DIMENSION, M::VARIES>(a, rows, links, i);
+    const Applied<T> applied = linked(M::VARIES) && !links.x
+                                   ? apply_at<DIMENSION, without_links(M::VARIES)>(a, rows, links, i)
+                                   : apply_at<DIMENSION, M::VARIES>(a, rows, links, i);
     const T r = M::TAKES_SOURCE ? residual_of(f ? f[i] : T(0), applied.au) : T(0);
     if (M::NORM) {
         const double x = r, size = x < 0 ? -x : x;
         sums.sum += x * x;
         sums.maximum = size > sums.maximum ? size : sums.maximum;
     }
-    if (M::KIND == PRODUCT) sums.sum += trapezoidal(a, 0, i, a.nx) * double(centre) * double(applied.au);
+    if constexpr (M::KIND == PRODUCT) {
+        double width;
+        if constexpr (tabulated(M::VARIES))
+            width = links.widths[i];
+        else
+            width = trapezoidal(a, 0, i, a.nx);
+        sums.sum += width * double(centre) * double(applied.au);
+    }
     return O(written<M>(centre, applied, r, factors.scale));
 }
 
@@ -44,9 +52,9 @@ struct Weights {
 };
 
 // A at LANES nodes, none of which is on an x face.
-template <int DIMENSION, Varies VARIES, class T>
-POISSON_INLINE Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& rows, const RowLinks<T>& links,
-                                           Pack<T> centre, int64_t i) {
+template <int DIMENSION, Varies VARIES, class T, class L>
+POISSON_INLINE Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& rows, const L& links, Pack<T> centre,
+                                           int64_t i) {
     const Pack<T> left = load(rows.centre + i - 1), right = load(rows.centre + i + 1);
     const Pack<T> y_lower = load(rows.y_lower + i), y_upper = load(rows.y_upper + i);
     Pack<T> z_lower = {}, z_upper = {};
@@ -60,12 +68,12 @@ POISSON_INLINE Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& r
     if constexpr (VARIES == NOTHING) {
         return {apply_operator<DIMENSION>(centre, neighbour, weight, w.c), Pack<T>{}};
     } else {
-        Pack<T> link[6] = {}, c = w.c;
+        Pack<T> link[6] = {}, table[9] = {}, c = w.c;
         if (VARIES == REACTION || links.c) {
             prefetch(links.c + i, FAR_AHEAD);
             c = load(links.c + i);
         }
-        if constexpr (VARIES == LINKS) {
+        if constexpr (linked(VARIES)) {
             prefetch(links.x + i, FAR_AHEAD);
             prefetch(links.y_upper + i, FAR_AHEAD);
             link[0] = load(links.x + i - 1);
@@ -78,14 +86,15 @@ POISSON_INLINE Applied<Pack<T>> apply_pack(const Weights<T>& w, const Rows<T>& r
                 link[5] = load(links.z_upper + i);
             }
         }
-        return apply_varying<DIMENSION, VARIES>(centre, neighbour, link, weight, c);
+        tables_of<DIMENSION, VARIES>(links, i, table, [](const T* at) { return load(at); });
+        return apply_varying<DIMENSION, VARIES>(centre, neighbour, link, table, weight, c);
     }
 }
 
 // What goes to LANES nodes if none of them is on an x face, and their residual (PRODUCT: u times A u).
-template <int DIMENSION, class M, Varies VARIES, class T>
-POISSON_INLINE Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const RowLinks<T>& links, const T* f,
-                                  int64_t i, Pack<T>& r) {
+template <int DIMENSION, class M, Varies VARIES, class T, class L>
+POISSON_INLINE Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const L& links, const T* f, int64_t i,
+                                  Pack<T>& r) {
     // The rows that come from memory and, in 3D, those that come from the next cache. The hardware's own prefetching
     // stops at the end of a page, which is a row or two away.
     prefetch(DIMENSION == 2 ? rows.y_upper + i : rows.z_upper + i, FAR_AHEAD);
@@ -111,10 +120,14 @@ template <class M, class T>
 struct RowSums {
     PackNorms norms;
 
-    void add(Pack<T> r, Pack<T> value) {
+    template <class L>
+    void add(Pack<T> r, Pack<T> value, [[maybe_unused]] const L& links, [[maybe_unused]] int64_t i) {
         if (M::NORM) norms.add<T>(r);
-        if (M::KIND == PRODUCT)
-            norms.sum += __builtin_convertvector(r, Pack<double>) * __builtin_convertvector(value, Pack<double>);
+        if constexpr (M::KIND == PRODUCT) {
+            Pack<double> product = __builtin_convertvector(r, Pack<double>);
+            if constexpr (tabulated(M::VARIES)) product *= load(links.widths + i);
+            norms.sum += product * __builtin_convertvector(value, Pack<double>);
+        }
     }
 };
 
@@ -123,11 +136,11 @@ struct RowSums {
 
 // The nodes of one color of a row, in place; the first and the last of the row have their values already. A pack is
 // stored when the next one has read its neighbours: a load of what was just stored in part would wait for the store.
-template <int DIMENSION, class M, Varies VARIES, class T>
-__attribute__((noinline)) void visit_color(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f,
-                                           T* out, int64_t last, const Factors<T>& factors, T at_first, T at_last) {
+template <int DIMENSION, class M, Varies VARIES, class T, class L>
+__attribute__((noinline)) void visit_color(const Local<T>& a, const Rows<T>& rows, const L& links, const T* f, T* out,
+                                           int64_t last, const Factors<T>& factors, T at_first, T at_last) {
     const Rows<T> own_rows = rows;
-    const RowLinks<T> own_links = links;
+    const L own_links = links;
     const Weights<T> w(a, factors.scale);
     Pack<T> of_color = {};
     for (int64_t lane = 0; lane < LANES; ++lane) of_color[lane] = T((lane & 1) == factors.color);
@@ -149,23 +162,23 @@ __attribute__((noinline)) void visit_color(const Local<T>& a, const Rows<T>& row
 
 // The packs of a row between those at its ends. What is changed or read in the loop is its own: what others have a
 // reference to would go through memory for every pack.
-template <int DIMENSION, class M, Varies VARIES, bool STREAM, class T, class O>
-POISSON_INLINE void visit_packs(const Weights<T> w, const Rows<T> rows, const RowLinks<T> links, const T* f, O* out,
-                                int64_t stop, RowSums<M, T>& sums) {
+template <int DIMENSION, class M, Varies VARIES, bool STREAM, class T, class O, class L>
+POISSON_INLINE void visit_packs(const Weights<T> w, const Rows<T> rows, const L links, const T* f, O* out, int64_t stop,
+                                RowSums<M, T>& sums) {
     RowSums<M, T> own = sums;
     for (int64_t i = LANES; i < stop; i += LANES) {
         Pack<T> r;
         const Pack<T> value = pack_value<DIMENSION, M, VARIES>(w, rows, links, f, i, r);
         put(out + i, value, STREAM);
-        own.add(r, value);
+        own.add(r, value, links, i);
     }
     sums = own;
 }
 
 // The same, on its own: so it gets a loop without spills.
-template <int DIMENSION, class M, Varies VARIES, bool STREAM, class T, class O>
-__attribute__((noinline)) void visit_packs_apart(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links,
-                                                 const T* f, O* out, T scale, int64_t stop, RowSums<M, T>& sums) {
+template <int DIMENSION, class M, Varies VARIES, bool STREAM, class T, class O, class L>
+__attribute__((noinline)) void visit_packs_apart(const Local<T>& a, const Rows<T>& rows, const L& links, const T* f,
+                                                 O* out, T scale, int64_t stop, RowSums<M, T>& sums) {
     visit_packs<DIMENSION, M, VARIES, STREAM>(Weights<T>(a, scale), rows, links, f, out, stop, sums);
 }
 
@@ -173,14 +186,15 @@ __attribute__((noinline)) void visit_packs_apart(const Local<T>& a, const Rows<T
 // in their lanes, and zeros in the lanes past the row. They read one value outside their row, which the allocation has.
 // The color in `factors` is that of the row's first node. Where the coefficients vary only the loops are compiled for
 // each form and way to store; where they are constant the type of `stream` is its value.
-template <int DIMENSION, class M, class T, class O, class Stream>
-inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>& links, const T* f, O* out,
+template <int DIMENSION, class M, class T, class O, class Stream, class L>
+inline void visit_row(const Local<T>& a, const Rows<T>& rows, const L& links, const T* f, O* out,
                       const Factors<T>& factors, Stream stream, Sums& sums) {
     if (rows.fixed) {
         for (int64_t i = 0; i < a.nx; ++i) out[i] = O(M::KEEPS ? rows.centre[i] : T(0));
         return;
     }
-    const bool no_links = M::VARIES == LINKS && !links.x;
+    constexpr Varies ALONE = without_links(M::VARIES);
+    const bool no_links = linked(M::VARIES) && !links.x;
     const int64_t last = a.nx - 1, last_pack = last / LANES * LANES;
     // The values that stay at the ends of the next row come from memory: nothing else has asked for them.
     if (M::KIND == APPLY && stream) {
@@ -200,15 +214,16 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>&
     // A node that is the only one counts once.
     const O at_first = at_end[0], at_last = at_end[last > 0];
     if constexpr (M::KIND == COLOR) {
-        (no_links ? visit_color<DIMENSION, M, REACTION, T>
-                  : visit_color<DIMENSION, M, M::VARIES, T>)(a, rows, links, f, out, last, factors, at_first, at_last);
+        (no_links
+             ? visit_color<DIMENSION, M, ALONE, T, L>
+             : visit_color<DIMENSION, M, M::VARIES, T, L>)(a, rows, links, f, out, last, factors, at_first, at_last);
     } else {
         const Weights<T> w(a, factors.scale);
         const Pack<T> lane = lane_numbers<T>();
         RowSums<M, T> row_sums;
         for (int64_t i = 0;; i = last_pack) {
             Pack<T> r = {};
-            Pack<T> value = no_links ? pack_value<DIMENSION, M, REACTION>(w, rows, links, f, i, r)
+            Pack<T> value = no_links ? pack_value<DIMENSION, M, ALONE>(w, rows, links, f, i, r)
                                      : pack_value<DIMENSION, M, M::VARIES>(w, rows, links, f, i, r);
             const auto inside = (lane > T(-i)) & (lane < T(last - i < LANES ? last - i : LANES));
             value = inside                ? value
@@ -217,15 +232,15 @@ inline void visit_row(const Local<T>& a, const Rows<T>& rows, const RowLinks<T>&
                                           : Pack<T>{};
             r = inside ? r : Pack<T>{};
             put(out + i, value, stream);
-            row_sums.add(r, value);
+            row_sums.add(r, value, links, i);
             if (i == last_pack) break;
             if constexpr (M::VARIES == NOTHING) {
                 visit_packs<DIMENSION, M, NOTHING, Stream::value>(w, rows, links, f, out, last_pack, row_sums);
             } else {
-                const auto packs = no_links ? stream ? visit_packs_apart<DIMENSION, M, REACTION, true, T, O>
-                                                     : visit_packs_apart<DIMENSION, M, REACTION, false, T, O>
-                                   : stream ? visit_packs_apart<DIMENSION, M, LINKS, true, T, O>
-                                            : visit_packs_apart<DIMENSION, M, LINKS, false, T, O>;
+                const auto packs = no_links ? stream ? visit_packs_apart<DIMENSION, M, ALONE, true, T, O, L>
+                                                     : visit_packs_apart<DIMENSION, M, ALONE, false, T, O, L>
+                                   : stream ? visit_packs_apart<DIMENSION, M, M::VARIES, true, T, O, L>
+                                            : visit_packs_apart<DIMENSION, M, M::VARIES, false, T, O, L>;
                 packs(a, rows, links, f, out, factors.scale, last_pack, row_sums);
             }
         }

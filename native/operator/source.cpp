@@ -64,7 +64,7 @@ poisson_status take(const poisson_operator* operator_, const double* from, int64
     return POISSON_SUCCESS;
 }
 
-// The sums of w f and of w |f|, with the weights w of the trapezoidal rule.
+// The sums of w f and of w |f|, with the control volumes w.
 template <class T, class V>
 poisson_status integrate(const poisson_operator* operator_, const V* from, int64_t from_pitch, double* result) {
     if (!operator_ || !from || !result) return POISSON_BAD_ARGUMENT;
@@ -74,19 +74,27 @@ poisson_status integrate(const poisson_operator* operator_, const V* from, int64
     if (!partial) return POISSON_OUT_OF_MEMORY;
     // The ends of a row count half where a mirror is there.
     const double lower = 1 - trapezoidal(a, 0, 0, a.nx), upper = 1 - trapezoidal(a, 0, a.nx - 1, a.nx);
+    const double *const widths = operator_->widths, *const along_x = widths ? widths + a.table(0, 1) : nullptr;
     POISSON_REGION(all.nodes(), (), ())
     for (int64_t number = 0; number < all.count(); ++number) {
         double sum = 0, size = 0;
         for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
             const V* row = from + from_pitch * (j + a.ny * k);
-            double of_row = -lower * row[0], size_of_row = -lower * std::abs(double(row[0]));
-            if (a.nx > 1) {
-                of_row -= upper * row[a.nx - 1];
-                size_of_row -= upper * std::abs(double(row[a.nx - 1]));
+            double of_row = 0, size_of_row = 0;
+            if (!along_x) {
+                of_row = -lower * row[0], size_of_row = -lower * std::abs(double(row[0]));
+                if (a.nx > 1) {
+                    of_row -= upper * row[a.nx - 1];
+                    size_of_row -= upper * std::abs(double(row[a.nx - 1]));
+                }
             }
             // An order that does not depend on where rows lie, as one that begins at aligned values would.
             double sums[LANES] = {}, sizes[LANES] = {};
             int64_t i = 0;
+            for (; along_x && i < a.nx; ++i) {
+                sums[i % LANES] += along_x[i] * double(row[i]);
+                sizes[i % LANES] += along_x[i] * std::abs(double(row[i]));
+            }
             for (; i + LANES <= a.nx; i += LANES) {
                 for (int64_t lane = 0; lane < LANES; ++lane) {
                     sums[lane] += double(row[i + lane]);
@@ -101,7 +109,7 @@ poisson_status integrate(const poisson_operator* operator_, const V* from, int64
                 of_row += sums[lane];
                 size_of_row += sizes[lane];
             }
-            const double weight = trapezoidal_of_row(a, j, k);
+            const double weight = width_of_row(a, widths, j, k);
             sum += weight * of_row;
             size += weight * size_of_row;
         });

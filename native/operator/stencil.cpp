@@ -61,7 +61,7 @@ poisson_status boundary_conditions_on(const poisson_operator* operator_, const T
         int64_t i, j, k;
         Shell(local).node(n, i, j, k);
         const Rows<T> rows = rows_at<DIMENSION>(local, u, j, k);
-        const RowLinks<T> links = links_at<DIMENSION, VARIES>(local, POISSON_VARYING(T, a), j, k);
+        const auto links = links_at<DIMENSION, VARIES>(local, POISSON_VARYING(T, a), j, k);
         const bool fixed = rows.fixed || local.fixed(i, local.nx, 0);
         const Applied<T> applied = apply_at<DIMENSION, VARIES>(local, rows, links, i);
         out[local.row(j, k) + i] = fixed ? T(0) : applied.au;
@@ -69,18 +69,16 @@ poisson_status boundary_conditions_on(const poisson_operator* operator_, const T
     return POISSON_SUCCESS;
 }
 
-template <Varies VARIES, class T>
-poisson_status boundary_conditions_with(const poisson_operator* a, const T* u, T* out) {
-    return a->dimension == 2 ? boundary_conditions_on<2, VARIES>(a, u, out)
-                             : boundary_conditions_on<3, VARIES>(a, u, out);
-}
-
 template <class T>
 poisson_status boundary_conditions(const poisson_operator* a, const T* u, T* out) {
     if (!a || !u || !out) return POISSON_BAD_ARGUMENT;
-    return a->a[0]       ? boundary_conditions_with<LINKS>(a, u, out)
-           : a->c_values ? boundary_conditions_with<REACTION>(a, u, out)
-                         : boundary_conditions_with<NOTHING>(a, u, out);
+    const auto visit = [&](auto varies) {
+        constexpr Varies VARIES = decltype(varies)::value;
+        return a->dimension == 2 ? boundary_conditions_on<2, VARIES>(a, u, out)
+                                 : boundary_conditions_on<3, VARIES>(a, u, out);
+    };
+    if (a->tables) return with_varies<true, true>(*a, visit);
+    return varies(*a) ? with_varies<false, true>(*a, visit) : visit(std::integral_constant<Varies, NOTHING>());
 }
 
 }  // namespace

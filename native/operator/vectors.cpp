@@ -73,10 +73,15 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* resul
     return POISSON_SUCCESS;
 }
 
-// The weighted sum of products of the values [first, last) of a row: on a GPU, of one pack.
+// The weighted sum of products of the values [first, last) of a row: on a GPU, of one pack. `widths` are those of a
+// tabulated axis, or null.
 template <class T>
-inline double dot_of_row(const Local<T>& a, const T* x, const T* y, int64_t first, int64_t last) {
+inline double dot_of_row(const Local<T>& a, const double* widths, const T* x, const T* y, int64_t first, int64_t last) {
     double sum = 0;
+    if (widths) {
+        for (int64_t i = first; i < last; ++i) sum += widths[i] * double(x[i]) * double(y[i]);
+        return sum;
+    }
     const auto add = [&](int64_t i, double product) { sum += trapezoidal(a, 0, i, a.nx) * product; };
 #ifdef POISSON_OFFLOAD
     const Pack<T> one = load(x + first), other = load(y + first);
@@ -98,19 +103,21 @@ template <class T>
 poisson_status dot(const poisson_operator* operator_, const T* x, const T* y, double* result) {
     if (!operator_ || !x || !y || !result) return POISSON_BAD_ARGUMENT;
     POISSON_OPERATOR(T, operator_, a);
+    const double* const widths = operator_->widths;
     const Tiling all(POISSON_LOCAL(T, a));
     const int64_t threads = reduction_threads(all.count());
     double* partial = partial_results(threads);
     if (!partial) return POISSON_OUT_OF_MEMORY;
-    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads), (x, y, partial, result)) {
+    POISSON_THREADS(number, threads, all.nodes(), (POISSON_PARTS(a), threads), (x, y, partial, result, widths)) {
         const Local<T> local = POISSON_LOCAL(T, a);
         double total = 0;
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
             for_each_row(local, tile, [&](int64_t j, int64_t k) {
                 if (!local.counts(j, k)) return;
-                const double weight = trapezoidal_of_row(local, j, k);
+                const double weight = width_of_row(local, widths, j, k);
+                const double* const along_x = widths ? widths + local.table(0, 1) : nullptr;
                 const int64_t row = local.row(j, k);
-                total += weight * dot_of_row(local, x + row, y + row, tile.first, tile.last);
+                total += weight * dot_of_row(local, along_x, x + row, y + row, tile.first, tile.last);
             });
         });
         keep_pair(partial, number, threads, total, 0, result);

@@ -51,8 +51,8 @@ inline poisson_status visit_all(const poisson_operator* a, const T* u, const T* 
                              : visit_with<3, KIND, VARIES>(a, u, f, out, factors, result);
 }
 
-// The same where a or c varies: varying.cpp.
-template <Kind KIND, class T>
+// The same where the diagonal varies: varying.cpp and tabulated.cpp.
+template <Kind KIND, bool TABULATED, class T>
 poisson_status visit_varying(const poisson_operator* a, const T* u, const T* f, Output<KIND, T>* out,
                              const Factors<T>& factors, double* result);
 
@@ -62,7 +62,8 @@ inline poisson_status visit_any(const poisson_operator* a, const T* u, const T* 
                                 double* result, int32_t color = 0) {
     if (!a || !u || !out) return POISSON_BAD_ARGUMENT;
     const bool relaxes = KIND == RELAX || KIND == COLOR;
-    if (varies(*a)) return visit_varying<KIND, T>(a, u, f, out, {T(factor), color}, result);
+    if (a->tables) return visit_varying<KIND, true, T>(a, u, f, out, {T(factor), color}, result);
+    if (varies(*a)) return visit_varying<KIND, false, T>(a, u, f, out, {T(factor), color}, result);
     const Factors<T> factors = {T(relaxes ? factor / a->diagonal : factor), color};
     return visit_all<KIND, NOTHING>(a, u, f, out, factors, result);
 }

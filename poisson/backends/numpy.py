@@ -266,7 +266,7 @@ class NumpyBackend(Backend):
 
     name = "numpy"
     on_host = True
-    any_axis = True
+    any_axis = tabulated = True
     bound = MappingProxyType(
         {
             Operator: NumpyOperations,

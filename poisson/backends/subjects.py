@@ -13,8 +13,8 @@ Subject = Operator | Transfer | Interpolation | Differences
 """The types that `Backend.bind` takes."""
 
 
-def require_plain(subject: Subject, name: str) -> None:
-    """Refuse tabulated axes, and parts of a lattice that is divided along x.
+def require_plain(subject: Subject, name: str, tabulated: bool) -> None:
+    """Refuse tabulated axes, if the backend does not take them, and parts of a lattice that is divided along x.
 
     Parameters
     ----------
@@ -22,6 +22,8 @@ def require_plain(subject: Subject, name: str) -> None:
         What is bound.
     name : str
         The name of the backend.
+    tabulated : bool
+        Whether it takes tabulated axes.
 
     Raises
     ------
@@ -29,7 +31,7 @@ def require_plain(subject: Subject, name: str) -> None:
         If the backend does not take it.
     """
     for lattice in _lattices(subject):
-        if lattice.tabulated:
+        if lattice.tabulated and not tabulated:
             raise GridError(f"the {name} backend takes equally spaced nodes only: use run.backend = 'numpy'")
         if lattice.axes[0].whole is not None:
             raise GridError(f"the {name} backend takes no grid that is divided along x: use run.backend = 'numpy'")

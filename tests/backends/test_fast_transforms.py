@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from conftest import BACKENDS
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
+from support.agreement import PLACED
 from support.emulation import EmulatedRuntime
 from support.operators import AXIS_RULES, name_of, operator, random_array, rules_of
 
@@ -183,6 +185,19 @@ def test_lines_of_all_lengths(any_backend: Backend) -> None:
 def test_more_columns_than_are_taken_together(any_backend: Backend, last: tuple[Rule, Rule]) -> None:
     rules = (Rule.FIXED, Rule.MIRROR, Rule.WRAP, Rule.WRAP, *last)
     check(any_backend, operator((37, 20, 5), rules, 0.7))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_tabulated_axes_have_eigenvectors(any_backend: Backend, dimension: int) -> None:
+    """As the specification has them, also beside axes of the backend's own transforms; singular and not."""
+    specification = NumpyBackend(np.float64)
+    for a in PLACED[dimension] if any_backend.tabulated else ():
+        for c in (0.0, 0.7):
+            given = replace(a, c=c)
+            f, u = (random_array(a.array_shape, any_backend.dtype, seed) for seed in (1, 2))
+            expected = solve(specification, given, f, u)
+            atol = 50 * ROUNDING[any_backend.dtype.name] * np.abs(expected).max()
+            np.testing.assert_allclose(solve(any_backend, given, f, u), expected, rtol=0, atol=atol)
 
 
 def test_arrays_on_a_gpu_of_openmp_are_solved_as_copies(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.agreement import placed
 from support.operators import AXIS_RULES, name_of, operator, random_array
 from support.parts import Cuts, Division, Values, put, taken, valid_within
 from test_parts import FREE, WALLS, coarser, varying
@@ -22,9 +23,11 @@ from poisson.backends.gpu.transfer import GpuTransfer
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.placement import Cells, Nodes
 
 LOOP = (Rule.WRAP, Rule.WRAP)
 LEFT = (Rule.MIRROR, Rule.FIXED)
@@ -45,12 +48,32 @@ COMPILED: list[tuple[Operator, Cuts]] = [
         for make in (Operator, varying)
     ),
 ]
+PLACED: list[tuple[Operator, Cuts]] = [
+    *(
+        (placed((Cells, ends - 3, 19), (kind, ends, 16)), {1: (0, 4, 9)})
+        for ends in range(10)
+        for kind in (Nodes, Cells)
+    ),
+    *(
+        (varying(placed((Nodes, ends, 17), (kind, ends, 18)).lattice), {1: (0, 9)})
+        for ends in (0, 1, 6)
+        for kind in (Axis, Cells)
+    ),
+    *(
+        (
+            make(placed((Axis, 5, 19), (Cells, ends, 12), (Nodes, ends - 5, 13)).lattice, 0.4),
+            {2: (0, 3, 6, 9), 1: (0, 6)},
+        )
+        for ends in (0, 3, 5)
+        for make in (Operator, varying)
+    ),
+]
 
 
 def divisions(backend: Backend) -> list[tuple[Operator, Cuts]]:
     """Operators and where they are cut; a sample for the gpu backend, in float32 one."""
     if backend.name != "gpu":
-        return COMPILED
+        return COMPILED + PLACED * backend.tabulated
     return EMULATED[: 2 if backend.dtype == np.float64 else 1]
 
 
@@ -271,7 +294,7 @@ def test_smoothing_between_other_parts(backend: Backend) -> None:
     if backend.name == "gpu":
         assert not smooth_on_parts(backend, *EMULATED_HALVING[0], 1, False, (5, 5))
         return
-    for whole, cuts in (*COMPILED, *HALVING):
+    for whole, cuts in (*divisions(backend), *HALVING):
         for count, zero in ((0, False), (1, False), (2, True)):
             for halo in ((5, 5), (6, 6)):
                 smooth_on_parts(backend, whole, cuts, count, zero, halo)

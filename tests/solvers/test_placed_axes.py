@@ -8,7 +8,7 @@ import pytest
 from support.axes import D, N, P, R
 from support.multigrid import solver_of, source
 
-from poisson.backends.numpy import NumpyBackend
+from poisson.backends import create
 from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis
 from poisson.mesh.lattice import Lattice
@@ -16,8 +16,6 @@ from poisson.mesh.placement import Cells, Nodes
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Stopping
-
-BACKEND = NumpyBackend(np.float64)
 
 
 def stretched(count: int) -> np.ndarray:
@@ -44,19 +42,20 @@ LATTICES = {
 
 @pytest.mark.parametrize("name", LATTICES)
 @pytest.mark.parametrize("method", ["multigrid", "cg", "fft", "chebyshev"])
-def test_methods_solve_on_placed_axes(name: str, method: str) -> None:
-    operator = Operator(LATTICES[name])
+@pytest.mark.parametrize("backend_name", ["numpy", "openmp"])
+def test_methods_solve_on_placed_axes(name: str, method: str, backend_name: str) -> None:
+    backend, operator = create(backend_name, np.float64), Operator(LATTICES[name])
     assert operator.singular == (name == "free")
-    operations, f = BACKEND.bind(operator), source(BACKEND, operator)
-    u = np.zeros(operator.array_shape)
-    expected = np.zeros_like(u)
-    operations.fast_solver().solve(f.copy(), expected)
+    operations, f = backend.bind(operator), source(backend, operator)
+    u, expected = (backend.from_host(np.zeros(operator.array_shape)) for _ in range(2))
+    operations.fast_solver().solve(backend.from_host(backend.to_host(f)), expected)
     settings = SolverSettings().having(method=method)
     result = solver_of(operations, settings).solve(u, f, stopping=Stopping(rtol=1e-9))
     assert result.status is Status.CONVERGED
     if method == "multigrid":
         assert result.iterations <= 16
-    error = result.u - expected
+    expected = backend.to_host(expected)
+    error = backend.to_host(result.u) - expected
     if operator.singular:
         error -= np.average(error, weights=operator.lattice.volumes())
     assert np.abs(error).max() < 1e-6 * np.abs(expected).max()

@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Coefficients, Operator
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
+from poisson.mesh.placement import Cells, Nodes
+from support.axes import ENDS, example, uniform
 from support.operators import AXIS_RULES, operator, random_array, rules_of
 
 Results = list[NDArray[Any]]
@@ -26,6 +30,37 @@ FEW_RULES = {
 the other backends run more combinations."""
 
 SHAPES = {1: [(3,), (37,), (70,)], 2: [(3, 3), (7, 5), (37, 18), (70, 41)], 3: [(3, 3, 3), (5, 4, 3), (27, 9, 38)]}
+
+
+def placed(*axes: tuple[type, int, int]) -> Operator:
+    """An operator on axes of these kinds, uniform ones among them, between the ends of a number, with so many nodes."""
+    made = {Cells: example, Nodes: example, Axis: lambda _, ends, nodes: uniform(ends, nodes)}
+    lines = [made[kind](kind, ENDS[ends], nodes).axis for kind, ends, nodes in axes]
+    return Operator(Lattice((*lines, Axis.single()) if len(lines) == 1 else tuple(lines)), 0.7, 1.3)
+
+
+PLACED = {
+    1: [placed((kind, ends, 5 + 13 * ends)) for ends in range(10) for kind in (Nodes, Cells)],
+    2: [
+        placed((Nodes, 5, 37), (Cells, 3, 18)),
+        placed((Cells, 0, 18), (Nodes, 2, 11)),
+        placed((Axis, 0, 36), (Nodes, 7, 17)),
+        placed((Cells, 6, 70), (Axis, 1, 41)),
+        placed((Nodes, 0, 6), (Cells, 0, 6)),
+        placed((Nodes, 1, 33), (Cells, 4, 5)),
+        placed((Cells, 9, 5), (Nodes, 9, 34)),
+    ],
+    3: [
+        placed((Nodes, 5, 27), (Cells, 3, 9), (Axis, 0, 16)),
+        placed((Cells, 0, 14), (Nodes, 2, 11), (Cells, 7, 20)),
+        placed((Axis, 0, 12), (Axis, 2, 9), (Cells, 9, 8)),
+        placed((Cells, 4, 8), (Axis, 2, 9), (Axis, 3, 7)),
+        placed((Nodes, 0, 12), (Nodes, 1, 9), (Nodes, 0, 13)),
+        placed((Cells, 8, 37), (Nodes, 0, 4), (Nodes, 6, 5)),
+    ],
+}
+"""Operators of each dimension with tabulated axes, each kind of which has every pair of ends."""
+
 KINDS = ("none", "a", "c", "both")
 """The coefficients that are arrays."""
 

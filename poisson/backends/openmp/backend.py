@@ -56,6 +56,7 @@ class OpenmpBackend(Backend):
     """
 
     name = "openmp"
+    tabulated = True
     bound = MappingProxyType(
         {
             Operator: OpenmpOperations,

@@ -23,7 +23,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 11
+ABI_VERSION = 12
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -46,11 +46,13 @@ class OperatorStructure(Structure):
         ("halo", c_int64 * 4),
         ("first", c_int64 * 3),
         ("intervals", c_int64 * 3),
+        ("tables", c_void_p),
+        ("widths", c_void_p),
     )
 
 
 class TransferStructure(Structure):
-    _fields_ = (("index", c_void_p * 3), ("weight", c_void_p * 3))
+    _fields_ = (("index", c_void_p * 3), ("weight", c_void_p * 3), ("entries", c_int32 * 3))
 
 
 class DifferencesStructure(Structure):
@@ -307,13 +309,19 @@ def functions_of(library: ctypes.CDLL, dtype: np.dtype[Any]) -> SimpleNamespace:
     return SimpleNamespace(**{name: getattr(library, f"poisson_{name}_{SUFFIXES[dtype]}") for name in names})
 
 
-def operator_structure(operator: Operator, pitch: int, threads: int) -> OperatorStructure:
-    """An operator as the library sees it, for arrays whose rows are `pitch` values apart and so many threads."""
+def operator_structure(
+    operator: Operator, pitch: int, threads: int, tables: tuple[Any, Any] | None = None
+) -> OperatorStructure:
+    """An operator as the library sees it, for arrays whose rows are `pitch` values apart and so many threads.
+
+    `tables` are those of `poisson.backends.openmp.tables.tables_of`, in the library's memory; they live as long as the
+    structure.
+    """
     links = [array.pointer for array in operator.links or ()]
     # A 2D region does not look at the z axis, but a target region wants a device address there.
     links += links[-1:] * (3 - len(links))
     axes = operator.lattice.axes
-    return OperatorStructure(
+    structure = OperatorStructure(
         dimension=operator.dimension,
         rule=(c_int32 * 6)(*(int(rule) for rule in operator.rules)),
         threads=threads,
@@ -321,10 +329,14 @@ def operator_structure(operator: Operator, pitch: int, threads: int) -> Operator
         pitch=pitch,
         weight=(c_double * 3)(*operator.couplings),
         c=operator.c,
-        diagonal=0.0 if operator.varies else operator.diagonal,
+        diagonal=operator.diagonal if operator.has_one_diagonal else 0.0,
         a=(c_void_p * 3)(*links),
         c_values=None if operator.reaction is None else operator.reaction.pointer,
         halo=(c_int64 * 4)(*(width for axis in axes[1:] for width in axis.halo)),
         first=(c_int64 * 3)(*(axis.first for axis in axes)),
         intervals=(c_int64 * 3)(*(0 if axis.whole is None else axis.intervals for axis in axes)),
     )
+    if tables:
+        structure.tables, structure.widths = (table.pointer for table in tables)
+        structure.kept = tables
+    return structure

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from ctypes import byref, c_double, c_int32, c_int64, c_void_p
+from ctypes import byref, c_double, c_int32, c_int64
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from poisson.backends.base import (
     Array,
@@ -27,7 +26,8 @@ from poisson.backends.base import (
 )
 from poisson.backends.openmp.arrays import CallersArray, DeviceArray, DeviceResult, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
-from poisson.backends.openmp.library import DifferencesStructure, TransferStructure, doubles, operator_structure
+from poisson.backends.openmp.library import DifferencesStructure, doubles, operator_structure
+from poisson.backends.openmp.tables import AxisTables, tables_of
 from poisson.backends.openmp.transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -48,7 +48,8 @@ def _pointer(array: DeviceArray | DeviceResult | None) -> int | None:
 
 def _structure(backend: OpenmpBackend, operator: Operator) -> Any:
     """A pointer to an operator as the library sees it."""
-    return byref(operator_structure(operator, pitch_of(operator.shape[0]), backend.threads))
+    pitch, tables = pitch_of(operator.shape[0]), tables_of(backend, operator)
+    return byref(operator_structure(operator, pitch, backend.threads, tables))
 
 
 @operations_from_entries(Operator)
@@ -112,14 +113,14 @@ class OpenmpOperations(Operations):
         return True
 
     def certify(self, u: DeviceArray, f: DeviceArray | CallersArray, work: DeviceArray, result: DeviceResult) -> None:
-        if self.backend.offloads or self.operator.varies:
+        if self.backend.offloads or not self.operator.has_one_diagonal:
             super().certify(u, f, work, result)
             return
         shift = f.shift if isinstance(f, CallersArray) else 0.0
         self.functions.certify(self.structure, u.pointer, f.pointer, f.pitch, shift, result.pointer)
 
     def certify_in_double(self, u: DeviceArray, f: CallersArray, result: DeviceResult) -> bool:
-        if self.operator.varies or u.dtype != np.float32:
+        if not self.operator.has_one_diagonal or u.dtype != np.float32:
             return False
         # Norms are float64 in either precision.
         arguments = (u.pointer, f.pointer, f.pitch, f.shift, result.pointer)
@@ -161,17 +162,19 @@ class OpenmpTransfer(TransferOperations):
         self.coarse = _structure(backend, transfer.coarse)
         self._operators = (_structure(backend, transfer.fine), self.coarse)
         self._collapses = transfer.collapses
-        self._links: dict[int, _AxisTables] = {}
+        self._links: dict[int, AxisTables] = {}
+        fine, coarse = transfer.fine.lattice.axes, transfer.coarse.lattice.axes
+        self._down, self._up = list(zip(fine, coarse, strict=True)), list(zip(coarse, fine, strict=True))
 
     @cached_property
-    def restriction(self) -> _AxisTables:
+    def restriction(self) -> AxisTables:
         """By which coarse nodes gather from fine ones."""
-        return _AxisTables(self.backend, [axis.restrict for axis in self.transfer.axes])
+        return AxisTables(self.backend, [axis.restrict for axis in self.transfer.axes], self._down, neighbours=True)
 
     @cached_property
-    def prolongation(self) -> _AxisTables:
+    def prolongation(self) -> AxisTables:
         """By which fine nodes gather from coarse ones."""
-        return _AxisTables(self.backend, [axis.prolong for axis in self.transfer.axes])
+        return AxisTables(self.backend, [axis.prolong for axis in self.transfer.axes], self._up)
 
     def prolonged(self, coarse: Array) -> Partner | None:
         """The argument by which a smoothing takes a correction from this array; None if it cannot."""
@@ -191,9 +194,10 @@ class OpenmpTransfer(TransferOperations):
 
     def coarsen_links(self, axis: int, fine: Array, coarse: Array) -> None:
         if axis not in self._links:
-            self._links[axis] = _AxisTables(
+            self._links[axis] = AxisTables(
                 self.backend,
                 [table.series if along == axis else table.mean for along, table in enumerate(self.transfer.axes)],
+                self._down,
             )
         tables = self._links[axis].pointer
         self.backend.functions.coarsen_links(*self._operators, tables, axis, fine.pointer, coarse.pointer)
@@ -207,7 +211,8 @@ class OpenmpInterpolation(InterpolationOperations):
     def __init__(self, backend: OpenmpBackend, interpolation: Interpolation) -> None:
         super().__init__(backend, interpolation)
         self._operators = (_structure(backend, interpolation.source), _structure(backend, interpolation.target))
-        self._tables = _AxisTables(backend, interpolation.axes)
+        axes = interpolation.source.lattice.axes, interpolation.target.lattice.axes
+        self._tables = AxisTables(backend, interpolation.axes, list(zip(*axes, strict=True)))
 
     def interpolate(self, source: Array, out: Array) -> None:
         operators, everywhere = self._operators, self.interpolation.everywhere
@@ -237,15 +242,3 @@ class OpenmpDifferences(DifferenceOperations):
                 weights=self._weights.pointer,
             )
         )
-
-
-class _AxisTables:
-    """Indices and weights for each axis in the library's memory, and a pointer to the structure that has them."""
-
-    def __init__(self, backend: OpenmpBackend, axes: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> None:
-        self._index = [backend.table(index, np.dtype(np.int32)) for index, _ in axes]
-        self._weight = [backend.table(weight, np.dtype(np.float64)) for _, weight in axes]
-        # A 2D region does not look at the z axis, but a target region wants a device address there.
-        index = [table.pointer for table in (*self._index, self._index[-1])][:3]
-        weight = [table.pointer for table in (*self._weight, self._weight[-1])][:3]
-        self.pointer = byref(TransferStructure(index=(c_void_p * 3)(*index), weight=(c_void_p * 3)(*weight)))

@@ -15,7 +15,7 @@ from poisson.backends.callers import Norms
 from poisson.backends.openmp.arrays import CallersArray, given, pitch_of
 from poisson.backends.openmp.library import ConvolutionStructure, LineStructure, operator_structure
 from poisson.backends.openmp.passes import Passes
-from poisson.backends.slabs import HostSlab, Plane, Run, by_rows, eigenvalues_by_node
+from poisson.backends.slabs import HostSlab, Plane, RowByRow, Run, by_rows, eigenvalues_by_node
 from poisson.backends.spectra import (
     Convolution,
     Line,
@@ -27,6 +27,7 @@ from poisson.backends.spectra import (
 )
 from poisson.backends.transforms import (
     AxisTransform,
+    EigenvectorTransform,
     HostTransforms,
     by_scipy,
     transformed_axes,
@@ -63,17 +64,19 @@ class TransformsInPlace:
         require_constant(operator)
         structure = ctypes.byref(operator_structure(operator, pitch_of(operator.shape[0]), backend.threads))
         axes = transformed_axes(operator)
-        # The library has no tridiagonal systems that wrap, and in 1D there is no second axis to leave to them.
-        tridiagonal = operator.rules[-1] is not Rule.WRAP
-        transforms = [_transform(backend, structure, Line(operator, axis)) for axis in axes[: -1 if tridiagonal else 3]]
+        # The library has no tridiagonal systems that wrap or are tabulated, and in 1D there is no second axis to leave
+        # to them.
+        tridiagonal = operator.rules[-1] is not Rule.WRAP and not operator.lattice.axes[-1].tabulated
+        transforms = [_transform(backend, structure, operator, axis) for axis in axes[: -1 if tridiagonal else 3]]
         modes = _Modes(backend, structure, operator, transforms)
         self._solve_modes = modes.tridiagonal if tridiagonal else modes.divide
         self._operator, self._result, self._read = operator, backend.reduction(), backend.read
         self._steps = HostTransforms(operator, transforms, self._solve_modes)
         self._passes = None
         whole = [*range(operator.dimension - tridiagonal)][: len(axes)]
-        if transforms and [transform.axis for transform in transforms] == whole:
-            self._passes = Passes(backend, structure, operator, transforms, modes.spectra, tridiagonal)
+        plain = [transform for transform in transforms if isinstance(transform, _LibraryTransform)]
+        if plain and [transform.axis for transform in plain] == whole:
+            self._passes = Passes(backend, structure, operator, plain, modes.spectra, tridiagonal)
         self.together = bool(self._passes) and backend.dtype == np.float64 and not operator.singular
 
     def solve_many(
@@ -109,8 +112,10 @@ class TransformsInPlace:
         self._passes.from_modes(u, f, None)
 
 
-def _transform(backend: OpenmpBackend, structure: Any, line: Line) -> _LibraryTransform:
-    return _LibraryTransform(backend.functions.transform, structure, line, backend.dtype)
+def _transform(backend: OpenmpBackend, structure: Any, operator: Operator, axis: int) -> AxisTransform:
+    if operator.lattice.axes[axis].tabulated:
+        return EigenvectorTransform(operator, axis)
+    return _LibraryTransform(backend.functions.transform, structure, Line(operator, axis), backend.dtype)
 
 
 class SlabInPlace:
@@ -133,9 +138,12 @@ class SlabInPlace:
         run = Run(part)
         structure = ctypes.byref(operator_structure(run.operator, pitch_of(run.operator.shape[0]), backend.threads))
         axes = transformed_axes(run.operator)[:-1]
-        transforms = [_transform(backend, structure, Line(run.operator, axis)) for axis in axes]
-        modes = _Modes(backend, structure, run.operator, transforms)
-        self._slab = HostSlab(run, transforms, _Chains(run, modes))
+        transforms = [_transform(backend, structure, run.operator, axis) for axis in axes]
+        if part.lattice.axes[-1].tabulated:
+            self._slab = HostSlab(run, transforms, RowByRow(run, transforms))
+        else:
+            modes = _Modes(backend, structure, run.operator, transforms)
+            self._slab = HostSlab(run, transforms, _Chains(run, modes))
         self.eigenvalues = self._slab.eigenvalues
 
     def condense(self, f: Any, u: Any, first: Any | None, last: Any | None, line: Any | None) -> None:

@@ -129,6 +129,29 @@ POISSON_FORMULA T relax(T centre, T residual, T scale) {
     return centre + scale * residual;
 }
 
+// The same by what the neighbours add, with half of the additions: A u = D u - N, and u goes to (1 - omega) u +
+// omega (f + N) / D. Where nothing varies `share` is omega weight / D.
+template <int D, class T>
+POISSON_FORMULA T relax_by_sum(T centre, T f, const T (&neighbour)[6], const T (&share)[3], T stay, T scale) {
+    T value =
+        scale * f + stay * centre + share[0] * (neighbour[0] + neighbour[1]) + share[1] * (neighbour[2] + neighbour[3]);
+    if constexpr (D == 3) value += share[2] * (neighbour[4] + neighbour[5]);
+    return value;
+}
+
+// f + N, where c alone varies and where a does.
+template <int D, class T>
+POISSON_FORMULA T add_neighbours(T f, const T (&neighbour)[6], const T (&weight)[3]) {
+    for (int axis = 0; axis < D; ++axis) f += weight[axis] * (neighbour[2 * axis] + neighbour[2 * axis + 1]);
+    return f;
+}
+template <int D, class T>
+POISSON_FORMULA T add_neighbours(T f, const T (&neighbour)[6], const T (&link)[6], const T (&weight)[3]) {
+    for (int axis = 0; axis < D; ++axis)
+        f += weight[axis] * (link[2 * axis] * neighbour[2 * axis] + link[2 * axis + 1] * neighbour[2 * axis + 1]);
+    return f;
+}
+
 // ---- first derivatives
 
 // h du/dx at a node with HALF nodes on each side: the sum of weight[m - 1] (u_m - u_-m), at(m) being the value m nodes

@@ -3,53 +3,45 @@
 // behind formulas.h.
 //
 // A table has {lower, upper, extra} of a node for x, y and z: what the differences to its neighbours and its own value
-// are multiplied by (poisson/mesh/axis.py), times a/h², or times 1/h² where a varies. So the links and c that come out
-// need no weights. In 2D what belongs to z has no meaning.
+// are multiplied by (poisson/mesh/axis.py), times a/h², or times 1/h² where a varies. In 2D what belongs to z has no
+// meaning.
 
-// c with what the axes add to it, x last: the others are the same along a row.
-template <int D, class T>
-POISSON_FORMULA T tabulated_c(const T (&table)[9], T c) {
-    if constexpr (D == 3) c += table[8];
-    return (c + table[5]) + table[2];
-}
+// What the differences of a node to its neighbours, and its own value, are multiplied by in all; and diag(A).
+template <class T>
+struct Tabulated {
+    T link[6], c, diagonal;
+};
 
-// The same where a varies; what an axis adds has the mean of the two links of the node.
-template <int D, class T>
-POISSON_FORMULA T tabulated_c(const T (&table)[9], const T (&link)[6], T c) {
-    T twice = table[2] * (link[0] + link[1]) + table[5] * (link[2] + link[3]);
-    if constexpr (D == 3) twice += table[8] * (link[4] + link[5]);
-    return c + twice / 2;
-}
-
-// The links of a node with the factors of the axes: those of a, or one where it is constant.
-template <int D, class T>
-POISSON_FORMULA void tabulate(const T (&table)[9], T (&link)[6]) {
-    for (int axis = 0; axis < D; ++axis) {
-        link[2 * axis] *= table[3 * axis];
-        link[2 * axis + 1] *= table[3 * axis + 1];
+// From the table, c and, where a varies, the coefficients of the links. What is the same along x comes first.
+template <int D, bool LINKED, class T>
+POISSON_FORMULA Tabulated<T> tabulate(const T (&table)[9], const T (&link)[6], T c) {
+    Tabulated<T> at = {};
+    at.c = at.diagonal = c;
+    for (int axis = D - 1; axis >= 0; --axis) {
+        const T *own = table + 3 * axis, *both = link + 2 * axis;
+        at.link[2 * axis] = LINKED ? own[0] * both[0] : own[0];
+        at.link[2 * axis + 1] = LINKED ? own[1] * both[1] : own[1];
+        const T extra = LINKED ? own[2] * (both[0] + both[1]) / 2 : own[2];
+        at.c += extra;
+        at.diagonal += at.link[2 * axis] + at.link[2 * axis + 1] + extra;
     }
-}
-template <int D, class T>
-POISSON_FORMULA void links_of_table(const T (&table)[9], T (&link)[6]) {
-    for (int axis = 0; axis < D; ++axis) {
-        link[2 * axis] = table[3 * axis];
-        link[2 * axis + 1] = table[3 * axis + 1];
-    }
+    return at;
 }
 
-// (A u) at a node, of such links and c.
+// (A u) at a node.
 template <int D, class T>
-POISSON_FORMULA T apply_tabulated(T centre, const T (&neighbour)[6], const T (&link)[6], T c) {
-    T au = (link[0] * (centre - neighbour[0]) + link[1] * (centre - neighbour[1])) +
-           (link[2] * (centre - neighbour[2]) + link[3] * (centre - neighbour[3]));
-    if constexpr (D == 3) au += link[4] * (centre - neighbour[4]) + link[5] * (centre - neighbour[5]);
-    return au + c * centre;
+POISSON_FORMULA T apply_tabulated(T centre, const T (&neighbour)[6], const Tabulated<T>& at) {
+    T au = at.c * centre;
+    for (int axis = 0; axis < D; ++axis)
+        au += at.link[2 * axis] * (centre - neighbour[2 * axis]) +
+              at.link[2 * axis + 1] * (centre - neighbour[2 * axis + 1]);
+    return au;
 }
 
-// diag(A) at a node, of the same.
+// f + what the neighbours add.
 template <int D, class T>
-POISSON_FORMULA T tabulated_diagonal(const T (&link)[6], T c) {
-    T sum = (link[0] + link[1]) + (link[2] + link[3]);
-    if constexpr (D == 3) sum += link[4] + link[5];
-    return sum + c;
+POISSON_FORMULA T add_neighbours(T f, const T (&neighbour)[6], const Tabulated<T>& at) {
+    for (int axis = 0; axis < D; ++axis)
+        f += at.link[2 * axis] * neighbour[2 * axis] + at.link[2 * axis + 1] * neighbour[2 * axis + 1];
+    return f;
 }
