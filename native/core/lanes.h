@@ -53,9 +53,6 @@ __attribute__((always_inline)) inline void prefetch(const T* at, int64_t ahead) 
     __builtin_prefetch(at + ahead);
 }
 
-// Starting a team of threads costs microseconds, and far more on a busy machine: a region of fewer nodes runs on one.
-constexpr int64_t SMALL_WORK = 98304;
-
 // Arrays of more bytes than this do not stay in a cache from one sweep to the next.
 inline bool goes_around_cache(int64_t bytes) { return bytes > int64_t{32} << 20; }
 

@@ -18,7 +18,6 @@
 #include <dlfcn.h>
 #endif
 
-#include "core/lanes.h"
 #include "core/regions.h"
 
 #ifndef POISSON_OFFLOAD_NAME

@@ -63,6 +63,11 @@ struct Coefficients {
     const double* widths;
 };
 
+// Entries of the tables of a restriction, or of links, for each node along an axis.
+inline int64_t entries_of(const poisson_transfer* tables, int axis) {
+    return tables->entries[axis] ? tables->entries[axis] : 4;
+}
+
 inline int64_t packed_rules(const poisson_operator& a) {
     int64_t rules = 0;
     for (int face = 0; face < 6; ++face) rules |= int64_t(a.rule[face]) << 2 * face;

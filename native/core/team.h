@@ -11,6 +11,9 @@
 // The threads of the next regions that the calling thread starts, and those that it asked for.
 inline thread_local int32_t team_size = 1, team_asked = -1;
 
+// Starting a team of threads costs microseconds, and far more on a busy machine: a region of fewer nodes runs on one.
+constexpr int64_t SMALL_WORK = 98304;
+
 // Sets both; see poisson_threads.
 void make_team(int32_t threads);
 

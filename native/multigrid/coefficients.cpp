@@ -8,8 +8,6 @@
 
 namespace {
 
-constexpr int64_t ENTRIES = 4;
-
 template <class T>
 inline T mean_of(T one, T other, bool harmonic) {
     // The inverse of the mean of the inverses neither over- nor underflows where a product of both would.
@@ -83,7 +81,8 @@ poisson_status coarsen(const poisson_operator* fine_operator, const poisson_oper
     const int64_t tiles = all.count();
     const int32_t *index_x = tables->index[0], *index_y = tables->index[1], *index_z = tables->index[2];
     const double *weight_x = tables->weight[0], *weight_y = tables->weight[1], *weight_z = tables->weight[2];
-    POISSON_THREADS(number, tiles, all.nodes(), (POISSON_PARTS(from), POISSON_PARTS(to), axis),
+    const int64_t e_x = entries_of(tables, 0), e_y = entries_of(tables, 1), e_z = entries_of(tables, 2);
+    POISSON_THREADS(number, tiles, all.nodes(), (POISSON_PARTS(from), POISSON_PARTS(to), axis, e_x, e_y, e_z),
                     (index_x, index_y, index_z, weight_x, weight_y, weight_z, values, out)) {
         const Local<T> fine = POISSON_LOCAL(T, from), coarse = POISSON_LOCAL(T, to);
         const Tile tile = tiling_by_node(coarse).tile(number);
@@ -92,11 +91,10 @@ poisson_status coarsen(const poisson_operator* fine_operator, const poisson_oper
         const bool solid = coarse.dimension == 3;
         const int64_t row_stride = fine.pitch, plane_stride = solid ? fine.pitch * fine.ny : 0;
         for_each_row(coarse, tile, [&](int64_t j, int64_t k) {
-            const Entries y = {index_y + ENTRIES * j, weight_y + ENTRIES * j, ENTRIES};
-            const Entries z =
-                solid ? Entries{index_z + ENTRIES * k, weight_z + ENTRIES * k, ENTRIES} : Entries{&zero, &one, 1};
+            const Entries y = {index_y + e_y * j, weight_y + e_y * j, e_y};
+            const Entries z = solid ? Entries{index_z + e_z * k, weight_z + e_z * k, e_z} : Entries{&zero, &one, 1};
             for (int64_t i = tile.first; i < tile.last; ++i) {
-                const Entries x = {index_x + ENTRIES * i, weight_x + ENTRIES * i, ENTRIES};
+                const Entries x = {index_x + e_x * i, weight_x + e_x * i, e_x};
                 out[coarse.row(j, k) + i] = axis == 0 ? coarse_link<T>({y, z}, {1, row_stride, plane_stride}, x, values)
                                             : axis == 1
                                                 ? coarse_link<T>({x, z}, {row_stride, 1, plane_stride}, y, values)
@@ -116,8 +114,7 @@ poisson_status coarsen(const poisson_operator* fine_operator, const poisson_oper
                        const poisson_transfer* tables, int32_t, const T* values, T* out) {
     const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
     const bool solid = fine.dimension == 3;
-    int64_t entries[3];
-    for (int n = 0; n < 3; ++n) entries[n] = tables->entries[n] ? tables->entries[n] : ENTRIES;
+    const int64_t entries[3] = {entries_of(tables, 0), entries_of(tables, 1), entries_of(tables, 2)};
     return for_rows(coarse, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
         Mix<T> mix;
         for (int64_t m = entries[2] * k; m < (solid ? entries[2] * (k + 1) : 1); ++m) {

@@ -124,7 +124,7 @@ poisson_status interpolate_on(const poisson_operator* source_operator, const poi
             T* row = out + target.row(j, k);
             for (int64_t i = tile.first; i < tile.last; ++i) {
                 if (!everywhere && (fixed_row || target.fixed(i, target.nx, 0))) continue;
-                row[i] = gather<DIMENSION, ENTRIES>(source, index_x, weight_x, index_y, weight_y, index_z, weight_z,
+                row[i] = gather<DIMENSION, ENTRIES>(source, {}, index_x, weight_x, index_y, weight_y, index_z, weight_z,
                                                     values, i, j, k);
             }
         });

@@ -36,13 +36,25 @@ struct Bundle {
     const T *x_link[MOST_ROWS], *lower_link[MOST_ROWS], *upper_link[MOST_ROWS], *slow_link[MOST_ROWS + 1],
         *c[MOST_ROWS];
     const T* soon[MOST_SOON];
-    // The tables of x from the column on, and the values of the middle axis at this row and of the slowest at each.
+    // The tables of x from the column on, and the values of those of the middle axis and of the slowest one at each
+    // row.
     const T* along_x[3];
     T middle[3], slow[MOST_ROWS][3];
     int64_t count;
     // Whether there is a second place, whether each is in memory and written around the cache, and whether the norms of
     // the tile's own residuals are wanted.
     bool both, stream, stream_also, norm;
+
+    // What row g has in tables: it is row j of the middle axis of plane p.
+    void find_tables(const Local<T>& a, const T* tables, int64_t column, int64_t j, int64_t p, int64_t g) {
+        const bool solid = a.dimension == 3;
+        const int64_t stride[3] = {a.table_stride(a.nx), a.table_stride(a.ny), a.table_stride(a.nz)};
+        for (int n = 0; n < 3; ++n) {
+            along_x[n] = tables + a.table(0, 3) + stride[0] * n + column;
+            if (solid) middle[n] = tables[a.table(1, 3) + stride[1] * n + j];
+            slow[g][n] = tables[a.table(1 + solid, 3) + stride[1 + solid] * n + p];
+        }
+    }
 };
 
 // The neighbours on one side of the nodes at `at`. Loads that cross a cache line cost more than shuffles, where one

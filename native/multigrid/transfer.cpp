@@ -24,10 +24,14 @@ poisson_status transfer_on(const poisson_operator* from_operator, const poisson_
     const int64_t tiles = all.count();
     const int32_t *index_x = tables->index[0], *index_y = tables->index[1], *index_z = tables->index[2];
     const double *weight_x = tables->weight[0], *weight_y = tables->weight[1], *weight_z = tables->weight[2];
-    POISSON_THREADS(number, tiles, all.nodes(), (POISSON_PARTS(from), POISSON_PARTS(to)),
+    const int64_t entries_x = entries_of(tables, 0), entries_y = entries_of(tables, 1),
+                  entries_z = entries_of(tables, 2);
+    POISSON_THREADS(number, tiles, all.nodes(),
+                    (POISSON_PARTS(from), POISSON_PARTS(to), entries_x, entries_y, entries_z),
                     (index_x, index_y, index_z, weight_x, weight_y, weight_z, values, out)) {
         const Local<T> source = POISSON_LOCAL(T, from), target = POISSON_LOCAL(T, to);
         const Tile tile = tiling_by_node(target).tile(number);
+        const int64_t entries[3] = {entries_x, entries_y, entries_z};
         for_each_row(target, tile, [&](int64_t j, int64_t k) {
             const bool fixed_row = target.fixed(j, target.ny, 1) || (DIMENSION == 3 && target.fixed(k, target.nz, 2));
             T* row = out + target.row(j, k);
@@ -35,8 +39,8 @@ poisson_status transfer_on(const poisson_operator* from_operator, const poisson_
                 const bool fixed = fixed_row || target.fixed(i, target.nx, 0);
                 if (fixed && ADD) continue;
                 const T sum = fixed ? T(0)
-                                    : gather<DIMENSION, ENTRIES>(source, index_x, weight_x, index_y, weight_y, index_z,
-                                                                 weight_z, values, i, j, k);
+                                    : gather<DIMENSION, ENTRIES>(source, entries, index_x, weight_x, index_y, weight_y,
+                                                                 index_z, weight_z, values, i, j, k);
                 row[i] = ADD ? row[i] + sum : sum;
             }
         });
@@ -54,7 +58,9 @@ poisson_status transfer(const poisson_operator* from, const poisson_operator* to
 template <class T>
 poisson_status restrict_to(const poisson_operator* fine, const poisson_operator* coarse, const poisson_transfer* tables,
                            const T* values, T* out) {
-    return transfer<RESTRICT_ENTRIES, false>(fine, coarse, tables, values, out);
+    const bool tabulated = tables->entries[0] || tables->entries[1] || tables->entries[2];
+    return tabulated ? transfer<0, false>(fine, coarse, tables, values, out)
+                     : transfer<RESTRICT_ENTRIES, false>(fine, coarse, tables, values, out);
 }
 template <class T>
 poisson_status prolong_add(const poisson_operator* fine, const poisson_operator* coarse, const poisson_transfer* tables,

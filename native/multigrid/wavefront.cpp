@@ -425,7 +425,9 @@ private:
             if (task.arrays.c)
                 for (int64_t n = 0; n < COUNT; ++n) rows.c[n] = task.arrays.c + stage.offset[begin + n + 1] + place;
             if (task.arrays.x) find_links<COUNT>(stage, j, place, begin, rows);
-            if (task.arrays.tables) find_tables<COUNT>(stage, j, begin, rows);
+            if (task.arrays.tables)
+                for (int64_t n = 0; n < COUNT; ++n)
+                    rows.find_tables(a, task.arrays.tables, column, mid.node(j), march.node(first + n), n);
             const int64_t soon = steps.by_rows ? row_offset(j + t + AHEAD) : at.of[MEMORY];
             for (int64_t n = 0; n < steps.soon; ++n) rows.soon[n] = stage.soon[n] + stage.soon_offset[n] + soon;
             step(a, rows, stage.columns, stage.scale, counts ? norms : of_others);
@@ -455,19 +457,6 @@ private:
         const T* const slowest = (solid ? arrays.z : arrays.y) + across;
         rows.slow_link[0] = slowest + plane_offset(march.link_before(stage.first + begin));
         for (int64_t n = 0; n < COUNT; ++n) rows.slow_link[n + 1] = slowest + stage.link_offset[begin + n];
-    }
-    template <int64_t COUNT>
-    void find_tables(const Stage& stage, int64_t j, int64_t begin, Bundle<T>& rows) const {
-        const T* const tables = task.arrays.tables;
-        const int slowest = solid ? 2 : 1;
-        const int64_t stride[3] = {a.table_stride(a.nx), a.table_stride(a.ny), a.table_stride(a.nz)};
-        for (int n = 0; n < 3; ++n) {
-            rows.along_x[n] = tables + a.table(0, 3) + stride[0] * n + stage.columns.start;
-            if (solid) rows.middle[n] = tables[a.table(1, 3) + stride[1] * n + mid.node(j)];
-            for (int64_t g = 0; g < COUNT; ++g)
-                rows.slow[g][n] =
-                    tables[a.table(slowest, 3) + stride[slowest] * n + march.node(stage.first + begin + g)];
-        }
     }
     // A row of fixed nodes.
     __attribute__((noinline)) void keep_row(int64_t t, int64_t j, const Offsets& at, int64_t g) const {

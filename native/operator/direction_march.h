@@ -28,7 +28,7 @@ struct Direction {
 template <int DIMENSION, Varies VARIES, class T>
 inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, const Tile& tile,
                           const Direction<T>& direction) {
-    constexpr bool SOLID = DIMENSION == 3, LINKED = VARIES == LINKS;
+    constexpr bool SOLID = DIMENSION == 3, LINKED = linked(VARIES);
     constexpr int32_t AXIS = DIMENSION - 1;
     const int32_t nx = int32_t(a.nx), i = int32_t(tile.first), column_j = int32_t(tile.low);
     const int32_t slowest = int32_t(SOLID ? a.nz : a.ny), start = int32_t(tile.start), stop = int32_t(tile.stop);
@@ -74,9 +74,14 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
             }
         }
         const Pack<T> c = VARIES != NOTHING && arrays.c ? load_constant(arrays.c + row + i) : spread(a.c);
-        const Applied<Pack<T>> applied = apply_varying<DIMENSION, VARIES>(centre, neighbour, link, weight, c);
+        Pack<T> table[9] = {};
+        tables_of<DIMENSION, VARIES>(links_at<DIMENSION, without_links(VARIES)>(a, arrays, j, k), i, table,
+                                     [](const T* from) { return load_constant(from); });
+        const Applied<Pack<T>> applied = apply_varying<DIMENSION, VARIES>(centre, neighbour, link, table, weight, c);
         const Pack<T> product = only_free(a, fixed, i, applied.au);
-        if (a.counts(j, k)) totals.add_product(a, i, trapezoidal_of_row(a, j, k), centre, product);
+        const double* const widths = tabulated(VARIES) ? arrays.widths : nullptr;
+        const double* const along_x = widths ? widths + a.table(0, 1) : nullptr;
+        if (a.counts(j, k)) totals.add_product(a, along_x, i, width_of_row(a, widths, j, k), centre, product);
         store_streaming(direction.out + row + i, centre);
         store_streaming(direction.q + row + i, product);
         lower = centre;

@@ -17,9 +17,9 @@ constexpr bool REACTION_APART = true;
 constexpr int32_t ROWS_2D = 4, ROWS_3D = 2, ROWS_NORM_2D = 1, ROWS_NORM_3D = 1;
 
 template <int DIMENSION, class M>
-using Together = std::integral_constant<int32_t, M::VARIES == LINKS ? 1
-                                                 : DIMENSION == 2   ? (M::NORM ? ROWS_NORM_2D : ROWS_2D)
-                                                                    : (M::NORM ? ROWS_NORM_3D : ROWS_3D)>;
+using Together = std::integral_constant<int32_t, linked(M::VARIES) || tabulated(M::VARIES) ? 1
+                                                 : DIMENSION == 2 ? (M::NORM ? ROWS_NORM_2D : ROWS_2D)
+                                                                  : (M::NORM ? ROWS_NORM_3D : ROWS_3D)>;
 using Alone = std::integral_constant<int32_t, 1>;
 
 // The values beside those of a pack: `left` of the first and `right` of the last node of the pack or the row.
@@ -57,7 +57,7 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
     const int32_t slowest = int32_t(SOLID ? a.nz : a.ny), start = int32_t(tile.start), stop = int32_t(tile.stop);
     const int64_t stride = SOLID ? a.pitch * a.ny : a.pitch, column = i + (SOLID ? a.pitch * j : 0);
     if (start >= stop || (SOLID && (j >= a.ny || (M::KIND == APPLY && (j == 0 || j == a.ny - 1))))) return;
-    constexpr bool VARYING = M::VARIES != NOTHING, LINKED = M::VARIES == LINKS;
+    constexpr bool VARYING = M::VARIES != NOTHING, LINKED = linked(M::VARIES);
 
     // The neighbours across faces: of this pack in x, of this column in the middle axis, of the ends of the slowest.
     const int64_t to_left = below(i, nx, a.rule(0)) - i;
@@ -139,7 +139,11 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                     link[5] = upper_link[n];
                 }
                 const Pack<T> c_here = arrays.c ? c[n] : spread(a.c);
-                applied = apply_varying<DIMENSION, M::VARIES>(centre, neighbour, link, weight, c_here);
+                Pack<T> table[9] = {};
+                tables_of<DIMENSION, M::VARIES>(
+                    links_at<DIMENSION, without_links(M::VARIES)>(a, arrays, SOLID ? j : s, SOLID ? s : 0), i, table,
+                    [](const T* from) { return load_constant(from); });
+                applied = apply_varying<DIMENSION, M::VARIES>(centre, neighbour, link, table, weight, c_here);
             } else {
                 applied.au = apply_operator<DIMENSION>(centre, neighbour, weight, spread(a.c));
             }

@@ -4,6 +4,8 @@
 The data are random, the sizes odd, and optional arguments are given and left out. An operation that gets an entry in
 poisson/backends/operations.py is compared here without a line of its own. What an operation must not read, such as the
 old direction where beta is zero, stands in the tests of its kind.
+
+Covers poisson.backends.openmp.tables.
 """
 
 from __future__ import annotations
