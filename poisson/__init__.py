@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from poisson.errors import NotConverged as NotConverged
     from poisson.errors import PoissonError as PoissonError
     from poisson.problem.problem import Problem as Problem
-    from poisson.run.load import load as load
     from poisson.run.run import solve as solve
+    from poisson.run.saved import load as load
     from poisson.run.scipy_operator import LinearOperator as LinearOperator
     from poisson.run.solution import Interrupted as Interrupted
     from poisson.run.solution import Solution as Solution
@@ -61,7 +61,7 @@ _PLACES = {
     "Interrupted": ("poisson.run.solution", "Interrupted"),
     "LinearOperator": ("poisson.run.scipy_operator", "LinearOperator"),
     "Problem": ("poisson.problem.problem", "Problem"),
-    "load": ("poisson.run.load", "load"),
+    "load": ("poisson.run.saved", "load"),
     "solve": ("poisson.run.run", "solve"),
     "Solution": ("poisson.run.solution", "Solution"),
     "Solver": ("poisson.run.solver", "Solver"),

@@ -110,7 +110,7 @@ class CheckWarning(UserWarning):
     """
 
 
-class Choice(Enum):
+class FileChoice(Enum):
     """The choices of a user when a file is written, with the words by which Python's callers choose it."""
 
     PLACE = ""  # a path is an argument, which need not be named
@@ -125,23 +125,23 @@ class OutputError(PoissonError):
 
     Parameters
     ----------
-    *parts : str, Choice or OutputError
-        The line, in pieces; a `Choice` stands where the text is to say how to make it, an error for its own pieces.
+    *parts : str, FileChoice or OutputError
+        The line, in pieces; a `FileChoice` stands where the text is to say how to make it, an error for its own pieces.
     """
 
-    def __init__(self, *parts: "str | Choice | OutputError") -> None:
+    def __init__(self, *parts: "str | FileChoice | OutputError") -> None:
         self.parts = tuple(_flat(parts))
         super().__init__(self.worded({}))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), self.parts
 
-    def worded(self, words: Mapping[Choice, str]) -> str:
+    def worded(self, words: Mapping[FileChoice, str]) -> str:
         """The line with other words for the choices, such as ``" with --output"``."""
         return "".join(part if isinstance(part, str) else words.get(part, part.value) for part in self.parts)
 
 
-def _flat(parts: Iterable[str | Choice | OutputError]) -> Iterator[str | Choice]:
+def _flat(parts: Iterable[str | FileChoice | OutputError]) -> Iterator[str | FileChoice]:
     for part in parts:
         yield from part.parts if isinstance(part, OutputError) else (part,)
 

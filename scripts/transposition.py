@@ -23,7 +23,7 @@ from poisson.parallel.communicator import Communicator, Message
 from poisson.perf.benchmark.turns import Turns
 from poisson.perf.benchmark.works import Work
 from poisson.perf.timing import Timing
-from poisson.run.placement import communicator_for, take_place
+from poisson.run.devices import communicator_for, take_place
 
 REPEATS = 9
 

@@ -24,7 +24,7 @@ from poisson.backends.gpu import overlap
 from poisson.case import from_mapping, load
 from poisson.case.schema import CaseFile, FaceTable, FileTable
 from poisson.cli import COMMANDS
-from poisson.cli.terms import SharedRequest
+from poisson.cli.terms import SharedInvocation
 from poisson.output import hdf5, result
 from poisson.parallel.distributed import FEWEST_OWNED, GATHERED_NODES
 from poisson.parallel.division import FEWEST_NODES
@@ -167,7 +167,7 @@ def test_the_commands_for_several_processes_are_understood() -> None:
     for words in (shlex.split(command) for command in commands):
         name = " ".join(words[:2]) if words[0] == "bench" else words[0]
         request = cli._bind(name, words[len(name.split()) :])
-        assert isinstance(request, SharedRequest)
+        assert isinstance(request, SharedInvocation)
         case = getattr(request, "case", None)
         assert case is None or (ROOT / case).is_file()
 

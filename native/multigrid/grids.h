@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rows between two grids on the same box, on the host: linear interpolation and its scaled transpose.
 //
-// The weights are those of poisson/mesh/transfer.py. Along y and z they follow from the places of the nodes, and
+// The weights are those of poisson/mesh/axis_transfer.py. Along y and z they follow from the places of the nodes, and
 // beyond a mirror or wrap face the images of the nodes take part with the same weights; so whole rows are added up
 // first, in packs, and one row of sums goes between the grids along x: in packs where the intervals halve, else by the
 // tables. Where an axis is tabulated all comes from these, and the nodes of a mirror have no images.

@@ -69,7 +69,7 @@ class SlabSolver(Protocol):
         """
 
 
-class Run:
+class OwnedPlanes:
     """The planes that a rank owns of a lattice whose slowest axis is divided.
 
     Parameters
@@ -166,7 +166,7 @@ class HostSlab:
 
     Parameters
     ----------
-    run : Run
+    run : OwnedPlanes
         The planes.
     transforms : sequence of AxisTransform
         Along the axes that are whole.
@@ -174,7 +174,7 @@ class HostSlab:
         Along the divided one.
     """
 
-    def __init__(self, run: Run, transforms: Sequence[AxisTransform], systems: Systems) -> None:
+    def __init__(self, run: OwnedPlanes, transforms: Sequence[AxisTransform], systems: Systems) -> None:
         self._run = run
         self._transforms = transforms
         self._systems = systems
@@ -216,7 +216,7 @@ class RowByRow:
     Planes have the modes alone, without fixed nodes.
     """
 
-    def __init__(self, run: Run, transforms: Sequence[AxisTransform]) -> None:
+    def __init__(self, run: OwnedPlanes, transforms: Sequence[AxisTransform]) -> None:
         lattice = run.operator.lattice
         total = np.full([len(range(axis.nodes)[axis.free]) for axis in lattice.axes[-2::-1]], run.operator.c)
         for transform in transforms:
@@ -285,12 +285,12 @@ class RowByRow:
             yield row, pivot, upper[row] / pivot
 
 
-def eigenvalues_by_node(run: Run, spectra: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def eigenvalues_by_node(run: OwnedPlanes, spectra: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """`SlabSolver.eigenvalues` where planes have values at fixed nodes too.
 
     Parameters
     ----------
-    run : Run
+    run : OwnedPlanes
         The planes.
     spectra : sequence of arrays
         The eigenvalues along x(, y) at the nodes, those of x with c added.
@@ -305,6 +305,6 @@ def eigenvalues_by_node(run: Run, spectra: Sequence[NDArray[np.float64]]) -> NDA
 
 def by_rows(part: Operator, workers: int) -> HostSlab:
     """A slab in NumPy, with the transforms of scipy."""
-    run = Run(part)
+    run = OwnedPlanes(part)
     transforms = transforms_of(run.operator, range(part.dimension - 1), workers)
     return HostSlab(run, transforms, RowByRow(run, transforms))

@@ -21,7 +21,7 @@ from poisson.case.combinations import clashes
 from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, validate
 from poisson.case.mistakes import Path as Keys
-from poisson.case.schema import CaseFile, FaceTable, FileTable, Output
+from poisson.case.schema import CaseFile, FaceTable, FileTable, OutputTable
 from poisson.case.settings import WITHOUT_VECTORS, Case, Interval, OutputSettings, Units
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.boundary import FACE_NAMES, ONE_CONDITION, Kind, Rule
@@ -344,7 +344,7 @@ class _Checker:
         fields = tuple(dict.fromkeys(["u", *output.fields]))
         every = None if output.checkpoint_every is None else Interval.of(output.checkpoint_every)
         settings = OutputSettings(file, fields, output.order, units, every)
-        if not settings.vectors and output.order != Output.model_fields["order"].default:
+        if not settings.vectors and output.order != OutputTable.model_fields["order"].default:
             mistakes.wrong(("output", "order"), output.order, WITHOUT_VECTORS.format("output.fields"))
         if grid is not None and settings.vectors and min(grid.shape) <= output.order:
             largest = max(order for order in ORDERS if order < min(grid.shape))

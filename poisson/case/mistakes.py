@@ -11,7 +11,7 @@ from pydantic import Tag, ValidationError
 
 from poisson.backends.registry import nearest
 from poisson.case import toml
-from poisson.case.schema import Boundary, CaseFile, Table
+from poisson.case.schema import BoundaryTable, CaseFile, Table
 from poisson.mesh.grid import AXES
 
 Path = tuple[str, ...]
@@ -111,7 +111,7 @@ def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
     """
     boundary, absent = data.get("boundary"), _absent(data)
     if absent and isinstance(boundary, dict):
-        for name in [name for name in boundary if name in Boundary.model_fields and name.startswith(absent)]:
+        for name in [name for name in boundary if name in BoundaryTable.model_fields and name.startswith(absent)]:
             mistakes.unknown(("boundary", name), _keys(("boundary",), data), None)
             del boundary[name]
     while True:

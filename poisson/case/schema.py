@@ -137,7 +137,7 @@ NonNegativeData = Annotated[
 ]
 
 
-class Equation(Table):
+class EquationTable(Table):
     f: Data | None = Field(
         default=None,
         title="the source",
@@ -163,7 +163,7 @@ class Equation(Table):
     )
 
 
-class Domain(Table):
+class DomainTable(Table):
     lower: Corner | None = Field(default=None, title="the lower corner of the box", description=_CORNER)
     upper: Corner | None = Field(default=None, title="the upper corner of the box", description=_CORNER)
     shape: Annotated[list[Nodes], Field(min_length=1, max_length=3)] | None = Field(
@@ -210,7 +210,7 @@ def _face(axis: str) -> Any:
     )
 
 
-class Boundary(Table):
+class BoundaryTable(Table):
     all: FaceTable | None = Field(
         default=None,
         title="the condition on every face without its own condition",
@@ -263,7 +263,7 @@ Ranks = Annotated[
 ]
 
 
-class Run(Table):
+class RunTable(Table):
     backend: BackendName = Field(default=AUTO, title="where to compute", description=either(backend_names()))
     precision: PrecisionName = Field(
         default=PRECISIONS[0], title="the type of the arrays in the solver loop", description=either(PRECISIONS)
@@ -297,7 +297,7 @@ Every = Annotated[
 ]
 
 
-class Output(Table):
+class OutputTable(Table):
     file: Annotated[str, AfterValidator(_hdf5)] | None = Field(
         default=None,
         title="the result, relative to the current folder; by default named after the case",
@@ -331,12 +331,18 @@ class CaseFile(Table):
         title="a title for people",
         description=f"one line of at most {MAX_TITLE} printable characters",
     )
-    equation: Equation = Field(default_factory=Equation, title="-div(a grad u) + c u = f", description="a table")
+    equation: EquationTable = Field(
+        default_factory=EquationTable, title="-div(a grad u) + c u = f", description="a table"
+    )
     parameters: dict[str, Real] = Field(
         default_factory=dict, title="names that the expressions may use", description="a table of finite numbers"
     )
-    domain: Domain = Field(default_factory=Domain, title="the box and its grid", description="a table")
-    boundary: Boundary = Field(default_factory=Boundary, title="the conditions on the faces", description="a table")
+    domain: DomainTable = Field(default_factory=DomainTable, title="the box and its grid", description="a table")
+    boundary: BoundaryTable = Field(
+        default_factory=BoundaryTable, title="the conditions on the faces", description="a table"
+    )
     solver: Solver = Field(default_factory=Solver, title="how to solve", description="a table")
-    run: Run = Field(default_factory=Run, title="the method and its settings", description="a table")
-    output: Output = Field(default_factory=Output, title="which fields are written, and where", description="a table")
+    run: RunTable = Field(default_factory=RunTable, title="the method and its settings", description="a table")
+    output: OutputTable = Field(
+        default_factory=OutputTable, title="which fields are written, and where", description="a table"
+    )

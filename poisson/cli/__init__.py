@@ -39,8 +39,8 @@ from poisson.cli.sweeping import sweep
 from poisson.cli.terms import (
     EXIT_ERROR,
     EXIT_OK,
-    Request,
-    SharedRequest,
+    Invocation,
+    SharedInvocation,
     UsageError,
     complain,
     messages,
@@ -55,7 +55,7 @@ from poisson.words import quantity
 
 __all__ = ["COMMANDS", "GROUPS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
 
-GROUPS: dict[str, dict[str, Callable[..., Request | SharedRequest]]] = {
+GROUPS: dict[str, dict[str, Callable[..., Invocation | SharedInvocation]]] = {
     "Begin": {
         "new NAME": new,
         "schema": schema,
@@ -205,7 +205,7 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
             return EXIT_OK
         request = _bind(command, rest)
         with messages(quiet=getattr(request, "quiet", False)):
-            if not isinstance(request, SharedRequest):
+            if not isinstance(request, SharedInvocation):
                 if communicator.size > 1:
                     raise UsageError(f"{command} runs in one process; start {command} without mpirun")
                 return request.execute()
@@ -233,7 +233,7 @@ def _dispatch(argv: list[str], communicator: Communicator) -> int:
     raise UsageError(_unknown_command(command, rest))
 
 
-def _bind(command: str, words: Sequence[str]) -> Request | SharedRequest:
+def _bind(command: str, words: Sequence[str]) -> Invocation | SharedInvocation:
     """Let Fire call the command's function with the words after the command."""
     import fire
 
@@ -246,7 +246,7 @@ def _bind(command: str, words: Sequence[str]) -> Request | SharedRequest:
         elif isinstance(parameter.default, tuple):
             fire.decorators.SetParseFn(json.loads, name)(function)
     line = _unmistakable(command, words)
-    request: Request | SharedRequest = fire.Fire(function, command=line, name="poisson", serialize=lambda _: None)
+    request: Invocation | SharedInvocation = fire.Fire(function, command=line, name="poisson", serialize=lambda _: None)
     return request
 
 

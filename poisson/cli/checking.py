@@ -13,7 +13,7 @@ from poisson.parallel.communicator import Communicator
 from poisson.words import quantity
 
 if TYPE_CHECKING:
-    from poisson.run.check import Check as Found
+    from poisson.run.check import Findings as Found
 
 LONGEST_TEXT = 60
 """The most characters of a value in a table."""

@@ -22,7 +22,7 @@ from poisson.cli.terms import (
     thread_count,
     whole_number,
 )
-from poisson.errors import Choice, PackageMissing, PoissonError
+from poisson.errors import FileChoice, PackageMissing, PoissonError
 
 if TYPE_CHECKING:
     from poisson.perf.report import Report
@@ -70,8 +70,8 @@ class Measurement:
             raise PackageMissing("--plot needs matplotlib: pip install matplotlib, or leave out --plot") from None
 
 
-def _place(option: str) -> dict[Choice, str]:
-    return {Choice.PLACE: f" with {option}"}
+def _place(option: str) -> dict[FileChoice, str]:
+    return {FileChoice.PLACE: f" with {option}"}
 
 
 def bench_laplacian(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from poisson.cli.terms import EXIT_OK, UsageError, naming, say
-from poisson.errors import Choice
+from poisson.errors import FileChoice
 from poisson.output.pictures import drawing
 
 FORMS = (".png", ".svg", ".pdf")
@@ -35,7 +35,7 @@ class Plot:
     save: str | None
 
     def execute(self) -> int:
-        from poisson.run.load import load
+        from poisson.run.saved import load
 
         solution = load(self.file, lazy=True)
         if self.history:
@@ -53,14 +53,14 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Report:
+class Page:
     file: str
     save: str | None
 
     def execute(self) -> int:
         with drawing("report", "jinja2", "matplotlib"):
             from poisson.output.report import page
-        from poisson.run.load import load
+        from poisson.run.saved import load
 
         solution = load(self.file, lazy=Path(self.file).is_file() and Path(self.file).stat().st_size > LARGE)
         path = Path(self.save) if self.save is not None else _beside(self.file, PAGE)
@@ -123,7 +123,7 @@ def plot(
     return Plot(file, name, slice, vectors, lines, log, range, cmap, history, save)
 
 
-def report(file: str, *, save: str | None = None) -> Report:
+def report(file: str, *, save: str | None = None) -> Page:
     """Write a report on a result: case, pictures, convergence, error, machine.
 
     Usage: python -m poisson report FILE [--save PAGE]
@@ -140,7 +140,7 @@ def report(file: str, *, save: str | None = None) -> Report:
     Exit codes: 0 done, 2 bad input."""
     if save is not None and Path(save).suffix.lower() not in (PAGE, ".htm"):
         raise UsageError(f"--save {save}; allowed: a name that ends in {PAGE}")
-    return Report(file, save)
+    return Page(file, save)
 
 
 def _beside(file: str, ending: str) -> Path:
@@ -151,5 +151,5 @@ def _beside(file: str, ending: str) -> Path:
 def _write(path: Path, content: bytes) -> None:
     from poisson.output.files import replacing
 
-    with naming({Choice.PLACE: " with --save"}), replacing(path) as temporary:
+    with naming({FileChoice.PLACE: " with --save"}), replacing(path) as temporary:
         temporary.write_bytes(content)

@@ -27,7 +27,7 @@ from poisson.cli.terms import (
     rank_count,
     say,
 )
-from poisson.errors import CaseError, Choice, OutputError
+from poisson.errors import CaseError, FileChoice, OutputError
 from poisson.parallel.communicator import Communicator
 from poisson.parallel.failures import code_of, signal_of
 from poisson.run import interrupts
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OPTIONS = {Choice.PLACE: " with --output", Choice.OVERWRITE: " with --overwrite"}
+OPTIONS = {FileChoice.PLACE: " with --output", FileChoice.OVERWRITE: " with --overwrite"}
 """The options of `solve` that messages about its files name."""
 
 MOST_WRITTEN_TWICE = 1 << 30
@@ -81,7 +81,7 @@ class Solve:
             except KeyboardInterrupt as interrupt:
                 what = f"the result is in {written[0]}" if written else "nothing was written"
                 self._end(journal, Status.INTERRUPTED.value, what)
-                raise interrupts.Ended(signal_of(interrupt), f"interrupted; {what}") from None
+                raise interrupts.EndedBySignal(signal_of(interrupt), f"interrupted; {what}") from None
             except Exception as error:
                 self._end(journal, "error", str(error))
                 raise

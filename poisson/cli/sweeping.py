@@ -24,7 +24,7 @@ from poisson.cli.terms import (
     say,
     some_of,
 )
-from poisson.errors import Choice, OutputError, PackageMissing
+from poisson.errors import FileChoice, OutputError, PackageMissing
 from poisson.words import quantity
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Sweep:
 
     def _execute(self, entries: Sequence[Entry], folder: Path) -> int:
         from poisson.run import sweep, sweep_table
-        from poisson.run.interrupts import Ended
+        from poisson.run.interrupts import EndedBySignal
 
         # What cannot be read cannot be kept.
         sweep_table.read(folder / TABLE)
@@ -81,7 +81,7 @@ class Sweep:
             if isinstance(pressed, Interrupted) and entry.file.exists():
                 rows.append(sweep.row_from(entry, pressed.solution))
         if not rows:
-            raise Ended(interrupted - 128, "interrupted before the first solve ended")
+            raise EndedBySignal(interrupted - 128, "interrupted before the first solve ended")
         rows = sweep.with_orders(rows)
         written = self._write(rows, folder)
         self._tell(rows, entries, written or [f"results in {folder}{os.sep}"], interrupted=interrupted != EXIT_OK)
@@ -115,7 +115,7 @@ class Sweep:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
             except FileExistsError:
-                raise OutputError(f"{folder}: a file, not a folder; choose another folder", Choice.PLACE) from None
+                raise OutputError(f"{folder}: a file, not a folder; choose another folder", FileChoice.PLACE) from None
             except OSError as error:
                 raise OutputError(f"{folder}: ", *cause(error)) from error
             for name in (TABLE, FIGURE):
@@ -176,7 +176,7 @@ class Sweep:
             say("\n".join([shown.title, "", table(headings, shown.cells()), *notes, *said]))
 
 
-_FOLDER = {Choice.PLACE: " with --folder"}
+_FOLDER = {FileChoice.PLACE: " with --folder"}
 
 
 def report(case: str, rows: Sequence[Row], width: int) -> Report:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TextIO, runtime_checkable
 
 from poisson.backends.registry import NAMES, nearest, threaded
-from poisson.errors import Choice, OutputError, PoissonError
+from poisson.errors import FileChoice, OutputError, PoissonError
 from poisson.parallel.communicator import Communicator
 
 EXIT_OK = 0
@@ -28,7 +28,7 @@ class UsageError(PoissonError):
     """The command line is not one of those in the help."""
 
 
-class Request(Protocol):
+class Invocation(Protocol):
     """A command with its arguments, ready to be carried out."""
 
     def execute(self) -> int:
@@ -36,7 +36,7 @@ class Request(Protocol):
 
 
 @runtime_checkable
-class SharedRequest(Protocol):
+class SharedInvocation(Protocol):
     """A command that several processes can carry out together."""
 
     @property
@@ -48,7 +48,7 @@ class SharedRequest(Protocol):
 
 
 @contextlib.contextmanager
-def naming(options: Mapping[Choice, str]) -> Iterator[None]:
+def naming(options: Mapping[FileChoice, str]) -> Iterator[None]:
     """Let what is said of a file that cannot be written name the options that it came from."""
     try:
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Between the nodes of two lattices on the same box, axis by axis: `poisson.mesh.transfer` has the tables."""
+"""Between the nodes of two lattices on the same box, axis by axis: `poisson.mesh.axis_transfer` has the tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import cached_property
 
 from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis
+from poisson.mesh.axis_transfer import GATHERED, AxisTransfer, Table, axis_transfer, cubic
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.transfer import GATHERED, AxisTransfer, Table, axis_transfer, cubic
 
 
 @dataclass(frozen=True)

@@ -21,23 +21,23 @@ try:
 except ImportError:  # a system without such locks: what a killed run leaves then stays
     fcntl = None  # type: ignore[assignment]
 
-from poisson.errors import Choice, OutputError
+from poisson.errors import FileChoice, OutputError
 
-_ELSEWHERE = ("choose another place", Choice.PLACE)
+_ELSEWHERE = ("choose another place", FileChoice.PLACE)
 _OR_ELSEWHERE = ("or ", *_ELSEWHERE)
 
 NOT_OURS = (
     "already exists and is not a result of poisson; not overwritten; give another name",
-    Choice.PLACE,
+    FileChoice.PLACE,
     ", or replace it",
-    Choice.OVERWRITE,
+    FileChoice.OVERWRITE,
 )
 """Why a file stays, as parts of an `OutputError`."""
 
-EXISTS = ("already exists; not overwritten; give another name", Choice.PLACE)
+EXISTS = ("already exists; not overwritten; give another name", FileChoice.PLACE)
 """Why nothing is written, as parts of an `OutputError`."""
 
-_CAUSES: dict[int, tuple[str | Choice, ...]] = {
+_CAUSES: dict[int, tuple[str | FileChoice, ...]] = {
     errno.ENOSPC: ("the disk is full; free some space ", *_OR_ELSEWHERE),
     errno.EDQUOT: ("the disk quota is used up; free some space ", *_OR_ELSEWHERE),
     errno.EFBIG: (
@@ -49,8 +49,8 @@ _CAUSES: dict[int, tuple[str | Choice, ...]] = {
     errno.EROFS: ("the file system is read-only; ", *_ELSEWHERE),
     errno.ENOENT: ("the folder does not exist; create it ", *_OR_ELSEWHERE),
     errno.ENOTDIR: ("a part of the path is a file, not a folder; ", *_ELSEWHERE),
-    errno.EISDIR: ("this is a folder; give the name of a file", Choice.PLACE),
-    errno.ENAMETOOLONG: ("the name is too long; choose a shorter one", Choice.PLACE),
+    errno.EISDIR: ("this is a folder; give the name of a file", FileChoice.PLACE),
+    errno.ENAMETOOLONG: ("the name is too long; choose a shorter one", FileChoice.PLACE),
     errno.ELOOP: ("the symbolic links of the path form a loop; ", *_ELSEWHERE),
 }
 
@@ -74,7 +74,7 @@ def error_number(error: BaseException) -> int | None:
     return None
 
 
-def cause(error: BaseException) -> tuple[str | Choice, ...]:
+def cause(error: BaseException) -> tuple[str | FileChoice, ...]:
     """The cause of a failed write, and the fix, as parts of an `OutputError`."""
     number = error_number(error)
     if number in _CAUSES:
@@ -83,7 +83,7 @@ def cause(error: BaseException) -> tuple[str | Choice, ...]:
     return (f"{reason}; ", *_ELSEWHERE)
 
 
-def refusal(error: BaseException, folder: Path) -> tuple[str | Choice, ...]:
+def refusal(error: BaseException, folder: Path) -> tuple[str | FileChoice, ...]:
     """As `cause`, of a new file in a folder: one that is there and takes none, as ``/proc``, is not called missing."""
     if error_number(error) == errno.ENOENT and folder.is_dir():
         return ("the folder takes no new files; ", *_ELSEWHERE)
@@ -115,9 +115,9 @@ def check_target(path: Path) -> Path:
     if stat.S_ISDIR(mode):
         raise OutputError(f"{path}: ", *_CAUSES[errno.EISDIR])
     if not stat.S_ISREG(mode):
-        raise OutputError(f"{path}: not a regular file; not overwritten; give another name", Choice.PLACE)
+        raise OutputError(f"{path}: not a regular file; not overwritten; give another name", FileChoice.PLACE)
     if not os.access(target, os.W_OK):
-        raise OutputError(f"{path}: the file is write-protected; remove it or give another name", Choice.PLACE)
+        raise OutputError(f"{path}: the file is write-protected; remove it or give another name", FileChoice.PLACE)
     return target
 
 

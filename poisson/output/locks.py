@@ -26,7 +26,7 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-from poisson.errors import Choice, OutputError
+from poisson.errors import FileChoice, OutputError
 from poisson.output.files import cause, check_target
 
 FREE, HELD, UNKNOWN = "free", "held", "unknown"
@@ -184,7 +184,7 @@ def _take(path: Path, name: Path, work: str, shown: str | Path) -> int | None:
 def _refusal(shown: str | Path, holder: Holder | None) -> OutputError:
     who = "another process" if holder is None else "another thread of this process" if holder.here else str(holder)
     line = f"{shown}: {who} is writing there; wait for its end, or choose another place"
-    return OutputError(line, Choice.PLACE)
+    return OutputError(line, FileChoice.PLACE)
 
 
 def _name(target: Path) -> Path:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from poisson.output.checksum import Contribution, joined
-from poisson.output.record import Record, Share
+from poisson.output.record import HeldPart, Record
 from poisson.output.sink import keeping
 
 Value = TypeVar("Value")
@@ -69,11 +69,11 @@ class Parts:
     ----------
     solution : Record
         With the part of the arrays that this rank holds.
-    share : Share
+    share : HeldPart
         That of this rank.
     """
 
-    def __init__(self, solution: Record, share: Share) -> None:
+    def __init__(self, solution: Record, share: HeldPart) -> None:
         self._ranges = share.ranges
         self._communicator = share.communicator
         self._whole = solution.problem.lattice.array_shape

@@ -145,7 +145,7 @@ class Performance:
     array_bytes: int
 
 
-class Share(Protocol):
+class HeldPart(Protocol):
     """The part of a solution that one rank holds."""
 
     @property
@@ -196,7 +196,7 @@ class Record:
     error_bar : float, optional
         With ``stop = "discretisation"``, an estimate of the largest error of u against the solution of the
         differential equation, in U, that is meant to lie above it.
-    share : Share, optional
+    share : HeldPart, optional
         Which part of the arrays this is, where several ranks hold one each.
     units : Units
         The names of the units L and U, for files and pictures.
@@ -217,7 +217,7 @@ class Record:
     case_text: str = ""
     performance: Performance | None = None
     error_bar: float | None = None
-    share: Share | None = None
+    share: HeldPart | None = None
     units: Units = field(default_factory=Units)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from poisson.errors import Choice, OutputError
+from poisson.errors import FileChoice, OutputError
 from poisson.output import hdf5, locks, xdmf
 from poisson.output.files import NOT_OURS, Draft, cause, check_space, check_target, drafted
 from poisson.output.parts import Parts, together
@@ -128,7 +128,7 @@ def _check_replaceable(path: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{beside}: ", *NOT_OURS)
 
 
-def _save_elsewhere(solution: Record, parts: Parts | None) -> tuple[str | Choice | OutputError, ...]:
+def _save_elsewhere(solution: Record, parts: Parts | None) -> tuple[str | FileChoice | OutputError, ...]:
     """Write the result to the temporary folder; say where it is, or that it is lost, as parts of an error."""
     try:
         # A folder of our own: others can write to the temporary folder, too.

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from poisson import apart
 from poisson.errors import CaseError, PoissonError
 from poisson.mesh.axis import Axis
-from poisson.mesh.transfer import cubic
+from poisson.mesh.axis_transfer import cubic
 from poisson.plain import NotPlain, find, nearest, of_library, require_file
 from poisson.problem import arrays
 

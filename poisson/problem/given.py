@@ -20,7 +20,7 @@ class HostArray(Protocol):
     def __array__(self) -> Any: ...
 
 
-class DeviceArray(Protocol):
+class ArrayOnDevice(Protocol):
     """An array on a device, as of CuPy."""
 
     @property
@@ -42,7 +42,7 @@ Data = (
     | Callable[..., Any]
     | Numbers
     | HostArray
-    | DeviceArray
+    | ArrayOnDevice
     | DlpackArray
     | Expression
     | FieldFile

@@ -100,7 +100,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Check:
+class Findings:
     """The findings about a case before it is solved.
 
     Parameters
@@ -137,7 +137,7 @@ class Check:
 
 
 @np.errstate(all="ignore")
-def check(case: Case, *, comm: Any = None) -> Check:
+def check(case: Case, *, comm: Any = None) -> Findings:
     """Find out what would become of a case, on the processes of a communicator, which all call this.
 
     No array of the size of the grid is made, and no file is written.
@@ -160,7 +160,7 @@ def check(case: Case, *, comm: Any = None) -> Check:
     communicator = communicator_of(comm)
     ranks = tried(lambda: Ranks(communicator, case.run.ranks))
     plan = None if ranks is None else tried(lambda: _planned(case, facts, ranks, mistakes))
-    return Check(
+    return Findings(
         case=case,
         singular=singular,
         compatibility=compatibility,

@@ -19,7 +19,7 @@ from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.differences import Differences
 from poisson.mesh.interpolation import interpolate
 from poisson.output.record import all_finite
-from poisson.run import outcome
+from poisson.run import result_fields
 from poisson.solvers.stopping import SolveResult
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def vector(solution: Solution, name: str) -> NDArray[Any]:
         on_backend = backend.from_host(np.ascontiguousarray(u).reshape(discretisation.array_shape))
         work = backend.empty(discretisation.array_shape)
         result = SolveResult(solution.status, solution.iterations, on_backend, work, solution.target, ())
-        found = outcome.vectors(
+        found = result_fields.vectors(
             backend, Differences(problem.lattice.of_arrays), discretisation, operator, result, (name,)
         )
     if all_finite(u) and not all_finite(found[name]):

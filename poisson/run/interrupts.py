@@ -14,7 +14,7 @@ MAY_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 """The signals that may count as Ctrl-C: looking at every signal would take as long as a small solve."""
 
 
-class Ended(KeyboardInterrupt):
+class EndedBySignal(KeyboardInterrupt):
     """A signal has ended what was under way, as Ctrl-C does.
 
     Parameters
@@ -55,7 +55,7 @@ class Ending:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.counts():
-            raise Ended(number)
+            raise EndedBySignal(number)
 
 
 class Pressed:
@@ -89,7 +89,7 @@ def noted(numbers: Sequence[signal.Signals] = MAY_END) -> Iterator[Pressed]:
         if isinstance(handler, Ending) and not handler.counts():
             return
         if pressed():
-            raise Ended(number)
+            raise EndedBySignal(number)
         pressed.number = number
 
     if threading.current_thread() is not threading.main_thread():

@@ -11,7 +11,7 @@ from poisson.backends import gpu
 from poisson.backends.registry import AUTO
 from poisson.parallel.communicator import Communicator
 from poisson.parallel.mpi import takes_device_pointers, version
-from poisson.run.placement import device_of, everyone, look_around, take_place
+from poisson.run.devices import device_of, everyone, look_around, take_place
 
 PEER, NO_PEER, SAME_HOST, NETWORK = "peer access", "no peer access", "same host", "network"
 

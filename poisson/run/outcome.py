@@ -1,304 +1,235 @@
 # SPDX-License-Identifier: MIT
-"""After a solve: the residual that certifies it, its error, and the fields that are asked for."""
+"""From what a solve leaves on the backend to its solution."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from types import ModuleType
+import platform
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend, Operations, Reduction
-from poisson.discrete.discretisation import Discretisation, Operator
-from poisson.discrete.flux import link_flux
-from poisson.mesh.differences import Differences
-from poisson.mesh.grid import slabs
-from poisson.output.record import ErrorNorms
-from poisson.solvers.rounding import largest_correction
+import poisson
+from poisson.case.settings import VECTORS
+from poisson.discrete.discretisation import Discretisation
+from poisson.output.record import all_finite
+from poisson.problem.fields import ArrayField, PartField
+from poisson.problem.problem import Problem
+from poisson.run import certificate, result_fields
+from poisson.run.ranks import Ranks
+from poisson.run.setup import Setup
+from poisson.run.solution import Solution
+from poisson.solvers import registry
+from poisson.solvers.iteration import Iterate
+from poisson.solvers.rounding import at_rounding_in_norm
+from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import VANISHED, SolveResult
-
-RESIDUAL_SLAB = 1 << 24
-"""Nodes of a slab in which the residual of a float32 run is recomputed."""
+from poisson.solvers.stopping import SolveResult, Stopping
 
 
-def true_residual(
-    operations: Operations,
-    double: Backend,
-    discretisation: Discretisation,
-    result: SolveResult,
-    f: Array,
-    norms: Reduction,
-    *,
-    given: Array | None = None,
-    keep: bool,
-) -> tuple[NDArray[np.float64] | None, tuple[float, float]]:
-    """The residual of the final u in float64.
-
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, where u is.
-    double : Backend
-        The float64 backend of the same device, in this process alone.
-    discretisation : Discretisation
-        The problem, with the source that was solved for.
-    result : SolveResult
-        Holds u, and an array that may be overwritten; norms in it are taken as they are.
-    f : Array
-        The source with its face terms; it may be in the memory of the caller.
-    norms : Reduction
-        A place for results where u is.
-    given : Array, optional
-        The same source in float64, in the memory of the caller.
-    keep : bool
-        Whether the values are wanted, too.
-
-    Returns
-    -------
-    values : float64 array or None
-        The residual on the host, if it is wanted; where the grid is divided, at the nodes of this process.
-    norms : tuple of float
-        (Σ r², max |r|) over the whole grid.
-    """
-    backend, operator = operations.backend, operations.operator
-    if double.dtype != backend.dtype:
-        if given is not None and not keep and operations.certify_in_double(result.u, given, norms):
-            return None, backend.read(norms)
-        values = np.empty(discretisation.owned.array_shape) if keep else None
-        return values, _residual_by_slabs(double, discretisation, operator, backend.to_host(result.u), values)
-    if keep:
-        operations.residual(result.u, operations.settled(f), result.work, norms)
-        return backend.to_host(result.work)[operator.lattice.owned], backend.read(norms)
-    if result.norms is None:
-        operations.certify(result.u, f, result.work, norms)
-    return None, result.norms or backend.read(norms)
-
-
-def true_correction(
-    operations: Operations,
-    double: Backend,
-    discretisation: Discretisation,
-    result: SolveResult,
-    f: Array,
-    z: Array,
-    norms: Reduction,
-) -> float:
-    """max |D⁻¹ r| in float64 for the residual r of the final u, in U.
-
-    Parameters
-    ----------
-    operations, double, discretisation, result, f, norms
-        As `true_residual` takes them.
-    z : Array
-        An array that may be overwritten, if it is f, as well.
-    """
-    if double.dtype == operations.backend.dtype:
-        operations.residual(result.u, operations.settled(f), result.work)
-        return largest_correction(operations, result.work, z, norms)
-    largest = 0.0
-    for _, part, r in _residuals(double, discretisation, operations.operator, operations.backend.to_host(result.u)):
-        z, place = double.empty(part.operator.array_shape), double.reduction()
-        largest = max(largest, largest_correction(part, r, z, place))
-    return discretisation.largest(largest)[0]
-
-
-def _residual_by_slabs(
-    backend: Backend,
-    discretisation: Discretisation,
-    whole: Operator,
-    u: NDArray[Any],
-    values: NDArray[np.float64] | None,
-) -> tuple[float, float]:
-    """Compute the residual slab by slab.
-
-    `values`, if given, gets the residual. Returns (Σ r², max |r|).
-    """
-    norms = backend.reduction()
-    total = largest = 0.0
-    for (start, stop), part, r in _residuals(backend, discretisation, whole, u):
-        part.norm(r, norms)
-        squares, maximum = backend.read(norms)
-        total, largest = total + squares, max(largest, maximum)
-        if values is not None:
-            values[start:stop] = backend.to_host(r)[part.operator.lattice.owned]
-    return discretisation.total(total)[0], discretisation.largest(largest)[0]
-
-
-def _residuals(
-    backend: Backend, discretisation: Discretisation, whole: Operator, u: NDArray[Any]
-) -> Iterator[tuple[tuple[int, int], Operations, Array]]:
-    """The residual slab by slab: whole arrays in float64 may not fit where those of the run do.
-
-    Yields
-    ------
-    where : tuple of int
-        The slab, as a range of the rows that are this process's own.
-    part : Operations
-        Those of A on the slab and a halo of one row beside it.
-    r : Array
-        The residual there, zero on the rows beside the slab.
-    """
-    here = whole.lattice.axes[-1]
-    first, count = here.first + here.owned.start, here.owned.stop - here.owned.start
-    thickness = max(2, RESIDUAL_SLAB // math.prod(u.shape[1:]))
-    starts = range(0, max(1, count - 1), thickness)
-    for start, stop in zip(starts, (*starts[1:], count), strict=True):
-        operator = discretisation.part_on(backend, whole, first + start, first + stop)
-        slowest = operator.lattice.axes[-1]
-        rows = (slowest.index - here.first) % here.undivided.nodes
-        begin, f = slowest.owned.start, np.zeros(operator.array_shape)
-        for low, high in slabs((stop - start, *u.shape[1:])):
-            own = here.owned.start + start
-            f[begin + low : begin + high] = discretisation.source(np, own + low, own + high)
-        part, r = backend.bind(operator), backend.empty(operator.array_shape)
-        part.residual(backend.from_host(u[rows]), backend.from_host(f), r)
-        yield (start, stop), part, r
-
-
-def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool], *, in_range: bool) -> Status:
-    """How the solve ended, by the recomputed residual: that of the loop has rounding errors of the run's precision.
-
-    A solve that estimates its error ends by that, whatever its residual. No other status than ``diverged`` goes with a
-    value that is not finite, whatever the method says.
-
-    Parameters
-    ----------
-    result : SolveResult
-        How the method ended.
-    residual : float
-        The norm of the recomputed residual, in U/L².
-    rounded : callable
-        Whether that residual is at the rounding of u; asked only where it decides.
-    in_range : bool
-        Whether the values at fixed nodes, which no residual shows, and the fields are finite.
-    """
-    if not (in_range and math.isfinite(residual) and math.isfinite(result.error or 0.0)):
-        return Status.DIVERGED
-    if result.error is not None or result.status is Status.INTERRUPTED:
-        return result.status
-    if residual <= result.target < math.inf:
-        return Status.CONVERGED
-    if result.status in (Status.CONVERGED, Status.AT_ROUNDING):
-        vanished = residual <= VANISHED * max((norm for _, norm in result.history), default=0.0)
-        return Status.AT_ROUNDING if vanished or rounded() else Status.STAGNATED
-    return result.status
-
-
-def scalar_field(name: str, discretisation: Discretisation, u: NDArray[Any]) -> NDArray[np.float64]:
-    """``f``, ``a``, ``c`` or ``error`` at the nodes of this process, as float64 on the host."""
-    own = discretisation.owned
-    values = np.empty(own.array_shape)
-    u = u.reshape(values.shape)
-    offset = _exact_mean(discretisation, np) if name == "error" else 0.0
-    with discretisation.agreed():
-        for start, stop in slabs(values.shape):
-            if name == "f":
-                values[start:stop] = own.f(np, start, stop)
-            elif name == "a":
-                values[start:stop] = own.a(np, start, stop)
-            elif name == "c":
-                values[start:stop] = own.c(np, start, stop)
-            elif name == "error":
-                values[start:stop] = u[start:stop] - (own.exact(np, start, stop) - offset)
-            else:
-                raise ValueError(f"unknown field {name!r}")
-    return values
-
-
-def vectors(
-    backend: Backend,
-    differences: Differences,
-    discretisation: Discretisation,
-    operator: Operator,
-    result: SolveResult,
+def finish(
+    setup: Setup,
+    ranks: Ranks,
     names: tuple[str, ...],
-) -> dict[str, NDArray[Any]]:
-    """∇u, −a∇u and E = −∇u, where they are named, on the host with the components last, in the precision of the run.
-
-    Where the grid is divided they are those at the nodes of this process. The flux of second order is that through the
-    links where a varies (`poisson.discrete.flux`).
-    """
-    grid, found, own = discretisation.problem.lattice, {}, operator.lattice.owned
-    through_links = "flux" in names and operator.links is not None and differences.order == 2
-    if through_links:
-        found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)[own]
-    if {"gradient", "E"}.intersection(names) or not through_links:
-        bound = backend.bind(differences)
-        gradient = np.empty((*discretisation.owned.array_shape, grid.dimension), dtype=backend.dtype)
-        for axis in range(grid.dimension):
-            # One component at a time needs no array that the loop has not made.
-            bound.derivative(axis, result.u, result.work)
-            gradient[..., axis] = backend.to_host(result.work)[own]
-        found["gradient"] = gradient
-        if "flux" in names and not through_links:
-            found["flux"] = _flux(discretisation, gradient)
-        if "E" in names:
-            # Nobody else has the array where the gradient is not asked for.
-            found["E"] = np.negative(gradient, out=None if "gradient" in names else gradient)
-    shape = discretisation.owned.array_shape[-grid.dimension :]
-    return {name: found[name].reshape(*shape, grid.dimension) for name in names}
-
-
-def _flux_of_links(backend: Backend, operator: Operator, result: SolveResult, dimension: int) -> NDArray[Any]:
-    assert operator.links is not None
-    u = backend.to_host(result.u)
-    flux = np.empty((*u.shape, dimension), dtype=u.dtype)
-    for axis in range(dimension):
-        link_flux(operator, axis, backend.to_host(operator.links[axis]), u, flux[..., axis])
-    return flux
-
-
-def _flux(discretisation: Discretisation, gradient: NDArray[Any]) -> NDArray[Any]:
-    flux, own = np.empty_like(gradient), discretisation.owned
-    with discretisation.agreed():
-        for start, stop in slabs(own.array_shape):
-            a = own.a(np, start, stop)[..., np.newaxis]
-            flux[start:stop] = -a * gradient[start:stop]
-    return flux
-
-
-def error_norms(discretisation: Discretisation, u: Any, xp: ModuleType = np) -> ErrorNorms:
-    """The error of u against the exact solution; for a singular problem, against the exact solution with zero mean.
-
-    The rms is that of the trapezoidal rule, sqrt(∫e² / volume): a plain mean counts the faces by the mesh, which the
-    observed order of accuracy would show.
+    problem: Problem,
+    discretisation: Discretisation,
+    result: SolveResult,
+    stopping: Stopping,
+    out: NDArray[Any] | None = None,
+    times: Mapping[str, float] = MappingProxyType({}),
+    origin: Mapping[str, str | int | float] = MappingProxyType({}),
+) -> Solution:
+    """The solution, its residual recomputed in float64, with those of the named fields that there are.
 
     Parameters
     ----------
-    discretisation : Discretisation
-        The problem, with its exact solution.
-    u : array
-        The solution, an array of `xp`; where the grid is divided, at the nodes of this process.
-    xp : module
-        numpy or cupy.
+    setup : Setup
+        What the solve worked with.
+    ranks : Ranks
+        Which had a part in it.
+    names : tuple of str
+        The fields that are asked for.
+    problem, discretisation : Problem, Discretisation
+        What was solved.
+    result : SolveResult
+        What the method left.
+    stopping : Stopping
+        The tolerances of this solve.
+    out : array, optional
+        Where u is to be, in the shape of a solution.
+    times, origin : mapping
+        How long what took, and how the solution comes about, where that is known already.
     """
-    squares = largest = 0.0
-    offset = _exact_mean(discretisation, xp)
-    own = discretisation.owned
-    u = u.reshape(own.array_shape)
-    with discretisation.agreed():
-        for start, stop in slabs(own.array_shape):
-            error = u[start:stop] - (own.exact(xp, start, stop) - offset)
-            # Dirichlet faces have weight 1 here, but no error.
-            squares += float((own.volumes(xp, start, stop) * error * error).sum())
-            largest = max(largest, float(abs(error).max()))
-    [squares], [largest] = discretisation.total(squares), discretisation.largest(largest)
-    return ErrorNorms(math.sqrt(squares / math.prod(discretisation.problem.lattice.intervals)), largest)
+    wanted = names and tuple(name for name in names if name != "error" or problem.exact is not None)
+    backend, operator = setup.backend, setup.operator
+    if operator.singular or wanted or result.norms is None:
+        result = setup.left_over(result)
+    if operator.singular and remove_mean(setup.operations, result.u, result.work, setup.norms):
+        result = replace(result, norms=None)
+    u, result = _u(setup, ranks, problem, result, out)
+    double = setup.local.companion(np.float64)
+    residual, norms = certificate.true_residual(
+        *(setup.operations, double, discretisation, result, setup.source, setup.norms),
+        given=setup.given,
+        keep="residual" in wanted,
+    )
+    norm = stopping.measure(operator, norms)
+
+    def rounded() -> bool:
+        if operator.has_one_diagonal:
+            correction = norms[1] / operator.diagonal
+        else:
+            correction = certificate.true_correction(
+                *(setup.operations, double, discretisation, setup.left_over(result)),
+                *(setup.source, setup.f, setup.norms),
+            )
+        setup.operations.norm(result.u, setup.norms)
+        return at_rounding_in_norm(norm, correction, backend.read(setup.norms)[1], backend.dtype, operator)
+
+    fields: dict[str, NDArray[Any]] = {}
+    if setup.differences is not None:
+        named = tuple(name for name in wanted if name in VECTORS)
+        fields |= result_fields.vectors(backend, setup.differences, discretisation, operator, result, named)
+        beyond = sum(not all_finite(values) for values in fields.values())
+        in_range = discretisation.total(float(beyond))[0] == 0.0
+    else:
+        in_range = True
+    in_range = in_range and stopping.boundary <= float(np.finfo(backend.dtype).max)
+    status = certificate.verdict(result, norm, rounded, in_range=in_range)
+    shape = u.shape
+    if residual is not None:
+        fields["residual"] = residual.reshape(shape)
+    on_host = isinstance(u, np.ndarray)
+    for name in wanted:
+        if name not in fields:
+            host = u if on_host else backend.to_host(result.u)[operator.lattice.owned]
+            fields[name] = result_fields.scalar_field(name, discretisation, host).reshape(shape)
+    error = None
+    if problem.exact is not None:
+        error = result_fields.error_norms(discretisation, u, np if on_host else backend.array_module)
+    return Solution(
+        problem=problem,
+        u=u,
+        status=status,
+        iterations=result.iterations,
+        norm=stopping.norm,
+        residual=norm,
+        target=result.target,
+        history=result.history,
+        fields={name: fields[name] for name in wanted},
+        error=error,
+        error_bar=result.error,
+        times=times,
+        provenance=origin,
+        share=ranks.held(problem.lattice.array_shape),
+    )
 
 
-def _exact_mean(discretisation: Discretisation, xp: ModuleType) -> float:
-    """The trapezoidal mean of the exact solution of a singular problem, whose u has zero mean; 0 for any other."""
-    if not discretisation.singular:
-        return 0.0
-    total, volume, own = 0.0, 0.0, discretisation.owned
-    with discretisation.agreed():
-        for start, stop in slabs(own.array_shape):
-            volumes = own.volumes(xp, start, stop)
-            total += float((volumes * own.exact(xp, start, stop)).sum())
-            volume += float(volumes.sum())
-    total, volume = discretisation.total(total, volume)
-    return total / volume
+def unfinished(
+    setup: Setup,
+    ranks: Ranks,
+    problem: Problem,
+    stopping: Stopping,
+    origin: Mapping[str, str | int | float],
+    iterate: Iterate,
+) -> Solution:
+    """An iterate of a solve that goes on, as a solution: that of this process alone, or of all that have a part.
+
+    Parameters
+    ----------
+    setup : Setup
+        What the solve works with.
+    ranks : Ranks
+        Which have a part in it.
+    problem : Problem
+        What is solved.
+    stopping : Stopping
+        The tolerances of the solve.
+    origin : mapping
+        How the solution comes about.
+    iterate : Iterate
+        The iterate.
+    """
+    values = setup.backend.to_host(iterate.u())[setup.operator.lattice.owned]
+    if iterate.factor != 1.0:
+        values = values / iterate.factor
+    return Solution(
+        problem=problem,
+        u=np.ascontiguousarray(values).reshape(values.shape[-problem.lattice.dimension :]),
+        status=Status.UNFINISHED,
+        iterations=iterate.iterations,
+        norm=stopping.norm,
+        residual=iterate.history[-1][1] if iterate.history else math.nan,
+        target=iterate.target,
+        history=tuple(iterate.history),
+        provenance=dict(origin) | {"method": setup.described_with(iterate.instead)},
+        share=ranks.held(problem.lattice.array_shape) if ranks.division else None,
+    )
+
+
+def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: Any) -> tuple[Any, SolveResult]:
+    """The solution of the grid's shape, or of that of this rank's part: on the device where the data were there.
+
+    With the result that has it still.
+    """
+    backend, lattice = setup.backend, setup.operator.lattice
+    if out is not None:
+        if ranks.division:
+            out[...] = backend.to_host(result.u)[lattice.owned].reshape(out.shape)
+        else:
+            backend.copy_to(result.u, out.reshape(result.u.shape) if out.ndim == 1 else out)
+            backend.synchronize()
+        return out, result
+    given = (problem.f, problem.initial)
+    there = backend.on_host or any(isinstance(field, ArrayField) and field.on_device for field in given)
+    if ranks.division and any(isinstance(field, PartField) and field.on_devices for field in given):
+        values = backend.view(result.u)[lattice.owned]
+        local = setup.local.companion(backend.dtype)
+        mine = local.view(local.empty(values.shape))
+        with backend.ordered():
+            mine[...] = values
+        backend.synchronize()
+        return mine.reshape(mine.shape[-problem.lattice.dimension :]), result
+    if ranks.division or not (there and backend.views):
+        values = backend.to_host(result.u)[lattice.owned]
+        return np.ascontiguousarray(values).reshape(values.shape[-problem.lattice.dimension :]), result
+    mine, result = setup.hand_over(result)
+    if mine is None:
+        kept = backend.empty(result.u.shape)
+        backend.axpby(1.0, result.u, 0.0, kept)
+        mine = backend.view(kept)
+    # What the caller asks of a device runs beside what the backend does.
+    backend.synchronize()
+    return mine.reshape(problem.lattice.array_shape), result
+
+
+def provenance(setup: Setup, started: datetime) -> dict[str, str | int | float]:
+    """How a result comes about, but for what `Ranks.provenance` has."""
+    if not setup.origin:
+        setup.origin = _origin(setup)
+    # In a forked process the device has fewer threads than it had.
+    return setup.origin | {"device": setup.backend.device, "started": started.isoformat(timespec="seconds")}
+
+
+def _origin(setup: Setup) -> dict[str, str | int | float]:
+    """The common part of the origin of all solves with a set-up."""
+    return {
+        "version": poisson.__version__,
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "backend": setup.backend.name,
+        "device": setup.backend.device,
+        **({"instead_of": setup.local.instead_of} if setup.local.instead_of else {}),
+        "precision": setup.precision,
+        "method": setup.described,
+        "reason": setup.choice.reason if setup.choice else "asked for",
+        "loop": setup.settings.value("loop") if "loop" in registry.method_of(setup.settings).keys else "",
+        "tuning": setup.operations.tuning(),
+    }

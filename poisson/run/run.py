@@ -28,10 +28,10 @@ from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.run import interrupts
 from poisson.run.checkpoints import Checkpoints
-from poisson.run.ended import Watching, judged, observer_of, warn_of_concerns
-from poisson.run.load import load
+from poisson.run.notices import Watching, judged, observer_of, warn_of_concerns
 from poisson.run.options import Arguments, BackendName, Method, Precision
 from poisson.run.ranks import communicator_of
+from poisson.run.saved import load
 from poisson.run.solution import Interrupted, Solution
 from poisson.run.solver import Solver
 from poisson.solvers.stopping import Observer
@@ -199,7 +199,7 @@ def _solve(
                 checkpoints.remove()
         numbers = [int(number) for (number,) in solver.ranks.communicator.allgather([pressed.number])]
         if any(numbers):
-            raise interrupts.Ended(max(numbers))
+            raise interrupts.EndedBySignal(max(numbers))
         return _measured(solver, solution, appraise, bare.times["solve"], whole=not (checkpoints and checkpoints.begun))
     except KeyboardInterrupt as interrupt:
         if solution is None:

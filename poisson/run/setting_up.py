@@ -26,8 +26,8 @@ from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem
+from poisson.run.devices import communicator_for, take_place
 from poisson.run.memory import require_memory
-from poisson.run.placement import communicator_for, take_place
 from poisson.run.ranks import Ranks
 from poisson.run.setup import Setup
 from poisson.solvers import registry

@@ -87,7 +87,7 @@ class Setup:
     given : Array, optional
         The source in the memory of the caller, where faces add nothing to it, whatever the precision.
     origin : dict
-        What is told of all solutions (`poisson.run.finishing.provenance`).
+        What is told of all solutions (`poisson.run.outcome.provenance`).
     samples : Samples, optional
         The arrays of the coefficients, once they have been given other values.
     """

@@ -23,18 +23,18 @@ from poisson.errors import CaseError, PoissonError
 from poisson.output.record import SIGNAL
 from poisson.problem.given import Boundary, Condition, Data
 from poisson.problem.problem import Problem, require_problem
-from poisson.run import interrupts, spread
+from poisson.run import distribution, interrupts
+from poisson.run.batch import solve_together
 from poisson.run.checkpoints import Checkpoints
-from poisson.run.ended import Watching, judged, observer_of, warn_of_concerns
 from poisson.run.exclusive import Exclusive
-from poisson.run.finishing import finish, provenance, unfinished
-from poisson.run.loading import Loader, sources_of
+from poisson.run.loader import Loader, sources_of
+from poisson.run.notices import Watching, judged, observer_of, warn_of_concerns
 from poisson.run.options import BackendName, Method, Options, Precision, apart, checked_fields, require_place
+from poisson.run.outcome import finish, provenance, unfinished
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.setting_up import NextBackend, falling_back, renewed, same_operator, set_up, set_up_on
 from poisson.run.setup import Setup
 from poisson.run.solution import Interrupted, Solution
-from poisson.run.together import solve_together
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.stopping import Observer
@@ -108,7 +108,7 @@ class Solver:
         from poisson.case.build import check_settings
 
         communicator, given = communicator_of(comm), problem
-        problem, arrays = spread.without_arrays(communicator, given)
+        problem, arrays = distribution.without_arrays(communicator, given)
         require_problem(problem)
         assert problem is not None
         run: dict[str, Any] = {"backend": backend, "precision": precision, "threads": threads}
@@ -174,7 +174,7 @@ class Solver:
     def _set_up(self, count: bool) -> Setup:
         def divided() -> Problem:
             if self._arrays[1]:
-                self.problem = spread.with_arrays(self.ranks, self.problem, *self._arrays)
+                self.problem = distribution.with_arrays(self.ranks, self.problem, *self._arrays)
             self._arrays = (None, ())
             return self.problem
 
@@ -439,7 +439,7 @@ class Solver:
         shape = self.problem.lattice.array_shape
         if ranks.size > 1:
             backend = self._setup.backend
-            given = {name: spread.array(ranks, name, data, shape, backend) for name, data in given.items()}
+            given = {name: distribution.array(ranks, name, data, shape, backend) for name, data in given.items()}
         with ranks.agreed():
             problem = self._with(given | {"boundary": boundary})
             require_place(out, ranks, shape, self._setup.backend)

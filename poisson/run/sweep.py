@@ -26,8 +26,8 @@ from poisson.errors import CaseError, PoissonError
 from poisson.output import checkpoint, locks, reading, result
 from poisson.output.checkpoint import Saved
 from poisson.run import memory, run
-from poisson.run.load import load as stored_solution
 from poisson.run.quantities import Point, misfit, quantities
+from poisson.run.saved import load as stored_solution
 from poisson.run.solution import Solution
 from poisson.run.sweep_table import Row
 from poisson.solvers.stopping import Observer

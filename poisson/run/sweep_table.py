@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from poisson.case.reading import value_of
-from poisson.errors import Choice, OutputError
+from poisson.errors import FileChoice, OutputError
 from poisson.output.files import cause
 from poisson.run.quantities import ENERGY, FLUXES, LARGEST, LEAST, MEAN
 
@@ -83,7 +83,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class SweepTable:
     """Rows of text cells.
 
     Parameters
@@ -107,7 +107,7 @@ class Merged:
 
     Parameters
     ----------
-    table : Table
+    table : SweepTable
         All rows: those of earlier sweeps in their places, new combinations behind them.
     earlier : tuple of mapping
         The rows of earlier sweeps that stay.
@@ -115,7 +115,7 @@ class Merged:
         How many of these are of the case file as it was before it was changed.
     """
 
-    table: Table
+    table: SweepTable
     earlier: tuple[Mapping[str, str], ...]
     changed: int
 
@@ -146,7 +146,7 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
     return _ordered(dict.fromkeys(name for row in rows for name in row.quantities))
 
 
-def read(path: Path) -> Table | None:
+def read(path: Path) -> SweepTable | None:
     """The table in a file; None where there is no file, or an empty one.
 
     Raises
@@ -170,15 +170,15 @@ def read(path: Path) -> Table | None:
             f"{path}: already exists and is not the table of a sweep; not overwritten; move the file away, "
             "or choose another place"
         )
-        raise OutputError(line, Choice.PLACE)
+        raise OutputError(line, FileChoice.PLACE)
     place = names.index(STATUS)
     rows = tuple(dict(zip(names, line, strict=True)) for line in lines[1:])
-    return Table(tuple(names[:place]), tuple(names[place:]), rows)
+    return SweepTable(tuple(names[:place]), tuple(names[place:]), rows)
 
 
-def merged(table: Table | None, rows: Sequence[Row]) -> Merged:
+def merged(table: SweepTable | None, rows: Sequence[Row]) -> Merged:
     """A table with the rows of a sweep: one of a combination that it has takes the place of the old one."""
-    old = Table((), (), ()) if table is None else table
+    old = SweepTable((), (), ()) if table is None else table
     keys = tuple(dict.fromkeys((*old.keys, *(key for row in rows for key in row.values))))
     columns = tuple(_ordered(dict.fromkeys((*old.columns, *columns_of(rows)))))
     new: dict[frozenset[tuple[str, str]], tuple[bool, dict[str, str]]] = {}
@@ -198,7 +198,7 @@ def merged(table: Table | None, rows: Sequence[Row]) -> Merged:
     everything = (*found, *(own for _, own in new.values()))
     whole = tuple({name: texts.get(name, "") for name in (*keys, *columns)} for texts in everything)
     changed = len(earlier) - sum(_alike(texts, rows) for texts in earlier)
-    return Merged(Table(keys, columns, whole), tuple(earlier), changed)
+    return Merged(SweepTable(keys, columns, whole), tuple(earlier), changed)
 
 
 def drawn(rows: Sequence[Row], earlier: Sequence[Mapping[str, str]], keys: Sequence[str]) -> list[Row]:

@@ -24,8 +24,8 @@ from poisson.mesh.axis import MIN_NODES
 from poisson.output.record import Record
 from poisson.parallel.communicator import Communicator
 from poisson.run import run
-from poisson.run.outcome import error_norms
 from poisson.run.ranks import Ranks, communicator_of
+from poisson.run.result_fields import error_norms
 from poisson.run.solution import Solution
 from poisson.solvers import registry
 
@@ -45,7 +45,7 @@ AGREES = "ok"
 log = logging.getLogger(__name__)
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: its key for programs, its heading, and the format of its numbers for people."""
 
     key: str
@@ -54,36 +54,36 @@ class Column(NamedTuple):
 
 
 COMPARED = (
-    Column("backend", "backend"),
-    Column("method", "method"),
-    Column("iterations", "iterations"),
-    Column("max_difference", "max diff", ".3e"),
-    Column("rms_difference", "rms diff", ".3e"),
-    Column("allowed", "allowed", ".3e"),
-    Column("error_rms", "rms error", ".3e"),
-    Column("error_max", "max error", ".3e"),
-    Column("verdict", "verdict"),
+    TableColumn("backend", "backend"),
+    TableColumn("method", "method"),
+    TableColumn("iterations", "iterations"),
+    TableColumn("max_difference", "max diff", ".3e"),
+    TableColumn("rms_difference", "rms diff", ".3e"),
+    TableColumn("allowed", "allowed", ".3e"),
+    TableColumn("error_rms", "rms error", ".3e"),
+    TableColumn("error_max", "max error", ".3e"),
+    TableColumn("verdict", "verdict"),
 )
 REFINED = (
-    Column("shape", "nodes"),
-    Column("spacing", "spacing", ".4g"),
-    Column("iterations", "iterations"),
-    Column("status", "status"),
-    Column("error_rms", "rms error", ".4e"),
-    Column("error_max", "max error", ".4e"),
-    Column("order", "order", ".3f"),
+    TableColumn("shape", "nodes"),
+    TableColumn("spacing", "spacing", ".4g"),
+    TableColumn("iterations", "iterations"),
+    TableColumn("status", "status"),
+    TableColumn("error_rms", "rms error", ".4e"),
+    TableColumn("error_max", "max error", ".4e"),
+    TableColumn("order", "order", ".3f"),
 )
 
 
 @dataclass(frozen=True)
-class Report:
+class Verification:
     """A table with a verdict.
 
     Parameters
     ----------
     title : str
         What was verified.
-    columns : tuple of Column
+    columns : tuple of TableColumn
         Of the table.
     records : tuple of mappings
         The cells of each row by the keys of the columns: numbers, texts, nodes along x(, y(, z)); those left out are
@@ -95,7 +95,7 @@ class Report:
     """
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     records: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
     passed: bool
@@ -117,7 +117,7 @@ def _cell(value: Any, form: str) -> str:
     return " x ".join(map(str, value)) if isinstance(value, tuple) else format(value, form)
 
 
-def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Report:
+def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Verification:
     """Verify a case.
 
     Parameters
@@ -143,7 +143,7 @@ def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Report
     return _compare(case, communicator) if refine is None else _refine(case, refine, communicator)
 
 
-def _compare(case: Case, communicator: Communicator) -> Report:
+def _compare(case: Case, communicator: Communicator) -> Verification:
     """Every available backend and every method or loop that stands for the case's, against scipy.sparse."""
     rows: list[Mapping[str, Any]] = []
     direct: _Direct | None = None
@@ -171,7 +171,7 @@ def _compare(case: Case, communicator: Communicator) -> Report:
         *missing,
     )
     title = f"{case.problem.title or 'case'}: comparison with scipy.sparse"
-    report: Report = communicator.broadcast(Report(title, COMPARED, tuple(rows), notes, passed))
+    report: Verification = communicator.broadcast(Verification(title, COMPARED, tuple(rows), notes, passed))
     return report
 
 
@@ -255,7 +255,7 @@ def _rms(values: NDArray[np.floating]) -> float:
     return math.sqrt(float(np.mean(values.astype(np.float64) ** 2)))
 
 
-def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
+def _refine(case: Case, grids: int, communicator: Communicator) -> Verification:
     """The error against the exact solution on a sequence of grids."""
     if case.problem.exact is None:
         raise CaseError(["verify --refine needs equation.exact, the exact solution as an expression"])
@@ -299,7 +299,7 @@ def _refine(case: Case, grids: int, communicator: Communicator) -> Report:
     else:
         passed = abs(order - ORDER) <= ORDER_TOLERANCE
         note = f"observed order on the finest grids: {order:.3f}; expected {ORDER:g} within {ORDER_TOLERANCE:g}"
-    return Report(f"{case.problem.title or 'case'}: order of accuracy", REFINED, tuple(rows), (note,), passed)
+    return Verification(f"{case.problem.title or 'case'}: order of accuracy", REFINED, tuple(rows), (note,), passed)
 
 
 def _lowest(case: Case, shapes: list[tuple[int, ...]]) -> float:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The direct solution by fast transforms against the sparse reference, for every combination of faces.
 
-Covers poisson.backends.spectra, poisson.backends.transforms, poisson.backends.gpu.transforms and
-poisson.backends.openmp.transforms.
+Covers poisson.backends.spectra, poisson.backends.transforms, poisson.backends.gpu.device_transforms and
+poisson.backends.openmp.library_transforms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from support.operators import AXIS_RULES, name_of, operator, random_array, rules
 from poisson.backends.base import Backend
 from poisson.backends.gpu.launch import Launcher
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.openmp.transforms import LARGEST_ODD, TransformsOfCopies
+from poisson.backends.openmp.library_transforms import LARGEST_ODD, TransformsOfCopies
 from poisson.backends.spectra import Convolution, Line, factors_of, largest_prime_factor
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.reference import fixed_nodes, matrix

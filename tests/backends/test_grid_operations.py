@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Operations between grids, on links and with dense matrices, on every backend against the specification.
 
-Covers poisson.backends.gpu.transfer.
+Covers poisson.backends.gpu.grid_transfer.
 """
 
 from __future__ import annotations

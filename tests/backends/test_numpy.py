@@ -16,9 +16,9 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import Axis
+from poisson.mesh.axis_transfer import Table
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
-from poisson.mesh.transfer import Table
 
 BACKEND = NumpyBackend(np.float64)
 Values = NDArray[np.float64]

@@ -19,7 +19,7 @@ from support.parts import Cuts, Division, Values, put, taken, valid_within
 from test_parts import FREE, WALLS, coarser, varying
 
 from poisson.backends.base import Array, Backend, Operations, Reduction
-from poisson.backends.gpu.transfer import GpuTransfer
+from poisson.backends.gpu.grid_transfer import GpuTransfer
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer

@@ -15,7 +15,7 @@ from poisson.case import regrid
 from poisson.errors import CaseError
 from poisson.problem.fields import FieldFile
 from poisson.problem.problem import Problem
-from poisson.run import outcome
+from poisson.run import certificate
 
 BOX = "equation = { f = 'x' }\ndomain = { lower = [0, 0, 0], upper = [1, 1, 1], shape = [5, 6, 7] }\n"
 TEXT = f"""
@@ -57,7 +57,7 @@ def test_files_on_faces_are_arrays_on_them(folder: Path, monkeypatch: pytest.Mon
     # In slabs of one plane, and in float32 with the residual recomputed in slabs.
     single = [poisson.solve(problem, "multigrid", "numpy", "float32").residual for problem in (arrays, case.problem)]
     monkeypatch.setattr("poisson.mesh.grid.slabs.__defaults__", (1,))
-    monkeypatch.setattr(outcome, "RESIDUAL_SLAB", 1)
+    monkeypatch.setattr(certificate, "RESIDUAL_SLAB", 1)
     np.testing.assert_array_equal(poisson.solve(case).u, expected)
     sliced = poisson.solve(case.problem, "multigrid", "numpy", "float32").residual
     assert single == [pytest.approx(sliced, rel=1e-9)] * 2

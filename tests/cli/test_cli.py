@@ -38,7 +38,7 @@ from poisson.cli.terms import as_json
 from poisson.errors import CaseError, OutputError
 from poisson.parallel.communicator import Communicator
 from poisson.run.solution import Solution
-from poisson.run.verify import Column, Report
+from poisson.run.verify import TableColumn, Verification
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.status import Status
 
@@ -461,11 +461,11 @@ def test_verify(
     quiet: bool,
     code: int,
 ) -> None:
-    def verify(case: object, refine: int | None, *, comm: Communicator) -> Report:
+    def verify(case: object, refine: int | None, *, comm: Communicator) -> Verification:
         assert (case, refine) == (fake.case, 3)
-        columns = (Column("backend", "backend"), Column("u", "u", ".0e"), Column("shape", "nodes"))
+        columns = (TableColumn("backend", "backend"), TableColumn("u", "u", ".0e"), TableColumn("shape", "nodes"))
         records = ({"backend": "numpy", "u": 1e-15, "shape": (3, 4)}, {"backend": "gpu", "u": math.nan})
-        return Report("Comparison", columns, records, ("note",), passed)
+        return Verification("Comparison", columns, records, ("note",), passed)
 
     monkeypatch.setattr("poisson.run.verify.verify", verify)
     assert main(["verify", "a.toml", "--refine=3", "--set=a=1", *(["--quiet"] if quiet else [])]) == code

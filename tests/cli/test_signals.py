@@ -24,7 +24,7 @@ from poisson.cli import launcher, main
 from poisson.cli.signals import ending
 from poisson.parallel.failures import Failure, code_of
 from poisson.run import interrupts
-from poisson.run.interrupts import Ended, Ending
+from poisson.run.interrupts import EndedBySignal, Ending
 from poisson.solvers.status import Status
 
 CODES = {signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -128,10 +128,10 @@ def test_of_a_launcher_s_signals_sigterm_counts_once(own_handlers: None) -> None
         for _ in range(3):
             signal.raise_signal(signal.SIGTERM)
         assert pressed() and pressed.number == signal.SIGTERM
-        with pytest.raises(Ended):
+        with pytest.raises(EndedBySignal):
             signal.raise_signal(signal.SIGUSR1)
     with ending(launched=True):
-        with pytest.raises(Ended):
+        with pytest.raises(EndedBySignal):
             signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
 
@@ -151,9 +151,11 @@ def test_another_thread_has_no_handlers() -> None:
 
 
 def test_the_exit_code_is_that_of_the_signal() -> None:
-    assert [code_of(Ended(number)) for number in CODES] == list(CODES.values())
-    assert [code_of(each) for each in (KeyboardInterrupt(), Ended(signal.SIGINT), Ended(signal.SIGUSR1))] == [130] * 3
-    failure = Failure.of(1, Ended(signal.SIGTERM))
+    assert [code_of(EndedBySignal(number)) for number in CODES] == list(CODES.values())
+    assert [
+        code_of(each) for each in (KeyboardInterrupt(), EndedBySignal(signal.SIGINT), EndedBySignal(signal.SIGUSR1))
+    ] == [130] * 3
+    failure = Failure.of(1, EndedBySignal(signal.SIGTERM))
     assert (failure.code, failure.interrupt, Failure.of(1, OSError()).interrupt) == (143, True, False)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from support.results import make_solution
 
-from poisson.errors import Choice, OutputError
+from poisson.errors import FileChoice, OutputError
 from poisson.output import description, files, hdf5, result, xdmf
 from poisson.output.convergence import log_slope
 from poisson.problem.problem import EQUATION
@@ -290,10 +290,10 @@ def test_a_result_that_cannot_be_saved_anywhere(tmp_path: Path, monkeypatch: pyt
 
 
 def test_an_error_names_the_choices_in_the_words_of_who_offers_them() -> None:
-    inner = OutputError("a.h5: full; choose another place", Choice.PLACE)
-    outer = OutputError(inner, "; or replace it", Choice.OVERWRITE)
+    inner = OutputError("a.h5: full; choose another place", FileChoice.PLACE)
+    outer = OutputError(inner, "; or replace it", FileChoice.OVERWRITE)
     assert str(outer) == "a.h5: full; choose another place; or replace it by overwrite=True"
-    words = {Choice.PLACE: " with --csv", Choice.OVERWRITE: " with --force"}
+    words = {FileChoice.PLACE: " with --csv", FileChoice.OVERWRITE: " with --force"}
     assert outer.worded(words) == "a.h5: full; choose another place with --csv; or replace it with --force"
     assert str(pickle.loads(pickle.dumps(outer))) == str(outer)
 

@@ -35,7 +35,7 @@ from matplotlib.quiver import Quiver
 from poisson.output.pictures import labels, planes
 from poisson.output.pictures.figures import draw, thumbnail
 from poisson.output.pictures.picture import Picture
-from poisson.output.pictures.samples import Sample, names, places_of, resampled, sample
+from poisson.output.pictures.samples import FieldSample, names, places_of, resampled, sample
 from poisson.output.pictures.surfaces import surface
 
 
@@ -125,7 +125,7 @@ def test_the_error_is_drawn_where_the_exact_solution_is_known() -> None:
 
 
 def test_resampling_is_exact_for_a_linear_field() -> None:
-    given = Sample(
+    given = FieldSample(
         (0, 1), (np.array([0.0, 0.1, 1.0]), np.array([0.0, 2.0])), np.array([[0.0, 0.1, 1.0], [6.0, 6.1, 7.0]])
     )
     found = resampled(given, (np.array([0.05, 0.55, 1.0]), np.array([0.0, 1.0])))
@@ -432,7 +432,7 @@ def test_names_beside_the_axes() -> None:
 
 
 def test_a_plane_is_drawn_as_large_as_it_may_be() -> None:
-    flat = Sample((0, 1), (np.array([0.0, 2.0]), np.array([0.0, 1.0])), np.zeros((2, 2)))
+    flat = FieldSample((0, 1), (np.array([0.0, 2.0]), np.array([0.0, 1.0])), np.zeros((2, 2)))
     assert planes.box_inches(flat) == (6.0, 3.0)
     assert planes.box_inches(flat, 6.0, 1.0) == (2.0, 1.0)
     assert isinstance(Picture(1.0, 1.0), Figure)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.mpi import mpirun
 
-from poisson.errors import CaseError, Choice, OutputError, PoissonError, RemoteFailure
+from poisson.errors import CaseError, FileChoice, OutputError, PoissonError, RemoteFailure
 from poisson.parallel.failures import MOST_TOLD, Failure
 
 TALK = """
@@ -208,7 +208,7 @@ def test_a_process_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
     "error",
     [
         CaseError(["one", "two"]),
-        OutputError("x.h5: full; choose another place", Choice.PLACE, OutputError(" or", Choice.OVERWRITE)),
+        OutputError("x.h5: full; choose another place", FileChoice.PLACE, OutputError(" or", FileChoice.OVERWRITE)),
         RemoteFailure(3, "no memory", 2),
     ],
 )

@@ -24,7 +24,7 @@ from poisson.errors import BackendUnavailable, RemoteFailure
 from poisson.parallel.communicator import Message
 from poisson.parallel.mpi import MpiCommunicator
 from poisson.parallel.nccl import MULTICAST_VARIABLE, NcclCommunicator
-from poisson.run import placement
+from poisson.run import devices
 
 STREAM = 77
 
@@ -205,7 +205,7 @@ class GpuOfTest:
 
 
 def test_gpus_talk_by_nccl_if_all_have_it(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(placement, "MpiCommunicator", ThreadCommunicator)
+    monkeypatch.setattr(devices, "MpiCommunicator", ThreadCommunicator)
     nccl, without = FakeNccl(), threading.local()
 
     def work(comm: ThreadCommunicator, *, missing: int | None) -> bool:
@@ -213,7 +213,7 @@ def test_gpus_talk_by_nccl_if_all_have_it(monkeypatch: pytest.MonkeyPatch, caplo
         comm.__class__ = Control
         comm.attached = None  # type: ignore[attr-defined]
         backends = cast(Any, [GpuOfTest(), GpuOfTest()])
-        first, second = (placement.communicator_for(comm, backend) for backend in backends)
+        first, second = (devices.communicator_for(comm, backend) for backend in backends)
         assert first is second
         if first is not comm:
             assert comm.attached is first  # type: ignore[attr-defined]
@@ -277,7 +277,7 @@ from poisson.backends import create
 from poisson.errors import RemoteFailure
 from poisson.parallel.communicator import Message
 from poisson.parallel.mpi import MpiCommunicator
-from poisson.run.placement import communicator_for, take_place
+from poisson.run.devices import communicator_for, take_place
 
 control = MpiCommunicator.of(MPI.COMM_WORLD)
 rank, peer = control.rank, 1 - control.rank

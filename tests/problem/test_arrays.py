@@ -23,7 +23,7 @@ from poisson.problem.arrays import brought
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField
 from poisson.problem.problem import Problem
-from poisson.run import outcome
+from poisson.run import certificate
 from poisson.run.solver import Solver
 
 VALUES = np.random.default_rng(4).random((4, 5)) + 1.0
@@ -352,7 +352,7 @@ def test_arrays_on_faces_in_slabs(shape: tuple[int, ...], monkeypatch: pytest.Mo
         return face_value(*arguments)
 
     monkeypatch.setattr(sampling, "face_value", noted)
-    monkeypatch.setattr(outcome, "RESIDUAL_SLAB", 1)
+    monkeypatch.setattr(certificate, "RESIDUAL_SLAB", 1)
     monkeypatch.setattr("poisson.mesh.grid.slabs.__defaults__", (1,))
     functions, found = (
         poisson.solve(

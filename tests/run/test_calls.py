@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Calls of one solver from arrays to arrays: what is read and written in place, new data of faces and new coefficients.
 
-Covers poisson.discrete.faces, poisson.run.loading and poisson.run.together.
+Covers poisson.discrete.faces, poisson.run.loader and poisson.run.batch.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ def test_a_solve_in_single_precision_is_certified_in_one_pass(
     f -= f.mean() if problem.faces[-1].kind.value == "neumann" else 0.0
     solver, keeping = (Solver(problem, "fft", "openmp", "float32", rtol=rtol, fields=n) for n in ((), ("residual",)))
     expected = keeping.solve(f)
-    monkeypatch.setattr("poisson.run.outcome._residuals", lambda *_: pytest.fail("slab by slab"))
+    monkeypatch.setattr("poisson.run.certificate._residuals", lambda *_: pytest.fail("slab by slab"))
     found = solver.solve(f)
     assert (found.status, found.iterations) == (expected.status, expected.iterations)
     assert found.status is (Status.CONVERGED if rtol == 1e-3 else Status.AT_ROUNDING)

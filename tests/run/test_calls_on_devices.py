@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Calls of one solver with arrays on a device, here the emulated one: what is read there, and where u is.
 
-Covers poisson.run.loading.
+Covers poisson.run.loader.
 """
 
 from __future__ import annotations

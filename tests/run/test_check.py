@@ -22,7 +22,7 @@ from poisson.discrete.discretisation import Discretisation
 from poisson.mesh.axis import plain_rules
 from poisson.mesh.lattice import Lattice
 from poisson.run import check as module
-from poisson.run.check import Check, check
+from poisson.run.check import Findings, check
 from poisson.run.facts import facts_of
 from poisson.solvers.choose import choose
 from poisson.solvers.expected import Outline
@@ -35,7 +35,7 @@ def case_of(name: str, *overrides: str) -> Case:
     return load(ROOT / "cases" / f"{name}.toml", ["run.backend=numpy", *overrides])
 
 
-def checked(name: str, *overrides: str) -> Check:
+def checked(name: str, *overrides: str) -> Findings:
     return check(case_of(name, *overrides))
 
 

@@ -39,7 +39,8 @@ def at(owner, name, times=1):
     setattr(owner, name, pressed)
 """
 SOLVE = """
-import poisson.case, poisson.run.solver, poisson.run.outcome, poisson.run.run, poisson.cli.terminal, poisson.cli.summary
+import poisson.case, poisson.run.solver, poisson.run.certificate, poisson.run.run, poisson.cli.terminal
+import poisson.cli.summary
 import poisson.output.result, poisson.perf.usage
 from poisson.cli import main
 STAGE

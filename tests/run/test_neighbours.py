@@ -8,9 +8,9 @@ from support.ranks import on_ranks
 
 from poisson import backends
 from poisson.cli.terminal import processes
-from poisson.run import neighbours, placement
+from poisson.run import devices, neighbours
+from poisson.run.devices import Seen
 from poisson.run.neighbours import Neighbour, Neighbourhood, neighbourhood
-from poisson.run.placement import Seen
 
 
 def on_host(rank: int, host: str, gpu: str = "", **peers: bool) -> Neighbour:
@@ -51,7 +51,7 @@ def test_the_table_has_a_line_for_each_rank_and_one_for_mpi(pointers: bool | Non
 
 
 def test_every_rank_tells_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (neighbours, placement):
+    for module in (neighbours, devices):
         monkeypatch.setattr(module, "look_around", lambda: Seen("node", (), frozenset(range(6))))
     monkeypatch.setattr(neighbours, "version", lambda: "Some MPI 9")
     monkeypatch.setattr(neighbours, "takes_device_pointers", lambda: None)

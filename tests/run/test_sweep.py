@@ -26,13 +26,13 @@ from poisson.case import load
 from poisson.case.differences import differences
 from poisson.case.variations import MOST, values_of, variations
 from poisson.cli import main
-from poisson.errors import CaseError, Choice, OutputError
+from poisson.errors import CaseError, FileChoice, OutputError
 from poisson.output.checkpoint import Saved
 from poisson.output.hdf5 import text_checksum
 from poisson.output.locks import reserved
 from poisson.perf.report import Report
 from poisson.run import run, sweep
-from poisson.run.interrupts import Ended
+from poisson.run.interrupts import EndedBySignal
 from poisson.run.sweep_figure import axis_key, draw
 
 WRITE_PLOT = Report.write_plot
@@ -297,7 +297,7 @@ def test_an_interrupted_sweep_tells_what_is_there_and_goes_on(
         nodes, first = case.problem.lattice.shape[0], len(solved) == 1
         solved.append((nodes, saved.iterations if saved else 0))
         if nodes == 17 and first and not begun:
-            raise Ended(number)
+            raise EndedBySignal(number)
         if nodes == 17 and first:
             named["observer"] = Presses(number)
         return whole(case, saved, **named)
@@ -323,7 +323,7 @@ def test_a_sweep_that_is_interrupted_at_once_leaves_everything_as_it_was(
     number: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pressed(*_: Any, **__: Any) -> poisson.Solution:
-        raise Ended(number)
+        raise EndedBySignal(number)
 
     monkeypatch.setattr(run, "go_on", pressed)
     assert main(["sweep", "a.toml", "--set=solver.method=fft", "--quiet"]) == 128 + number
@@ -335,7 +335,7 @@ def test_a_table_that_cannot_be_written_is_printed_all_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: Report, path: str) -> None:
-        raise OutputError(f"{path}: the disk is full; choose another place", Choice.PLACE)
+        raise OutputError(f"{path}: the disk is full; choose another place", FileChoice.PLACE)
 
     monkeypatch.setattr(Report, "write_csv", full)
     assert main(["sweep", "a.toml", "--set=solver.method=fft"]) == 2

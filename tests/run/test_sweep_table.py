@@ -192,7 +192,7 @@ def test_rows_without_results_have_their_place_in_the_table() -> None:
 
 
 def test_a_combination_is_known_however_its_values_are_written() -> None:
-    old = sweep_table.Table(("n", "k"), ("status",), ({"n": "[9,9]", "k": "1E-4", "status": "converged"},))
+    old = sweep_table.SweepTable(("n", "k"), ("status",), ({"n": "[9,9]", "k": "1E-4", "status": "converged"},))
     merged = sweep_table.merged(old, [Row({"k": 1e-4, "n": [9, 9]}, "refused")])
     assert [row["status"] for row in merged.table.rows] == ["refused"] and not merged.earlier
 

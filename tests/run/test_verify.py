@@ -21,7 +21,7 @@ from poisson.case import Case
 from poisson.cli import main
 from poisson.discrete import reference
 from poisson.errors import CaseError, ResourceError
-from poisson.run.verify import Report, refinement_shapes, verify
+from poisson.run.verify import Verification, refinement_shapes, verify
 
 EXACT_FACES = {"all": {"dirichlet": "exact"}}
 ROBIN = {"robin": "exact", "alpha": "1 + x"}
@@ -58,7 +58,7 @@ HEADERS = (
 )
 
 
-def compared(report: Report) -> list[tuple[str, ...]]:
+def compared(report: Verification) -> list[tuple[str, ...]]:
     """The rows of backends, without that of the direct solution."""
     return [row for row in report.rows if row[0] != "scipy.sparse"]
 

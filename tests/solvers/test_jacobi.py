@@ -26,7 +26,7 @@ from poisson.cli import main
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.mesh.boundary import Rule
-from poisson.run import outcome, run
+from poisson.run import certificate, run
 from poisson.run.solution import Solution
 from poisson.solvers.jacobi import Jacobi, sweeps_per_read
 from poisson.solvers.loops import LOOPS, MOST_SWEEPS_PER_READ
@@ -366,7 +366,7 @@ def test_the_history_does_not_depend_on_the_backend(loop: str, boundary: dict[st
 def test_the_residual_is_that_of_the_final_u_in_float64(
     boundary: dict[str, Any], shape: tuple[int, ...], precision: str, slab: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outcome, "RESIDUAL_SLAB", slab)
+    monkeypatch.setattr(certificate, "RESIDUAL_SLAB", slab)
     for norm in ("rms", "max"):
         settings = (f"run.precision={precision}", f"solver.norm={norm}", "solver.rtol=1e-3")
         overrides = (*settings, 'output.fields=["residual", "u"]')

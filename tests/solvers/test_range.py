@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Values beyond the range of their type: whatever overflows, wherever and by whatever method, the solve has diverged.
 
-Covers poisson.run.outcome, poisson.solvers.iteration and poisson.solvers.stopping.
+Covers poisson.run.certificate, poisson.solvers.iteration and poisson.solvers.stopping.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import poisson
 from poisson.case.combinations import clashes
 from poisson.errors import PoissonError
 from poisson.problem.problem import Problem
-from poisson.run.outcome import verdict
+from poisson.run.certificate import verdict
 from poisson.run.solution import Solution
 from poisson.solvers import registry
 from poisson.solvers.iteration import Watch

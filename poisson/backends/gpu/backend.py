@@ -19,14 +19,14 @@ import numpy as np
 from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduction, SlabSolver
 from poisson.backends.gpu import derivative as derivatives
 from poisson.backends.gpu.callers import TYPES, CallersArray, distances, lies_in_rows
+from poisson.backends.gpu.device_transforms import GpuFastSolver
+from poisson.backends.gpu.grid_transfer import GpuInterpolation, GpuTransfer
 from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.probe import GpuProbe
 from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
 from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
-from poisson.backends.gpu.transfer import GpuInterpolation, GpuTransfer
-from poisson.backends.gpu.transforms import GpuFastSolver
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -152,7 +152,7 @@ class GpuDifferences(DifferenceOperations):
     def _pitch(self) -> int:
         return self.backend.pitch_of(self.differences.shape[0])
 
-    def _launch(self, plan: derivatives.Plan, arrays: tuple[Array, ...]) -> None:
+    def _launch(self, plan: derivatives.Launch, arrays: tuple[Array, ...]) -> None:
         arguments = (*arrays, *plan.arguments)
         self.backend.launch("derivative", plan.kernel, plan.shape, None, plan.grid, arguments, plan.defines)
 

@@ -41,7 +41,7 @@ FULL_DEVICE = 1 << 17
 
 
 @dataclass(frozen=True)
-class Plan:
+class Launch:
     """One launch: the kernel, how it is cut up, its arguments behind the arrays, and its further ``-D`` options."""
 
     kernel: str
@@ -54,7 +54,7 @@ class Plan:
 @lru_cache(maxsize=256)
 def derivative(
     differences: Differences, axis: int, variant: str, pitch: int, dtype: np.dtype[Any], shape: Shape | None = None
-) -> Plan:
+) -> Launch:
     """The launch that takes the derivative along an axis.
 
     Parameters
@@ -91,7 +91,7 @@ def derivative(
         blocks = tiles * blocks_for(n, shape.march) * blocks_for(others, shape.block_y)
     else:
         blocks = tiles * blocks_for(n, pieces) * others
-    return Plan(
+    return Launch(
         "derivative" if marches else "derivative_pencil",
         shape,
         (blocks, 1, 1),
@@ -107,7 +107,7 @@ def derivative(
 
 
 @lru_cache(maxsize=256)
-def gradient(differences: Differences, pitch: int, dtype: np.dtype[Any], shape: Shape = GRADIENT) -> Plan:
+def gradient(differences: Differences, pitch: int, dtype: np.dtype[Any], shape: Shape = GRADIENT) -> Launch:
     """The launch that takes all derivatives in one pass; the arguments are those of `derivative`."""
     nx, ny, nz = (*differences.shape, 1)[:3]
     width = 16 // dtype.itemsize
@@ -120,7 +120,7 @@ def gradient(differences: Differences, pitch: int, dtype: np.dtype[Any], shape: 
         blocks = tiles * blocks_for(slowest, shape.block_y * shape.march)
     scales = [dtype.type(1.0 / h) for h in differences.spacing]
     wraps = sum(1 << axis for axis, periodic in enumerate(differences.periodic) if periodic)
-    return Plan(
+    return Launch(
         "gradient",
         shape,
         (blocks, 1, 1),

@@ -48,7 +48,7 @@ class Result:
     marked: bool = False
 
 
-class Recording:
+class RecordedLaunches:
     """A function with its launches, recorded at the first call that launches, or before. Until then its kernels are
     known.
 
@@ -245,7 +245,7 @@ class Launcher(Backend):
         return Device.of(self.runtime)
 
     def capture(self, function: Callable[[], None]) -> Callable[[], None]:
-        recording = Recording(self, function)
+        recording = RecordedLaunches(self, function)
         if self.launching:
             recording.record()
         return recording

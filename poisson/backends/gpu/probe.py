@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from poisson.backends.gpu.derivative import VARIANTS
+from poisson.backends.gpu.device_transforms import block_of
 from poisson.backends.gpu.launch import Launcher, blocks_for
 from poisson.backends.gpu.shapes import PEAK_SHAPE
-from poisson.backends.gpu.transforms import block_of
 from poisson.backends.probe import Derivative, Pace, Probe
 
 CHAINS = 8

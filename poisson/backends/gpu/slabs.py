@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array
+from poisson.backends.gpu.device_transforms import TransformLauncher, axis_transform
 from poisson.backends.gpu.launch import Launcher, blocks_for, or_null
 from poisson.backends.gpu.shapes import Shape
-from poisson.backends.gpu.transforms import TransformLauncher, axis_transform
-from poisson.backends.slabs import Run, eigenvalues_by_node
+from poisson.backends.slabs import OwnedPlanes, eigenvalues_by_node
 from poisson.backends.spectra import Line, free
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
@@ -44,7 +44,7 @@ class GpuSlab:
     """
 
     def __init__(self, backend: Launcher, part: Operator) -> None:
-        self._run = run = Run(part)
+        self._run = run = OwnedPlanes(part)
         self._backend = backend
         operator = run.operator
         launcher = TransformLauncher(backend, operator)

@@ -2,7 +2,7 @@
 """Several steps of smoothing in few passes over memory: `sweeps`, `smooth` and its parts between grids that halve.
 
 `poisson.backends.gpu.passes` chooses the passes. What does not fit into passes goes the way of `Operations.smooth`, and
-grids that do not halve have their tables (`poisson.backends.gpu.transfer`).
+grids that do not halve have their tables (`poisson.backends.gpu.grid_transfer`).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Pinned(NamedTuple):
     address: int
 
 
-class Link(Protocol):
+class CopyEngine(Protocol):
     """The device's own copies, in order with its launches, and the memory of the host that they are fast with."""
 
     def in_use(self) -> AbstractContextManager[Any]:
@@ -148,31 +148,31 @@ class _Slot:
         self._asked = False
         self._memory = Pinned(np.empty(0, np.uint8), 0)
 
-    def room(self, link: Link, count: int) -> None:
+    def room(self, link: CopyEngine, count: int) -> None:
         """Have memory for so many bytes, which no device uses any more."""
         self.settle(link)
         if self._memory.values.nbytes < count:
             self._memory = link.pinned(1 << max(count - 1, LEAST_SLOT_BYTES - 1).bit_length())
 
-    def push(self, link: Link, address: int, piece: Piece) -> None:
+    def push(self, link: CopyEngine, address: int, piece: Piece) -> None:
         """Ask for a copy to the device."""
         self._asked = True
         link.push(self._memory, address, piece)
         link.record(self._mark)
 
-    def pull(self, link: Link, address: int, piece: Piece) -> None:
+    def pull(self, link: CopyEngine, address: int, piece: Piece) -> None:
         """Ask for a copy from the device."""
         self._asked = True
         link.pull(self._memory, address, piece)
         link.record(self._mark)
 
-    def settle(self, link: Link) -> None:
+    def settle(self, link: CopyEngine) -> None:
         """Wait for the copy that was asked for."""
         if self._asked:
             link.wait(self._mark, self._watched)
             self._asked = False
 
-    def remark(self, link: Link) -> None:
+    def remark(self, link: CopyEngine) -> None:
         """Set the mark behind a copy after which it may not have been set."""
         link.record(self._mark)
 
@@ -254,7 +254,7 @@ class Ring:
             thread.start()
 
     @contextmanager
-    def slot(self, link: Link, watched: bool) -> Iterator[_Slot]:
+    def slot(self, link: CopyEngine, watched: bool) -> Iterator[_Slot]:
         """Within, one that nobody else uses; whether its waits are watched."""
         try:
             slot = self._spare[watched].pop()
@@ -282,7 +282,7 @@ class Staging:
 
     Parameters
     ----------
-    link : Link
+    link : CopyEngine
         To the device.
     ring : Ring
         With what they are made.
@@ -291,7 +291,7 @@ class Staging:
     """
 
     def __init__(
-        self, link: Link, ring: Ring, piece_bytes: int = PIECE_BYTES, thread_bytes: int = THREAD_BYTES
+        self, link: CopyEngine, ring: Ring, piece_bytes: int = PIECE_BYTES, thread_bytes: int = THREAD_BYTES
     ) -> None:
         self._link = link
         self._ring = ring

@@ -27,8 +27,8 @@ from poisson.backends.base import (
 from poisson.backends.openmp.arrays import CallersArray, DeviceArray, DeviceResult, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import DifferencesStructure, doubles, operator_structure
+from poisson.backends.openmp.library_transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
 from poisson.backends.openmp.tables import AxisTables, tables_of
-from poisson.backends.openmp.transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Direct solution by fast transforms (poisson/backends/gpu/transforms.py): sine, cosine, quarter-wave and Fourier
+// Direct solution by fast transforms (poisson/backends/gpu/device_transforms.py): sine, cosine, quarter-wave and Fourier
 // transforms of the lines of an array along one axis.
 //
 // Two lines at a time are the real and the imaginary part of one complex line of LENGTH values, so that every transform

@@ -22,7 +22,7 @@ from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
 from poisson.output.pictures import labels, planes, ticks
 from poisson.output.pictures.picture import Picture
-from poisson.output.pictures.samples import Sample, component_names, middle, names, places_of, sample
+from poisson.output.pictures.samples import FieldSample, component_names, middle, names, places_of, sample
 from poisson.output.pictures.scales import FULL, ROUND, Colouring, limits_of, scale_of
 from poisson.output.pictures.surfaces import draw_surfaces, levels_of
 from poisson.output.record import Record
@@ -230,7 +230,7 @@ def _surfaces(field: str, levels: Sequence[float]) -> str:
     return f"surfaces {name} = {' and '.join(ticks.alone(level) for level in sorted(levels))}" if levels else ""
 
 
-def _centre(whole: Sample) -> list[float]:
+def _centre(whole: FieldSample) -> list[float]:
     """Where planes show most: in the inner half of the box, near its middle, at the value farthest from the usual one.
 
     The usual one is that of the whole box: a bump in the middle of it may fill its inner half.
@@ -272,7 +272,7 @@ def _draw_vectors(
     return f"{kinds} along {along}"
 
 
-def _vectors(record: Record, field: str, at: Mapping[int, float], most: int) -> tuple[str, Sample]:
+def _vectors(record: Record, field: str, at: Mapping[int, float], most: int) -> tuple[str, FieldSample]:
     """The vector that arrows and lines follow, by name, and its components in a plane: zero where nothing is drawn.
 
     The arrows of a vector field follow the field itself. Nothing is drawn where ∇u is next to zero, as in a conductor:
@@ -314,7 +314,7 @@ def _units(record: Record, length: str | None, value: str | None) -> Units:
     return replace(record.units, **given)
 
 
-def _scalar(record: Record, field: str, at: Mapping[int, float], most: int) -> Sample:
+def _scalar(record: Record, field: str, at: Mapping[int, float], most: int) -> FieldSample:
     """A field, or the length of a vector."""
     found = sample(record, field, at, most)
     if found.values.ndim == len(found.axes):
@@ -367,7 +367,7 @@ def _place(figure: Picture, axes: Axes, inches: Any, corner: Any, size: Any) -> 
     axes.set_position((corner[0] / size[0], corner[1] / size[1], inches[0] / size[0], inches[1] / size[1]))
 
 
-def _cell(ax: Axes, shown: Sample) -> tuple[float, float]:
+def _cell(ax: Axes, shown: FieldSample) -> tuple[float, float]:
     """Width and height, in inches, that a plane has in given axes."""
     place, figure = ax.get_position(), ax.get_figure(root=True)
     assert figure is not None
@@ -375,7 +375,7 @@ def _cell(ax: Axes, shown: Sample) -> tuple[float, float]:
     return planes.box_inches(shown, place.width * width, place.height * height)
 
 
-def _axis_labels(shown: Sample, units: Units) -> tuple[str, str]:
+def _axis_labels(shown: FieldSample, units: Units) -> tuple[str, str]:
     across, up = (labels.of_axis(AXES[axis], units) for axis in shown.axes)
     return across, up
 

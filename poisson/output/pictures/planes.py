@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from poisson.mesh.grid import AXES
 from poisson.output.pictures.labels import counted
-from poisson.output.pictures.samples import Sample, resampled
+from poisson.output.pictures.samples import FieldSample, resampled
 from poisson.output.pictures.scales import ROUND, Scale
 from poisson.output.pictures.ticks import Numbers, measure_of
 
@@ -42,14 +42,14 @@ _DOTS = 110
 _TICK_INCHES = 0.55
 
 
-def box_inches(sample: Sample, widest: float = WIDEST, tallest: float = TALLEST) -> tuple[float, float]:
+def box_inches(sample: FieldSample, widest: float = WIDEST, tallest: float = TALLEST) -> tuple[float, float]:
     """Width and height of the box of a plane where it is drawn as large as it may be."""
     across, up = (float(np.ptp(along)) for along in sample.coordinates)
     width = min(widest, tallest * across / (up * stretch(sample)))
     return width, width * up * stretch(sample) / across
 
 
-def stretch(sample: Sample) -> float:
+def stretch(sample: FieldSample) -> float:
     """How many times longer the axis that goes up is drawn than the one across; 1 to scale."""
     across, up = (float(np.ptp(along)) for along in sample.coordinates)
     if max(across / up, up / across) <= LONGEST:
@@ -58,7 +58,7 @@ def stretch(sample: Sample) -> float:
     return float(f"{wanted:.1g}")
 
 
-def not_to_scale(sample: Sample) -> str:
+def not_to_scale(sample: FieldSample) -> str:
     """A note that the axes have different scales; empty where they have one."""
     factor = stretch(sample)
     if factor == 1.0:
@@ -67,7 +67,7 @@ def not_to_scale(sample: Sample) -> str:
     return f"{up} stretched {factor:g} times" if factor > 1.0 else f"{across} stretched {1.0 / factor:.3g} times"
 
 
-def draw_curve(axes: Axes, sample: Sample, scale: Scale, labels: tuple[str, str], *, fixed: bool) -> None:
+def draw_curve(axes: Axes, sample: FieldSample, scale: Scale, labels: tuple[str, str], *, fixed: bool) -> None:
     """A field along a line; the axis that goes up has the range of the scale where that is fixed or logarithmic."""
     along, values = sample.coordinates[0], np.ma.masked_invalid(sample.values)
     marker = "." if along.size <= 40 else ""
@@ -92,7 +92,9 @@ def draw_curve(axes: Axes, sample: Sample, scale: Scale, labels: tuple[str, str]
     axes.grid(alpha=0.3)
 
 
-def draw_plane(axes: Axes, sample: Sample, scale: Scale, labels: tuple[str, str], inches: tuple[float, float]) -> Any:
+def draw_plane(
+    axes: Axes, sample: FieldSample, scale: Scale, labels: tuple[str, str], inches: tuple[float, float]
+) -> Any:
     """The colours of a field on a plane, with lines at the ticks of its scale; returns what has the colours."""
     x, y = sample.coordinates
     values = scale.clipped(sample.values)
@@ -129,7 +131,7 @@ def mark(ruler: Any, along: NDArray[np.float64], label: str, most: int) -> None:
     ruler.set_major_formatter(Numbers(measure))
 
 
-def _smooth_colours(axes: Axes, sample: Sample, scale: Scale, inches: tuple[float, float]) -> Any:
+def _smooth_colours(axes: Axes, sample: FieldSample, scale: Scale, inches: tuple[float, float]) -> Any:
     """An image of the field, linear between its nodes, with as many values as there are dots."""
     counts = [
         max(2, along.size, round(_DOTS * length)) for along, length in zip(sample.coordinates, inches, strict=True)
@@ -179,7 +181,7 @@ def colour_bar(axes: Any, filled: Any, scale: Scale, label: str, *, below: bool 
     return bar
 
 
-def draw_arrows(axes: Axes, vectors: Sample, inches: tuple[float, float]) -> None:
+def draw_arrows(axes: Axes, vectors: FieldSample, inches: tuple[float, float]) -> None:
     """Arrows along a vector field where it is not zero, all of one length: they are seen where it is weak."""
     counts = [max(3, round(length / 0.3)) for length in inches]
     centres = [
@@ -214,7 +216,7 @@ def draw_arrows(axes: Axes, vectors: Sample, inches: tuple[float, float]) -> Non
     )
 
 
-def draw_lines(axes: Axes, vectors: Sample, inches: tuple[float, float]) -> None:
+def draw_lines(axes: Axes, vectors: FieldSample, inches: tuple[float, float]) -> None:
     """The lines along a vector field, where it is not zero."""
     density = (max(0.2, inches[0] / 9.0), max(0.2, inches[1] / 9.0))
     even = [
@@ -252,7 +254,7 @@ def draw_lines(axes: Axes, vectors: Sample, inches: tuple[float, float]) -> None
     axes.set_ylim(vectors.coordinates[1][0], vectors.coordinates[1][-1])
 
 
-def _apart(lines: list[NDArray[np.float64]], vectors: Sample, inches: tuple[float, float]) -> list[bool]:
+def _apart(lines: list[NDArray[np.float64]], vectors: FieldSample, inches: tuple[float, float]) -> list[bool]:
     """Whether each line keeps a distance from the ones before it along a part of its way: others are seen as one."""
     counts = np.ceil(np.array(inches) / _DISTANCE).astype(int)
     low, high = (np.array([along[end] for along in vectors.coordinates]) for end in (0, -1))

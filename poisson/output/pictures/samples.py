@@ -40,7 +40,7 @@ _ON_NODE = 1e-6
 
 
 @dataclass(frozen=True)
-class Sample:
+class FieldSample:
     """A field on some nodes of a line, a plane or the box.
 
     Parameters
@@ -74,7 +74,7 @@ def component_names(record: Record) -> list[str]:
     return [f"{name}_{axis}" for name in vectors for axis in AXES[:dimension]]
 
 
-def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sample:
+def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> FieldSample:
     """Some values of a field.
 
     Parameters
@@ -112,7 +112,7 @@ def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> Sam
     drawn = np.array(values, dtype=np.float64).reshape(shape)
     drawn[np.abs(drawn) > 1.0 / SMALLEST] = np.nan
     drawn[np.abs(drawn) < SMALLEST] = 0.0
-    return Sample(shown, kept, drawn, rounding)
+    return FieldSample(shown, kept, drawn, rounding)
 
 
 def middle(grid: Lattice, axis: int) -> float:
@@ -157,7 +157,7 @@ def places_of(given: str | Mapping[str, float], grid: Lattice) -> dict[int, floa
     return found
 
 
-def resampled(values: Sample, coordinates: tuple[NDArray[np.float64], ...]) -> NDArray[np.float64]:
+def resampled(values: FieldSample, coordinates: tuple[NDArray[np.float64], ...]) -> NDArray[np.float64]:
     """The values at other coordinates, which lie within those of the sample, linearly interpolated."""
     found = values.values
     dimension = len(values.axes)
@@ -171,7 +171,7 @@ def resampled(values: Sample, coordinates: tuple[NDArray[np.float64], ...]) -> N
 
 
 @dataclass(frozen=True)
-class _Place:
+class _AxisNodes:
     """Nodes along an axis: in which ranges they stand, where they are, and how they are joined to one value."""
 
     runs: tuple[slice, ...]
@@ -179,7 +179,7 @@ class _Place:
     weights: NDArray[np.float64]
 
 
-def _nodes(grid: Lattice, axis: int, most: int) -> _Place:
+def _nodes(grid: Lattice, axis: int, most: int) -> _AxisNodes:
     """Equally many nodes apart, with both ends of the axis."""
     count = grid.shape[axis]
     stride = max(1, math.ceil((count - 1) / (most - 1)))
@@ -191,10 +191,10 @@ def _nodes(grid: Lattice, axis: int, most: int) -> _Place:
     elif (count - 1) % stride:
         runs.append(slice(count - 1, count))
         coordinates = np.append(coordinates, along[-1])
-    return _Place(tuple(runs), coordinates, np.ones(coordinates.size))
+    return _AxisNodes(tuple(runs), coordinates, np.ones(coordinates.size))
 
 
-def _node(grid: Lattice, axis: int, place: float) -> _Place:
+def _node(grid: Lattice, axis: int, place: float) -> _AxisNodes:
     """The node at a coordinate, or the two beside it."""
     count, along = grid.shape[axis], grid.coordinates(axis)
     if grid.periodic[axis]:
@@ -203,9 +203,9 @@ def _node(grid: Lattice, axis: int, place: float) -> _Place:
     part = (place - along[lower]) / (along[lower + 1] - along[lower])
     if min(part, 1.0 - part) < _ON_NODE:
         node = (lower + round(part)) % count
-        return _Place((slice(node, node + 1),), np.array([place]), np.ones(1))
+        return _AxisNodes((slice(node, node + 1),), np.array([place]), np.ones(1))
     runs = tuple(slice(node % count, node % count + 1) for node in (lower, lower + 1))
-    return _Place(runs, np.array([place]), np.array([1.0 - part, part]))
+    return _AxisNodes(runs, np.array([place]), np.array([1.0 - part, part]))
 
 
 def _gathered(values: Any, runs: list[tuple[slice, ...]], index: tuple[slice, ...] = ()) -> NDArray[Any]:
@@ -217,7 +217,7 @@ def _gathered(values: Any, runs: list[tuple[slice, ...]], index: tuple[slice, ..
     return np.concatenate([_gathered(values, runs, (*index, run)) for run in runs[axis]], axis=axis)
 
 
-def _exact(record: Record, places: list[_Place]) -> Any:
+def _exact(record: Record, places: list[_AxisNodes]) -> Any:
     grid, exact = record.problem.lattice, record.problem.exact
     assert exact is not None
     points = []

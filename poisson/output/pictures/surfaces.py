@@ -11,7 +11,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from numpy.typing import NDArray
 
-from poisson.output.pictures.samples import Sample
+from poisson.output.pictures.samples import FieldSample
 from poisson.output.pictures.scales import Scale, rounded
 
 _LIGHT = np.array([-0.35, -0.75, 0.55])
@@ -92,7 +92,7 @@ def levels_of(scale: Scale, values: NDArray[np.float64]) -> list[float]:
     return sorted(dict.fromkeys(found), key=lambda level: abs(float(scale.norm(level)) - outside))
 
 
-def draw_surfaces(axes: Axes3D, sample: Sample, scale: Scale, levels: list[float]) -> None:
+def draw_surfaces(axes: Axes3D, sample: FieldSample, scale: Scale, levels: list[float]) -> None:
     """The surfaces, lit from one side; the outer of two of one sign is cut open."""
     every, colours = [], []
     extent = np.array([np.ptp(along) for along in sample.coordinates])

@@ -22,7 +22,7 @@ from poisson.perf.benchmark.works import KINDS, Work, largest_cube
 from poisson.perf.network import NDR, NVLINK, PER_NODE, Alone, Cluster, Expected, Link, expected
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing
-from poisson.run.placement import communicator_for, take_place
+from poisson.run.devices import communicator_for, take_place
 from poisson.solvers.memory import arrays_of
 
 if TYPE_CHECKING:

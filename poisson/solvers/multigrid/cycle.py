@@ -18,7 +18,7 @@ from poisson.solvers.spectrum import red_black
 
 
 @dataclass
-class Grid:
+class CycleLevel:
     """A level below the finest, with its arrays: the source, and three that the iterate moves through."""
 
     level: Level
@@ -49,10 +49,10 @@ class CoarseGrids:
         self.grids = [self._grid(level) for level in levels[1:]]
         self.matrix = self._backend.from_host(inverse(levels[-1].operations))
 
-    def _grid(self, level: Level) -> Grid:
+    def _grid(self, level: Level) -> CycleLevel:
         shape = level.operator.array_shape
         spare = [self._backend.empty(shape) for _ in range(3)]
-        return Grid(level, self._smoother(level), self._backend.empty(shape), spare)
+        return CycleLevel(level, self._smoother(level), self._backend.empty(shape), spare)
 
     def _smoother(self, level: Level) -> Smoother | None:
         return smoother_of(level, self._settings, finest=False) if level.transfer else None
@@ -102,7 +102,7 @@ class CoarseGrids:
 
     @staticmethod
     def _relax(
-        grid: Grid,
+        grid: CycleLevel,
         u: Array | None,
         free: list[Array],
         phase: Phase,
@@ -136,7 +136,7 @@ class Cycle:
         That of the finest level.
     below : CoarseGrids
         Below the finest.
-    grids : list of Grid
+    grids : list of CycleLevel
         The levels there; none if the finest is solved directly.
     matrix : Array
         The inverse of A on the coarsest.

@@ -16,10 +16,10 @@ from support.operators import AXIS_RULES, name_of, operator
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import Axis
+from poisson.mesh.axis_transfer import AxisTransfer, Table, axis_transfer, cubic
 from poisson.mesh.boundary import Kind, Rule
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells
-from poisson.mesh.transfer import AxisTransfer, Table, axis_transfer, cubic
 
 Pair = tuple[Rule, Rule]
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from poisson.discrete.discretisation import Discretisation
 from poisson.problem.problem import Problem
-from poisson.run.finishing import provenance
-from poisson.run.loading import Loader
+from poisson.run.loader import Loader
+from poisson.run.outcome import provenance
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution
 from poisson.solvers.iteration import ManyMethod

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Solutions read back from their files.
 
-Covers poisson.run.load and poisson.output.reading.
+Covers poisson.run.saved and poisson.output.reading.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_a_lazy_field_is_read_by_parts_and_the_file_is_closed(tmp_path: Path) ->
 
 def test_a_field_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_solution(3).save(tmp_path / "a.h5")
-    monkeypatch.setattr("poisson.run.load.host_memory", lambda: (100, 200))
+    monkeypatch.setattr("poisson.run.saved.host_memory", lambda: (100, 200))
     with pytest.raises(OutputError, match=r"u takes .* GiB, and .* GiB are free; with lazy=True the values"):
         poisson.load(path, ["f"])
     lazy = poisson.load(path, [], lazy=True)

@@ -15,7 +15,7 @@ from poisson.backends.callers import Norms
 from poisson.backends.openmp.arrays import CallersArray, given, pitch_of
 from poisson.backends.openmp.library import ConvolutionStructure, LineStructure, operator_structure
 from poisson.backends.openmp.passes import Passes
-from poisson.backends.slabs import HostSlab, Plane, RowByRow, Run, by_rows, eigenvalues_by_node
+from poisson.backends.slabs import HostSlab, OwnedPlanes, Plane, RowByRow, by_rows, eigenvalues_by_node
 from poisson.backends.spectra import (
     Convolution,
     Line,
@@ -135,7 +135,7 @@ class SlabInPlace:
     """
 
     def __init__(self, backend: OpenmpBackend, part: Operator) -> None:
-        run = Run(part)
+        run = OwnedPlanes(part)
         structure = ctypes.byref(operator_structure(run.operator, pitch_of(run.operator.shape[0]), backend.threads))
         axes = transformed_axes(run.operator)[:-1]
         transforms = [_transform(backend, structure, run.operator, axis) for axis in axes]
@@ -197,7 +197,7 @@ class _Modes:
 class _Chains:
     """`poisson.backends.slabs.Systems` by the library. A plane has values at fixed nodes too."""
 
-    def __init__(self, run: Run, modes: _Modes) -> None:
+    def __init__(self, run: OwnedPlanes, modes: _Modes) -> None:
         self._run = run
         self._modes = modes
         self.eigenvalues = eigenvalues_by_node(run, modes.spectra)

@@ -12,8 +12,8 @@ from support.ranks import ThreadCommunicator, on_ranks
 from poisson.backends.numpy import NumpyBackend
 from poisson.errors import BackendUnavailable
 from poisson.parallel.communicator import Serial
-from poisson.run import placement
-from poisson.run.placement import Seen, communicator_for, device_of, take_place, threads_of
+from poisson.run import devices
+from poisson.run.devices import Seen, communicator_for, device_of, take_place, threads_of
 
 
 def hosts(*devices: tuple[str, ...], each: int = 1) -> list[Seen]:
@@ -91,7 +91,7 @@ def test_threads_are_the_processors_of_a_rank(seen: Sequence[Seen], threads: lis
 
 
 def test_a_user_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "look_around", lambda: Seen("node", (), frozenset(range(8))))
+    monkeypatch.setattr(devices, "look_around", lambda: Seen("node", (), frozenset(range(8))))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert on_ranks(2, lambda comm: take_place(comm, "auto", 0)) == [4, 4]
     assert on_ranks(2, lambda comm: take_place(comm, "auto", 3)) == [3, 3]
@@ -102,7 +102,7 @@ def test_a_user_says_how_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_rank_uses_its_gpu_unless_another_backend_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
-    monkeypatch.setattr(placement, "look_around", lambda: Seen("node", ("a", "b"), frozenset(range(8))))
+    monkeypatch.setattr(devices, "look_around", lambda: Seen("node", ("a", "b"), frozenset(range(8))))
     monkeypatch.setattr("poisson.backends.gpu.use", used.append)
     for backend, numbers in (("auto", [0, 1]), ("gpu", [0, 1]), ("numpy", [])):
         used.clear()

@@ -19,7 +19,7 @@ from poisson.backends.gpu.shapes import GATHER_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.smooth import PassLauncher
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
-from poisson.mesh.transfer import GATHERED
+from poisson.mesh.axis_transfer import GATHERED
 
 Tables = Sequence[tuple[NDArray[np.int32], NDArray[np.float64]]]
 """Indices and weights of each axis, by which the nodes of one grid gather from those of another."""

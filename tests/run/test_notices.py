@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What a caller is told of a solve that did not converge, or that was interrupted; observers that are functions.
 
-Covers poisson.run.ended and poisson.run.options.
+Covers poisson.run.notices and poisson.run.options.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from support.results import make_solution
 import poisson
 from poisson.cli import main
 from poisson.errors import CaseError
-from poisson.run import ended
-from poisson.run.ended import judged
+from poisson.run import notices
+from poisson.run.notices import judged
 from poisson.solvers.status import Status
 
 PROBLEM = poisson.Problem.on_box((17, 17), f=1.0)
@@ -105,7 +105,7 @@ def test_several_concerns_are_one_warning() -> None:
 
 def test_a_solver_looks_for_concerns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     solver, looked = poisson.Solver(PENALTY, backend="numpy"), []
-    monkeypatch.setattr(ended, "concerns_about", lambda *given: looked.append(given) or ())
+    monkeypatch.setattr(notices, "concerns_about", lambda *given: looked.append(given) or ())
     for source in (1.0, 2.0):
         solver.solve(source)
         solver.solve_many([source, source])

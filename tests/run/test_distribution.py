@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Data of problems that several ranks solve: whole arrays and files, parts of arrays, and what one rank alone has.
 
-Covers poisson.run.spread.
+Covers poisson.run.distribution.
 """
 
 from __future__ import annotations

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""The residual that certifies a solution, recomputed in float64, and the verdict by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.backends.base import Array, Backend, Operations, Reduction
+from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.mesh.grid import slabs
+from poisson.solvers.rounding import largest_correction
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import VANISHED, SolveResult
+
+RESIDUAL_SLAB = 1 << 24
+"""Nodes of a slab in which the residual of a float32 run is recomputed."""
+
+
+def true_residual(
+    operations: Operations,
+    double: Backend,
+    discretisation: Discretisation,
+    result: SolveResult,
+    f: Array,
+    norms: Reduction,
+    *,
+    given: Array | None = None,
+    keep: bool,
+) -> tuple[NDArray[np.float64] | None, tuple[float, float]]:
+    """The residual of the final u in float64.
+
+    Parameters
+    ----------
+    operations : Operations
+        Those of A, where u is.
+    double : Backend
+        The float64 backend of the same device, in this process alone.
+    discretisation : Discretisation
+        The problem, with the source that was solved for.
+    result : SolveResult
+        Holds u, and an array that may be overwritten; norms in it are taken as they are.
+    f : Array
+        The source with its face terms; it may be in the memory of the caller.
+    norms : Reduction
+        A place for results where u is.
+    given : Array, optional
+        The same source in float64, in the memory of the caller.
+    keep : bool
+        Whether the values are wanted, too.
+
+    Returns
+    -------
+    values : float64 array or None
+        The residual on the host, if it is wanted; where the grid is divided, at the nodes of this process.
+    norms : tuple of float
+        (Σ r², max |r|) over the whole grid.
+    """
+    backend, operator = operations.backend, operations.operator
+    if double.dtype != backend.dtype:
+        if given is not None and not keep and operations.certify_in_double(result.u, given, norms):
+            return None, backend.read(norms)
+        values = np.empty(discretisation.owned.array_shape) if keep else None
+        return values, _residual_by_slabs(double, discretisation, operator, backend.to_host(result.u), values)
+    if keep:
+        operations.residual(result.u, operations.settled(f), result.work, norms)
+        return backend.to_host(result.work)[operator.lattice.owned], backend.read(norms)
+    if result.norms is None:
+        operations.certify(result.u, f, result.work, norms)
+    return None, result.norms or backend.read(norms)
+
+
+def true_correction(
+    operations: Operations,
+    double: Backend,
+    discretisation: Discretisation,
+    result: SolveResult,
+    f: Array,
+    z: Array,
+    norms: Reduction,
+) -> float:
+    """max |D⁻¹ r| in float64 for the residual r of the final u, in U.
+
+    Parameters
+    ----------
+    operations, double, discretisation, result, f, norms
+        As `true_residual` takes them.
+    z : Array
+        An array that may be overwritten, if it is f, as well.
+    """
+    if double.dtype == operations.backend.dtype:
+        operations.residual(result.u, operations.settled(f), result.work)
+        return largest_correction(operations, result.work, z, norms)
+    largest = 0.0
+    for _, part, r in _residuals(double, discretisation, operations.operator, operations.backend.to_host(result.u)):
+        z, place = double.empty(part.operator.array_shape), double.reduction()
+        largest = max(largest, largest_correction(part, r, z, place))
+    return discretisation.largest(largest)[0]
+
+
+def _residual_by_slabs(
+    backend: Backend,
+    discretisation: Discretisation,
+    whole: Operator,
+    u: NDArray[Any],
+    values: NDArray[np.float64] | None,
+) -> tuple[float, float]:
+    """Compute the residual slab by slab.
+
+    `values`, if given, gets the residual. Returns (Σ r², max |r|).
+    """
+    norms = backend.reduction()
+    total = largest = 0.0
+    for (start, stop), part, r in _residuals(backend, discretisation, whole, u):
+        part.norm(r, norms)
+        squares, maximum = backend.read(norms)
+        total, largest = total + squares, max(largest, maximum)
+        if values is not None:
+            values[start:stop] = backend.to_host(r)[part.operator.lattice.owned]
+    return discretisation.total(total)[0], discretisation.largest(largest)[0]
+
+
+def _residuals(
+    backend: Backend, discretisation: Discretisation, whole: Operator, u: NDArray[Any]
+) -> Iterator[tuple[tuple[int, int], Operations, Array]]:
+    """The residual slab by slab: whole arrays in float64 may not fit where those of the run do.
+
+    Yields
+    ------
+    where : tuple of int
+        The slab, as a range of the rows that are this process's own.
+    part : Operations
+        Those of A on the slab and a halo of one row beside it.
+    r : Array
+        The residual there, zero on the rows beside the slab.
+    """
+    here = whole.lattice.axes[-1]
+    first, count = here.first + here.owned.start, here.owned.stop - here.owned.start
+    thickness = max(2, RESIDUAL_SLAB // math.prod(u.shape[1:]))
+    starts = range(0, max(1, count - 1), thickness)
+    for start, stop in zip(starts, (*starts[1:], count), strict=True):
+        operator = discretisation.part_on(backend, whole, first + start, first + stop)
+        slowest = operator.lattice.axes[-1]
+        rows = (slowest.index - here.first) % here.undivided.nodes
+        begin, f = slowest.owned.start, np.zeros(operator.array_shape)
+        for low, high in slabs((stop - start, *u.shape[1:])):
+            own = here.owned.start + start
+            f[begin + low : begin + high] = discretisation.source(np, own + low, own + high)
+        part, r = backend.bind(operator), backend.empty(operator.array_shape)
+        part.residual(backend.from_host(u[rows]), backend.from_host(f), r)
+        yield (start, stop), part, r
+
+
+def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool], *, in_range: bool) -> Status:
+    """How the solve ended, by the recomputed residual: that of the loop has rounding errors of the run's precision.
+
+    A solve that estimates its error ends by that, whatever its residual. No other status than ``diverged`` goes with a
+    value that is not finite, whatever the method says.
+
+    Parameters
+    ----------
+    result : SolveResult
+        How the method ended.
+    residual : float
+        The norm of the recomputed residual, in U/L².
+    rounded : callable
+        Whether that residual is at the rounding of u; asked only where it decides.
+    in_range : bool
+        Whether the values at fixed nodes, which no residual shows, and the fields are finite.
+    """
+    if not (in_range and math.isfinite(residual) and math.isfinite(result.error or 0.0)):
+        return Status.DIVERGED
+    if result.error is not None or result.status is Status.INTERRUPTED:
+        return result.status
+    if residual <= result.target < math.inf:
+        return Status.CONVERGED
+    if result.status in (Status.CONVERGED, Status.AT_ROUNDING):
+        vanished = residual <= VANISHED * max((norm for _, norm in result.history), default=0.0)
+        return Status.AT_ROUNDING if vanished or rounded() else Status.STAGNATED
+    return result.status
