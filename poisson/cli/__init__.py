@@ -53,7 +53,7 @@ from poisson.parallel.failures import code_of
 from poisson.parallel.launched import launch
 from poisson.words import quantity
 
-__all__ = ["COMMANDS", "GROUPS", "HELP", "Info", "Request", "Solve", "UsageError", "Verify", "main"]
+__all__ = ["COMMANDS", "GROUPS", "HELP", "Info", "Invocation", "Solve", "UsageError", "Verify", "main"]
 
 GROUPS: dict[str, dict[str, Callable[..., Invocation | SharedInvocation]]] = {
     "Begin": {

@@ -160,7 +160,7 @@ UNDERSTOOD = [
 
 @pytest.mark.parametrize(("words", "request_expected"), UNDERSTOOD)
 def test_a_line_becomes_a_request_with_the_text_typed(
-    words: list[str], request_expected: cli.Request, capsys: pytest.CaptureFixture[str]
+    words: list[str], request_expected: cli.Invocation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli._bind(words[0], words[1:]) == request_expected
     assert capsys.readouterr() == ("", "")

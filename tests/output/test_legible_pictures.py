@@ -229,7 +229,7 @@ def test_lines_that_run_beside_one_another_are_drawn_once() -> None:
     axes = solution_of((65, 65), near).plot(lines=True).axes[0]
     lines = lines_of(axes)
     assert len(lines) == sum(isinstance(item, FancyArrowPatch) for item in axes.patches) > 20
-    box = planes.Sample((0, 1), (np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.zeros((2, 2)))
+    box = planes.FieldSample((0, 1), (np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.zeros((2, 2)))
     x = np.linspace(-0.5, 1.5, 9)
     level, beside, apart, outside = (np.stack([x, np.full(9, y)], axis=1) for y in (0.5, 0.502, 0.55, 1.2))
     assert planes._apart([level, beside, apart, outside], box, (4.0, 4.0)) == [True, False, True, False]
