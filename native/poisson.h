@@ -66,7 +66,7 @@ typedef struct {
     const double* widths;
 } poisson_operator;
 
-/* Between the nodes of two grids: for each axis the tables of poisson/mesh/transfer.py, in the device's memory. Where
+/* Between the nodes of two grids: for each axis the tables of poisson/mesh/axis_transfer.py, in the device's memory. Where
  * both axes are uniform or one and the same, `entries` is 0: there are as many indices and weights for each node that
  * is written as an operation knows. Else it is their number, at most 8, and on the host those of a restriction stand
  * for neighbours: entry n lies n nodes behind entry 0, which may be an image beyond the end of an axis that wraps. */

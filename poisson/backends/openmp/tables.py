@@ -15,7 +15,7 @@ from poisson.backends.openmp.library import TransferStructure
 from poisson.discrete.operator import Operator
 from poisson.errors import GridError
 from poisson.mesh.axis import Axis
-from poisson.mesh.transfer import Table
+from poisson.mesh.axis_transfer import Table
 
 if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
