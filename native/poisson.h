@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 12
+#define POISSON_ABI_VERSION 13
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,11 +69,16 @@ typedef struct {
 /* Between the nodes of two grids: for each axis the tables of poisson/mesh/axis_transfer.py, in the device's memory. Where
  * both axes are uniform or one and the same, `entries` is 0: there are as many indices and weights for each node that
  * is written as an operation knows. Else it is their number, at most 8, and on the host those of a restriction stand
- * for neighbours: entry n lies n nodes behind entry 0, which may be an image beyond the end of an axis that wraps. */
+ * for neighbours: entry n lies n nodes behind entry 0, which may be an image beyond the end of an axis that wraps.
+ *
+ * `paired` is null, or has the weights of x on the host in the type of the arrays, where two fine nodes come to each
+ * coarse one, in four rows of whole multiples of 16: of a restriction, what the node i takes of the fine nodes 2i - 1 to
+ * 2i + 2; else what the fine node 2i takes of i - 1 and i, and 2i + 1 of i and i + 1. */
 typedef struct {
     const int32_t* index[3];
     const double* weight[3];
     int32_t entries[3];
+    const void* paired;
 } poisson_transfer;
 
 /* First derivatives on nodes, by the differences of poisson/mesh/differences.py of order 2 half. shape, scale (1/h) and

@@ -91,6 +91,11 @@ inline Pack<T> spread(T value) {
     return Pack<T>{} + value;
 }
 
+template <class P>
+inline P inverse_of(P x) {
+    return 1 / x;
+}
+
 template <class T>
 inline void store(T* to, Pack<T> pack) {
     *reinterpret_cast<Pack<T>*>(to) = pack;

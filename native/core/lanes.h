@@ -44,6 +44,29 @@ inline void store(T* to, P pack) {
     std::memcpy(to, &pack, sizeof pack);
 }
 
+// 1 / x to a unit or two of rounding; a division of a pack takes as long as a dozen other operations.
+template <class P>
+inline P inverse_of(P x) {
+#ifdef __AVX512VL__
+    // From a value to 14 bits: with e = 1 - x y the inverse is y (1 + e) (1 + e²) (1 + e⁴) …
+    constexpr size_t lanes = sizeof x / sizeof x[0];
+    P y;
+    if constexpr (sizeof x[0] == 4)
+        if constexpr (lanes == 16)
+            y = P(_mm512_maskz_rcp14_ps(0xffff, __m512(x)));
+        else
+            y = P(_mm256_rcp14_ps(__m256(x)));
+    else
+        y = P(_mm512_maskz_rcp14_pd(0xff, __m512d(x)));
+    const P e = 1 - x * y, closer = y + y * e;
+    return sizeof x[0] == 4 ? closer : closer + closer * (e * e);
+#else
+    return 1 / x;
+#endif
+}
+inline float inverse_of(float x) { return 1 / x; }
+inline double inverse_of(double x) { return 1 / x; }
+
 // So many values before it is needed, what comes from memory and what comes from the next cache is asked for.
 constexpr int64_t FAR_AHEAD = 512, NEAR_AHEAD = 64;
 

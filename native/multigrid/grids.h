@@ -111,8 +111,8 @@ struct Pairing {
     Span sources(int64_t start, int64_t stop) const {
         if (!entries) return {below(start), std::min(below(stop - 1) + 2, coarse)};
         if (wraps) return {0, coarse};
-        return {std::min(index[2 * start], index[2 * start + 1]),
-                std::max(index[2 * stop - 2], index[2 * stop - 1]) + 1};
+        return {std::max<int64_t>(std::min<int64_t>(index[2 * start], start / 2 - 1), 0),
+                std::min(std::max<int64_t>(index[2 * stop - 1], stop / 2 + 1) + 1, coarse)};
     }
     // The coarse node behind one.
     int64_t next(int64_t node) const { return node + 1 < coarse ? node + 1 : 0; }
@@ -198,10 +198,18 @@ struct AlongX {
     Pairing pairing;
     const int32_t* index;
     const double* weight;
+    const void* paired;
 };
 
+// The weights of a row of `paired`, of so many nodes each.
+template <class T>
+inline const T* paired_row(const AlongX& x, int64_t nodes, int64_t n) {
+    return static_cast<const T*>(x.paired) + n * round_up(nodes, 16);
+}
+
 // The coarse nodes [start, stop) of a row from a row of fine nodes; both are counted from the first node of the grid.
-// Where intervals halve, the values on both sides of the range are there, images where the grid ends.
+// Where intervals halve, the values on both sides of the range are there, images where the grid ends; where nodes are
+// paired, two of them behind.
 template <class T>
 inline void restrict_along_x(const AlongX& x, const T* __restrict fine, T* __restrict coarse, int64_t start,
                              int64_t stop) {
@@ -210,6 +218,13 @@ inline void restrict_along_x(const AlongX& x, const T* __restrict fine, T* __res
     } else if (x.pairing.halves()) {
         for (int64_t i = start; i < stop; ++i)
             coarse[i] = T(0.5) * fine[2 * i] + T(0.25) * (fine[2 * i - 1] + fine[2 * i + 1]);
+    } else if (x.paired) {
+        const T* const weight[4] = {paired_row<T>(x, x.pairing.coarse, 0), paired_row<T>(x, x.pairing.coarse, 1),
+                                    paired_row<T>(x, x.pairing.coarse, 2), paired_row<T>(x, x.pairing.coarse, 3)};
+#pragma omp simd
+        for (int64_t i = start; i < stop; ++i)
+            coarse[i] = (weight[0][i] * fine[2 * i - 1] + weight[1][i] * fine[2 * i]) +
+                        (weight[2][i] * fine[2 * i + 1] + weight[3][i] * fine[2 * i + 2]);
     } else if (x.pairing.entries) {
         const int64_t entries = x.pairing.entries;
         for (int64_t i = start; i < stop; ++i) {
@@ -230,8 +245,26 @@ inline void restrict_along_x(const AlongX& x, const T* __restrict fine, T* __res
     }
 }
 
+// out = u + P coarse at the fine nodes [start, stop), start being even, where nodes are paired.
+template <bool ADD, class T>
+inline void prolong_pairs(const AlongX& x, const T* __restrict coarse, const T* u, T* out, int64_t start,
+                          int64_t stop) {
+    const int64_t count = (x.pairing.fine + 1) / 2, pairs = stop / 2;
+    const T *const below = paired_row<T>(x, count, 0), *const here = paired_row<T>(x, count, 1),
+                   *const there = paired_row<T>(x, count, 2), *const above = paired_row<T>(x, count, 3);
+#pragma omp simd
+    for (int64_t i = start / 2; i < pairs; ++i) {
+        const T even = below[i] * coarse[i - 1] + here[i] * coarse[i];
+        const T odd = there[i] * coarse[i] + above[i] * coarse[i + 1];
+        out[2 * i] = ADD ? u[2 * i] + even : even;
+        out[2 * i + 1] = ADD ? u[2 * i + 1] + odd : odd;
+    }
+    if (stop % 2)
+        out[stop - 1] = (ADD ? u[stop - 1] : T(0)) + below[pairs] * coarse[pairs - 1] + here[pairs] * coarse[pairs];
+}
+
 // out = u + P coarse at the fine nodes [start, stop) of a row, start being even; without u it is zero. Where intervals
-// halve, the coarse row goes on beyond a wrap face. `out` may be u.
+// halve, the coarse row goes on beyond a wrap face; where nodes are paired, on both sides. `out` may be u.
 template <class T>
 inline void prolong_along_x(const AlongX& x, const T* __restrict coarse, const T* u, T* out, int64_t start,
                             int64_t stop) {
@@ -253,6 +286,8 @@ inline void prolong_along_x(const AlongX& x, const T* __restrict coarse, const T
             }
         }
         if (stop % 2) out[stop - 1] = (u ? u[stop - 1] : T(0)) + coarse[pairs];
+    } else if (x.paired) {
+        u ? prolong_pairs<true>(x, coarse, u, out, start, stop) : prolong_pairs<false>(x, coarse, u, out, start, stop);
     } else {
         for (int64_t i = start; i < stop; ++i) {
             const int64_t n = PROLONG_ENTRIES * i;
@@ -271,7 +306,7 @@ struct Grids {
 
     Grids(const poisson_operator& fine, const poisson_operator& coarse_, const poisson_transfer& tables)
         : coarse(local<T>(&coarse_)),
-          x{Pairing(fine, coarse_, tables, 0), tables.index[0], tables.weight[0]},
+          x{Pairing(fine, coarse_, tables, 0), tables.index[0], tables.weight[0], tables.paired},
           y(fine, coarse_, tables, 1),
           z(fine, coarse_, tables, 2) {}
 
@@ -304,18 +339,25 @@ struct Grids {
         if (start == 0 && coarse.rule(0) == FIXED) row[0] = 0;
         if (stop == coarse.nx && coarse.rule(1) == FIXED) row[stop - 1] = 0;
     }
-    // Puts the images beyond the ends of a fine row beside it.
-    void end_fine_row(T* row) const {
-        if (x.pairing.entries) {
-            const int64_t fine = x.pairing.fine;
-            for (int64_t n = 1; x.pairing.wraps && n <= MOST_ENTRIES; ++n) {
-                row[-n] = row[fine - 1 - (n - 1) % fine];
-                row[fine - 1 + n] = row[(n - 1) % fine];
-            }
-            return;
+    // Puts what restriction asks for beside a fine row that begins or ends: images, or zeros for tables.
+    void end_fine_row(T* row, bool begins, bool ends) const {
+        const int64_t fine = x.pairing.fine;
+        if (x.pairing.entries) return end_row(row, fine, begins, ends);
+        if (begins) row[-1] = x.pairing.wraps ? row[fine - 1] : row[1];
+        if (ends) row[fine] = x.pairing.wraps ? row[0] : row[fine - 2];
+    }
+    // The same of interpolation beside a coarse row.
+    void end_coarse_row(T* row, bool begins, bool ends) const {
+        if (x.pairing.entries) return end_row(row, x.pairing.coarse, begins, ends);
+        if (x.pairing.wraps) row[x.pairing.coarse] = row[0];
+    }
+
+private:
+    void end_row(T* row, int64_t nodes, bool begins, bool ends) const {
+        for (int64_t n = 1; n <= MOST_ENTRIES; ++n) {
+            if (begins) row[-n] = x.pairing.wraps ? row[nodes - 1 - (n - 1) % nodes] : T(0);
+            if (ends) row[nodes - 1 + n] = x.pairing.wraps ? row[(n - 1) % nodes] : T(0);
         }
-        row[-1] = x.pairing.wraps ? row[x.pairing.fine - 1] : row[1];
-        row[x.pairing.fine] = x.pairing.wraps ? row[0] : row[x.pairing.fine - 2];
     }
 };
 

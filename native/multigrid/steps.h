@@ -89,23 +89,6 @@ inline Line<T> right_of(const T* at, Line<T>, Line<T>) {
 }
 #endif
 
-// 1 / x to a unit or two of rounding: a division takes three times as long as what else there is to do at a node.
-template <class T>
-inline Line<T> inverse_of(Line<T> x) {
-#ifdef __AVX512F__
-    // A first value to 14 bits; with e = 1 - x y the inverse is y (1 + e) (1 + e²) (1 + e⁴) …
-    if constexpr (sizeof(T) == 4) {
-        const Line<T> y = Line<T>(_mm512_maskz_rcp14_ps(0xffff, __m512(x)));
-        return y + y * (T(1) - x * y);
-    } else {
-        const Line<T> y = Line<T>(_mm512_maskz_rcp14_pd(0xff, __m512d(x))), e = T(1) - x * y, closer = y + y * e;
-        return closer + closer * (e * e);
-    }
-#else
-    return T(1) / x;
-#endif
-}
-
 // The larger of what is there and the size of a value, lane by lane.
 template <class T>
 inline Line<T> larger_size(Line<T> largest, Line<T> value) {
@@ -150,8 +133,9 @@ inline void put_line(T* to, Line<T> line, bool stream) {
         store(to, line);
 }
 
-// A step: a sweep by the residual, to the bit the one that `sweep` makes, without and with the norms of that residual;
-// a sweep with fewer additions, for multigrid; the residual; or the first sweep from zero, a scaled source.
+// A step: a sweep by the residual, to the bit the one that `sweep` makes on uniform axes, without and with the norms of
+// that residual; a sweep with fewer additions, for multigrid; the residual; or the first sweep from zero, a scaled
+// source.
 enum Step { SWEEP, NORMED_SWEEP, SMOOTHING, RESIDUAL_STEP, FROM_ZERO };
 
 // Takes a step of some rows. The scale is omega / diag(A), or omega alone where the diagonal varies.
@@ -295,12 +279,12 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
                 }
                 if constexpr (tabulated(VARIES)) {
                     const auto at = tabulated_at<DIMENSION, linked(VARIES)>(rows, g, along_x, link, c_here);
-                    if constexpr (STEP == SMOOTHING) {
+                    if constexpr (STEP == SMOOTHING || STEP == SWEEP) {
                         const Line<T> sum = add_neighbours<DIMENSION>(f, neighbour, at);
-                        value = stay * centre + factor * sum * inverse_of<T>(at.diagonal);
+                        value = stay * centre + factor * sum * inverse_of(at.diagonal);
                     } else {
                         r = residual_of(f, apply_tabulated<DIMENSION>(centre, neighbour, at));
-                        value = STEP == RESIDUAL_STEP ? r : relax(centre, r, factor * inverse_of<T>(at.diagonal));
+                        value = STEP == RESIDUAL_STEP ? r : relax(centre, r, factor * inverse_of(at.diagonal));
                     }
                 } else if constexpr (STEP == RESIDUAL_STEP)
                     value = residual_of(
@@ -397,7 +381,7 @@ void scale_rows(const Local<T>& a, const Bundle<T>& rows, const Stretch& columns
                 divisor = diagonal<DIMENSION>(weight, c_here);
             }
             if constexpr (tabulated(VARIES))
-                store(to + i, factor * load<W>(f + i) * inverse_of<T>(divisor));
+                store(to + i, factor * load<W>(f + i) * inverse_of(divisor));
             else
                 store(to + i, factor * load<W>(f + i) / divisor);
         }

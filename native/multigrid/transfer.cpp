@@ -102,7 +102,7 @@ poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_
             }
         }
         add_up(mix, 0, round_up(fine.nx, WIDE<T>), sums);
-        grids.end_fine_row(sums);
+        grids.end_fine_row(sums, true, true);
         grids.restrict_row(sums, row, 0, coarse.nx);
     });
 }
@@ -117,7 +117,7 @@ poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_
         T* row = out + fine.row(j, k);
         const T first = row[0], last = row[fine.nx - 1];
         add_up(grids.above(values, j, k), 0, round_up(coarse.nx, WIDE<T>), sums);
-        if (grids.x.pairing.wraps) sums[coarse.nx] = sums[0];
+        grids.end_coarse_row(sums, true, true);
         prolong_along_x(grids.x, sums, row, row, 0, fine.nx);
         if (fine.rule(0) == FIXED) row[0] = first;
         if (fine.rule(1) == FIXED) row[fine.nx - 1] = last;

@@ -331,7 +331,7 @@ private:
                                  : grids.above(task.coarse_correction, march.node(p), 0);
         add_up(mix, first, round_up(sources.stop - first, W), sums);
         T* coarse = sums - first;
-        if (along.wraps) coarse[along.coarse] = coarse[0];
+        grids.end_coarse_row(coarse, first == 0, sources.stop == along.coarse);
         prolong_along_x(grids.x, coarse, u, to, at.start, stop);
         if (at.begins && x.lower == FIXED) to[0] = u ? u[0] : T(0);
         if (at.ends && x.upper == FIXED) to[a.nx - 1] = u ? u[a.nx - 1] : T(0);
@@ -511,12 +511,7 @@ private:
         const Stretch& at = stages[last].columns;
         T* const row = sums - at.start;
         add_up(mix, at.start, at.width, sums);
-        if (task.restriction->x.pairing.entries) {
-            if (x.wraps()) task.restriction->end_fine_row(row);
-        } else {
-            if (at.begins && x.lower != FIXED) row[-1] = x.wraps() ? row[a.nx - 1] : row[1];
-            if (at.ends && x.upper != FIXED) row[a.nx] = x.wraps() ? row[0] : row[a.nx - 2];
-        }
+        task.restriction->end_fine_row(row, at.begins, at.ends);
         task.restriction->restrict_row(row, to, coarse_columns.start, coarse_columns.stop);
     }
 };

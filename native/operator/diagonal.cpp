@@ -4,7 +4,7 @@
 
 #include "operator/packs.h"
 
-template <bool TABULATED, class T>
+template <Varies VARIES, class T>
 poisson_status update_on(const poisson_operator* operator_, const T* f, const T* au, T* r, T* u, double omega) {
     POISSON_OPERATOR(T, operator_, a);
     POISSON_COEFFICIENTS(T, operator_, a);
@@ -16,12 +16,15 @@ poisson_status update_on(const poisson_operator* operator_, const T* f, const T*
         const Local<T> local = POISSON_LOCAL(T, a);
         const Coefficients<T> arrays = POISSON_VARYING(T, a);
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
-            for_each_pack(local, tile, [&](int64_t i, int64_t j, int64_t k) {
-                const int64_t at = local.row(j, k) + i;
-                const Pack<T> difference = f ? residual_of(load(f + at), load(au + at)) : -load(au + at);
-                store(r + at, difference);
-                const Pack<T> scale = spread(factor) / diagonal_at<TABULATED>(local, arrays, i, j, k);
-                store(u + at, only_inside(local, i, relax(load(u + at), difference, scale)));
+            for_each_row(local, tile, [&](int64_t j, int64_t k) {
+                with_scale<VARIES>(local, arrays, factor, j, k, [&](auto scale_at) {
+                    for (int64_t i = tile.first; i < tile.last; i += PACK<T>) {
+                        const int64_t at = local.row(j, k) + i;
+                        const Pack<T> difference = f ? residual_of(load(f + at), load(au + at)) : -load(au + at);
+                        store(r + at, difference);
+                        store(u + at, only_inside(local, i, relax(load(u + at), difference, scale_at(i))));
+                    }
+                });
             });
         });
     }
@@ -30,7 +33,7 @@ poisson_status update_on(const poisson_operator* operator_, const T* f, const T*
 
 template <class T>
 poisson_status update_varying(const poisson_operator* a, const T* f, const T* au, T* r, T* u, double omega) {
-    return a->tables ? update_on<true>(a, f, au, r, u, omega) : update_on<false>(a, f, au, r, u, omega);
+    return a->tables ? update_on<LINKS_AND_TABLES>(a, f, au, r, u, omega) : update_on<LINKS>(a, f, au, r, u, omega);
 }
 
 template poisson_status update_varying<float>(const poisson_operator*, const float*, const float*, float*, float*,
@@ -40,7 +43,6 @@ template poisson_status update_varying<double>(const poisson_operator*, const do
 
 namespace {
 
-// With or without a diagonal that varies, with LINKS or, also where a is constant, with TABLES.
 template <Varies VARIES, bool DOT, class T>
 poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double omega, double* result) {
     POISSON_OPERATOR(T, operator_, a);
@@ -62,15 +64,15 @@ poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double
                 const double* const widths = tabulated(VARIES) ? arrays.widths : nullptr;
                 const double weight = DOT ? width_of_row(local, widths, j, k) : 0.0;
                 const double* const along_x = tabulated(VARIES) ? widths + local.table(0, 1) : nullptr;
-                for (int64_t i = tile.first; i < tile.last; i += PACK<T>) {
-                    const int64_t at = local.row(j, k) + i;
-                    Pack<T> scale = spread(factor);
-                    if (VARIES != NOTHING) scale /= diagonal_at<tabulated(VARIES)>(local, arrays, i, j, k);
-                    const Pack<T> source = load_constant(r + at);
-                    const Pack<T> value = only_free(local, fixed, i, scale * source);
-                    store_pack(stream, z + at, value);
-                    if (counts) totals.add_product(local, along_x, i, weight, value, source);
-                }
+                with_scale<VARIES>(local, arrays, factor, j, k, [&](auto scale_at) {
+                    for (int64_t i = tile.first; i < tile.last; i += PACK<T>) {
+                        const int64_t at = local.row(j, k) + i;
+                        const Pack<T> source = load_constant(r + at);
+                        const Pack<T> value = only_free(local, fixed, i, scale_at(i) * source);
+                        store_pack(stream, z + at, value);
+                        if (counts) totals.add_product(local, along_x, i, weight, value, source);
+                    }
+                });
             });
         });
         end_of_streaming(stream);
@@ -91,7 +93,7 @@ poisson_status diagonal_solve(const poisson_operator* a, const T* r, T* z, doubl
         constexpr Varies VARIES = decltype(varies)::value;
         return result ? solve<VARIES, true>(a, r, z, omega, result) : solve<VARIES, false>(a, r, z, omega, result);
     };
-    if (a->tables) return with(std::integral_constant<Varies, TABLES>());
+    if (a->tables) return with(std::integral_constant<Varies, LINKS_AND_TABLES>());
     return varies(*a) ? with(std::integral_constant<Varies, LINKS>()) : with(std::integral_constant<Varies, NOTHING>());
 }
 

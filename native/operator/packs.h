@@ -153,41 +153,44 @@ inline LinkPacks<T> links_along_x(const Local<T>& a, const T* links, int64_t i) 
     return packs;
 }
 
-// The diagonal of A at a pack of nodes, where it varies.
-template <int DIMENSION, bool TABULATED, class T>
-inline Pack<T> diagonal_on(const Local<T>& a, const Coefficients<T>& arrays, int64_t i, int64_t j, int64_t k) {
-    const int64_t row = a.row(j, k);
+// factor / diag(A) at a pack of nodes, where it varies; `links` are those of the row.
+template <int DIMENSION, Varies VARIES, class T, class L>
+inline Pack<T> scale_on(const Local<T>& a, const L& links, T factor, int64_t i) {
     const Pack<T> weight[3] = {spread(a.weight_x), spread(a.weight_y), spread(a.weight_z)};
-    const Pack<T> c = arrays.c ? load_constant(arrays.c + row + i) : spread(a.c);
+    const Pack<T> c = links.c ? load_constant(links.c + i) : spread(a.c);
     Pack<T> link[6] = {}, table[9] = {};
-    if constexpr (TABULATED) {
-        const auto links = links_at<DIMENSION, TABLES>(a, arrays, j, k);
-        tables_of<DIMENSION, TABLES>(links, i, table, [](const T* at) { return load_constant(at); });
-    }
-    if (!arrays.x) {
-        if constexpr (TABULATED)
-            return tabulate<DIMENSION, false>(table, link, c).diagonal;
+    tables_of<DIMENSION, VARIES>(links, i, table, [](const T* at) { return load_constant(at); });
+    if (!links.x) {
+        if constexpr (tabulated(VARIES))
+            return factor * inverse_of(tabulate<DIMENSION, false>(table, link, c).diagonal);
         else
-            return diagonal<DIMENSION>(weight, c);
+            return spread(factor) / diagonal<DIMENSION>(weight, c);
     }
-    const LinkPacks<T> x = links_along_x(a, arrays.x + row, i);
-    const T *y = arrays.y + i, *z = arrays.z + i;
+    const LinkPacks<T> x = links_along_x(a, links.x, i);
     link[0] = x.lower, link[1] = x.upper;
-    link[2] = load_constant(y + a.row(link_below(j, a.ny, a.rule(2)), k));
-    link[3] = load_constant(y + a.row(link_above(j, a.ny, a.rule(3)), k));
+    link[2] = load_constant(links.y_lower + i), link[3] = load_constant(links.y_upper + i);
     if constexpr (DIMENSION == 3) {
-        link[4] = load_constant(z + a.row(j, link_below(k, a.nz, a.rule(4))));
-        link[5] = load_constant(z + a.row(j, link_above(k, a.nz, a.rule(5))));
+        link[4] = load_constant(links.z_lower + i);
+        link[5] = load_constant(links.z_upper + i);
     }
-    if constexpr (TABULATED)
-        return tabulate<DIMENSION, true>(table, link, c).diagonal;
+    if constexpr (tabulated(VARIES))
+        return factor * inverse_of(tabulate<DIMENSION, true>(table, link, c).diagonal);
     else
-        return diagonal<DIMENSION>(link, weight, c);
+        return spread(factor) / diagonal<DIMENSION>(link, weight, c);
 }
-template <bool TABULATED, class T>
-inline Pack<T> diagonal_at(const Local<T>& a, const Coefficients<T>& arrays, int64_t i, int64_t j, int64_t k) {
-    return a.dimension == 3 ? diagonal_on<3, TABULATED>(a, arrays, i, j, k)
-                            : diagonal_on<2, TABULATED>(a, arrays, i, j, k);
+
+// Calls visit(scale) for the row with what gives factor / diag(A) at a pack of it.
+template <Varies VARIES, class T, class Visit>
+inline void with_scale(const Local<T>& a, const Coefficients<T>& arrays, T factor, int64_t j, int64_t k, Visit visit) {
+    if constexpr (VARIES == NOTHING) {
+        visit([=](int64_t) { return spread(factor); });
+    } else if (a.dimension == 3) {
+        const auto links = links_at<3, VARIES>(a, arrays, j, k);
+        visit([&](int64_t i) { return scale_on<3, VARIES>(a, links, factor, i); });
+    } else {
+        const auto links = links_at<2, VARIES>(a, arrays, j, k);
+        visit([&](int64_t i) { return scale_on<2, VARIES>(a, links, factor, i); });
+    }
 }
 
 #endif

@@ -191,6 +191,7 @@ POISSON_INLINE P written(P centre, const Applied<P>& applied, P r, P scale) {
     if (M::KIND == APPLY || M::KIND == PRODUCT) return applied.au;
     if (M::KIND == RESIDUAL) return r;
     if (M::KIND == DEFECT) return scale * r;
+    if constexpr (tabulated(M::VARIES)) return relax(centre, r, scale * inverse_of(applied.diagonal));
     return relax(centre, r, M::VARIES == NOTHING ? scale : scale / applied.diagonal);
 }
 

@@ -79,7 +79,16 @@ template <class T>
 inline double dot_of_row(const Local<T>& a, const double* widths, const T* x, const T* y, int64_t first, int64_t last) {
     double sum = 0;
     if (widths) {
-        for (int64_t i = first; i < last; ++i) sum += widths[i] * double(x[i]) * double(y[i]);
+        int64_t i = first;
+#ifndef POISSON_OFFLOAD
+        using Doubles = Pack<double>;
+        Doubles sums = {};
+        for (; i + LANES <= last; i += LANES)
+            sums += load(widths + i) * __builtin_convertvector(load(x + i), Doubles) *
+                    __builtin_convertvector(load(y + i), Doubles);
+        for (int64_t lane = 0; lane < LANES; ++lane) sum += sums[lane];
+#endif
+        for (; i < last; ++i) sum += widths[i] * double(x[i]) * double(y[i]);
         return sum;
     }
     const auto add = [&](int64_t i, double product) { sum += trapezoidal(a, 0, i, a.nx) * product; };

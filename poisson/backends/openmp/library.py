@@ -23,7 +23,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 12
+ABI_VERSION = 13
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -52,7 +52,12 @@ class OperatorStructure(Structure):
 
 
 class TransferStructure(Structure):
-    _fields_ = (("index", c_void_p * 3), ("weight", c_void_p * 3), ("entries", c_int32 * 3))
+    _fields_ = (
+        ("index", c_void_p * 3),
+        ("weight", c_void_p * 3),
+        ("entries", c_int32 * 3),
+        ("paired", c_void_p),
+    )
 
 
 class DifferencesStructure(Structure):

@@ -85,9 +85,14 @@ class AxisTables:
         index = [table.pointer for table in (*self._index, self._index[-1])][:3]
         weight = [table.pointer for table in (*self._weight, self._weight[-1])][:3]
         entries = [len(weight[0]) if apart else 0 for (_, weight), apart in zip(tables, tabulated, strict=True)]
+        paired = _paired(*tables[0], *pairs[0]) if tabulated[0] and not backend.offloads else None
+        self._paired = None if paired is None else backend.table(paired, backend.dtype)
         self.pointer = byref(
             TransferStructure(
-                index=(c_void_p * 3)(*index), weight=(c_void_p * 3)(*weight), entries=(c_int32 * 3)(*entries)
+                index=(c_void_p * 3)(*index),
+                weight=(c_void_p * 3)(*weight),
+                entries=(c_int32 * 3)(*entries),
+                paired=self._paired and self._paired.pointer,
             )
         )
 
@@ -108,3 +113,20 @@ def _neighbours(index: NDArray[np.int32], weight: NDArray[np.float64], source: A
     found = np.zeros((len(index), int(behind.max()) + 1))
     np.add.at(found, (np.arange(len(index))[:, np.newaxis], behind), weight)
     return (first[:, np.newaxis] + np.arange(found.shape[1])).astype(np.int32), found
+
+
+def _paired(index: NDArray[np.int32], weight: NDArray[np.float64], source: Axis, target: Axis) -> Any | None:
+    """The weights where a coarse node comes to every two fine ones, in the rows that native/poisson.h names, if so."""
+    down, nodes = target.nodes < source.nodes, np.arange(target.nodes)
+    # The source of the first row.
+    first = 2 * nodes - 1 if down else (nodes + 1) // 2 - 1
+    place = index - first[:, np.newaxis]
+    if source.wraps:
+        place %= source.nodes
+    needed = weight != 0.0
+    if not np.all((place[needed] >= 0) & (place[needed] < (4 if down else 2))):
+        return None
+    found = np.zeros((4, pitch_of(target.nodes if down else (target.nodes + 1) // 2)))
+    rows, columns = (place, nodes) if down else (place + 2 * (nodes % 2)[:, np.newaxis], nodes // 2)
+    np.add.at(found, (np.where(needed, rows, 0), np.broadcast_to(columns[:, np.newaxis], rows.shape)), weight)
+    return found
