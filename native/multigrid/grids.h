@@ -32,9 +32,13 @@ struct Pairing {
         : Pairing(fine_operator.shape[axis], coarse_operator.shape[axis],
                   axis >= fine_operator.dimension || fine_operator.rule[2 * axis] == WRAP) {
         if (axis < fine_operator.dimension && tables.entries[axis]) {
+            // Neither as many as the coarse ones nor twice as many.
+            fine_cells = 1;
+            coarse_cells = 0;
             entries = tables.entries[axis];
             index = tables.index[axis];
             factors = tables.weight[axis];
+            return;
         }
         if (fine_operator.intervals[axis] == 0) return;
         fine_cells = fine_operator.intervals[axis];
@@ -43,12 +47,12 @@ struct Pairing {
         coarse_first = coarse_operator.first[axis];
     }
 
-    bool same() const { return !entries && fine_cells == coarse_cells; }
+    bool same() const { return fine_cells == coarse_cells; }
     // The one coarse node stands for the mean of all.
-    bool collapses() const { return !entries && coarse == 1 && fine > 1; }
-    bool halves() const { return !entries && fine_cells == 2 * coarse_cells; }
+    bool collapses() const { return coarse == 1 && fine > 1; }
+    bool halves() const { return fine_cells == 2 * coarse_cells; }
     // How many fine nodes beyond a range take part in the restriction to the coarse nodes that lie in it.
-    int64_t reach() const { return entries ? entries / 2 : same() ? 0 : halves() ? 1 : 2; }
+    int64_t reach() const { return same() ? 0 : halves() ? 1 : entries ? entries / 2 : 2; }
     // The coarse nodes that lie in a range of fine nodes.
     Span within(Span nodes) const {
         if (entries) return {first_within(nodes.start), first_within(nodes.stop)};
@@ -60,12 +64,8 @@ struct Pairing {
     }
     // The fine nodes, images among them, that take part in the restriction to a coarse node.
     Span around(int64_t node) const {
+        if (entries) return of_table(node);
         if (collapses()) return {0, fine};
-        if (entries) {
-            int64_t count = entries;
-            while (count > 1 && factors[entries * node + count - 1] == 0) --count;
-            return {index[entries * node], index[entries * node] + count};
-        }
         node += coarse_first;
         if (same()) return {node - fine_first, node + 1 - fine_first};
         if (halves()) return {2 * node - 1 - fine_first, 2 * node + 2 - fine_first};
@@ -118,6 +118,11 @@ struct Pairing {
     int64_t next(int64_t node) const { return node + 1 < coarse ? node + 1 : 0; }
 
 private:
+    Span of_table(int64_t node) const {
+        int64_t count = entries;
+        while (count > 1 && factors[entries * node + count - 1] == 0) --count;
+        return {index[entries * node], index[entries * node] + count};
+    }
     // The first coarse node whose middle lies at this fine node or behind it. The one of the last lies on the axis too.
     int64_t first_within(int64_t place) const {
         if (place >= fine) return coarse;
@@ -247,8 +252,8 @@ inline void restrict_along_x(const AlongX& x, const T* __restrict fine, T* __res
 
 // out = u + P coarse at the fine nodes [start, stop), start being even, where nodes are paired.
 template <bool ADD, class T>
-inline void prolong_pairs(const AlongX& x, const T* __restrict coarse, const T* u, T* out, int64_t start,
-                          int64_t stop) {
+__attribute__((noinline)) void prolong_pairs(const AlongX& x, const T* __restrict coarse, const T* u, T* out,
+                                             int64_t start, int64_t stop) {
     const int64_t count = (x.pairing.fine + 1) / 2, pairs = stop / 2;
     const T *const below = paired_row<T>(x, count, 0), *const here = paired_row<T>(x, count, 1),
                    *const there = paired_row<T>(x, count, 2), *const above = paired_row<T>(x, count, 3);
@@ -317,11 +322,7 @@ struct Grids {
     Mix<T> above(const T* values, int64_t j, int64_t k) const {
         Mix<T> mix;
         if (y.entries || z.entries) {
-            const Pairing::Two of_y = y.two(j), of_z = z.two(k);
-            for (int n = 0; n < 4; ++n) {
-                const double weight = of_y.weight[n & 1] * of_z.weight[n >> 1];
-                if (weight != 0) mix.add(values + coarse.row(of_y.node[n & 1], of_z.node[n >> 1]), weight);
-            }
+            add_by_tables(values, j, k, mix);
             return mix;
         }
         const double y_fraction = y.fraction(j), z_fraction = z.fraction(k);
@@ -353,7 +354,14 @@ struct Grids {
     }
 
 private:
-    void end_row(T* row, int64_t nodes, bool begins, bool ends) const {
+    __attribute__((noinline)) void add_by_tables(const T* values, int64_t j, int64_t k, Mix<T>& mix) const {
+        const Pairing::Two of_y = y.two(j), of_z = z.two(k);
+        for (int n = 0; n < 4; ++n) {
+            const double weight = of_y.weight[n & 1] * of_z.weight[n >> 1];
+            if (weight != 0) mix.add(values + coarse.row(of_y.node[n & 1], of_z.node[n >> 1]), weight);
+        }
+    }
+    __attribute__((noinline)) void end_row(T* row, int64_t nodes, bool begins, bool ends) const {
         for (int64_t n = 1; n <= MOST_ENTRIES; ++n) {
             if (begins) row[-n] = x.pairing.wraps ? row[nodes - 1 - (n - 1) % nodes] : T(0);
             if (ends) row[nodes - 1 + n] = x.pairing.wraps ? row[(n - 1) % nodes] : T(0);

@@ -46,7 +46,8 @@ struct Bundle {
     bool both, stream, stream_also, norm;
 
     // What row g has in tables: it is row j of the middle axis of plane p.
-    void find_tables(const Local<T>& a, const T* tables, int64_t column, int64_t j, int64_t p, int64_t g) {
+    __attribute__((noinline)) void find_tables(const Local<T>& a, const T* tables, int64_t column, int64_t j, int64_t p,
+                                               int64_t g) {
         const bool solid = a.dimension == 3;
         const int64_t stride[3] = {a.table_stride(a.nx), a.table_stride(a.ny), a.table_stride(a.nz)};
         for (int n = 0; n < 3; ++n) {

@@ -16,15 +16,12 @@ poisson_status update_on(const poisson_operator* operator_, const T* f, const T*
         const Local<T> local = POISSON_LOCAL(T, a);
         const Coefficients<T> arrays = POISSON_VARYING(T, a);
         for_each_tile(Tiling(local), number, threads, [&](const Tile& tile) {
-            for_each_row(local, tile, [&](int64_t j, int64_t k) {
-                with_scale<VARIES>(local, arrays, factor, j, k, [&](auto scale_at) {
-                    for (int64_t i = tile.first; i < tile.last; i += PACK<T>) {
-                        const int64_t at = local.row(j, k) + i;
-                        const Pack<T> difference = f ? residual_of(load(f + at), load(au + at)) : -load(au + at);
-                        store(r + at, difference);
-                        store(u + at, only_inside(local, i, relax(load(u + at), difference, scale_at(i))));
-                    }
-                });
+            for_each_pack(local, tile, [&](int64_t i, int64_t j, int64_t k) {
+                const int64_t at = local.row(j, k) + i;
+                const Pack<T> difference = f ? residual_of(load(f + at), load(au + at)) : -load(au + at);
+                store(r + at, difference);
+                const Pack<T> scale = scale_at<VARIES>(local, arrays, factor, i, j, k);
+                store(u + at, only_inside(local, i, relax(load(u + at), difference, scale)));
             });
         });
     }
@@ -64,11 +61,11 @@ poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double
                 const double* const widths = tabulated(VARIES) ? arrays.widths : nullptr;
                 const double weight = DOT ? width_of_row(local, widths, j, k) : 0.0;
                 const double* const along_x = tabulated(VARIES) ? widths + local.table(0, 1) : nullptr;
-                with_scale<VARIES>(local, arrays, factor, j, k, [&](auto scale_at) {
+                with_scale<VARIES>(local, arrays, factor, j, k, [&](auto scale_of) {
                     for (int64_t i = tile.first; i < tile.last; i += PACK<T>) {
                         const int64_t at = local.row(j, k) + i;
                         const Pack<T> source = load_constant(r + at);
-                        const Pack<T> value = only_free(local, fixed, i, scale_at(i) * source);
+                        const Pack<T> value = only_free(local, fixed, i, scale_of(i) * source);
                         store_pack(stream, z + at, value);
                         if (counts) totals.add_product(local, along_x, i, weight, value, source);
                     }

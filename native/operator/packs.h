@@ -136,7 +136,7 @@ struct LinkPacks {
 };
 
 template <class T>
-inline LinkPacks<T> links_along_x(const Local<T>& a, const T* links, int64_t i) {
+POISSON_INLINE LinkPacks<T> links_along_x(const Local<T>& a, const T* links, int64_t i) {
     LinkPacks<T> packs = {{}, load_constant(links + i)};
 #ifdef POISSON_OFFLOAD
     const T before = load_constant_value(links + link_below(i, a.nx, a.rule(0)));
@@ -153,9 +153,9 @@ inline LinkPacks<T> links_along_x(const Local<T>& a, const T* links, int64_t i) 
     return packs;
 }
 
-// factor / diag(A) at a pack of nodes, where it varies; `links` are those of the row.
+// factor / diag(A) at a pack of nodes; `links` are those of the row. Where nothing varies it is in the factor.
 template <int DIMENSION, Varies VARIES, class T, class L>
-inline Pack<T> scale_on(const Local<T>& a, const L& links, T factor, int64_t i) {
+POISSON_INLINE Pack<T> scale_on(const Local<T>& a, const L& links, T factor, int64_t i) {
     const Pack<T> weight[3] = {spread(a.weight_x), spread(a.weight_y), spread(a.weight_z)};
     const Pack<T> c = links.c ? load_constant(links.c + i) : spread(a.c);
     Pack<T> link[6] = {}, table[9] = {};
@@ -179,17 +179,25 @@ inline Pack<T> scale_on(const Local<T>& a, const L& links, T factor, int64_t i) 
         return spread(factor) / diagonal<DIMENSION>(link, weight, c);
 }
 
-// Calls visit(scale) for the row with what gives factor / diag(A) at a pack of it.
+template <Varies VARIES, class T>
+inline Pack<T> scale_at(const Local<T>& a, const Coefficients<T>& arrays, T factor, int64_t i, int64_t j, int64_t k) {
+    return a.dimension == 3 ? scale_on<3, VARIES>(a, links_at<3, VARIES>(a, arrays, j, k), factor, i)
+                            : scale_on<2, VARIES>(a, links_at<2, VARIES>(a, arrays, j, k), factor, i);
+}
+
+// Calls visit(scale) with a function that gives the same at the packs of a row, and looks its tables up once.
 template <Varies VARIES, class T, class Visit>
 inline void with_scale(const Local<T>& a, const Coefficients<T>& arrays, T factor, int64_t j, int64_t k, Visit visit) {
     if constexpr (VARIES == NOTHING) {
         visit([=](int64_t) { return spread(factor); });
     } else if (a.dimension == 3) {
-        const auto links = links_at<3, VARIES>(a, arrays, j, k);
-        visit([&](int64_t i) { return scale_on<3, VARIES>(a, links, factor, i); });
+        visit([=, links = links_at<3, VARIES>(a, arrays, j, k)](int64_t i) {
+            return scale_on<3, VARIES>(a, links, factor, i);
+        });
     } else {
-        const auto links = links_at<2, VARIES>(a, arrays, j, k);
-        visit([&](int64_t i) { return scale_on<2, VARIES>(a, links, factor, i); });
+        visit([=, links = links_at<2, VARIES>(a, arrays, j, k)](int64_t i) {
+            return scale_on<2, VARIES>(a, links, factor, i);
+        });
     }
 }
 

@@ -73,24 +73,28 @@ poisson_status norm(const poisson_operator* operator_, const T* r, double* resul
     return POISSON_SUCCESS;
 }
 
-// The weighted sum of products of the values [first, last) of a row: on a GPU, of one pack. `widths` are those of a
-// tabulated axis, or null.
+// The sum of products of the values [first, last) of a row with the widths of a tabulated axis.
 template <class T>
-inline double dot_of_row(const Local<T>& a, const double* widths, const T* x, const T* y, int64_t first, int64_t last) {
+__attribute__((noinline)) double dot_with_widths(const double* widths, const T* x, const T* y, int64_t first,
+                                                 int64_t last) {
     double sum = 0;
-    if (widths) {
-        int64_t i = first;
+    int64_t i = first;
 #ifndef POISSON_OFFLOAD
-        using Doubles = Pack<double>;
-        Doubles sums = {};
-        for (; i + LANES <= last; i += LANES)
-            sums += load(widths + i) * __builtin_convertvector(load(x + i), Doubles) *
-                    __builtin_convertvector(load(y + i), Doubles);
-        for (int64_t lane = 0; lane < LANES; ++lane) sum += sums[lane];
+    using Doubles = Pack<double>;
+    Doubles sums = {};
+    for (; i + LANES <= last; i += LANES)
+        sums += load(widths + i) * __builtin_convertvector(load(x + i), Doubles) *
+                __builtin_convertvector(load(y + i), Doubles);
+    for (int64_t lane = 0; lane < LANES; ++lane) sum += sums[lane];
 #endif
-        for (; i < last; ++i) sum += widths[i] * double(x[i]) * double(y[i]);
-        return sum;
-    }
+    for (; i < last; ++i) sum += widths[i] * double(x[i]) * double(y[i]);
+    return sum;
+}
+
+// The weighted sum of products of the values [first, last) of a row: on a GPU, of one pack.
+template <class T>
+inline double dot_of_row(const Local<T>& a, const T* x, const T* y, int64_t first, int64_t last) {
+    double sum = 0;
     const auto add = [&](int64_t i, double product) { sum += trapezoidal(a, 0, i, a.nx) * product; };
 #ifdef POISSON_OFFLOAD
     const Pack<T> one = load(x + first), other = load(y + first);
@@ -124,9 +128,10 @@ poisson_status dot(const poisson_operator* operator_, const T* x, const T* y, do
             for_each_row(local, tile, [&](int64_t j, int64_t k) {
                 if (!local.counts(j, k)) return;
                 const double weight = width_of_row(local, widths, j, k);
-                const double* const along_x = widths ? widths + local.table(0, 1) : nullptr;
                 const int64_t row = local.row(j, k);
-                total += weight * dot_of_row(local, along_x, x + row, y + row, tile.first, tile.last);
+                total += weight *
+                         (widths ? dot_with_widths(widths + local.table(0, 1), x + row, y + row, tile.first, tile.last)
+                                 : dot_of_row(local, x + row, y + row, tile.first, tile.last));
             });
         });
         keep_pair(partial, number, threads, total, 0, result);

@@ -186,12 +186,13 @@ def test_a_singular_source_loses_its_mean_on_every_rank(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("placed", examples(8), ids=lambda example: example.name)
-def test_axes_with_other_nodes_are_eliminated_node_by_node(placed: Example) -> None:
+@pytest.mark.parametrize("name", ["numpy", "openmp"])
+def test_axes_with_other_nodes_are_eliminated_node_by_node(placed: Example, name: str) -> None:
     x = Axis.between(0.0, 1.0, 6, (Rule.MIRROR, Rule.MIRROR))
     for lines, c in itertools.product(((x, placed.axis), (placed.axis, x), (placed.axis,) * 2), (0.0, 0.7)):
         whole = Operator(Lattice(lines), c)
         for cuts in ((0, 3), (0, 2, 3, 5)):
-            solve(NumpyBackend, np.float64, whole, cuts)
+            solve(ALL_BACKENDS[name], np.float64, whole, cuts)
 
 
 def test_what_is_no_slab_is_refused() -> None:
