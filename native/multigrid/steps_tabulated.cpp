@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The steps of passes on tabulated axes.
-#ifndef POISSON_OFFLOAD
 #include "multigrid/steps.h"
 
 POISSON_INSTANCE_OF_SWEEPS(true, float)
@@ -9,4 +8,3 @@ POISSON_INSTANCE_OF_SMOOTHING(TABLES, float)
 POISSON_INSTANCE_OF_SMOOTHING(TABLES, double)
 POISSON_INSTANCE_OF_SMOOTHING(LINKS_AND_TABLES, float)
 POISSON_INSTANCE_OF_SMOOTHING(LINKS_AND_TABLES, double)
-#endif

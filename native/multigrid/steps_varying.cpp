@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The steps of passes where a or c varies.
-#ifndef POISSON_OFFLOAD
 #include "multigrid/steps.h"
 
 POISSON_INSTANCE_OF_SMOOTHING(REACTION, float)
 POISSON_INSTANCE_OF_SMOOTHING(REACTION, double)
 POISSON_INSTANCE_OF_SMOOTHING(LINKS, float)
 POISSON_INSTANCE_OF_SMOOTHING(LINKS, double)
-#endif

@@ -10,7 +10,6 @@
 //
 // In 3D the stages take turns plane by plane, or, where there are many, row by row of the middle axis, each a row
 // behind the one before it: then fewer rows lie between what a stage leaves and what the next one takes.
-#ifndef POISSON_OFFLOAD
 #include "multigrid/wavefront.h"
 
 #include "core/kept.h"
@@ -542,4 +541,3 @@ template poisson_status take_passage<float>(const Local<float>&, const Passage<f
                                             const Tiles&, int64_t, double*);
 template poisson_status take_passage<double>(const Local<double>&, const Passage<double>&, const Steps<double>&,
                                              const Tiles&, int64_t, double*);
-#endif

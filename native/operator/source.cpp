@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Values in the memory of the caller, whose rows need no alignment: taken into an array, and the residual against them.
-#ifndef POISSON_OFFLOAD
 #include <algorithm>
 #include <type_traits>
 
 #include "core/kept.h"
 #include "operator/certify_row.h"
-#else
-#include "operator/stencil.h"
-#endif
 
 namespace {
-
-#ifndef POISSON_OFFLOAD
 
 // The row `to` from the row `from` less `shift`, zero at the nodes that are fixed and behind the row. Where a value is
 // not finite the sum is not, whether its node is fixed or not.
@@ -189,24 +183,6 @@ poisson_status certify(const poisson_operator* a, const U* u, const T* f, int64_
     const Source<T> source = {f, f_pitch, shift};
     return a->dimension == 2 ? certify_on<2>(a, u, source, result) : certify_on<3>(a, u, source, result);
 }
-
-#else
-
-// What a GPU reads lies in its own memory.
-template <class T>
-poisson_status take(const poisson_operator*, const double*, int64_t, double, T*, double*) {
-    return POISSON_BAD_ARGUMENT;
-}
-template <class T, class V>
-poisson_status integrate(const poisson_operator*, const V*, int64_t, double*) {
-    return POISSON_BAD_ARGUMENT;
-}
-template <class T, class U>
-poisson_status certify(const poisson_operator*, const U*, const T*, int64_t, double, double*) {
-    return POISSON_BAD_ARGUMENT;
-}
-
-#endif
 
 }  // namespace
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#ifndef POISSON_OFFLOAD
 #include "core/kept.h"
 #include "operator/certify_row.h"
 #include "transforms/line_work.h"
@@ -363,29 +362,3 @@ extern "C" poisson_status poisson_solve_many(const poisson_operator* a, const po
     }
     return poisson_status(worst);
 }
-
-#else
-
-// What a GPU solves for goes through copies on the host.
-#include "poisson.h"
-
-#define POISSON_DEFINE(real, suffix)                                                                                 \
-    extern "C" poisson_status poisson_to_modes_##suffix(const poisson_operator*, const poisson_direct*, const real*, \
-                                                        int64_t, double, real*, double*) {                           \
-        return POISSON_BAD_ARGUMENT;                                                                                 \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_from_modes_##suffix(const poisson_operator*, const poisson_direct*, real*,     \
-                                                          const real*, int64_t, double, double*) {                   \
-        return POISSON_BAD_ARGUMENT;                                                                                 \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
-
-extern "C" poisson_status poisson_solve_many(const poisson_operator*, const poisson_direct*, int64_t,
-                                             const double* const*, const int64_t*, const double*, double* const*,
-                                             double*) {
-    return POISSON_BAD_ARGUMENT;
-}
-
-#endif

@@ -139,6 +139,18 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "certify_in_double": (_STATUS, (_OPERATOR, c_void_p, c_void_p, c_int64, c_double, c_void_p)),
     "read": (_STATUS, (c_void_p, c_double * 2)),
 }
+OF_HOST = {
+    "solve_many",
+    "certify_in_double",
+    "transform",
+    "to_modes",
+    "from_modes",
+    "divide",
+    "tridiagonal",
+    "condense",
+}
+OF_HOST |= {"take", "integrate", "sums", "certify"}
+"""Those of them, and of the tables behind, that work on the host's memory: a library for a GPU has none."""
 NUMBERS = {"abi_version", "studies_abi_version", "devices", "threads", "depth"}
 """The functions whose integer is no status."""
 _SUBJECTS: dict[type | None, tuple[Any, ...]] = {
@@ -271,7 +283,10 @@ def load_library() -> ctypes.CDLL:
             f"{path} has interface version {version}, this package needs {ABI_VERSION}: run pip install again"
         )
     operations = {name: (_STATUS, arguments) for name, arguments in OPERATION_FUNCTIONS.items()}
-    declare(library, path, FUNCTIONS, operations | TYPED_FUNCTIONS)
+    library.poisson_build.restype = c_char_p
+    without = OF_HOST if library.poisson_build().startswith(b"offload") else set[str]()
+    tables = (FUNCTIONS, operations | TYPED_FUNCTIONS)
+    declare(library, path, *({name: of[name] for name in of if name not in without} for of in tables))
     if library.poisson_devices() < 1:
         check(2, library.poisson_devices, ())
     if not waiting_is_set():
@@ -310,8 +325,8 @@ def declare(library: ctypes.CDLL, path: Path, plain: Signatures, typed: Signatur
 
 def functions_of(library: ctypes.CDLL, dtype: np.dtype[Any]) -> SimpleNamespace:
     """The functions for a real type, by the names of the operations."""
-    names = (*OPERATION_FUNCTIONS, *TYPED_FUNCTIONS)
-    return SimpleNamespace(**{name: getattr(library, f"poisson_{name}_{SUFFIXES[dtype]}") for name in names})
+    names = ((name, f"poisson_{name}_{SUFFIXES[dtype]}") for name in (*OPERATION_FUNCTIONS, *TYPED_FUNCTIONS))
+    return SimpleNamespace(**{name: getattr(library, symbol) for name, symbol in names if hasattr(library, symbol)})
 
 
 def operator_structure(
