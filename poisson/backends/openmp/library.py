@@ -283,10 +283,10 @@ def load_library() -> ctypes.CDLL:
             f"{path} has interface version {version}, this package needs {ABI_VERSION}: run pip install again"
         )
     operations = {name: (_STATUS, arguments) for name, arguments in OPERATION_FUNCTIONS.items()}
-    library.poisson_build.restype = c_char_p
-    without = OF_HOST if library.poisson_build().startswith(b"offload") else set[str]()
-    tables = (FUNCTIONS, operations | TYPED_FUNCTIONS)
-    declare(library, path, *({name: of[name] for name in of if name not in without} for of in tables))
+    for of_host in (False, True):
+        if not (of_host and library.poisson_build().startswith(b"offload")):
+            tables = (FUNCTIONS, operations | TYPED_FUNCTIONS)
+            declare(library, path, *({name: of[name] for name in of if (name in OF_HOST) == of_host} for of in tables))
     if library.poisson_devices() < 1:
         check(2, library.poisson_devices, ())
     if not waiting_is_set():
