@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Which library is loaded where there are several, one for each of some instruction sets.
+"""Which library is loaded where there are several, one for each of some instruction sets; and that for a GPU compiles.
 
 Covers poisson.backends.openmp.levels and poisson.backends.openmp.library.
 """
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ NEHALEM = f"{SMALLEST} cx16 lahf_lm popcnt pni ssse3 sse4_1 sse4_2"
 HASWELL = f"{NEHALEM} avx avx2 bmi1 bmi2 f16c fma abm movbe xsave"
 SKYLAKE = f"{HASWELL} avx512f avx512bw avx512cd avx512dq avx512vl"
 ALL = tuple(LEVELS)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def table(folder: Path, flags: str) -> Path:
@@ -69,3 +73,24 @@ def test_the_library_of_measurements_is_that_of_the_same_level(tmp_path: Path) -
         ("another.so", "libpoisson_studies.so"),
     ):
         assert library.studies_path(tmp_path / name) == tmp_path / expected
+
+
+def test_the_sources_of_a_library_for_a_gpu_are_right() -> None:
+    """To any compiler of OpenMP; what a target region may do there, those for GPUs alone know."""
+    native = ROOT / "native"
+    lists = (native / "CMakeLists.txt").read_text()
+    of_host = re.findall(
+        r"\w+/\w+\.cpp", lists[lists.index("set(of_host") : lists.index("endif()", lists.index("set(of_host"))]
+    )
+    sources = [path for path in re.findall(r"\w+/\w+\.cpp", lists) if path not in of_host and "studies" not in path]
+    assert {"operator/stencil.cpp", "core/memory.cpp"} < set(sources)
+    options = ["-std=c++17", "-fopenmp", "-w", f"-I{native}", f"-I{ROOT / 'poisson' / 'kernels'}"]
+    options += ["-DPOISSON_OFFLOAD", '-DPOISSON_OFFLOAD_NAME="none"', '-DPOISSON_COMPILER="any"']
+    compiler = shutil.which("g++") or pytest.skip("needs g++")
+    found = [
+        subprocess.run(
+            [compiler, "-fsyntax-only", *options, native / path], capture_output=True, text=True, check=False
+        )
+        for path in dict.fromkeys(sources)
+    ]
+    assert [each.stderr for each in found if each.returncode] == []
