@@ -4,9 +4,12 @@
 The operator is that of `poisson.discrete.operator`; a between two nodes is the harmonic or the arithmetic mean of its
 values at them. What the faces add stands in three places:
 
-- a Dirichlet condition in the initial guess, whose fixed nodes have the boundary values,
-- a ∂u/∂n = g in the source, as 2 g / h: the balance of the half cell at the face, whose inner side the mirror rule has,
-- a ∂u/∂n + αu = g in the source and in c, as 2 g / h and 2 α / h.
+- a Dirichlet condition in the initial guess, whose fixed nodes have the boundary values; where no node lies on the
+  face, in the source, with the conductance of the wall before it, which the operator has,
+- a ∂u/∂n = g in the source, as g over the control width at the face: 2 g / h where that is half a cell, whose inner
+  side the mirror rule has,
+- a ∂u/∂n + αu = g in the source and in c, as g and α over that width; where the face lies at a distance d from the
+  nodes, both with the factor 1 / (1 + α d / a) that the part of a cell before it leaves.
 """
 
 from __future__ import annotations
@@ -314,7 +317,7 @@ class Discretisation:
             source, scale = (cell * value for value in of_f or self._sums_of_f(xp))
             flux, size = self._flux(xp)
         source, flux, scale = self.total(source, flux, scale + size)
-        coarsest = max(1.0 / count for count in grid.intervals)
+        coarsest = max(float(axis.widths.max()) / axis.intervals for axis in grid.axes)
         return Balance(source, flux, scale, min(0.1, 10.0 * coarsest**2))
 
     def _sums_of_f(self, xp: ModuleType) -> tuple[float, float]:
@@ -331,7 +334,7 @@ class Discretisation:
         """The integrals of the data of the faces and of their sizes, over this process's own nodes."""
         own, flux, scale = self._own, 0.0, 0.0
         for face, where in sampling.faces(self.problem, Rule.MIRROR, own):
-            g = (2.0 / self.problem.lattice.spacing[face // 2]) * sampling.face_value(self.problem, xp, face, own)
+            g = sampling.face_source(self.problem, xp, face, own)
             on_it = zip(own, where, strict=True)
             block = tuple(each if isinstance(place, slice) else _end(each, place) for each, place in on_it)
             volumes = self._volumes(xp, block).reshape(
@@ -376,8 +379,7 @@ class Discretisation:
     def _source(self, xp: ModuleType, block: Block) -> Any:
         values = self._f(xp, block)
         for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
-            g = sampling.face_value(self.problem, xp, face, block)
-            values[where] += (2.0 / self.problem.lattice.spacing[face // 2]) * g
+            values[where] += sampling.face_source(self.problem, xp, face, block)
         for _, where in sampling.faces(self.problem, Rule.FIXED, block):
             values[where] = 0.0
         return values
@@ -413,8 +415,7 @@ class Discretisation:
         values = self._c(xp, block)
         for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
             if self.problem.faces[face].kind.takes_alpha:
-                alpha = sampling.face_alpha(self.problem, xp, face, block)
-                values[where] += (2.0 / self.problem.lattice.spacing[face // 2]) * alpha
+                values[where] += sampling.face_reaction(self.problem, xp, face, block)
         return values
 
     def _volumes(self, xp: ModuleType, block: Block) -> Any:

@@ -43,8 +43,7 @@ class FaceTerms:
         self._held = any(values.any() for _, values in self._fixed)
         self._terms: Terms = []
         for face, where in sampling.faces(problem, Rule.MIRROR, block):
-            g = (2.0 / problem.lattice.spacing[face // 2]) * sampling.face_value(problem, np, face, block)
-            values = _on(shape, where, g)
+            values = _on(shape, where, sampling.face_source(problem, np, face, block))
             for other, there in fixed:
                 if other // 2 != face // 2:
                     values[_within(there, where)] = 0.0

@@ -12,17 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.outflow import areas, plane, prescribed
 from poisson.mesh.grid import slabs
-from poisson.mesh.lattice import Lattice
+from poisson.problem import sampling
 from poisson.problem.problem import number
-
-
-def widths(grid: Lattice, axis: int) -> NDArray[np.float64]:
-    """The length of the control volume of each node along an axis, in L: half of the spacing on a face of any kind."""
-    values = np.full(grid.shape[axis], grid.spacing[axis])
-    if not grid.periodic[axis]:
-        values[[0, -1]] *= 0.5
-    return values
 
 
 def mean(discretisation: Discretisation, u: NDArray[Any]) -> float:
@@ -67,7 +60,21 @@ def energy(discretisation: Discretisation, u: NDArray[Any]) -> float:
             reaction = discretisation.c(np, start, stop) * values * values
             total.append(float((reaction * _volumes(discretisation, start, stop)).sum()))
         total += [_of_links(discretisation, on_nodes, axis, start, stop) for axis in range(grid.dimension)]
+    total += [_before_face(discretisation, on_nodes, face) for face in range(2 * grid.dimension)]
     return math.fsum(total) / 2.0
+
+
+def _before_face(discretisation: Discretisation, u: NDArray[Any], face: int) -> float:
+    """∫ a (∂u/∂n)² between a face and the nodes next to it, where they do not lie on it: the flow there is constant."""
+    problem, place = discretisation.problem, discretisation.whole_lattice.array_axis(face // 2)
+    distance = problem.lattice.axes[face // 2].offsets[face % 2]
+    if not distance:
+        return 0.0
+    block = plane(discretisation, face, 1)
+    a = sampling.wall_coefficient(problem, np, face, block)
+    flow = prescribed(discretisation, u, face, block)
+    over = areas(discretisation, face // 2, block) * (a if isinstance(a, float) else np.expand_dims(a, place))
+    return float((distance * flow * flow / over).sum())
 
 
 def _of_links(discretisation: Discretisation, u: NDArray[Any], axis: int, start: int, stop: int) -> float:
@@ -84,24 +91,24 @@ def _of_links(discretisation: Discretisation, u: NDArray[Any], axis: int, start:
             values = np.concatenate([values, values[:1]])
         return values
 
-    density = (np.diff(along(lambda low, high: u[low:high]), axis=0) / problem.lattice.spacing[axis]) ** 2
+    line = problem.lattice.axes[axis]
+    rows = np.arange(start, stop) if place == 0 else np.arange(line.nodes)
+    gaps = line.gaps[rows[rows < line.gaps.size]].reshape((-1,) + (1,) * (u.ndim - 1))
+    density = (np.diff(along(lambda low, high: u[low:high]), axis=0) / gaps) ** 2 * gaps
     if a is not None:
         density *= a
     else:
         nodes = along(partial(discretisation.a, np))
-        one, other = nodes[:-1], nodes[1:]
-        density *= 2.0 / (1.0 / one + 1.0 / other) if problem.mean == "harmonic" else (one + other) / 2.0
+        density *= sampling.link_mean(problem.mean, nodes[:-1], nodes[1:])
     return float((np.moveaxis(density, 0, place) * _volumes(discretisation, start, stop, across=axis)).sum())
 
 
 def _volumes(discretisation: Discretisation, start: int, stop: int, across: int | None = None) -> NDArray[np.float64]:
-    """The volumes of some rows of nodes, in L^d, in a shape that broadcasts; or of the links along an axis.
-
-    A link takes the whole spacing along its axis.
-    """
-    lattice, grid = discretisation.whole_lattice, discretisation.problem.lattice
+    """The volumes of some rows of nodes, in L^d, in a shape that broadcasts; or their areas across an axis."""
+    lattice = discretisation.whole_lattice
     found = np.ones((1,) * len(discretisation.array_shape))
-    for axis in range(grid.dimension):
-        along = widths(grid, axis)[start:stop] if lattice.array_axis(axis) == 0 else widths(grid, axis)
-        found = found * (grid.spacing[axis] if axis == across else lattice.along(axis, along))
+    for axis, line in enumerate(discretisation.problem.lattice.axes):
+        if axis != across:
+            along = line.lengths[start:stop] if lattice.array_axis(axis) == 0 else line.lengths
+            found = found * lattice.along(axis, along)
     return found

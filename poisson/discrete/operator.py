@@ -17,6 +17,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 
@@ -142,6 +144,14 @@ class Operator:
         if not self.has_one_diagonal:
             raise ValueError("the diagonal varies from node to node")
         return math.fsum(2.0 * coupling for coupling in self.couplings) + self.c
+
+    @property
+    def largest_diagonal(self) -> float:
+        """The largest entry of the diagonal of A, in 1/L²; a bound on it where the coefficients vary."""
+        a, c = (self.coefficients.a_range[1], self.coefficients.c_range[1]) if self.coefficients else (self.a, self.c)
+        axes = zip(self.lattice.whole.axes, self.couplings, strict=True)
+        scale = a if self.links is not None else 1.0
+        return math.fsum(scale * float(np.max(axis.diagonal)) * coupling for axis, coupling in axes) + c
 
     @property
     def norm(self) -> float:

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.discretisation import Discretisation
-from poisson.discrete.integrals import widths
 from poisson.mesh.boundary import Rule
 from poisson.problem import sampling
 from poisson.problem.problem import Problem, number
@@ -46,11 +45,11 @@ def outflow(discretisation: Discretisation, u: NDArray[Any], face: int) -> float
     """
     shape = discretisation.array_shape
     on_nodes = u.reshape(shape)
-    rule = discretisation.problem.faces[face].kind.rule
+    rule = discretisation.problem.lattice.rules[face]
     if rule is Rule.WRAP:
         raise ValueError("what leaves through a periodic face enters at the other one")
     if rule is Rule.MIRROR:
-        return _prescribed(discretisation, on_nodes, face, _plane(discretisation, face, 1)).total
+        return float(prescribed(discretisation, on_nodes, face, plane(discretisation, face, 1)).sum())
     return _Wall(discretisation, on_nodes, face).outflow()
 
 
@@ -59,7 +58,7 @@ def _place(discretisation: Discretisation, axis: int) -> int:
     return discretisation.whole_lattice.array_axis(axis)
 
 
-def _plane(discretisation: Discretisation, face: int, layers: int) -> Block:
+def plane(discretisation: Discretisation, face: int, layers: int) -> Block:
     """The block of so many layers of nodes at a face."""
     block = [(0, count) for count in discretisation.array_shape]
     place = _place(discretisation, face // 2)
@@ -72,42 +71,22 @@ def _cut(values: NDArray[Any], block: Block) -> NDArray[np.float64]:
     return np.asarray(values[tuple(slice(*ends) for ends in block)], dtype=np.float64)
 
 
-class _Shares:
-    """The flux through a face at each node of a block."""
-
-    def __init__(self, values: NDArray[np.float64]) -> None:
-        self.values = values
-
-    @property
-    def total(self) -> float:
-        return float(self.values.sum())
+def prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block: Block) -> NDArray[np.float64]:
+    """What leaves through the part of a face without fixed nodes that lies in a block one node thick there, by node."""
+    place = _place(discretisation, face // 2)
+    beside = _cut(u, block)
+    flow = sampling.face_outflow(discretisation.problem, np, face, block, beside.squeeze(place))
+    flow = np.broadcast_to(np.asarray(flow, dtype=np.float64), beside.squeeze(place).shape)
+    return np.asarray(np.expand_dims(flow, place) * areas(discretisation, face // 2, block))
 
 
-def _prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block: Block) -> _Shares:
-    """α u − g times the area, on the part of a Neumann or Robin face that lies in a block one node thick there."""
-    problem, place = discretisation.problem, _place(discretisation, face // 2)
-    g = np.expand_dims(_on_face(discretisation, sampling.face_value(problem, np, face, block), block, place), place)
-    flow = -g
-    if problem.faces[face].kind.takes_alpha:
-        alpha = _on_face(discretisation, sampling.face_alpha(problem, np, face, block), block, place)
-        flow = flow + np.expand_dims(alpha, place) * _cut(u, block)
-    return _Shares(flow * _areas(discretisation, face // 2, block))
-
-
-def _on_face(discretisation: Discretisation, values: Any, block: Block, place: int) -> NDArray[np.float64]:
-    shape = [stop - start for start, stop in block]
-    del shape[place]
-    return np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
-
-
-def _areas(discretisation: Discretisation, normal: int, block: Block) -> NDArray[np.float64]:
+def areas(discretisation: Discretisation, normal: int, block: Block) -> NDArray[np.float64]:
     """The area of the control volume of each node of a block across an axis, in a shape that broadcasts to it."""
-    lattice, grid = discretisation.whole_lattice, discretisation.problem.lattice
+    lattice = discretisation.whole_lattice
     values = np.ones((1,) * len(block))
-    for axis in range(grid.dimension):
+    for axis, line in enumerate(discretisation.problem.lattice.axes):
         if axis != normal:
-            ends = block[lattice.array_axis(axis)]
-            values = values * lattice.along(axis, widths(grid, axis)[slice(*ends)])
+            values = values * lattice.along(axis, line.lengths[slice(*block[lattice.array_axis(axis)])])
     return values
 
 
@@ -120,7 +99,7 @@ class _Wall:
         self.grid = self.problem.lattice
         self.axis, self.upper = divmod(face, 2)
         self.place = _place(discretisation, self.axis)
-        self.block = _plane(discretisation, face, 1)
+        self.block = plane(discretisation, face, 1)
         self.walls = self._walls()
 
     def outflow(self) -> float:
@@ -144,51 +123,47 @@ class _Wall:
         a = number(self.problem.a)
         return sampling.nodes(self.problem, np, "equation.a", self.problem.a, block) if a is None else a  # type: ignore[arg-type]
 
-    def _links(self, one: Any, other: Any) -> Any:
-        if self.problem.mean == "harmonic":
-            return 2.0 / (1.0 / one + 1.0 / other)
-        return (one + other) / 2.0
-
     def _through_links(self) -> NDArray[np.float64]:
         """The flux through the links from the next layer."""
-        two = _plane(self.discretisation, self.face, 2)
+        two = plane(self.discretisation, self.face, 2)
         u, a = np.moveaxis(_cut(self.u, two), self.place, 0), self._a(two)
         wall, inner = (1, 0) if self.upper else (0, 1)
-        slope = (u[inner] - u[wall]) / self.grid.spacing[self.axis]
+        slope = (u[inner] - u[wall]) / self.grid.axes[self.axis].gaps[-1 if self.upper else 0]
         if not isinstance(a, float):
             a = np.moveaxis(a, self.place, 0)
-            slope = slope * self._links(a[inner], a[wall])
+            slope = slope * sampling.link_mean(self.problem.mean, a[inner], a[wall])
         else:
             slope = slope * a
-        return np.asarray(np.expand_dims(slope, self.place) * _areas(self.discretisation, self.axis, self.block))
+        return np.asarray(np.expand_dims(slope, self.place) * areas(self.discretisation, self.axis, self.block))
 
     def _along(self, axis: int) -> NDArray[np.float64]:
         """The flux through the links along the face into each node, but for links that count for another Dirichlet
         face.
         """
-        place, h = _place(self.discretisation, axis), self.grid.spacing[axis]
+        place, line = _place(self.discretisation, axis), self.grid.axes[axis]
+        gaps = np.append(line.gaps, line.gaps[-1:])[: line.nodes].reshape((-1,) + (1,) * (self.walls.ndim - 1))
         u, a = np.moveaxis(_cut(self.u, self.block), place, 0), self._a(self.block)
         # Half a cell across the face, and the whole of the third axis.
-        area = _areas(self.discretisation, axis, self.block)
+        area = areas(self.discretisation, axis, self.block)
         area = np.moveaxis(np.broadcast_to(area, self.walls.shape), place, 0)
         link: Any = a
         if not isinstance(a, float):
             a = np.moveaxis(a, place, 0)
-            link = self._links(a, np.roll(a, -1, axis=0))
-        upwards = area * link * (np.roll(u, -1, axis=0) - u) / h
-        if not self.grid.periodic[axis]:
+            link = sampling.link_mean(self.problem.mean, a, np.roll(a, -1, axis=0))
+        upwards = area * link * (np.roll(u, -1, axis=0) - u) / gaps
+        if not line.wraps:
             upwards[-1] = 0.0
         brought = upwards - np.roll(upwards, 1, axis=0)
         for end in (0, 1):
-            if self.problem.faces[2 * axis + end].kind.fixes:
+            if line.rules[end] is Rule.FIXED:
                 brought[-end] = 0.0
         return np.moveaxis(brought, 0, place)
 
     def _made(self) -> NDArray[np.float64]:
         """The integral of f − c u over each control volume."""
         f, c, u = self._made_of()
-        half_a_cell = self.grid.spacing[self.axis] / 2.0
-        return np.asarray(half_a_cell * _areas(self.discretisation, self.axis, self.block) * (f - c * u))
+        half_a_cell = float(self.grid.axes[self.axis].lengths[-1 if self.upper else 0])
+        return np.asarray(half_a_cell * areas(self.discretisation, self.axis, self.block) * (f - c * u))
 
     def _made_of(self) -> tuple[Any, Any, NDArray[np.float64]]:
         problem, c = self.problem, number(self.problem.c)
@@ -204,6 +179,6 @@ class _Wall:
             edge = list(self.block)
             count = self.discretisation.array_shape[place]
             edge[place] = (count - 1, count) if face % 2 else (0, 1)
-            flow = _prescribed(self.discretisation, self.u, face, tuple(edge)).values
+            flow = prescribed(self.discretisation, self.u, face, tuple(edge))
             found[where] += np.broadcast_to(flow, [stop - start for start, stop in edge]).squeeze(place)
         return found

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from poisson.discrete.discretisation import Discretisation, Operator, Slab
 from poisson.errors import ResourceError
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 
@@ -40,8 +41,9 @@ def matrix(operator: Operator) -> Any:
     reaction = np.full(math.prod(operator.shape), operator.c) if operator.reaction is None else operator.reaction
     terms = [sparse.diags_array(reaction.ravel(), format="csr")] if operator.c or operator.varies else []
     for axis, nodes in enumerate(operator.shape):
-        if operator.links is not None:
-            terms.append(_links(operator, axis, operator.links[axis]))
+        if operator.links is not None or operator.lattice.axes[axis].tabulated:
+            constant = np.full(operator.array_shape, operator.a)
+            terms.append(_links(operator, axis, constant if operator.links is None else operator.links[axis]))
             continue
         factors = [sparse.eye_array(count, format="csr") for count in operator.shape]
         factors[axis] = operator.couplings[axis] * _second_difference(nodes, operator.lattice.axes[axis].rules)
@@ -66,27 +68,60 @@ def _second_difference(nodes: int, rules: tuple[Rule, Rule]) -> Any:
 
 
 def _links(operator: Operator, axis: int, coefficients: NDArray[np.float64]) -> Any:
-    """W⁻¹ Gᵀ E G / h² along an axis: G takes differences over links, E has their coefficients, W the widths of cells.
-
-    The cell of a node on a mirror face is half as wide as the others.
+    """W⁻¹ (Gᵀ E G + walls) / h² along an axis: G takes differences over links, E has their coefficients over their
+    lengths, W the widths of cells.
     """
     from scipy import sparse
 
     place = operator.dimension - 1 - axis
     numbers = np.moveaxis(np.arange(coefficients.size).reshape(operator.array_shape), place, 0)
-    width = np.ones(operator.array_shape)
-    rules = operator.lattice.axes[axis].rules
-    for end, rule in zip((0, -1), rules, strict=True):
-        if rule is Rule.MIRROR:
-            np.moveaxis(width, place, 0)[end] = 0.5
+    line = operator.lattice.axes[axis]
+    rules, (widths, gaps, walls) = line.rules, _geometry(line)
+    along = (-1,) + (1,) * (operator.dimension - 1)
+    width = np.moveaxis(np.broadcast_to(widths.reshape(along), numbers.shape), 0, place)
     below = numbers if rules[1] is Rule.WRAP else numbers[:-1]
     above = np.roll(numbers, -1, axis=0)[: len(below)]
     links = np.arange(below.size)
     rows, columns = np.concatenate([links, links]), np.concatenate([below.ravel(), above.ravel()])
     signs = np.concatenate([-np.ones(links.size), np.ones(links.size)])
     gradient = sparse.csr_array(sparse.coo_array((signs, (rows, columns)), shape=(links.size, coefficients.size)))
-    conducts = np.moveaxis(coefficients, place, 0)[: len(below)].ravel() * operator.couplings[axis]
-    return sparse.diags_array(1.0 / width.ravel()) @ gradient.T @ sparse.diags_array(conducts) @ gradient
+    scale = 1.0 / (line.spacing * line.spacing)
+    first = np.moveaxis(coefficients, place, 0)[: len(below)]
+    conducts = (first * (scale / gaps.reshape(along))).ravel()
+    held = np.zeros(numbers.shape)
+    for node, wall in zip((0, -1), walls, strict=True):
+        held[node] += scale * wall * first[node]
+    lost = sparse.diags_array(np.moveaxis(held, 0, place).ravel())
+    return sparse.diags_array(1.0 / width.ravel()) @ (gradient.T @ sparse.diags_array(conducts) @ gradient + lost)
+
+
+def _geometry(line: Axis) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[float, float]]:
+    """The widths of the cells and the lengths of the links along an axis, over its spacing, and what the walls conduct.
+
+    The cell of a node on a mirror face ends there. Where no node lies on a face it is half a cell behind.
+    """
+    if line.placement is None:
+        widths = np.ones(line.nodes)
+        for end, rule in zip((0, -1), line.rules, strict=True):
+            widths[end] = 0.5 if rule is Rule.MIRROR else 1.0
+        return widths, np.ones(line.nodes if line.wraps else line.nodes - 1), (0.0, 0.0)
+    marks, points = line.placement.marks, line.placement.points
+    period = marks[-1] - marks[0]
+    around = np.concatenate([points[-1:] - period, points, points[:1] + period])
+    if line.placement.on_faces:
+        around[[0, -1]] = around[[0, -1]] if line.wraps else points[[0, -1]]
+        widths = (around[2:] - around[:-2]) / 2.0
+    else:
+        widths = marks[1:] - marks[:-1]
+    walls = []
+    for kind, alpha, half in zip(line.placement.kinds, line.placement.alpha, widths[[0, -1]] / 2.0, strict=True):
+        before = 0.0 if line.placement.on_faces else float(half)
+        if kind.fixes:
+            walls.append(line.spacing / before if before else 0.0)
+        else:
+            walls.append(line.spacing / (1.0 / alpha + before) if alpha else 0.0)
+    gaps = np.diff(around)[1:] if line.wraps else np.diff(points)
+    return widths / line.spacing, gaps / line.spacing, (walls[0], walls[1])
 
 
 def fixed_nodes(operator: Operator) -> NDArray[np.bool_]:

@@ -104,7 +104,7 @@ class Axis:
             raise ValueError("an axis wraps at both ends or at none")
 
     @staticmethod
-    def between(lower: float, upper: float, nodes: int, rules: tuple[Rule, Rule]) -> Axis:
+    def between(lower: float, upper: float, nodes: int, rules: tuple[Rule, Rule] = (Rule.MIRROR, Rule.MIRROR)) -> Axis:
         """A uniform axis on an interval; where it wraps, its last node is that before the upper end."""
         return Axis(nodes, (upper - lower) / intervals_of(nodes, rules), rules, (lower, upper))
 
@@ -182,6 +182,44 @@ class Axis:
             if rule is Rule.MIRROR:
                 widths[end] = 0.5
         return widths
+
+    @cached_property
+    def lengths(self) -> Values:
+        """What of the axis belongs to each node, in L, shape ``(n,)``: they add up to its length, but for a halo.
+
+        They are the control widths, but half of that at a fixed end.
+        """
+        lengths = self.spacing * self.widths
+        for end, rule in zip((0, -1), self.rules, strict=True):
+            if rule is Rule.FIXED:
+                lengths[end] *= 0.5
+        return lengths
+
+    @cached_property
+    def gaps(self) -> Values:
+        """How long the link above each node of a whole axis is, in L; without that of the last if it does not wrap."""
+        if self.placement is not None:
+            return self.placement.gaps
+        return np.full(intervals_of(self.nodes, self.rules), self.spacing)
+
+    @property
+    def offsets(self) -> tuple[float, float]:
+        """How far the nodes next to the faces at the ends of the whole axis lie from them, in L: 0 where on them."""
+        if self._on_faces or self.wraps:
+            return 0.0, 0.0
+        points = self.undivided.coordinates
+        return float(points[0]) - self.interval[0], self.interval[1] - float(points[-1])
+
+    @property
+    def walls(self) -> tuple[float, float]:
+        """The conductance of each end that `couplings` has, in 1/L, with a = 1; see `poisson.mesh.placement`."""
+        return (0.0, 0.0) if self.placement is None else self.placement.walls
+
+    @property
+    def inflow(self) -> tuple[float, float]:
+        """What a flow through each end, by area, is to the node next to it as a source, in 1/L."""
+        lower, upper = self.undivided.widths[[0, -1]]
+        return 1.0 / (self.spacing * float(lower)), 1.0 / (self.spacing * float(upper))
 
     # ---- the operator along the axis
 

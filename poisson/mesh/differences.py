@@ -63,7 +63,7 @@ class Differences:
             raise ValueError(f"the order {self.order} is none of {ORDERS}")
         for name, axis in zip(AXES, self.lattice.axes, strict=False):
             if axis.tabulated:
-                raise GridError(f"{name}: differences of equally spaced nodes, and they are not")
+                raise GridError(f"{name}: the nodes are not equally spaced, as a gradient, E and the flux need them")
             whole = axis.undivided
             if whole.nodes <= self.order and not (whole.nodes == 1 and whole.wraps):
                 raise GridError(

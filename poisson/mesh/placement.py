@@ -19,6 +19,8 @@ from poisson.mesh.boundary import Kind, Rule
 
 Values = NDArray[np.float64]
 
+FREE = (Kind.NEUMANN, Kind.NEUMANN)
+
 
 class Placement(ABC):
     """Nodes in ascending order along an axis; compared by identity.
@@ -27,8 +29,8 @@ class Placement(ABC):
     ----------
     marks : sequence of float
         What places the nodes, in ascending order and in L: the first and the last one are the ends of the axis.
-    kinds : tuple of Kind
-        The conditions at the lower and the upper end.
+    kinds : tuple of Kind, optional
+        The conditions at the lower and the upper end; in a problem those of its faces.
     alpha : tuple of float
         α of each end that has a Robin condition, over the coefficient a, in 1/L; 0 for another.
 
@@ -58,7 +60,7 @@ class Placement(ABC):
     walls: tuple[float, float]
 
     def __init__(
-        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind], alpha: tuple[float, float] = (0.0, 0.0)
+        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind] = FREE, alpha: tuple[float, float] = (0.0, 0.0)
     ) -> None:
         self.marks = np.array(marks, dtype=np.float64)
         self.kinds, self.alpha = kinds, alpha
@@ -119,7 +121,7 @@ class Nodes(Placement):
     on_faces = True
 
     def __init__(
-        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind], alpha: tuple[float, float] = (0.0, 0.0)
+        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind] = FREE, alpha: tuple[float, float] = (0.0, 0.0)
     ) -> None:
         super().__init__(marks, kinds, alpha)
         gaps = self.gaps
@@ -149,7 +151,7 @@ class Cells(Placement):
     on_faces = False
 
     def __init__(
-        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind], alpha: tuple[float, float] = (0.0, 0.0)
+        self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind] = FREE, alpha: tuple[float, float] = (0.0, 0.0)
     ) -> None:
         super().__init__(marks, kinds, alpha)
         self.widths = np.diff(self.marks)

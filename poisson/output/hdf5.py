@@ -149,9 +149,13 @@ def fill(path: Path, solution: Record, parts: Parts | None) -> None:
     ------
     OSError
         If the disk refuses.
+    OutputError
+        If the nodes are not equally spaced.
     """
     import h5py
 
+    if solution.problem.lattice.tabulated:
+        raise OutputError("a result file needs equally spaced nodes: save this one by to_xarray().to_netcdf(path)")
     sink = Sink(path)
     try:
         # From 1.10 on the format has checksums of its own for everything but the values and the texts.

@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import CaseError, ExpressionError
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.placement import Placement
 from poisson.problem.arrays import REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
@@ -165,6 +167,67 @@ class Problem:
         high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "finite numbers")
         with _one_line():
             lattice = Lattice.box(low, high, nodes, tuple(face.kind.rule for face in faces))
+        return _from_data(lattice, faces, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
+
+    @staticmethod
+    def on_lattice(
+        axes: Sequence[Axis | Placement],
+        *,
+        f: Data = 0.0,
+        a: Data = 1.0,
+        c: Data = 0.0,
+        boundary: Boundary | Condition = 0.0,
+        initial: Data = 0.0,
+        exact: float | str | Expression | None = None,
+        mean: Mean = "harmonic",
+        title: str = "",
+    ) -> Problem:
+        """A problem whose nodes are not equally spaced along every axis, or are the centres of cells.
+
+        Parameters
+        ----------
+        axes : sequence of Nodes, Cells or Axis
+            x(, y, z): ``poisson.Nodes`` of the coordinates of stretched nodes, the first and the last of them on the
+            faces; ``poisson.Cells`` of the boundaries of cells, whose centres are the nodes; ``Axis.between`` for a
+            uniform axis. What happens at their ends is said by `boundary` alone. On a periodic axis the last coordinate
+            is the first one again, a period later.
+        f, a, c, boundary, initial, exact, mean, title
+            As in `on_box`. Arrays have one value for each node: for each cell along an axis of cells.
+
+        Raises
+        ------
+        CaseError
+            With one line that says what is wrong.
+
+        Examples
+        --------
+        >>> x = np.linspace(0.0, 1.0, 41) ** 1.5
+        >>> problem = poisson.Problem.on_lattice(
+        ...     (poisson.Nodes(x), poisson.Cells(np.linspace(0.0, 2.0, 33))), boundary={"y": "periodic", "all": 0.0}
+        ... )
+        >>> problem.lattice.shape
+        (41, 32)
+        """
+        if not 1 <= len(axes) <= 3:
+            raise CaseError([f"axes: {len(axes)} of them; allowed: 1, 2 or 3, in the order x(, y(, z))"])
+        for name, axis in zip(AXES, axes, strict=False):
+            if not isinstance(axis, (Axis, Placement)) or (isinstance(axis, Placement) and any(axis.alpha)):
+                what = "alpha" if isinstance(axis, Placement) else article(type(axis).__name__)
+                raise CaseError(
+                    [f"axes: {what} along {name}; allowed: Nodes, Cells or an Axis, with alpha in boundary"]
+                )
+        tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
+        names = AXES[: len(axes)]
+        wraps = [
+            _is_text(tables.get(name), PERIODIC)
+            or (_is_text(tables.get("all"), PERIODIC) and not {f"{name}_lower", f"{name}_upper"} & set(tables))
+            for name in names
+        ]
+        with _one_line():
+            placed = (Axis.placed(axis) if isinstance(axis, Placement) else axis for axis in axes)
+            kinds = ((Kind.PERIODIC if wrap else Kind.NEUMANN,) * 2 for wrap in wraps)
+            lattice = Lattice(tuple(axis.facing(pair) for axis, pair in zip(placed, kinds, strict=True)))
+        faces = _box_faces(boundary, lattice.shape)
         return _from_data(lattice, faces, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
 
     def coarser(self) -> Problem | None:

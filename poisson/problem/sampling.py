@@ -21,7 +21,7 @@ from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.problem.faces import FaceData
 from poisson.problem.fields import FieldFile, FunctionField, Range, Stored, stored
-from poisson.problem.problem import NodeField, Problem
+from poisson.problem.problem import MEANS, NodeField, Problem
 
 Index = tuple[slice | int, ...]
 
@@ -125,6 +125,71 @@ def face_alpha(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any
     function = problem.faces[face].alpha
     assert function is not None
     return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}.alpha", face, function, block, NOT_NEGATIVE)
+
+
+def face_source(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
+    """The term that the data of a face without nodes of its own, or with free ones, are in the source, in U/L².
+
+    That is what flows in by area, over the control width of the nodes next to the face.
+    """
+    kind, axis, end = problem.faces[face].kind, problem.lattice.axes[face // 2], face % 2
+    g = axis.inflow[end] * face_value(problem, xp, face, block)
+    if kind.fixes:
+        return g * (axis.walls[end] * wall_coefficient(problem, xp, face, block))
+    return g * _passed(problem, xp, face, block) if kind.takes_alpha and axis.offsets[end] else g
+
+
+def face_outflow(problem: Problem, xp: ModuleType, face: int, block: Block, u: Any) -> Any:
+    """What leaves through such a face by area, in U/L, for u at the nodes next to it."""
+    kind, axis, end = problem.faces[face].kind, problem.lattice.axes[face // 2], face % 2
+    g = face_value(problem, xp, face, block)
+    if kind.fixes:
+        return axis.walls[end] * wall_coefficient(problem, xp, face, block) * (u - g)
+    if not kind.takes_alpha:
+        return -g
+    flow = face_alpha(problem, xp, face, block) * u - g
+    return flow * _passed(problem, xp, face, block) if axis.offsets[end] else flow
+
+
+def face_reaction(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
+    """The term of a Robin face in c at the nodes next to it, in 1/L²."""
+    axis, end = problem.lattice.axes[face // 2], face % 2
+    alpha = axis.inflow[end] * face_alpha(problem, xp, face, block)
+    return alpha * _passed(problem, xp, face, block) if axis.offsets[end] else alpha
+
+
+def wall_coefficient(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
+    """a in the half cells before a wall: that of the links beside them, as the operator has it."""
+    beside = _end(problem, face, block)
+    place = _place(problem, face)
+    start = beside[place][0] - face % 2
+    two = (*beside[:place], (start, start + 2), *beside[place + 1 :])
+    a = problem.a if isinstance(problem.a, (int, float)) else nodes(problem, xp, "equation.a", problem.a, two, POSITIVE)
+    if isinstance(a, (int, float)):
+        return float(a)
+    one, other = (xp.take(a, number, axis=place) for number in (0, 1))
+    return link_mean(problem.mean, one, other)
+
+
+def link_mean(mean: str, one: Any, other: Any) -> Any:
+    """a on the link between two nodes, from its values there."""
+    return 2.0 / (1.0 / one + 1.0 / other) if mean == MEANS[0] else (one + other) / 2.0
+
+
+def _passed(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
+    """What part of a flow at a Robin face half a cell away is left at the nodes: 1 / (1 + α d / a)."""
+    a: Any = problem.a
+    if not isinstance(a, (int, float)):
+        a = nodes(problem, xp, "equation.a", a, _end(problem, face, block), POSITIVE).squeeze(_place(problem, face))
+    distance = problem.lattice.axes[face // 2].offsets[face % 2]
+    return 1.0 / (1.0 + distance * face_alpha(problem, xp, face, block) / a)
+
+
+def _end(problem: Problem, face: int, block: Block) -> Block:
+    """The layer of a block that is next to a face."""
+    place = _place(problem, face)
+    start, stop = block[place]
+    return (*block[:place], (stop - 1, stop) if face % 2 else (start, start + 1), *block[place + 1 :])
 
 
 def _on_face(

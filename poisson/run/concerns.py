@@ -12,7 +12,7 @@ import numpy as np
 from poisson.backends.processors import processors
 from poisson.backends.registry import AUTO
 from poisson.case import Case
-from poisson.mesh.boundary import FACE_NAMES
+from poisson.mesh.boundary import FACE_NAMES, Rule
 from poisson.mesh.grid import AXES
 from poisson.problem.expressions import Expression
 from poisson.run.facts import Facts, facts_of
@@ -119,7 +119,7 @@ def _jumps_at_edges(facts: Facts) -> Iterator[Concern]:
     allowed = JUMP * (ends[1] - ends[0])
     worst: tuple[float, int, int] | None = None
     pairs = 0
-    held = [face for face, condition in enumerate(problem.faces) if condition.kind.fixes]
+    held = [face for face, rule in enumerate(problem.lattice.rules) if rule is Rule.FIXED]
     for first in held:
         for second in held:
             if second // 2 <= first // 2:
@@ -216,7 +216,7 @@ def _source_norm(facts: Facts, norm: str, *, robin: bool = True) -> float:
         if condition.fixes or (condition.takes_alpha and not robin):
             continue
         axis = face // 2
-        terms = values * (2.0 / problem.lattice.spacing[axis])
+        terms = values * problem.lattice.axes[axis].inflow[face % 2]
         total += float(np.mean(terms * terms)) / problem.lattice.shape[axis]
         largest = max(largest, float(np.max(np.abs(terms))))
     return largest if norm == "max" else math.sqrt(total)
@@ -246,7 +246,7 @@ def _beyond_rounding(facts: Facts, settings: SolverSettings, run: RunSettings) -
     source = _source_norm(facts, "rms", robin=False)
     u = max(_largest_fixed(facts), source / max(facts.softest, wave + float(facts.c.mean())))
     eps = float(np.finfo(run.dtype).eps)
-    diagonal = float(facts.a.mean()) * sum(2.0 / (h * h) for h in facts.problem.lattice.spacing)
+    diagonal = float(facts.a.mean()) * facts.laplacian.largest_diagonal
     floor = ROUNDING * eps * diagonal * u
     # A target of zero is to go as far as can be.
     if not 0.0 < stopping.target(reference) < floor < math.inf:
@@ -320,7 +320,7 @@ def _too_many_sweeps(facts: Facts, settings: SolverSettings) -> Iterator[Concern
     if not factor or not stopping.rtol > 0.0 or stopping.max_iterations != Stopping().max_iterations:
         # Who sets a limit knows of it.
         return
-    diagonal = float(facts.a.max()) * sum(2.0 / (h * h) for h in facts.problem.lattice.spacing) + float(facts.c.max())
+    diagonal = float(facts.a.max()) * facts.laplacian.largest_diagonal + float(facts.c.max())
     sweeps = factor * math.log(1.0 / stopping.rtol) * (diagonal / facts.softest) ** power
     if sweeps > MANY * stopping.max_iterations:
         yield Concern(

@@ -60,10 +60,15 @@ class Facts:
         return min(float(each.min()) for each in held), max(float(each.max()) for each in held)
 
     @property
+    def laplacian(self) -> Operator:
+        """−∇² with the rules of the faces."""
+        return Discretisation(self.problem).laplacian
+
+    @property
     def operator(self) -> Operator:
         """A with the ranges of its coefficients, and without their arrays where they vary."""
         problem = self.problem
-        laplacian = Discretisation(problem).laplacian
+        laplacian = self.laplacian
         a, c = number(problem.a), number(problem.c)
         if not problem.varies:
             return replace(laplacian, a=1.0 if a is None else a, c=0.0 if c is None else c)
@@ -87,8 +92,8 @@ class Facts:
     @property
     def largest_absorption(self) -> float:
         """The largest c with the term of a Robin face, in 1/L²."""
-        spacing = self.problem.lattice.spacing
-        terms = (2.0 * float(each.max()) / spacing[face // 2] for face, each in self.alpha.items())
+        axes = self.problem.lattice.axes
+        terms = (float(each.max()) * axes[face // 2].inflow[face % 2] for face, each in self.alpha.items())
         return float(self.c.max()) + max(terms, default=0.0)
 
     @property

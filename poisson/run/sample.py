@@ -179,10 +179,7 @@ class Sample:
         grid, found = self.problem.lattice, []
         for axis, each in enumerate(runs):
             numbers = np.concatenate([np.arange(*run) for run in each])
-            place = numbers / grid.intervals[axis]
-            # As the axes have it, so that a node of the sample is one of the grid to the last bit.
-            line = grid.lower[axis] * (1.0 - place) + grid.upper[axis] * place
-            found.append(line.reshape((-1,) + (1,) * axis))
+            found.append(grid.axes[axis].coordinates[numbers].reshape((-1,) + (1,) * axis))
         return found
 
     def _values(

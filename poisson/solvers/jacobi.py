@@ -45,7 +45,7 @@ def damping(operations: Operations) -> float:
 def sweeps_per_read(operator: Operator, omega: float) -> int:
     """Sweeps between two reads of the norm, from the problem alone, so that every backend makes the same ones."""
     plain = uniform(operator)
-    e_fold = plain.diagonal / (omega * plain.eigenvalues()[0])
+    e_fold = plain.largest_diagonal / (omega * plain.eigenvalues()[0])
     nodes = math.prod(operator.lattice.whole.shape)
     return max(1, min(int(e_fold / READS_PER_E_FOLD), NODES_PER_READ // nodes, MOST_SWEEPS_PER_READ))
 

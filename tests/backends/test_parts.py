@@ -408,5 +408,5 @@ def test_derivatives_on_parts(rules: tuple[Rule, Rule], order: int) -> None:
 
 
 def test_differences_are_of_equally_spaced_nodes() -> None:
-    with pytest.raises(GridError, match="y: differences of equally spaced nodes, and they are not"):
+    with pytest.raises(GridError, match="y: the nodes are not equally spaced"):
         Differences(Lattice((Axis(9, 0.1, WALLS), example(Cells, (D, N), 8).axis)))
