@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from poisson.errors import CheckWarning as CheckWarning
     from poisson.errors import NotConverged as NotConverged
     from poisson.errors import PoissonError as PoissonError
-    from poisson.mesh.axis import Axis as Axis
-    from poisson.mesh.placement import Cells as Cells
-    from poisson.mesh.placement import Nodes as Nodes
     from poisson.problem.problem import Problem as Problem
     from poisson.run.run import solve as solve
     from poisson.run.saved import load as load
@@ -56,9 +53,6 @@ if TYPE_CHECKING:
     from poisson.solvers.status import Status as Status
 
 _PLACES = {
-    "Axis": ("poisson.mesh.axis", "Axis"),
-    "Cells": ("poisson.mesh.placement", "Cells"),
-    "Nodes": ("poisson.mesh.placement", "Nodes"),
     "Case": ("poisson.case", "Case"),
     "load_case": ("poisson.case", "load"),
     "CheckWarning": ("poisson.errors", "CheckWarning"),
@@ -75,13 +69,10 @@ _PLACES = {
 }
 
 __all__ = [
-    "Axis",
     "Case",
-    "Cells",
     "CheckWarning",
     "Interrupted",
     "LinearOperator",
-    "Nodes",
     "NotConverged",
     "PoissonError",
     "Problem",

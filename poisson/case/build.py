@@ -31,7 +31,8 @@ from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression, parameter_mistake, parse
 from poisson.problem.faces import Face, require_on_face
 from poisson.problem.fields import FieldFile
-from poisson.problem.problem import Coefficient, NodeField, Problem, manufactured_source, manufactured_value
+from poisson.problem.problem import Coefficient, Problem, manufactured_source, manufactured_value
+from poisson.problem.user_data import NodeField
 from poisson.solvers.settings import RunSettings, SolverSettings
 
 MAX_NODES = 2**60

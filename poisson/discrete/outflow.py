@@ -72,7 +72,7 @@ def _cut(values: NDArray[Any], block: Block) -> NDArray[np.float64]:
 
 
 def prescribed(discretisation: Discretisation, u: NDArray[Any], face: int, block: Block) -> NDArray[np.float64]:
-    """What leaves through the part of a face without fixed nodes that lies in a block one node thick there, by node."""
+    """The flow at each node out through a face without fixed nodes, in a block that is one node thick there."""
     place = _place(discretisation, face // 2)
     beside = _cut(u, block)
     flow = sampling.face_outflow(discretisation.problem, np, face, block, beside.squeeze(place))

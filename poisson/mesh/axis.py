@@ -104,7 +104,7 @@ class Axis:
             raise ValueError("an axis wraps at both ends or at none")
 
     @staticmethod
-    def between(lower: float, upper: float, nodes: int, rules: tuple[Rule, Rule] = (Rule.MIRROR, Rule.MIRROR)) -> Axis:
+    def between(lower: float, upper: float, nodes: int, rules: tuple[Rule, Rule]) -> Axis:
         """A uniform axis on an interval; where it wraps, its last node is that before the upper end."""
         return Axis(nodes, (upper - lower) / intervals_of(nodes, rules), rules, (lower, upper))
 
@@ -157,12 +157,14 @@ class Axis:
     @cached_property
     def coordinates(self) -> Values:
         """The coordinates of the nodes, shape ``(n,)``, in L; the ends are exact."""
-        if self.whole is not None:
-            return self.whole.coordinates[self.index]
+        return self.undivided.places(self.index)
+
+    def places(self, numbers: Indices) -> Values:
+        """The coordinates of some nodes of a whole axis, by their numbers."""
         if self.placement is not None:
-            return self.placement.points
+            return self.placement.points[numbers]
         lower, upper = self.interval
-        place = np.arange(self.nodes, dtype=np.float64) / max(1, self.intervals)
+        place = numbers / max(1, self.intervals)
         return lower * (1.0 - place) + upper * place
 
     @cached_property
@@ -185,10 +187,7 @@ class Axis:
 
     @cached_property
     def lengths(self) -> Values:
-        """What of the axis belongs to each node, in L, shape ``(n,)``: they add up to its length, but for a halo.
-
-        They are the control widths, but half of that at a fixed end.
-        """
+        """The control widths in L, half as wide at fixed ends: those of a whole axis add up to its length."""
         lengths = self.spacing * self.widths
         for end, rule in zip((0, -1), self.rules, strict=True):
             if rule is Rule.FIXED:
@@ -197,14 +196,14 @@ class Axis:
 
     @cached_property
     def gaps(self) -> Values:
-        """How long the link above each node of a whole axis is, in L; without that of the last if it does not wrap."""
+        """The lengths of the links above the nodes of a whole axis, in L, as many as there are."""
         if self.placement is not None:
             return self.placement.gaps
         return np.full(intervals_of(self.nodes, self.rules), self.spacing)
 
     @property
     def offsets(self) -> tuple[float, float]:
-        """How far the nodes next to the faces at the ends of the whole axis lie from them, in L: 0 where on them."""
+        """The distances of the faces from the nodes next to them, in L: 0 where nodes lie on them."""
         if self._on_faces or self.wraps:
             return 0.0, 0.0
         points = self.undivided.coordinates
@@ -217,9 +216,11 @@ class Axis:
 
     @property
     def inflow(self) -> tuple[float, float]:
-        """What a flow through each end, by area, is to the node next to it as a source, in 1/L."""
-        lower, upper = self.undivided.widths[[0, -1]]
-        return 1.0 / (self.spacing * float(lower)), 1.0 / (self.spacing * float(upper))
+        """The source that a unit of flow by area through each end is to the node next to it, in 1/L."""
+        if self.placement is not None:
+            return 1.0 / float(self.placement.widths[0]), 1.0 / float(self.placement.widths[-1])
+        lower, upper = ((2.0 if rule is Rule.MIRROR else 1.0) / self.spacing for rule in self.undivided.rules)
+        return lower, upper
 
     # ---- the operator along the axis
 
@@ -276,9 +277,7 @@ class Axis:
     @property
     def norm(self) -> float:
         """The maximum norm of the part of A along the whole axis, in a/h²."""
-        if not self.tabulated:
-            return 4.0
-        lower, upper, extra = self.undivided.couplings
+        lower, upper, extra = self.undivided.couplings if self.tabulated else (1.0, 1.0, 0.0)
         return float(np.max(2.0 * (lower + upper) + extra))
 
     # ---- its spectrum
@@ -380,13 +379,7 @@ class Axis:
         return Axis(nodes, spacing, self.rules, self.ends)
 
     def scaled(self, factor: float) -> Axis:
-        """The axis with all lengths times a factor.
-
-        Raises
-        ------
-        ValueError
-            If it is tabulated.
-        """
+        """The axis, which is uniform, with all lengths times a factor."""
         if self.tabulated:
             raise ValueError("only a uniform axis is scaled")
         ends = self.ends and (factor * self.ends[0], factor * self.ends[1])
@@ -413,16 +406,10 @@ class Axis:
     # ---- its parts
 
     def part(self, start: int, stop: int, halo: int | tuple[int, int]) -> Axis:
-        """The part of one process: it owns the nodes ``[start, stop)`` and has those beside them as a halo.
+        """The part of one process: it owns the nodes ``[start, stop)`` and has so many beside them as a halo.
 
-        An end of the halo that is no end of the axis has the rule `Rule.HALO`.
-
-        Parameters
-        ----------
-        start, stop : int
-            The range of nodes.
-        halo : int or tuple of int
-            Nodes on each side, or below and above, as many as there are; they wrap around where the axis does.
+        The halo has as many as there are; it wraps around where the axis does. Its ends that are no ends of the axis
+        have the rule `Rule.HALO`.
 
         Raises
         ------

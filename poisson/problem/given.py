@@ -75,6 +75,28 @@ Condition = Data | Dirichlet | Neumann | Robin | Face
 """A face: the value of u there, or a condition."""
 
 
+class PlacedNodes(TypedDict):
+    """Nodes of an axis with one on each face, by their coordinates."""
+
+    nodes: Sequence[float] | HostArray
+
+
+class PlacedCells(TypedDict):
+    """Cells along an axis, by their boundaries."""
+
+    cells: Sequence[float] | HostArray
+
+
+class UniformNodes(TypedDict):
+    """Equally spaced nodes: the lower and the upper end of the axis, and how many."""
+
+    uniform: tuple[float, float, int]
+
+
+AxisTable = PlacedNodes | PlacedCells | UniformNodes
+"""The nodes along an axis."""
+
+
 class Boundary(TypedDict, total=False):
     """The faces of a box by name, both faces of a periodic axis, or all others."""
 

@@ -4,33 +4,24 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from poisson.errors import CaseError, ExpressionError
-from poisson.mesh.axis import Axis
-from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
+from poisson.errors import CaseError
+from poisson.mesh.boundary import FACE_NAMES, Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.placement import Placement
-from poisson.problem.arrays import REAL, host, is_array
-from poisson.problem.expressions import Expression, parse
-from poisson.problem.faces import Face, FaceData, require_on_face
+from poisson.problem.expressions import Expression
+from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
-from poisson.problem.given import Boundary, Condition, Data, Mean
+from poisson.problem.given import AxisTable, Boundary, Condition, Data, Mean
+from poisson.problem.user_data import NodeField, box_faces, exact_solution, lattice_of, node_field, other_faces
 from poisson.words import article
 
 EQUATION = "-div(a grad u) + c u = f"
 """The equation with its sign; `Problem.equation` says what a is as well."""
-
-NodeField = Expression | FieldFile | ArrayField | FunctionField | CoarserField
-"""A function given at every node: by a text (or a number), a file, an array or a Python function."""
 
 Coefficient = float | NodeField
 """A number, or a function given at every node."""
@@ -43,9 +34,6 @@ CONSTANT_A = "only its default if a is constant, because every mean of equal val
 
 _NOTHING = Expression.constant(0.0)
 """No initial guess."""
-
-PERIODIC = Kind.PERIODIC.value
-NO_FACE_LEFT = "allowed: nothing, because every face has its own condition"
 
 
 @dataclass(frozen=True)
@@ -162,7 +150,7 @@ class Problem:
         """
         nodes = _corner("shape", shape, operator.index, "integers")
         dimension = len(nodes)
-        faces = _box_faces(boundary, nodes)
+        faces = box_faces(boundary, nodes)
         low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "finite numbers")
         high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "finite numbers")
         with _one_line():
@@ -171,7 +159,7 @@ class Problem:
 
     @staticmethod
     def on_lattice(
-        axes: Sequence[Axis | Placement],
+        axes: Sequence[AxisTable],
         *,
         f: Data = 0.0,
         a: Data = 1.0,
@@ -186,11 +174,11 @@ class Problem:
 
         Parameters
         ----------
-        axes : sequence of Nodes, Cells or Axis
-            x(, y, z): ``poisson.Nodes`` of the coordinates of stretched nodes, the first and the last of them on the
-            faces; ``poisson.Cells`` of the boundaries of cells, whose centres are the nodes; ``Axis.between`` for a
-            uniform axis. What happens at their ends is said by `boundary` alone. On a periodic axis the last coordinate
-            is the first one again, a period later.
+        axes : sequence of mapping
+            x(, y, z): ``{"nodes": coordinates}`` of stretched nodes, the first and the last of them on the faces;
+            ``{"cells": boundaries}`` of cells, whose centres are the nodes, half a cell away from the faces; or
+            ``{"uniform": (lower, upper, nodes)}`` as in `on_box`. On a periodic axis the last coordinate is the first
+            one again, a period later.
         f, a, c, boundary, initial, exact, mean, title
             As in `on_box`. Arrays have one value for each node: for each cell along an axis of cells.
 
@@ -201,33 +189,15 @@ class Problem:
 
         Examples
         --------
-        >>> x = np.linspace(0.0, 1.0, 41) ** 1.5
         >>> problem = poisson.Problem.on_lattice(
-        ...     (poisson.Nodes(x), poisson.Cells(np.linspace(0.0, 2.0, 33))), boundary={"y": "periodic", "all": 0.0}
+        ...     ({"nodes": np.linspace(0.0, 1.0, 41) ** 1.5}, {"cells": np.linspace(0.0, 2.0, 33)}),
+        ...     boundary={"y": "periodic", "all": 0.0},
         ... )
         >>> problem.lattice.shape
         (41, 32)
         """
-        if not 1 <= len(axes) <= 3:
-            raise CaseError([f"axes: {len(axes)} of them; allowed: 1, 2 or 3, in the order x(, y(, z))"])
-        for name, axis in zip(AXES, axes, strict=False):
-            if not isinstance(axis, (Axis, Placement)) or (isinstance(axis, Placement) and any(axis.alpha)):
-                what = "alpha" if isinstance(axis, Placement) else article(type(axis).__name__)
-                raise CaseError(
-                    [f"axes: {what} along {name}; allowed: Nodes, Cells or an Axis, with alpha in boundary"]
-                )
-        tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
-        names = AXES[: len(axes)]
-        wraps = [
-            _is_text(tables.get(name), PERIODIC)
-            or (_is_text(tables.get("all"), PERIODIC) and not {f"{name}_lower", f"{name}_upper"} & set(tables))
-            for name in names
-        ]
-        with _one_line():
-            placed = (Axis.placed(axis) if isinstance(axis, Placement) else axis for axis in axes)
-            kinds = ((Kind.PERIODIC if wrap else Kind.NEUMANN,) * 2 for wrap in wraps)
-            lattice = Lattice(tuple(axis.facing(pair) for axis, pair in zip(placed, kinds, strict=True)))
-        faces = _box_faces(boundary, lattice.shape)
+        lattice = lattice_of(axes, boundary)
+        faces = box_faces(boundary, lattice.shape)
         return _from_data(lattice, faces, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
 
     def coarser(self) -> Problem | None:
@@ -291,7 +261,7 @@ class Problem:
             if (constant := number(found[name])) is not None:
                 found[name] = constant
         if boundary is not None:
-            found["faces"] = _other_faces(self, boundary)
+            found["faces"] = other_faces(self.lattice, self.faces, boundary)
         if not found:
             return self
         if not set(found) <= {"initial"}:
@@ -370,77 +340,6 @@ def number(coefficient: Coefficient) -> float | None:
     return None if isinstance(coefficient, (FieldFile, ArrayField, FunctionField, CoarserField)) else float(coefficient)
 
 
-def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
-    """A field from what a user gives in Python.
-
-    Parameters
-    ----------
-    given : number, text, function, array or field
-        A function takes arrays x(, y, z); an array has the lattice's ``array_shape`` and is not copied.
-    lattice : Lattice
-        The nodes.
-    name : str
-        What it is, for the message.
-
-    Raises
-    ------
-    CaseError
-        With one line that says what is wrong.
-    """
-    if type(given) is np.ndarray and given.shape == lattice.array_shape and given.dtype.kind in REAL:
-        return ArrayField(given)
-    field = _field(given, lattice.dimension, name)
-    if isinstance(field, (FieldFile, ArrayField)):
-        with _named(name):
-            field.check(lattice.array_shape)
-    return field
-
-
-def _field(given: Any, dimension: int, name: str) -> NodeField:
-    """A field of any kind, not yet checked against the grid."""
-    if isinstance(given, (Expression, FieldFile, FunctionField, ArrayField)):
-        return given
-    if callable(given) and not getattr(given, "shape", ()):
-        return FunctionField(given)
-    if isinstance(given, (list, tuple)):
-        given = _from_lists(given, name)
-    if is_array(given):
-        with _named(name):
-            array = ArrayField(given)
-            if array.shape != ():
-                return array
-            given = host(given)[()]
-    try:
-        # NumPy makes a number of a complex one by leaving a part of it out.
-        if isinstance(given, np.complexfloating):
-            raise TypeError
-        return parse(given, dimension, {}) if isinstance(given, str) else Expression.constant(float(given))
-    except ExpressionError as error:
-        raise CaseError([f"{name}: {given!r}; {error}"]) from None
-    except (TypeError, ValueError, OverflowError):
-        kind = type(given).__name__
-        raise CaseError(
-            [f"{name}: {article(kind)}; allowed: a number, an expression, a function of x(, y, z) or an array"]
-        ) from None
-
-
-def _from_lists(given: Sequence[Any], name: str) -> NDArray[Any]:
-    """The array that lists of numbers, nested as deep as there are axes, stand for."""
-    try:
-        return np.asarray(given)
-    except ValueError:
-        raise CaseError([f"{name}: lists of different lengths; allowed: lists of one length at each depth"]) from None
-
-
-@contextlib.contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Within, an error about a value says where that stands."""
-    try:
-        yield
-    except CaseError as error:
-        raise CaseError([f"{name}: {error}"]) from error
-
-
 @contextlib.contextmanager
 def _one_line() -> Iterator[None]:
     """Within, a value that does not fit is a mistake of the one who gave it."""
@@ -454,7 +353,7 @@ def _from_data(
     lattice: Lattice, faces: tuple[Face, ...], given: Mapping[str, Any], exact: Any, mean: str, title: str
 ) -> Problem:
     """The problem with these faces on a lattice, from what users give as its data."""
-    solution = None if exact is None else _exact(exact, lattice.dimension)
+    solution = None if exact is None else exact_solution(exact, lattice.dimension)
     fields: dict[str, Any] = {name: node_field(value, lattice, name) for name, value in given.items()}
     for name in ("a", "c"):
         if (constant := number(fields[name])) is not None:
@@ -463,112 +362,6 @@ def _from_data(
         raise CaseError([f"mean: {mean!r}; allowed: {CONSTANT_A}"])
     with _one_line():
         return Problem(lattice, faces, **fields, exact=solution, title=title, mean=mean)
-
-
-def _exact(given: Any, dimension: int) -> Expression:
-    """The exact solution, which derivatives are taken of."""
-    field = _field(given, dimension, "exact")
-    if isinstance(field, Expression):
-        return field
-    kind = {FunctionField: "a function", ArrayField: "an array"}.get(type(field), "a file")
-    raise CaseError(
-        [f"exact: {kind}; allowed: a number or an expression, because derivatives of the exact solution are needed"]
-    )
-
-
-def _box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
-    """The faces from what `Problem.on_box` is given."""
-    dimension = len(nodes)
-    tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
-    names = FACE_NAMES[: 2 * dimension]
-    known = ("all", *AXES[:dimension], *names)
-    for name in tables:
-        if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise CaseError([f"boundary.{name}: unknown key; allowed: {', '.join(known)}{meant}"])
-    faces = []
-    wraps_all = _is_text(tables.get("all"), PERIODIC)
-    for face, name in enumerate(names):
-        axis = tables.get(name[0])
-        if axis is not None and not _is_text(axis, PERIODIC):
-            raise CaseError([f'boundary.{name[0]}: {_shown(axis)}; allowed: "periodic"'])
-        if axis is None and name not in tables and "all" not in tables:
-            raise CaseError([f'boundary.{name}: missing; allowed: a condition here, under "all", or a periodic axis'])
-        if axis is not None and name in tables:
-            raise CaseError(
-                [f'boundary.{name}: {_shown(tables[name])}; allowed: nothing together with {name[0]} = "periodic"']
-            )
-        if axis is not None or (wraps_all and name not in tables):
-            faces.append(Face(Kind.PERIODIC))
-        else:
-            key = name if name in tables else "all"
-            faces.append(_box_face(tables[key], nodes, face, f"boundary.{key}"))
-    for face, name in enumerate(names):
-        if faces[face].kind.wraps and not faces[face ^ 1].kind.wraps:
-            reason = f"because {names[face ^ 1]} has one; {AXES[face // 2]} = 'periodic' makes both faces periodic"
-            raise CaseError([f"boundary.{name}: 'periodic'; allowed: a condition, {reason}"])
-    if names and "all" in tables and all(name in tables or name[0] in tables for name in names):
-        raise CaseError([f"boundary.all: {_shown(tables['all'])}; {NO_FACE_LEFT}"])
-    return tuple(faces)
-
-
-def _other_faces(problem: Problem, boundary: Any) -> tuple[Face, ...]:
-    """The faces of a problem with other data."""
-    names = FACE_NAMES[: 2 * problem.lattice.dimension]
-    tables = dict(boundary) if isinstance(boundary, Mapping) else {"all": boundary}
-    for face, name in enumerate(names):
-        if problem.faces[face].kind.wraps:
-            if name not in tables:
-                tables.setdefault(name[0], PERIODIC)
-        elif "all" not in tables and name[0] not in tables:
-            tables.setdefault(name, problem.faces[face])
-    faces = _box_faces(tables, problem.lattice.shape)
-    for name, old, new in zip(names, problem.faces, faces, strict=True):
-        if new.kind is not old.kind:
-            allowed = f"{old.kind.value}, because the kind of a face cannot change"
-            raise CaseError([f"boundary.{name}: {new.kind.value}; allowed: {allowed}"])
-    return faces
-
-
-def _shown(given: Any) -> str:
-    """A value on one line of a message."""
-    text = " ".join(repr(given).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _is_text(given: Any, text: str) -> bool:
-    """Whether it is that text, and no array, which compares with texts value by value."""
-    return isinstance(given, str) and given == text
-
-
-def _box_face(given: Any, nodes: tuple[int, ...], face: int, name: str) -> Face:
-    if _is_text(given, PERIODIC):
-        axis = AXES[face // 2]
-        raise CaseError(
-            [f'{name}: {_shown(given)}; allowed: a condition; for both {axis} faces at once {axis} = "periodic"']
-        )
-    if isinstance(given, Face):
-        for part, data in {"value": given.value, "alpha": given.alpha}.items():
-            with _named(f"{name}.{part}"):
-                require_on_face(data, nodes, face)
-        return given
-    table = dict(given) if isinstance(given, Mapping) else {Kind.DIRICHLET.value: given}
-    alpha = table.pop("alpha", None)
-    kinds = {kind.value: kind for kind in CONDITIONS}
-    wrong = len(table) != 1 or not set(table) <= set(kinds)
-    if wrong or any(kinds[kind].takes_alpha != (alpha is not None) for kind in table):
-        raise CaseError([f"{name}: {_shown(given)}; allowed: {ONE_CONDITION}"])
-    [(kind, value)] = table.items()
-    robin = None if alpha is None else _face_data(alpha, nodes, face, f"{name}.alpha")
-    return Face(kinds[kind], _face_data(value, nodes, face, f"{name}.{kind}"), robin)
-
-
-def _face_data(given: Any, nodes: tuple[int, ...], face: int, name: str) -> FaceData:
-    field = _field(given, len(nodes), name)
-    with _named(name):
-        require_on_face(field, nodes, face)
-    return field
 
 
 def manufactured_source(exact: Expression, a: Expression | float, c: Expression | float, dimension: int) -> Expression:

@@ -21,7 +21,8 @@ from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.problem.faces import FaceData
 from poisson.problem.fields import FieldFile, FunctionField, Range, Stored, stored
-from poisson.problem.problem import MEANS, NodeField, Problem
+from poisson.problem.problem import MEANS, Problem
+from poisson.problem.user_data import NodeField
 
 Index = tuple[slice | int, ...]
 
@@ -128,10 +129,7 @@ def face_alpha(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any
 
 
 def face_source(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
-    """The term that the data of a face without nodes of its own, or with free ones, are in the source, in U/L².
-
-    That is what flows in by area, over the control width of the nodes next to the face.
-    """
+    """The term of the data of a face without fixed nodes in the source, in U/L²: the flow in over the control width."""
     kind, axis, end = problem.faces[face].kind, problem.lattice.axes[face // 2], face % 2
     g = axis.inflow[end] * face_value(problem, xp, face, block)
     if kind.fixes:
@@ -140,7 +138,7 @@ def face_source(problem: Problem, xp: ModuleType, face: int, block: Block) -> An
 
 
 def face_outflow(problem: Problem, xp: ModuleType, face: int, block: Block, u: Any) -> Any:
-    """What leaves through such a face by area, in U/L, for u at the nodes next to it."""
+    """The flow by area out through such a face, in U/L, for u at the nodes next to it."""
     kind, axis, end = problem.faces[face].kind, problem.lattice.axes[face // 2], face % 2
     g = face_value(problem, xp, face, block)
     if kind.fixes:
@@ -177,7 +175,7 @@ def link_mean(mean: str, one: Any, other: Any) -> Any:
 
 
 def _passed(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
-    """What part of a flow at a Robin face half a cell away is left at the nodes: 1 / (1 + α d / a)."""
+    """The part of a flow at a Robin face half a cell away that is left at the nodes: 1 / (1 + α d / a)."""
     a: Any = problem.a
     if not isinstance(a, (int, float)):
         a = nodes(problem, xp, "equation.a", a, _end(problem, face, block), POSITIVE).squeeze(_place(problem, face))

@@ -179,7 +179,7 @@ class Sample:
         grid, found = self.problem.lattice, []
         for axis, each in enumerate(runs):
             numbers = np.concatenate([np.arange(*run) for run in each])
-            found.append(grid.axes[axis].coordinates[numbers].reshape((-1,) + (1,) * axis))
+            found.append(grid.axes[axis].places(numbers).reshape((-1,) + (1,) * axis))
         return found
 
     def _values(

@@ -20,8 +20,10 @@ from poisson.discrete.integrals import energy, mean
 from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import outflow
 from poisson.errors import CaseError, OutputError
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import FACE_NAMES, Kind
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.placement import Cells, Nodes
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face
 from poisson.problem.problem import Problem, manufactured_source, manufactured_value
@@ -39,8 +41,8 @@ def stretched(count: int) -> np.ndarray:
 
 def axis_of(kind: str, count: int) -> Any:
     if kind == "u":
-        return poisson.Axis.between(0.0, 1.0, count + 1)
-    return {"n": poisson.Nodes, "c": poisson.Cells}[kind](stretched(count))
+        return {"uniform": (0.0, 1.0, count + 1)}
+    return {{"n": "nodes", "c": "cells"}[kind]: stretched(count)}
 
 
 def problem_on(kinds: str, ends: tuple[Kind, Kind], counts: tuple[int, ...], *, linear: bool = False) -> Problem:
@@ -154,7 +156,7 @@ def test_a_singular_problem_of_cells() -> None:
     boundary = {FACE_NAMES[face]: Face(N, manufactured_value(u, 1.0, N, None, face)) for face in range(4)}
     errors = []
     for count in (16, 32):
-        axes = poisson.Cells(stretched(count)), poisson.Cells(stretched(count))
+        axes = [axis_of("c", count)] * 2
         f = manufactured_source(u, 1.0, 0.0, 2)
         problem = Problem.on_lattice(axes, f=f, boundary=boundary, exact=u)
         found = poisson.solve(problem, backend="numpy", rtol=1e-10).u
@@ -168,16 +170,14 @@ def test_a_singular_problem_of_cells() -> None:
 def test_a_wall_before_a_jump_keeps_the_sum_of_resistances() -> None:
     """Cells of a between 1 and 1000: the flow through a chain of cells, of which the mean of the links is harmonic."""
     a = np.where(np.arange(10) < 4, 1.0, 1000.0)
-    problem = Problem.on_lattice(
-        (poisson.Cells(np.linspace(0.0, 1.0, 11)),), a=a, boundary={"x_lower": 0.0, "x_upper": 1.0}
-    )
+    problem = Problem.on_lattice([{"cells": np.linspace(0.0, 1.0, 11)}], a=a, boundary={"x_lower": 0.0, "x_upper": 1.0})
     u = poisson.solve(problem, backend="numpy", method="cg", rtol=1e-12).u
     resistance = np.sum(0.1 / a)
     np.testing.assert_allclose(u[1] - u[0], 0.1 / resistance, rtol=1e-9)
 
 
 def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
-    problem = Problem.on_lattice((poisson.Nodes(stretched(12)), poisson.Cells(stretched(12))), f=1.0)
+    problem = Problem.on_lattice([axis_of("n", 12), axis_of("c", 12)], f=1.0)
     solution = poisson.solve(problem, backend="numpy")
     with pytest.raises(OutputError, match="needs equally spaced nodes"):
         solution.save(tmp_path / "u.h5")
@@ -189,14 +189,17 @@ def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("axes", "boundary", "message"),
     [
-        ((), 0.0, "axes: 0 of them; allowed: 1, 2 or 3"),
-        ((33,), 0.0, "axes: an int along x; allowed: Nodes, Cells or an Axis"),
-        ((poisson.Cells(stretched(8), (R, N), (1.0, 0.0)),), 0.0, "axes: alpha along x"),
-        ((poisson.Nodes(stretched(2)),), {"x": "periodic"}, "an axis of 2 nodes; at least 3 are needed"),
-        ((poisson.Nodes(stretched(8)),), {"y": "periodic"}, "boundary.y: unknown key"),
+        ((), 0.0, "axes: (); allowed: 1, 2 or 3 tables"),
+        ((33,), 0.0, 'axes: 33 along x; allowed: {"nodes": coordinates}, {"cells"'),
+        (({"cells": [1.0, 2.0], "nodes": []},), 0.0, "axes: {'cells': [1.0, 2.0], 'nodes': []} along x; allowed"),
+        (({"nodes": [0.0, 1.0, 2.0]},), {"x": "periodic"}, "axes: nodes along x: an axis of 2 nodes; at least 3"),
+        (({"cells": [0.0, 1.0, 0.5, 2.0]},), 0.0, "axes: cells along x: the places along an axis must be finite"),
+        (({"cells": [[0.0, 1.0]]},), 0.0, "axes: cells along x: an array of the shape (1, 2); allowed: one number"),
+        (({"uniform": (0.0, 1.0)},), 0.0, "axes: uniform along x: not enough values"),
+        ((axis_of("n", 8),), {"y": "periodic"}, "boundary.y: unknown key"),
     ],
 )
-def test_wrong_arguments(axes: Any, boundary: Any, message: str) -> None:
+def test_wrong_tables_of_axes(axes: Any, boundary: Any, message: str) -> None:
     with pytest.raises(CaseError) as caught:
         Problem.on_lattice(axes, boundary=boundary)
     assert str(caught.value).startswith(message)
@@ -204,7 +207,7 @@ def test_wrong_arguments(axes: Any, boundary: Any, message: str) -> None:
 
 def test_between_nodes_and_beyond_the_outermost() -> None:
     """Values between a wall and the centre beside it go on as the cubics do."""
-    problem = Problem.on_lattice((poisson.Cells(stretched(40)),), f="-6*x", boundary={"x_lower": 0.0, "x_upper": 1.0})
+    problem = Problem.on_lattice([axis_of("c", 40)], f="-6*x", boundary={"x_lower": 0.0, "x_upper": 1.0})
     solution = poisson.solve(problem, backend="numpy")
     for x in (0.0, 0.001, 0.4, 1.0):
         assert solution.at(x) == pytest.approx(x**3, abs=3e-3)
@@ -213,15 +216,15 @@ def test_between_nodes_and_beyond_the_outermost() -> None:
 def test_one_solve_makes_one_axis_an_axis(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody shares the lattice of the problem."""
     made: list[Any] = []
-    before = poisson.Axis.__post_init__
-    monkeypatch.setattr(poisson.Axis, "__post_init__", lambda axis: (made.append(axis), before(axis))[1])
+    before = Axis.__post_init__
+    monkeypatch.setattr(Axis, "__post_init__", lambda axis: (made.append(axis), before(axis))[1])
     poisson.solve(Problem.on_box((17, 9), f=1.0), method="fft", backend="numpy")
     assert len(made) == 2
 
 
 def test_dense_agrees_with_the_sparse_matrix() -> None:
     """The reference against matrices that are assembled line by line."""
-    for kinds in itertools.product((poisson.Nodes, poisson.Cells), repeat=2):
+    for kinds in itertools.product((Nodes, Cells), repeat=2):
         for ends in ENDS:
             lines = [example(kinds[0], ends, 5), example(kinds[1], ENDS[4], 4)]
             operator = Operator(Lattice(tuple(line.axis for line in lines)), c=0.7, a=1.3)
