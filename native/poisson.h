@@ -66,14 +66,15 @@ typedef struct {
     const double* widths;
 } poisson_operator;
 
-/* Between the nodes of two grids: for each axis the tables of poisson/mesh/axis_transfer.py, in the device's memory. Where
- * both axes are uniform or one and the same, `entries` is 0: there are as many indices and weights for each node that
- * is written as an operation knows. Else it is their number, at most 8, and on the host those of a restriction stand
- * for neighbours: entry n lies n nodes behind entry 0, which may be an image beyond the end of an axis that wraps.
+/* Between the nodes of two grids: for each axis the tables of poisson/mesh/axis_transfer.py, in the device's memory.
+ * Where both axes are uniform or one and the same, `entries` is 0: there are as many indices and weights for each node
+ * that is written as an operation knows. Else it is their number, at most 8, and on the host those of a restriction
+ * stand for neighbours: entry n lies n nodes behind entry 0, which may be an image beyond the end of an axis that
+ * wraps.
  *
  * `paired` is null, or has the weights of x on the host in the type of the arrays, where two fine nodes come to each
- * coarse one, in four rows of whole multiples of 16: of a restriction, what the node i takes of the fine nodes 2i - 1 to
- * 2i + 2; else what the fine node 2i takes of i - 1 and i, and 2i + 1 of i and i + 1. */
+ * coarse one, in four rows of whole multiples of 16: of a restriction, what the node i takes of the fine nodes 2i - 1
+ * to 2i + 2; else what the fine node 2i takes of i - 1 and i, and 2i + 1 of i and i + 1. */
 typedef struct {
     const int32_t* index[3];
     const double* weight[3];
@@ -154,60 +155,6 @@ poisson_status poisson_download(void* values, int64_t row_bytes, const void* arr
 int64_t poisson_result_bytes(void);
 poisson_status poisson_read(const double* result, double* sum_and_maximum);
 
-/* ---- for the direct solution, on arrays in the host's memory. Transforms are in place: to the modes or back, where
- * the nodes are not fixed, times `scale` */
-
-poisson_status poisson_transform_f32(const poisson_operator* operator_, const poisson_line* line, int32_t to_modes,
-                                     double scale, float* values);
-poisson_status poisson_transform_f64(const poisson_operator* operator_, const poisson_line* line, int32_t to_modes,
-                                     double scale, double* values);
-
-/* ---- for the direct solution: from the modes of f to those of u, at the nodes that are not fixed. The eigenvalues of
- * the axes lie at their nodes, those of x with c added: `divide` divides by their sum, and leaves zero where that is;
- * `tridiagonal` solves along the slowest axis, which does not wrap and whose table it does not read, for the modes of
- * the other axes. Of a divided axis it has the rows of one rank: `below` and `above`, null elsewhere, are the values of
- * the modes, nx a row and not padded, in the row below them and in the last of them, where the ends of the axis have no
- * rule. Before these are known, `condense` gives what the rows add to their equations; a null one is not there. */
-
-poisson_status poisson_divide_f32(const poisson_operator* operator_, const double* spectrum_x, const double* spectrum_y,
-                                  const double* spectrum_z, const float* f, float* u);
-poisson_status poisson_divide_f64(const poisson_operator* operator_, const double* spectrum_x, const double* spectrum_y,
-                                  const double* spectrum_z, const double* f, double* u);
-poisson_status poisson_condense_f32(const poisson_operator* operator_, const double* spectrum_x,
-                                    const double* spectrum_y, const float* f, float* first, float* last);
-poisson_status poisson_condense_f64(const poisson_operator* operator_, const double* spectrum_x,
-                                    const double* spectrum_y, const double* f, double* first, double* last);
-poisson_status poisson_tridiagonal_f32(const poisson_operator* operator_, const double* spectrum_x,
-                                       const double* spectrum_y, const double* spectrum_z, const float* f, float* u,
-                                       const float* below, const float* above);
-poisson_status poisson_tridiagonal_f64(const poisson_operator* operator_, const double* spectrum_x,
-                                       const double* spectrum_y, const double* spectrum_z, const double* f, double* u,
-                                       const double* below, const double* above);
-
-/* ---- values in the memory of the caller, on the host's threads: rows of `pitch` float64 values, or real ones, which
- * need no alignment. `take` copies them less `shift`, with zeros at fixed nodes, and leaves the norms of what is
- * written; the sum is not finite if a value is not, also at a fixed node. `integrate` leaves the sums of the values and
- * of their sizes under the trapezoidal weights, `sums` those of an array of the library's, `certify` the norms of f -
- * shift - A u of an operator with constant coefficients, as `residual` does of f - A u. */
-
-poisson_status poisson_take_f32(const poisson_operator* operator_, const double* from, int64_t pitch, double shift,
-                                float* to, double* result);
-poisson_status poisson_take_f64(const poisson_operator* operator_, const double* from, int64_t pitch, double shift,
-                                double* to, double* result);
-poisson_status poisson_sums_f32(const poisson_operator* operator_, const float* x, int64_t pitch, double* result);
-poisson_status poisson_sums_f64(const poisson_operator* operator_, const double* x, int64_t pitch, double* result);
-poisson_status poisson_integrate_f32(const poisson_operator* operator_, const double* from, int64_t pitch,
-                                     double* result);
-poisson_status poisson_integrate_f64(const poisson_operator* operator_, const double* from, int64_t pitch,
-                                     double* result);
-poisson_status poisson_certify_f32(const poisson_operator* operator_, const float* u, const float* f, int64_t pitch,
-                                   double shift, double* result);
-poisson_status poisson_certify_f64(const poisson_operator* operator_, const double* u, const double* f, int64_t pitch,
-                                   double shift, double* result);
-/* The same in float64 for u in float32. */
-poisson_status poisson_certify_in_double(const poisson_operator* operator_, const float* u, const double* f,
-                                         int64_t pitch, double shift, double* result);
-
 /* A direct solution: transforms along all axes, or all but the last, and what solves for their modes. */
 typedef struct {
     const poisson_line* const* lines;
@@ -218,18 +165,59 @@ typedef struct {
     int32_t tridiagonal;
 } poisson_direct;
 
-/* u gets the modes of f - shift, whose rows are `pitch` values apart, with what fixed nodes of u add to the equations
- * their neighbours; `result` those of its norms where no node is fixed, if it is not null. Fixed nodes keep theirs. */
-poisson_status poisson_to_modes_f32(const poisson_operator* operator_, const poisson_direct* direct, const float* f,
-                                    int64_t pitch, double shift, float* u, double* result);
-poisson_status poisson_to_modes_f64(const poisson_operator* operator_, const poisson_direct* direct, const double* f,
-                                    int64_t pitch, double shift, double* u, double* result);
+/* ---- on the host's threads and memory alone: a library for a GPU has none of them.
+ *
+ * `transform` goes in place to the modes or back, where the nodes are not fixed, times `scale`.
+ *
+ * From the modes of f to those of u, at the nodes that are not fixed: the eigenvalues of the axes lie at their nodes,
+ * those of x with c added. `divide` divides by their sum, and leaves zero where that is; `tridiagonal` solves along the
+ * slowest axis, which does not wrap and whose table it does not read, for the modes of the other axes. Of a divided
+ * axis it has the rows of one rank: `below` and `above`, null elsewhere, are the values of the modes, nx a row and not
+ * padded, in the row below them and in the last of them, where the ends of the axis have no rule. Before these are
+ * known, `condense` gives what the rows add to their equations; a null one is not there.
+ *
+ * Values in the memory of the caller, rows of `pitch` float64 values, or real ones, need no alignment. `take` copies
+ * them less `shift`, with zeros at fixed nodes, and leaves the norms of what is written; the sum is not finite if a
+ * value is not, also at a fixed node. `integrate` leaves the sums of the values and of their sizes under the control
+ * volumes, `sums` those of an array of the library's, `certify` the norms of f - shift - A u of an operator with one
+ * diagonal, as `residual` does of f - A u, and `certify_in_double` the same in float64 for u in float32.
+ *
+ * `to_modes` leaves in u the modes of f - shift with what fixed nodes of u add to the equations of their neighbours,
+ * and in `result` the norms of f - shift where no node is fixed, if it is not null; fixed nodes keep theirs.
+ * `from_modes` leaves u from its modes, and the norms of f - shift - A u. */
 
-/* u from its modes; `result` gets the norms of f - shift - A u, if it is not null. */
-poisson_status poisson_from_modes_f32(const poisson_operator* operator_, const poisson_direct* direct, float* u,
-                                      const float* f, int64_t pitch, double shift, double* result);
-poisson_status poisson_from_modes_f64(const poisson_operator* operator_, const poisson_direct* direct, double* u,
-                                      const double* f, int64_t pitch, double shift, double* result);
+poisson_status poisson_certify_in_double(const poisson_operator* operator_, const float* u, const double* f,
+                                         int64_t pitch, double shift, double* result);
+
+/* clang-format off */
+#define POISSON_OF_HOST(real, suffix)                                                                                  \
+    poisson_status poisson_transform_##suffix(const poisson_operator* operator_, const poisson_line* line,             \
+        int32_t to_modes, double scale, real* values);                                                                 \
+    poisson_status poisson_divide_##suffix(const poisson_operator* operator_, const double* spectrum_x,                \
+        const double* spectrum_y, const double* spectrum_z, const real* f, real* u);                                   \
+    poisson_status poisson_condense_##suffix(const poisson_operator* operator_, const double* spectrum_x,              \
+        const double* spectrum_y, const real* f, real* first, real* last);                                             \
+    poisson_status poisson_tridiagonal_##suffix(const poisson_operator* operator_, const double* spectrum_x,           \
+        const double* spectrum_y, const double* spectrum_z, const real* f, real* u, const real* below,                 \
+        const real* above);                                                                                            \
+    poisson_status poisson_take_##suffix(const poisson_operator* operator_, const double* from, int64_t pitch,         \
+        double shift, real* to, double* result);                                                                       \
+    poisson_status poisson_sums_##suffix(const poisson_operator* operator_, const real* x, int64_t pitch,              \
+        double* result);                                                                                               \
+    poisson_status poisson_integrate_##suffix(const poisson_operator* operator_, const double* from, int64_t pitch,    \
+        double* result);                                                                                               \
+    poisson_status poisson_certify_##suffix(const poisson_operator* operator_, const real* u, const real* f,           \
+        int64_t pitch, double shift, double* result);                                                                  \
+    poisson_status poisson_to_modes_##suffix(const poisson_operator* operator_, const poisson_direct* direct,          \
+        const real* f, int64_t pitch, double shift, real* u, double* result);                                          \
+    poisson_status poisson_from_modes_##suffix(const poisson_operator* operator_, const poisson_direct* direct,        \
+        real* u, const real* f, int64_t pitch, double shift, double* result);
+/* clang-format on */
+
+POISSON_OF_HOST(float, f32)
+POISSON_OF_HOST(double, f64)
+
+#undef POISSON_OF_HOST
 
 /* Solves for `count` sources in the memory of the caller, each on one thread; u[n] takes the values at fixed nodes from
  * `start`. `norms` gets four numbers for a source: the sum of squares and the maximum of f, and of the residual. A is

@@ -29,6 +29,19 @@ inline void use_threads(const poisson_differences* d) {
     if (d) use_threads(d->threads);
 }
 
+// A function of the interface for both types of arrays: `team` says on which threads, and the rest what it returns.
+#define POISSON_EXPORT_AS(type, suffix, name, parameters, team, ...)                                            \
+    namespace of_##suffix {                                                                                     \
+        using real = type;                                                                                      \
+        extern "C" __attribute__((visibility("default"))) poisson_status poisson_##name##_##suffix parameters { \
+            use_threads(team);                                                                                  \
+            return __VA_ARGS__;                                                                                 \
+        }                                                                                                       \
+    }
+#define POISSON_EXPORT(name, parameters, team, ...)                    \
+    POISSON_EXPORT_AS(float, f32, name, parameters, team, __VA_ARGS__) \
+    POISSON_EXPORT_AS(double, f64, name, parameters, team, __VA_ARGS__)
+
 // Memory like that of poisson_allocate, whose pages the threads of the calling thread's team write first.
 poisson_status allocate(int64_t rows, int64_t row_bytes, void** memory);
 

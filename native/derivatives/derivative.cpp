@@ -182,17 +182,7 @@ poisson_status gradient(const poisson_differences* d, const T* u, T* const* outs
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                            \
-    extern "C" poisson_status poisson_derivative_##suffix(const poisson_differences* differences, int32_t axis, \
-                                                          const real* u, real* out) {                           \
-        use_threads(differences);                                                                               \
-        return derivative(differences, axis, u, out);                                                           \
-    }                                                                                                           \
-    extern "C" poisson_status poisson_gradient_##suffix(const poisson_differences* differences, const real* u,  \
-                                                        real* const* outs) {                                    \
-        use_threads(differences);                                                                               \
-        return gradient(differences, u, outs);                                                                  \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(derivative, (const poisson_differences* differences, int32_t axis, const real* u, real* out),
+               differences, derivative(differences, axis, u, out))
+POISSON_EXPORT(gradient, (const poisson_differences* differences, const real* u, real* const* outs), differences,
+               gradient(differences, u, outs))

@@ -149,18 +149,9 @@ poisson_status coarsen_links(const poisson_operator* fine, const poisson_operato
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                              \
-    extern "C" poisson_status poisson_links_##suffix(const poisson_operator* a, int32_t axis, const real* values, \
-                                                     int32_t harmonic, real* out) {                               \
-        use_threads(a);                                                                                           \
-        return links(a, axis, values, harmonic, out);                                                             \
-    }                                                                                                             \
-    extern "C" poisson_status poisson_coarsen_links_##suffix(                                                     \
-        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                           \
-        const poisson_transfer* tables, int32_t axis, const real* fine, real* coarse) {                           \
-        use_threads(fine_operator);                                                                               \
-        return coarsen_links(fine_operator, coarse_operator, tables, axis, fine, coarse);                         \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(links, (const poisson_operator* a, int32_t axis, const real* values, int32_t harmonic, real* out), a,
+               links(a, axis, values, harmonic, out))
+POISSON_EXPORT(coarsen_links,
+               (const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
+                const poisson_transfer* tables, int32_t axis, const real* fine, real* coarse),
+               fine_operator, coarsen_links(fine_operator, coarse_operator, tables, axis, fine, coarse))

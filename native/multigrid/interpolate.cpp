@@ -150,13 +150,7 @@ poisson_status checked(const poisson_operator* source, const poisson_operator* t
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                         \
-    extern "C" poisson_status poisson_interpolate_##suffix(                                  \
-        const poisson_operator* source_operator, const poisson_operator* target_operator,    \
-        const poisson_transfer* tables, int32_t everywhere, const real* source, real* out) { \
-        use_threads(target_operator);                                                        \
-        return checked(source_operator, target_operator, tables, everywhere, source, out);   \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(interpolate,
+               (const poisson_operator* source_operator, const poisson_operator* target_operator,
+                const poisson_transfer* tables, int32_t everywhere, const real* source, real* out),
+               target_operator, checked(source_operator, target_operator, tables, everywhere, source, out))

@@ -207,23 +207,17 @@ poisson_status smooth(const poisson_operator* a, T* u, const T* f, T* out, T* wo
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                                   \
-    extern "C" int32_t poisson_depth_##suffix(const poisson_operator* a) { return a ? depth<real>(a) : 0; }            \
-    extern "C" poisson_status poisson_sweeps_##suffix(const poisson_operator* a, const real* u, const real* f,         \
-                                                      real* out, const double* omegas, int32_t count,                  \
-                                                      double* result) {                                                \
-        use_threads(a);                                                                                                \
-        return sweeps(a, u, f, out, omegas, count, result);                                                            \
-    }                                                                                                                  \
-    extern "C" poisson_status poisson_smooth_##suffix(                                                                 \
-        const poisson_operator* a, real* u, const real* f, real* out, real* work, const double* omegas, int32_t count, \
-        const poisson_operator* correction_operator, const poisson_transfer* correction_tables,                        \
-        const real* correction, const poisson_operator* restriction_operator,                                          \
-        const poisson_transfer* restriction_tables, real* restriction, double* result) {                               \
-        use_threads(a);                                                                                                \
-        return smooth<real>(a, u, f, out, work, omegas, count, {correction_operator, correction_tables, correction},   \
-                            {restriction_operator, restriction_tables, restriction}, result);                          \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+extern "C" int32_t poisson_depth_f32(const poisson_operator* a) { return a ? depth<float>(a) : 0; }
+extern "C" int32_t poisson_depth_f64(const poisson_operator* a) { return a ? depth<double>(a) : 0; }
+POISSON_EXPORT(sweeps,
+               (const poisson_operator* a, const real* u, const real* f, real* out, const double* omegas, int32_t count,
+                double* result),
+               a, sweeps(a, u, f, out, omegas, count, result))
+POISSON_EXPORT(smooth,
+               (const poisson_operator* a, real* u, const real* f, real* out, real* work, const double* omegas,
+                int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,
+                const real* correction, const poisson_operator* restriction_operator,
+                const poisson_transfer* restriction_tables, real* restriction, double* result),
+               a,
+               smooth<real>(a, u, f, out, work, omegas, count, {correction_operator, correction_tables, correction},
+                            {restriction_operator, restriction_tables, restriction}, result))

@@ -128,21 +128,17 @@ poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                        \
-    extern "C" poisson_status poisson_restrict_##suffix(                                                    \
-        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                     \
-        const poisson_transfer* tables, const real* fine, real* coarse) {                                   \
-        use_threads(fine_operator);                                                                         \
-        if (!fine_operator || !coarse_operator || !tables || !fine || !coarse) return POISSON_BAD_ARGUMENT; \
-        return restrict_to(fine_operator, coarse_operator, tables, fine, coarse);                           \
-    }                                                                                                       \
-    extern "C" poisson_status poisson_prolong_add_##suffix(                                                 \
-        const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                     \
-        const poisson_transfer* tables, const real* coarse, real* fine) {                                   \
-        use_threads(fine_operator);                                                                         \
-        if (!fine_operator || !coarse_operator || !tables || !fine || !coarse) return POISSON_BAD_ARGUMENT; \
-        return prolong_add(fine_operator, coarse_operator, tables, coarse, fine);                           \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(restrict,
+               (const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
+                const poisson_transfer* tables, const real* fine, real* coarse),
+               fine_operator,
+               fine_operator && coarse_operator && tables && fine && coarse
+                   ? restrict_to(fine_operator, coarse_operator, tables, fine, coarse)
+                   : POISSON_BAD_ARGUMENT)
+POISSON_EXPORT(prolong_add,
+               (const poisson_operator* fine_operator, const poisson_operator* coarse_operator,
+                const poisson_transfer* tables, const real* coarse, real* fine),
+               fine_operator,
+               fine_operator && coarse_operator && tables && fine && coarse
+                   ? prolong_add(fine_operator, coarse_operator, tables, coarse, fine)
+                   : POISSON_BAD_ARGUMENT)

@@ -32,12 +32,7 @@ poisson_status dense(const T* matrix, int64_t matrix_pitch, const T* x, T* y, in
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                                   \
-    extern "C" poisson_status poisson_dense_##suffix(const real* matrix, int64_t matrix_pitch, const real* x, real* y, \
-                                                     int64_t columns, int64_t rows, int64_t pitch, int32_t threads) {  \
-        use_threads(threads);                                                                                          \
-        return dense(matrix, matrix_pitch, x, y, columns, rows, pitch);                                                \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(dense,
+               (const real* matrix, int64_t matrix_pitch, const real* x, real* y, int64_t columns, int64_t rows,
+                int64_t pitch, int32_t threads),
+               threads, dense(matrix, matrix_pitch, x, y, columns, rows, pitch))

@@ -96,12 +96,5 @@ poisson_status diagonal_solve(const poisson_operator* a, const T* r, T* z, doubl
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                             \
-    extern "C" poisson_status poisson_diagonal_solve_##suffix(const poisson_operator* a, const real* r, real* z, \
-                                                              double omega, double* result) {                    \
-        use_threads(a);                                                                                          \
-        return diagonal_solve(a, r, z, omega, result);                                                           \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(diagonal_solve, (const poisson_operator* a, const real* r, real* z, double omega, double* result), a,
+               diagonal_solve(a, r, z, omega, result))

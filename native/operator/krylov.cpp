@@ -62,17 +62,11 @@ poisson_status direction(const poisson_operator* a, const T* z, double beta, con
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                            \
-    extern "C" poisson_status poisson_direction_##suffix(const poisson_operator* a, const real* z, double beta, \
-                                                         const real* p, real* out, real* q, double* result) {   \
-        use_threads(a);                                                                                         \
-        return direction(a, z, beta, p, out, q, result);                                                        \
-    }                                                                                                           \
-    extern "C" poisson_status poisson_advance_##suffix(const poisson_operator* a, double alpha, const real* p,  \
-                                                       const real* q, real* u, real* r, double* result) {       \
-        use_threads(a);                                                                                         \
-        return advance(a, alpha, p, q, u, r, result);                                                           \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(direction,
+               (const poisson_operator* a, const real* z, double beta, const real* p, real* out, real* q,
+                double* result),
+               a, direction(a, z, beta, p, out, q, result))
+POISSON_EXPORT(advance,
+               (const poisson_operator* a, double alpha, const real* p, const real* q, real* u, real* r,
+                double* result),
+               a, advance(a, alpha, p, q, u, r, result))

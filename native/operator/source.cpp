@@ -186,30 +186,16 @@ poisson_status certify(const poisson_operator* a, const U* u, const T* f, int64_
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                                   \
-    extern "C" poisson_status poisson_take_##suffix(const poisson_operator* a, const double* from, int64_t pitch,      \
-                                                    double shift, real* to, double* result) {                          \
-        use_threads(a);                                                                                                \
-        return take<real>(a, from, pitch, shift, to, result);                                                          \
-    }                                                                                                                  \
-    extern "C" poisson_status poisson_integrate_##suffix(const poisson_operator* a, const double* from, int64_t pitch, \
-                                                         double* result) {                                             \
-        use_threads(a);                                                                                                \
-        return integrate<real>(a, from, pitch, result);                                                                \
-    }                                                                                                                  \
-    extern "C" poisson_status poisson_sums_##suffix(const poisson_operator* a, const real* x, int64_t pitch,           \
-                                                    double* result) {                                                  \
-        use_threads(a);                                                                                                \
-        return integrate<real>(a, x, pitch, result);                                                                   \
-    }                                                                                                                  \
-    extern "C" poisson_status poisson_certify_##suffix(const poisson_operator* a, const real* u, const real* f,        \
-                                                       int64_t pitch, double shift, double* result) {                  \
-        use_threads(a);                                                                                                \
-        return certify(a, u, f, pitch, shift, result);                                                                 \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(take,
+               (const poisson_operator* a, const double* from, int64_t pitch, double shift, real* to, double* result),
+               a, take<real>(a, from, pitch, shift, to, result))
+POISSON_EXPORT(integrate, (const poisson_operator* a, const double* from, int64_t pitch, double* result), a,
+               integrate<real>(a, from, pitch, result))
+POISSON_EXPORT(sums, (const poisson_operator* a, const real* x, int64_t pitch, double* result), a,
+               integrate<real>(a, x, pitch, result))
+POISSON_EXPORT(certify,
+               (const poisson_operator* a, const real* u, const real* f, int64_t pitch, double shift, double* result),
+               a, certify(a, u, f, pitch, shift, result))
 
 extern "C" poisson_status poisson_certify_in_double(const poisson_operator* a, const float* u, const double* f,
                                                     int64_t pitch, double shift, double* result) {

@@ -83,36 +83,17 @@ poisson_status boundary_conditions(const poisson_operator* a, const T* u, T* out
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                             \
-    extern "C" poisson_status poisson_laplacian_##suffix(const poisson_operator* a, const real* u, real* out) {  \
-        use_threads(a);                                                                                          \
-        return visit_any<APPLY, real>(a, u, nullptr, out, 0.0, nullptr);                                         \
-    }                                                                                                            \
-    extern "C" poisson_status poisson_boundary_conditions_##suffix(const poisson_operator* a, const real* u,     \
-                                                                   real* out) {                                  \
-        use_threads(a);                                                                                          \
-        return boundary_conditions(a, u, out);                                                                   \
-    }                                                                                                            \
-    extern "C" poisson_status poisson_sweep_##suffix(const poisson_operator* a, const real* u, const real* f,    \
-                                                     real* out, double omega, double* result) {                  \
-        use_threads(a);                                                                                          \
-        return visit_any<RELAX, real>(a, u, f, out, omega, result);                                              \
-    }                                                                                                            \
-    extern "C" poisson_status poisson_color_sweep_##suffix(const poisson_operator* a, real* u, const real* f,    \
-                                                           int32_t color, double omega) {                        \
-        use_threads(a);                                                                                          \
-        return visit_any<COLOR, real>(a, u, f, u, omega, nullptr, color);                                        \
-    }                                                                                                            \
-    extern "C" poisson_status poisson_residual_##suffix(const poisson_operator* a, const real* u, const real* f, \
-                                                        real* r, double* result) {                               \
-        use_threads(a);                                                                                          \
-        return visit_any<RESIDUAL, real>(a, u, f, r, 1.0, result);                                               \
-    }                                                                                                            \
-    extern "C" poisson_status poisson_defect_##suffix(const poisson_operator* a, const real* u, const real* f,   \
-                                                      double factor, float* r, double* result) {                 \
-        use_threads(a);                                                                                          \
-        return visit_any<DEFECT, real>(a, u, f, r, factor, result);                                              \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(laplacian, (const poisson_operator* a, const real* u, real* out), a,
+               visit_any<APPLY, real>(a, u, nullptr, out, 0.0, nullptr))
+POISSON_EXPORT(boundary_conditions, (const poisson_operator* a, const real* u, real* out), a,
+               boundary_conditions(a, u, out))
+POISSON_EXPORT(sweep,
+               (const poisson_operator* a, const real* u, const real* f, real* out, double omega, double* result), a,
+               visit_any<RELAX, real>(a, u, f, out, omega, result))
+POISSON_EXPORT(color_sweep, (const poisson_operator* a, real* u, const real* f, int32_t color, double omega), a,
+               visit_any<COLOR, real>(a, u, f, u, omega, nullptr, color))
+POISSON_EXPORT(residual, (const poisson_operator* a, const real* u, const real* f, real* r, double* result), a,
+               visit_any<RESIDUAL, real>(a, u, f, r, 1.0, result))
+POISSON_EXPORT(defect,
+               (const poisson_operator* a, const real* u, const real* f, double factor, float* r, double* result), a,
+               visit_any<DEFECT, real>(a, u, f, r, factor, result))

@@ -188,36 +188,14 @@ poisson_status correct(double factor, const float* x, T* y, int64_t rows, int64_
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                            \
-    extern "C" poisson_status poisson_update_##suffix(const poisson_operator* a, const real* f, const real* au, \
-                                                      real* r, real* u, double omega) {                         \
-        use_threads(a);                                                                                         \
-        return update<real>(a, f, au, r, u, omega);                                                             \
-    }                                                                                                           \
-    extern "C" poisson_status poisson_norm_##suffix(const poisson_operator* a, const real* r, double* result) { \
-        use_threads(a);                                                                                         \
-        return norm<real>(a, r, result);                                                                        \
-    }                                                                                                           \
-    extern "C" poisson_status poisson_dot_##suffix(const poisson_operator* a, const real* x, const real* y,     \
-                                                   double* result) {                                            \
-        use_threads(a);                                                                                         \
-        return dot<real>(a, x, y, result);                                                                      \
-    }                                                                                                           \
-    extern "C" poisson_status poisson_fill_##suffix(real* x, int64_t rows, int64_t pitch, double value,         \
-                                                    int32_t threads) {                                          \
-        use_threads(threads);                                                                                   \
-        return fill<real>(x, rows, pitch, value);                                                               \
-    }                                                                                                           \
-    extern "C" poisson_status poisson_axpby_##suffix(double a, const real* x, double b, real* y, int64_t rows,  \
-                                                     int64_t pitch, int32_t threads) {                          \
-        use_threads(threads);                                                                                   \
-        return axpby<real>(a, x, b, y, rows, pitch);                                                            \
-    }                                                                                                           \
-    extern "C" poisson_status poisson_correct_##suffix(double factor, const float* x, real* y, int64_t rows,    \
-                                                       int64_t pitch, int32_t threads) {                        \
-        use_threads(threads);                                                                                   \
-        return correct<real>(factor, x, y, rows, pitch);                                                        \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(update, (const poisson_operator* a, const real* f, const real* au, real* r, real* u, double omega), a,
+               update<real>(a, f, au, r, u, omega))
+POISSON_EXPORT(norm, (const poisson_operator* a, const real* r, double* result), a, norm<real>(a, r, result))
+POISSON_EXPORT(dot, (const poisson_operator* a, const real* x, const real* y, double* result), a,
+               dot<real>(a, x, y, result))
+POISSON_EXPORT(fill, (real * x, int64_t rows, int64_t pitch, double value, int32_t threads), threads,
+               fill<real>(x, rows, pitch, value))
+POISSON_EXPORT(axpby, (double a, const real* x, double b, real* y, int64_t rows, int64_t pitch, int32_t threads),
+               threads, axpby<real>(a, x, b, y, rows, pitch))
+POISSON_EXPORT(correct, (double factor, const float* x, real* y, int64_t rows, int64_t pitch, int32_t threads), threads,
+               correct<real>(factor, x, y, rows, pitch))

@@ -299,33 +299,41 @@ void hold(const poisson_operator& a, const double* start, double* u) {
     }
 }
 
+poisson_status transform(const poisson_operator* a, const poisson_line* line, int32_t to, double scale, float* u) {
+    return poisson_transform_f32(a, line, to, scale, u);
+}
+poisson_status transform(const poisson_operator* a, const poisson_line* line, int32_t to, double scale, double* u) {
+    return poisson_transform_f64(a, line, to, scale, u);
+}
+
+template <class T>
+poisson_status all_to_modes(const poisson_operator* a, const poisson_direct* direct, const Source<T>& f, T* u,
+                            double* result) {
+    if (!a || !direct || !f.values || !u || varies(*a)) return POISSON_BAD_ARGUMENT;
+    const poisson_status status = to_modes(a, direct, f, u, result);
+    const poisson_line* const line = across(a, direct);
+    return status || !line ? status : transform(a, line, 1, 1.0, u);
+}
+
+template <class T>
+poisson_status all_from_modes(const poisson_operator* a, const poisson_direct* direct, const Source<T>& f, T* u,
+                              double* result) {
+    if (!a || !direct || !u || (!f.values && result) || varies(*a)) return POISSON_BAD_ARGUMENT;
+    const poisson_line* const line = across(a, direct);
+    const poisson_status status = line ? transform(a, line, 0, direct->scales[a->dimension - 1], u) : POISSON_SUCCESS;
+    return status ? status : from_modes(a, direct, f, u, result);
+}
+
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                               \
-    extern "C" poisson_status poisson_to_modes_##suffix(const poisson_operator* a, const poisson_direct* direct,   \
-                                                        const real* f, int64_t pitch, double shift, real* u,       \
-                                                        double* result) {                                          \
-        if (!a || !direct || !f || !u || varies(*a)) return POISSON_BAD_ARGUMENT;                                  \
-        use_threads(a);                                                                                            \
-        const poisson_status status = to_modes<real>(a, direct, {f, pitch, shift}, u, result);                     \
-        const poisson_line* const line = across(a, direct);                                                        \
-        return status || !line ? status : poisson_transform_##suffix(a, line, 1, 1.0, u);                          \
-    }                                                                                                              \
-    extern "C" poisson_status poisson_from_modes_##suffix(const poisson_operator* a, const poisson_direct* direct, \
-                                                          real* u, const real* f, int64_t pitch, double shift,     \
-                                                          double* result) {                                        \
-        if (!a || !direct || !u || (!f && result) || varies(*a)) return POISSON_BAD_ARGUMENT;                      \
-        use_threads(a);                                                                                            \
-        const poisson_line* const line = across(a, direct);                                                        \
-        if (line) {                                                                                                \
-            const double scale = direct->scales[a->dimension - 1];                                                 \
-            if (const poisson_status status = poisson_transform_##suffix(a, line, 0, scale, u)) return status;     \
-        }                                                                                                          \
-        return from_modes<real>(a, direct, {f, pitch, shift}, u, result);                                          \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(to_modes,
+               (const poisson_operator* a, const poisson_direct* direct, const real* f, int64_t pitch, double shift,
+                real* u, double* result),
+               a, all_to_modes(a, direct, Source<real>{f, pitch, shift}, u, result))
+POISSON_EXPORT(from_modes,
+               (const poisson_operator* a, const poisson_direct* direct, real* u, const real* f, int64_t pitch,
+                double shift, double* result),
+               a, all_from_modes(a, direct, Source<real>{f, pitch, shift}, u, result))
 
 namespace {
 

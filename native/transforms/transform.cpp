@@ -56,13 +56,6 @@ poisson_status transform(const poisson_operator* a, const poisson_line* line, in
 
 }  // namespace
 
-extern "C" poisson_status poisson_transform_f32(const poisson_operator* a, const poisson_line* line, int32_t to_modes,
-                                                double scale, float* values) {
-    use_threads(a);
-    return transform<float>(a, line, to_modes, scale, values);
-}
-extern "C" poisson_status poisson_transform_f64(const poisson_operator* a, const poisson_line* line, int32_t to_modes,
-                                                double scale, double* values) {
-    use_threads(a);
-    return transform<double>(a, line, to_modes, scale, values);
-}
+POISSON_EXPORT(transform,
+               (const poisson_operator* a, const poisson_line* line, int32_t to_modes, double scale, real* values), a,
+               transform<real>(a, line, to_modes, scale, values))

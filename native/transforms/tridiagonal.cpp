@@ -307,23 +307,13 @@ poisson_status divide(const poisson_operator* a, const double* spectrum_x, const
 
 }  // namespace
 
-#define POISSON_DEFINE(real, suffix)                                                                                 \
-    extern "C" poisson_status poisson_divide_##suffix(const poisson_operator* a, const double* x, const double* y,   \
-                                                      const double* z, const real* f, real* u) {                     \
-        use_threads(a);                                                                                              \
-        return divide<real>(a, x, y, z, f, u);                                                                       \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_condense_##suffix(const poisson_operator* a, const double* x, const double* y, \
-                                                        const real* f, real* first, real* last) {                    \
-        use_threads(a);                                                                                              \
-        return condense<real>(a, x, y, f, first, last);                                                              \
-    }                                                                                                                \
-    extern "C" poisson_status poisson_tridiagonal_##suffix(const poisson_operator* a, const double* x,               \
-                                                           const double* y, const double* z, const real* f, real* u, \
-                                                           const real* below, const real* above) {                   \
-        use_threads(a);                                                                                              \
-        return tridiagonal<real>(a, x, y, z, f, u, below, above);                                                    \
-    }
-
-POISSON_DEFINE(float, f32)
-POISSON_DEFINE(double, f64)
+POISSON_EXPORT(divide,
+               (const poisson_operator* a, const double* x, const double* y, const double* z, const real* f, real* u),
+               a, divide<real>(a, x, y, z, f, u))
+POISSON_EXPORT(condense,
+               (const poisson_operator* a, const double* x, const double* y, const real* f, real* first, real* last), a,
+               condense<real>(a, x, y, f, first, last))
+POISSON_EXPORT(tridiagonal,
+               (const poisson_operator* a, const double* x, const double* y, const double* z, const real* f, real* u,
+                const real* below, const real* above),
+               a, tridiagonal<real>(a, x, y, z, f, u, below, above))

@@ -49,6 +49,7 @@ PLACED = {
         placed((Nodes, 0, 6), (Cells, 0, 6)),
         placed((Nodes, 1, 33), (Cells, 4, 5)),
         placed((Cells, 9, 5), (Nodes, 9, 34)),
+        placed((Nodes, 0, 800), (Cells, 0, 9)),
     ],
     3: [
         placed((Nodes, 5, 27), (Cells, 3, 9), (Axis, 0, 16)),
