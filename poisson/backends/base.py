@@ -67,8 +67,8 @@ class Backend(CallersArrays, Exchanges, Recordings):
         The device, for people.
     bound : mapping
         What `bind` makes of this backend and a subject, by the type of the subject.
-    tabulated : bool
-        Whether it takes tabulated axes.
+    tabulated, masked : bool
+        Whether it takes tabulated axes, and operators with nodes of a mask.
     any_axis : bool
         Whether it takes parts with any halos, of x too. Another takes a part with a halo of one node alone, and to
         it the halo is fixed nodes: `residual` is right at the nodes that are owned and zero in the halo, and so is what
@@ -90,6 +90,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
     views: bool = True
     instead_of: str = ""
     tabulated: bool = False
+    masked: bool = False
     any_axis: bool = False
     bound: Mapping[type, Callable[[Any, Any], Any]]
 
@@ -218,7 +219,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
             If the backend does not take an axis of it: see `any_axis`.
         """
         if not self.any_axis:
-            require_plain(subject, self.name, self.tabulated)
+            require_plain(subject, self.name, self.tabulated, self.masked)
         return self.bound[type(subject)](self, subject)
 
     # ---- vectors

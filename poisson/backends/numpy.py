@@ -53,10 +53,11 @@ class NumpyOperations(Operations):
     def laplacian(self, u: Array, out: Array) -> None:
         inner = np.zeros(out.shape, dtype=bool)
         inner[self._lattice.equations] = True
-        np.copyto(out, self._apply(u), where=inner & ~self._lattice.on_faces)
+        au = _kept(self.operator, self._lattice.equations, self._apply(u))
+        np.copyto(out, au, where=inner & ~self._lattice.on_faces)
 
     def boundary_conditions(self, u: Array, out: Array) -> None:
-        np.copyto(out, _kept(self._lattice.equations, self._apply(u)), where=self._lattice.on_faces)
+        np.copyto(out, _kept(self.operator, self._lattice.equations, self._apply(u)), where=self._lattice.on_faces)
 
     def update(self, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
         r[...] = (0.0 if f is None else f) - au
@@ -96,7 +97,7 @@ class NumpyOperations(Operations):
         u[chosen] = relaxed[chosen]
 
     def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
-        r[...] = _kept(self._lattice.equations, (0.0 if f is None else f) - self._apply(u))
+        r[...] = _kept(self.operator, self._lattice.equations, (0.0 if f is None else f) - self._apply(u))
         if result is not None:
             self.norm(r, result)
 
@@ -108,13 +109,13 @@ class NumpyOperations(Operations):
         result[1] = 0.0
 
     def diagonal_solve(self, r: Array, z: Array, omega: float, result: Reduction | None = None) -> None:
-        z[...] = _kept(self._lattice.free, self._scale(omega) * r)
+        z[...] = _kept(self.operator, self._lattice.free, self._scale(omega) * r)
         if result is not None:
             self.dot(r, z, result)
 
     def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction) -> None:
-        out[...] = _kept(self._lattice.free, z + self._real(beta) * p if beta else z.copy())
-        q[...] = _kept(self._lattice.equations, self._apply(out))
+        out[...] = _kept(self.operator, self._lattice.free, z + self._real(beta) * p if beta else z.copy())
+        q[...] = _kept(self.operator, self._lattice.equations, self._apply(out))
         self.dot(out, q, result)
 
     def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction) -> None:
@@ -141,8 +142,7 @@ class NumpyOperations(Operations):
 
     def _apply(self, u: Array) -> Array:
         """A u at every node; at fixed nodes without a meaning."""
-        reaction = self.operator.reaction
-        au = (self._real(self.operator.c) if reaction is None else reaction) * u
+        au = self._reaction() * u
         for axis, (line, coupling) in enumerate(zip(self._lattice.axes, self.operator.couplings, strict=True)):
             place = self._lattice.array_axis(axis)
             lower, upper = (np.take(u, nodes, axis=place) for nodes in line.neighbours)
@@ -155,11 +155,20 @@ class NumpyOperations(Operations):
         """omega / diag(A): a number, or an array where it varies."""
         if self.operator.has_one_diagonal:
             return self._real(omega / self.operator.diagonal)
-        diagonal: Any = self._real(self.operator.c) if self.operator.reaction is None else self.operator.reaction
+        diagonal = self._reaction()
         for axis, coupling in enumerate(self.operator.couplings):
             below, above, extra = self._links(axis)
             diagonal = diagonal + self._real(coupling) * (below + above if extra is None else below + above + extra)
+        if (mask := self.operator.mask) is not None:
+            diagonal = np.where(mask, self._real(np.inf), diagonal)
         return self._real(omega) / diagonal
+
+    def _reaction(self) -> Any:
+        """c: a number, or an array where it varies; 0 at nodes of the mask."""
+        reaction = self.operator.reaction
+        if reaction is None:
+            return self._real(self.operator.c)
+        return np.maximum(reaction, 0) if self.operator.fixed else reaction
 
     def _links(self, axis: int) -> tuple[Any, Any, Any | None]:
         """The weights of the differences to the lower and the upper neighbour along an axis, and that of u itself."""
@@ -182,13 +191,13 @@ class NumpyTransfer(TransferOperations):
         values = fine
         for axis, table in enumerate(self.transfer.axes):
             values = _gather(values, axis, *table.restrict)
-        coarse[...] = _kept(self.transfer.coarse.lattice.free, values)
+        coarse[...] = _kept(self.transfer.coarse, self.transfer.coarse.lattice.free, values)
 
     def prolong_add(self, coarse: Array, fine: Array) -> None:
         values = coarse
         for axis, table in enumerate(self.transfer.axes):
             values = _gather(values, axis, *table.prolong)
-        fine[...] = fine + _kept(self.transfer.fine.lattice.free, values)
+        fine[...] = fine + _kept(self.transfer.fine, self.transfer.fine.lattice.free, values)
 
     def coarsen_links(self, axis: int, fine: Array, coarse: Array) -> None:
         table = self.transfer.axes[axis]
@@ -212,7 +221,7 @@ class NumpyInterpolation(InterpolationOperations):
             # At the edge of a halo a node may gather from what is not here.
             chosen &= target.along(axis, np.any(weight != 0.0, axis=1))
         if not self.interpolation.everywhere:
-            _kept(target.free, chosen)
+            _kept(self.interpolation.target, target.free, chosen)
         out[chosen] = values[chosen]
 
 
@@ -348,8 +357,10 @@ def _one_sided(weights: NDArray[Any], values: Array, i: int) -> Array:
     return sum(weight * (value - values[i]) for weight, value in zip(weights, values, strict=False))
 
 
-def _kept(places: tuple[slice, ...], values: Array) -> Array:
-    """The same values with zeros outside of a range along each array axis."""
+def _kept(operator: Operator, places: tuple[slice, ...], values: Array) -> Array:
+    """The same values with zeros outside of a range along each array axis, and at nodes of the mask."""
+    if (mask := operator.mask) is not None:
+        values[mask] = 0
     for place, kept in enumerate(places):
         for outside in (slice(0, kept.start), slice(kept.stop, None)):
             values[(slice(None),) * place + (outside,)] = 0

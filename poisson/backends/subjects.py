@@ -13,8 +13,8 @@ Subject = Operator | Transfer | Interpolation | Differences
 """The types that `Backend.bind` takes."""
 
 
-def require_plain(subject: Subject, name: str, tabulated: bool) -> None:
-    """Refuse tabulated axes, if the backend does not take them, and parts of a lattice that is divided along x.
+def require_plain(subject: Subject, name: str, tabulated: bool, masked: bool) -> None:
+    """Refuse tabulated axes and masks, if the backend does not take them, and parts of a lattice divided along x.
 
     Parameters
     ----------
@@ -22,19 +22,33 @@ def require_plain(subject: Subject, name: str, tabulated: bool) -> None:
         What is bound.
     name : str
         The name of the backend.
-    tabulated : bool
-        Whether it takes tabulated axes.
+    tabulated, masked : bool
+        Whether it takes tabulated axes, and operators with `Coefficients.fixed` nodes.
 
     Raises
     ------
     GridError
         If the backend does not take it.
     """
+    if not masked and any(operator.fixed for operator in _operators(subject)):
+        raise GridError(f"the {name} backend takes no nodes that are fixed inside the box: use run.backend = 'numpy'")
     for lattice in _lattices(subject):
         if lattice.tabulated and not tabulated:
             raise GridError(f"the {name} backend takes equally spaced nodes only: use run.backend = 'numpy'")
         if lattice.axes[0].whole is not None:
             raise GridError(f"the {name} backend takes no grid that is divided along x: use run.backend = 'numpy'")
+
+
+def _operators(subject: Subject) -> tuple[Operator, ...]:
+    match subject:
+        case Operator():
+            return (subject,)
+        case Transfer():
+            return subject.fine, subject.coarse
+        case Interpolation():
+            return (subject.target,)
+        case Differences():
+            return ()
 
 
 def _lattices(subject: Subject) -> tuple[Lattice, ...]:

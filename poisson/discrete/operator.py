@@ -22,6 +22,9 @@ import numpy as np
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 
+FIXED = -1.0
+"""c at a node of the mask; every negative value says the same."""
+
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
@@ -34,11 +37,21 @@ class Coefficients:
         i + 1 along that axis. The last entry along the axis is the link back to the first node where the axis wraps,
         and repeats the entry before it elsewhere. Without it a is constant.
     c : array, optional
-        The reaction coefficient at the nodes, with the Robin terms, in 1/L². Without it c is constant.
+        The reaction coefficient at the nodes, with the Robin terms, in 1/L². Without it c is constant. It carries the
+        mask: a negative value says that u is fixed at the node, as it is on a Dirichlet face, and is never a
+        coefficient. So kernels need no further array, and only those that are bound to coefficients with `fixed` nodes
+        look at the sign. At such a node residuals are 0, smoothers and corrections leave u, restriction and division
+        by the diagonal write 0; its value counts for its neighbours. `norm` and `dot` see the zeros that are there.
     a_range, c_range : tuple of float
         The least and the largest value of each.
     alpha : tuple of float
         For each face the least α of a Robin condition, whose terms are in c, in 1/L; 0 for another. Without it all are.
+    fixed : int
+        Nodes of the mask, those on fixed faces not counted. Without any there is no negative value.
+    holds : bool, optional
+        Whether fixed nodes or c determine every free node; without it the faces and the range of c say so. Links may be
+        zero where there is a mask: `poisson.discrete.mask` finds both numbers. A node without an equation, whose
+        diagonal would be zero, belongs to the mask: f says nothing there, and u keeps the initial guess.
     """
 
     links: tuple[Any, ...] | None
@@ -46,6 +59,8 @@ class Coefficients:
     a_range: tuple[float, float]
     c_range: tuple[float, float]
     alpha: tuple[float, ...] = ()
+    fixed: int = 0
+    holds: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +138,16 @@ class Operator:
         return self.coefficients.c if self.coefficients else None
 
     @property
+    def fixed(self) -> int:
+        """Nodes of the mask (`Coefficients.fixed`)."""
+        return self.coefficients.fixed if self.coefficients else 0
+
+    @property
+    def mask(self) -> Any | None:
+        """Which nodes the mask has, as an array like those of the coefficients; None without it."""
+        return self.reaction < 0 if self.fixed and self.reaction is not None else None
+
+    @property
     def couplings(self) -> tuple[float, ...]:
         """a/h² for each axis, in 1/L²; 1/h² where a varies."""
         return tuple(self.a / (h * h) for h in self.spacing)
@@ -164,11 +189,13 @@ class Operator:
     @property
     def unknowns(self) -> int:
         """Nodes that are not fixed."""
-        return self.lattice.unknowns
+        return self.lattice.unknowns - self.fixed
 
     @property
     def singular(self) -> bool:
-        """Whether constants are in the null space of A."""
+        """Whether constants on the free nodes are in the null space of A."""
+        if self.coefficients and self.coefficients.holds is not None:
+            return not self.coefficients.holds
         largest = self.coefficients.c_range[1] if self.coefficients else self.c
         return largest == 0.0 and not self.lattice.holds
 

@@ -131,7 +131,7 @@ def fixed_nodes(operator: Operator) -> NDArray[np.bool_]:
         if rule is Rule.FIXED:
             place = operator.dimension - 1 - face // 2
             fixed[(slice(None),) * place + (-1 if face % 2 else 0,)] = True
-    return fixed
+    return fixed if operator.mask is None else fixed | operator.mask
 
 
 def assemble(discretisation: Discretisation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -6,8 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from poisson.discrete.operator import Operator
-from poisson.mesh.axis import Axis
+from poisson.mesh.axis import Axis, array_axis
 from poisson.mesh.axis_transfer import GATHERED, AxisTransfer, Table, axis_transfer, cubic
 from poisson.mesh.lattice import Lattice
 
@@ -66,6 +69,15 @@ class Transfer:
     def axes(self) -> tuple[AxisTransfer, ...]:
         """The tables of x, y(, z)."""
         return tuple(map(axis_transfer, self.fine.lattice.axes, self.coarse.lattice.axes))
+
+    def restricted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values at all nodes of the fine lattice restricted to all of the coarse one, by the tables, on the host."""
+        for axis, table in enumerate(self.axes):
+            (index, weight), place = table.restrict, array_axis(axis, values.ndim)
+            along = (-1,) + (1,) * axis
+            terms = (weight[:, n].reshape(along) * np.take(values, index[:, n], place) for n in range(index.shape[1]))
+            values = np.asarray(sum(terms))
+        return values
 
 
 @dataclass(frozen=True)

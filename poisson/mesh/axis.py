@@ -379,12 +379,11 @@ class Axis:
         return Axis(nodes, spacing, self.rules, self.ends)
 
     def scaled(self, factor: float) -> Axis:
-        """The axis, which is uniform, with all lengths times a factor."""
-        if self.tabulated:
-            raise ValueError("only a uniform axis is scaled")
+        """The axis with all lengths times a factor, and α over it."""
         ends = self.ends and (factor * self.ends[0], factor * self.ends[1])
         whole = self.whole and self.whole.scaled(factor)
-        return replace(self, spacing=factor * self.spacing, ends=ends, whole=whole)
+        placed = self.placement and (whole.placement if whole else self.placement.scaled(factor))
+        return replace(self, spacing=factor * self.spacing, ends=ends, whole=whole, placement=placed)
 
     def facing(self, kinds: Sequence[Kind]) -> Axis:
         """The whole axis with conditions of these kinds at its ends, without the α of a placement."""

@@ -96,6 +96,11 @@ class Placement(ABC):
             return np.diff(self.points, append=self.points[0] + self.length)
         return np.diff(self.points)
 
+    def scaled(self, factor: float) -> Placement:
+        """The placement with all lengths times a factor, and α over it."""
+        lower, upper = self.alpha
+        return type(self)(factor * self.marks, self.kinds, (lower / factor, upper / factor))
+
     def coarser(self, nodes: int) -> Placement:
         """Fewer nodes between the same ends: the marks lie evenly among those of this one, counted, not measured."""
         intervals = nodes if self.wraps or not self.on_faces else nodes - 1

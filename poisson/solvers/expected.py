@@ -236,7 +236,8 @@ def _lowest(operations: Operations | Outline) -> float:
     """The size of the smallest non-zero eigenvalue of A."""
     backend, operator = operations.backend, operations.operator
     bound = operator.eigenvalues()[0]
-    if operator.coefficients is None or operator.reaction is None or operator.singular or operator.lattice.holds:
+    held = operator.lattice.holds or operator.fixed > 0
+    if operator.coefficients is None or operator.reaction is None or operator.singular or held:
         return bound
     # c may be zero somewhere, as it is inside with Robin faces: for the constants its mean counts.
     if isinstance(operations, Outline):

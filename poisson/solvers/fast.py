@@ -261,7 +261,7 @@ class FastPreconditioner:
             means = [weighted_mean(of_nodes, links, ones, place) for links in coefficients.links]
             a = sum(means) / len(means)
         if coefficients.c is not None:
-            c = weighted_mean(of_nodes, coefficients.c, ones, place)
+            c = max(weighted_mean(of_nodes, coefficients.c, ones, place), coefficients.c_range[0])  # with a mask below
         return replace(plain, a=a, c=c)
 
     def apply(self, r: Array, z: Array) -> None:

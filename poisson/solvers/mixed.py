@@ -277,7 +277,8 @@ def in_float32(operations: Operations, before: Operator | None = None) -> Operat
         kept = (before and before.links) or (None,) * len(coefficients.links)
         a = tuple(rounded(*pair, of_links) for pair in zip(coefficients.links, kept, strict=True))
         a_range = scaled(coefficients.a_range, of_links)
-    single = Coefficients(a, c, a_range, scaled(coefficients.c_range, unit))
+    ends = scaled(coefficients.c_range, unit)
+    single = Coefficients(a, c, a_range, ends, fixed=coefficients.fixed, holds=coefficients.holds)
     return replace(operator, c=unit * operator.c, coefficients=single)
 
 

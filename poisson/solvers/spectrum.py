@@ -70,7 +70,7 @@ def smoothest(operator: Operator) -> float:
 
 def nearly_singular(operator: Operator) -> bool:
     """Whether A is nearly, but not quite, singular: no node is fixed, and c is tiny beside the differences."""
-    if operator.singular or operator.lattice.holds:
+    if operator.singular or operator.lattice.holds or operator.fixed:
         return False
     largest = operator.coefficients.c_range[1] if operator.coefficients else operator.c
     return largest <= WEAK * without_reaction(operator).eigenvalues()[0]
@@ -242,7 +242,7 @@ def remove_mean(operations: Operations, x: Array, work: Array, place: Reduction)
         total, size = backend.read(place)
         if abs(total) <= float(np.finfo(backend.dtype).eps) * size:
             return False
-    backend.fill(work, 1.0)
+    fill_free(operations, work)
     mean = weighted_mean(operations, x, work, place)
     for _ in range(MOST_REMOVALS):
         backend.axpby(-mean, work, 1.0, x)
@@ -282,6 +282,16 @@ class ZeroMean:
         if self._last < math.inf:
             remove_mean(self._operations, u, work, self._place)
         self._last = norm
+
+
+def fill_free(operations: Operations, ones: Array) -> None:
+    """Fill an array with ones, and with zeros at the nodes of the mask."""
+    backend, operator = operations.backend, operations.operator
+    if operator.fixed:
+        on_host = np.asarray(backend.to_host(operator.reaction) >= 0.0, dtype=backend.dtype)
+        backend.copy_to(backend.from_host(on_host), ones)
+    else:
+        backend.fill(ones, 1.0)
 
 
 def weighted_mean(operations: Operations, x: Array, ones: Array, place: Reduction) -> float:

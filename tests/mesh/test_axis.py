@@ -114,8 +114,11 @@ def test_a_scaled_axis() -> None:
     axis = Axis.between(-1.0, 2.0, 7, (F, M))
     assert axis.scaled(2.0) == Axis(7, 1.0, (F, M), (-2.0, 4.0))
     assert axis.part(2, 4, 1).scaled(2.0) == axis.scaled(2.0).part(2, 4, 1)
-    with pytest.raises(ValueError, match="only a uniform axis is scaled"):
-        EXAMPLES[0].axis.scaled(2.0)
+    for given in EXAMPLES:
+        scaled = given.axis.scaled(4.0)
+        for before, after in zip(given.axis.couplings, scaled.couplings, strict=True):
+            np.testing.assert_array_equal(after, before)
+        np.testing.assert_array_equal(scaled.coordinates, 4.0 * given.axis.coordinates)
 
 
 @pytest.mark.parametrize("rules", [(M, M), (F, M), (M, F)], ids=name_of)

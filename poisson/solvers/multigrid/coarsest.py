@@ -30,6 +30,8 @@ def inverse(operations: Operations) -> Matrix:
     volumes = operator.lattice.volumes().ravel()
     numbers = np.arange(volumes.size).reshape(operator.array_shape)
     free = numbers[operator.lattice.free].ravel()
+    if operator.fixed:
+        free = free[backend.to_host(operator.reaction).ravel()[free] >= 0.0]
     root = np.sqrt(volumes[free])
     symmetric = root[:, None] * _matrix(operations)[np.ix_(free, free)] / root
     symmetric = (symmetric + symmetric.T) / 2.0

@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from poisson.backends.base import Backend, Operations, TransferOperations
-from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.mask import without_links
+from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.axis import Axis
 from poisson.mesh.lattice import Lattice
@@ -103,7 +106,7 @@ def refresh_levels(levels: Sequence[Level]) -> bool:
         operator, before = fine.operator, coarse.operator
         assert fine.transfer is not None
         coefficients = _like(operator.coefficients, before.coefficients, fine.factor)
-        _coarsen(fine.transfer, operator.coefficients, coefficients, fine.factor)
+        coefficients = _coarsen(fine.transfer, operator.coefficients, coefficients, fine.factor)
         c, a = operator.c / fine.factor, operator.a / fine.factor
         coarse.operations.rebind(replace(before, c=c, a=a, coefficients=coefficients))
         if not _chosen_again(coarse, levels[number : number + 1]):
@@ -274,8 +277,10 @@ def _transfer_to_coarser(
     c = None if fine.c is None else backend.empty(shape)
     coefficients = _like(fine, Coefficients(links, c, fine.a_range, fine.c_range), factor)
     transfer = backend.bind(Transfer(operator, replace(plain, coefficients=coefficients)))
-    _coarsen(transfer, fine, coefficients, factor)
-    return transfer
+    found = _coarsen(transfer, fine, coefficients, factor)
+    if found is coefficients:
+        return transfer
+    return backend.bind(Transfer(operator, replace(plain, coefficients=found)))
 
 
 def _like(fine: Coefficients | None, coarse: Coefficients | None, factor: float) -> Coefficients | None:
@@ -283,21 +288,39 @@ def _like(fine: Coefficients | None, coarse: Coefficients | None, factor: float)
     if fine is None or coarse is None:
         return None
     alpha = tuple(value / factor for value in fine.alpha)
-    return Coefficients(
-        coarse.links, coarse.c, fine.a_range, (fine.c_range[0] / factor, fine.c_range[1] / factor), alpha
-    )
+    c_range = fine.c_range[0] / factor, fine.c_range[1] / factor
+    return Coefficients(coarse.links, coarse.c, fine.a_range, c_range, alpha, holds=fine.holds)
 
 
 def _coarsen(
     transfer: TransferOperations, fine: Coefficients | None, coarse: Coefficients | None, factor: float
-) -> None:
-    """Fill the arrays of coarse coefficients from those of the fine ones."""
+) -> Coefficients | None:
+    """Fill the arrays of coarse coefficients from those of the fine ones; with the mask that these then have."""
     if fine is None or coarse is None:
-        return
+        return coarse
     backend = transfer.backend
     for axis, (finer, coarser) in enumerate(zip(fine.links or (), coarse.links or (), strict=True)):
         transfer.coarsen_links(axis, finer, coarser)
+    if fine.fixed:
+        return _coarsen_mask(transfer, fine, coarse, factor)
     if fine.c is not None:
         restricted = backend.empty(transfer.transfer.coarse.array_shape)
         transfer.restrict(fine.c, restricted)
         backend.axpby(1.0 / factor, restricted, 0.0, coarse.c)
+    return coarse
+
+
+def _coarsen_mask(
+    transfer: TransferOperations, fine: Coefficients, coarse: Coefficients, factor: float
+) -> Coefficients:
+    """Coarsen c with its mask: a node is fixed where half of what it gathers from is, or all of its links are zero."""
+    backend, tables = transfer.backend, transfer.transfer
+    c = np.asarray(backend.to_host(fine.c), dtype=np.float64)
+    part = tables.restricted(np.asarray(c < 0.0, dtype=np.float64))
+    whole, found = tables.restricted(np.ones_like(c)), tables.restricted(np.maximum(c, 0.0)) / factor
+    links = tuple(backend.to_host(array) for array in coarse.links or ())
+    held = part >= 0.5 * whole
+    if links:
+        held |= without_links(tables.coarse, links) & (found == 0.0)
+    backend.copy_to(backend.from_host(np.where(held, FIXED, found)), coarse.c)
+    return replace(coarse, fixed=int(np.count_nonzero(held[tables.coarse.lattice.free])))
