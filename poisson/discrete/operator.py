@@ -144,7 +144,7 @@ class Operator:
 
     @property
     def mask(self) -> Any | None:
-        """Which nodes the mask has, as an array like those of the coefficients; None without it."""
+        """The nodes of the mask, as an array of booleans where the coefficients are; None without it."""
         return self.reaction < 0 if self.fixed and self.reaction is not None else None
 
     @property
