@@ -45,8 +45,12 @@ def processors(process: Path = PROCESS) -> int:
         count = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
         count = os.cpu_count() or 1
-    quota = cpu_quota(process)
+    quota = own_quota() if process is PROCESS else cpu_quota(process)
     return count if quota >= count else max(1, math.ceil(quota))
+
+
+own_quota = cache(cpu_quota)
+"""The quota of this process, read once: to read it takes a part of a small solve."""
 
 
 def crowded(table: Path = LOAD) -> bool:

@@ -20,6 +20,9 @@ from poisson.solvers.memory import arrays_of
 from poisson.solvers.settings import SolverSettings
 from poisson.words import quantity
 
+LITTLE = 1 << 22
+"""So many bytes and no more are not looked for: to read what control groups leave takes as long as a small solve."""
+
 
 @dataclass(frozen=True)
 class Need:
@@ -60,11 +63,13 @@ def needs(
     nodes: int | None = None,
     beside: int = 1,
     dtype: DTypeLike | None = None,
-) -> tuple[Need, Need]:
+    least: int = 0,
+) -> tuple[Need, ...]:
     """The memory that a solve needs where its arrays are, and on the host for its result; one need if both are the
     host's.
 
-    The arguments are those of `require_memory`, and the type of the arrays, where it is not that of the backend.
+    The arguments are those of `require_memory`, the type of the arrays, where it is not that of the backend, and how
+    many bytes a need has at least: without more there is none.
     """
     dtype = np.dtype(backend.dtype if dtype is None else dtype)
     grid = problem.lattice
@@ -72,6 +77,8 @@ def needs(
     own = grid.nodes if nodes is None else nodes
     needed = int(arrays * own * dtype.itemsize)
     room = result_bytes(problem, dtype, fields, own)
+    if needed + room < least:
+        return ()
     of_backend, of_host = backend.memory(), host_memory()
 
     def need(what: str, place: str, size: int, memory: tuple[int, int] | None, users: int) -> Need:
@@ -110,7 +117,7 @@ def require_memory(
     part = "" if nodes is None else f" for a part of {nodes} nodes"
     wanted = partial(needs, backend, problem, settings)
     given: dict[str, Any] = {"coefficients": coefficients, "nodes": nodes, "beside": beside}
-    for need in wanted(precision, fields, **given):
+    for need in wanted(precision, fields, least=LITTLE, **given):
         if need.short and need.free is not None:
             shared = "" if need.users == 1 else f" for each of the {quantity(need.users, 'process')} on this host"
             smaller = ""

@@ -23,8 +23,9 @@ import pytest
 from conftest import real
 from support.problems import SINE, WALLS, make_case
 
+import poisson
 from poisson import backends
-from poisson.backends import host
+from poisson.backends import control_groups, host, processors
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp import library as openmp_library
 from poisson.backends.registry import BACKENDS, BackendEntry, backend_names, threaded
@@ -392,6 +393,18 @@ def test_arrays_and_result_share_the_memory_of_the_host(monkeypatch: pytest.Monk
         f"domain.shape = [1024, 512] needs 4 arrays and room for its result, {gib} in float64, and this process has "
         f"{gib} free: reduce domain.shape, or use run.precision = 'float32'"
     )
+
+
+def test_control_groups_are_read_for_large_arrays_and_once_for_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    groups = control_groups.groups
+    monkeypatch.setattr(control_groups, "groups", lambda name, *of: looked.append(name) or groups(name, *of))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    processors.own_quota.cache_clear()
+    for nodes, memory_read in ((65, False), (129, False), (513, True)):
+        looked.clear()
+        poisson.solve(poisson.Problem.on_box((nodes, nodes), f=1.0), "fft", "numpy")
+        assert ("memory" in looked, "cpu" in looked) == (memory_read, nodes == 65)
 
 
 def test_nothing_is_allocated_for_a_case_that_does_not_fit(
