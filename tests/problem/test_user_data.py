@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.axes import ENDS, dense, example, fixed_nodes
+from support.divided import solved
 
 import poisson
 from poisson.discrete import reference
@@ -231,3 +232,14 @@ def test_dense_agrees_with_the_sparse_matrix() -> None:
             found = reference.matrix(operator).toarray()
             expected = dense(lines, np.full((4, 5), 0.7), None, 1.3)
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kinds", ["nc", "cn", "cu", "cnc"])
+@pytest.mark.parametrize("method", ["multigrid", "cg"])
+def test_ranks_solve_what_one_does(kinds: str, method: str) -> None:
+    problem = problem_on(kinds, (R, D), (20, 16, 12)[: len(kinds)])
+    alone = poisson.solve(problem, method=method, backend="numpy", rtol=1e-11).u
+    for ranks in ([1, 2, 1], [1, 2, 2])[: len(kinds) - 1]:
+        blocks = ranks[: len(kinds)]
+        _, u = solved(problem, math.prod(blocks), ranks=blocks, method=method, backend="numpy", rtol=1e-11)
+        np.testing.assert_allclose(u, alone, rtol=0, atol=1e-8)
