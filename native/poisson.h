@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 13
+#define POISSON_ABI_VERSION 14
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,7 +45,9 @@ typedef enum {
  * Where an axis is tabulated (poisson/mesh/axis.py), `tables` has, in the operation's type, three rows for each axis:
  * lower, upper and extra at its nodes times `weight`; else it is null. `widths` has a row of the control widths for
  * each. All lie in the device's memory. A row of an axis of n nodes has room for POISSON_TABLE_PAD values, n in whole
- * multiples of 16, and POISSON_TABLE_PAD values; what is beyond the ends of an axis that wraps are images. */
+ * multiples of 16, and POISSON_TABLE_PAD values; what is beyond the ends of an axis that wraps are images.
+ *
+ * With `masked` the nodes where c_values is negative are fixed too, and there are tables whatever the axes are. */
 #define POISSON_TABLE_PAD 64
 
 typedef struct {
@@ -64,6 +66,7 @@ typedef struct {
     int64_t intervals[3];
     const void* tables;
     const double* widths;
+    int32_t masked;
 } poisson_operator;
 
 /* Between the nodes of two grids: for each axis the tables of poisson/mesh/axis_transfer.py, in the device's memory.

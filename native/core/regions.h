@@ -55,11 +55,17 @@ struct Local {
 // Whether the diagonal differs from node to node: a or c is an array, or an axis tabulated.
 inline bool varies(const poisson_operator& a) { return a.a[0] || a.c_values || a.tables; }
 
+// The array whose negative values say which nodes are fixed beside those on faces, or null.
+template <class T>
+inline const T* mask_of(const poisson_operator* a) {
+    return a->masked ? static_cast<const T*>(a->c_values) : nullptr;
+}
+
 // The arrays of the coefficients: of the links along each axis, and of the nodes. Null where they are constant. The
-// tables of the axes and their control widths; null where all are uniform.
+// tables of the axes and their control widths; null where all are uniform. The mask is c or null.
 template <class T>
 struct Coefficients {
-    const T *x, *y, *z, *c, *tables;
+    const T *x, *y, *z, *c, *tables, *mask;
     const double* widths;
 };
 
@@ -95,15 +101,15 @@ inline int64_t packed_halo(const poisson_operator& a) {
 #define POISSON_LOCAL(T, name) (Local<T>{POISSON_PARTS(name)})
 
 // The same for the arrays of its coefficients.
-#define POISSON_COEFFICIENTS(T, from, name)                            \
-    const T *name##_links_x = static_cast<const T*>((from)->a[0]),     \
-            *name##_links_y = static_cast<const T*>((from)->a[1]),     \
-            *name##_links_z = static_cast<const T*>((from)->a[2]),     \
-            *name##_nodes_c = static_cast<const T*>((from)->c_values), \
-            *name##_tables = static_cast<const T*>((from)->tables);    \
+#define POISSON_COEFFICIENTS(T, from, name)                                                          \
+    const T *name##_links_x = static_cast<const T*>((from)->a[0]),                                   \
+            *name##_links_y = static_cast<const T*>((from)->a[1]),                                   \
+            *name##_links_z = static_cast<const T*>((from)->a[2]),                                   \
+            *name##_nodes_c = static_cast<const T*>((from)->c_values),                               \
+            *name##_tables = static_cast<const T*>((from)->tables), *name##_mask = mask_of<T>(from); \
     const double* name##_widths = (from)->widths
 #define POISSON_ARRAYS(name) \
-    name##_links_x, name##_links_y, name##_links_z, name##_nodes_c, name##_tables, name##_widths
+    name##_links_x, name##_links_y, name##_links_z, name##_nodes_c, name##_tables, name##_mask, name##_widths
 #define POISSON_VARYING(T, name) (Coefficients<T>{POISSON_ARRAYS(name)})
 
 // The nodes [first, last) along x, the rows [low, high) of the middle axis (0 to 1 in 2D) and the rows or planes

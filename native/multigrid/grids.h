@@ -302,15 +302,24 @@ inline void prolong_along_x(const AlongX& x, const T* __restrict coarse, const T
     }
 }
 
+// to = kept, or zero without it, at the nodes [start, stop) of a row that its mask fixes.
+template <class T>
+__attribute__((noinline)) void hold_masked(const T* mask, const T* kept, T* to, int64_t start, int64_t stop) {
+    for (int64_t i = start; i < stop; ++i)
+        if (mask[i] < 0) to[i] = kept ? kept[i] : T(0);
+}
+
 // Two grids with the same rules; `tables` has those of one direction.
 template <class T>
 struct Grids {
     Local<T> coarse;
+    const T* coarse_mask;
     AlongX x;
     Pairing y, z;
 
     Grids(const poisson_operator& fine, const poisson_operator& coarse_, const poisson_transfer& tables)
         : coarse(local<T>(&coarse_)),
+          coarse_mask(mask_of<T>(&coarse_)),
           x{Pairing(fine, coarse_, tables, 0), tables.index[0], tables.weight[0], tables.paired},
           y(fine, coarse_, tables, 1),
           z(fine, coarse_, tables, 2) {}
@@ -334,9 +343,12 @@ struct Grids {
         }
         return mix;
     }
-    // A row of coarse values: those at the nodes [start, stop) from the sum of fine rows, zero at fixed nodes.
-    void restrict_row(const T* fine, T* row, int64_t start, int64_t stop) const {
+    // A row of coarse values, which begins at `at`: those at the nodes [start, stop) from the sum of fine rows, zero at
+    // fixed nodes.
+    void restrict_row(const T* fine, T* values, int64_t at, int64_t start, int64_t stop) const {
+        T* const row = values + at;
         restrict_along_x(x, fine, row, start, stop);
+        if (coarse_mask) hold_masked(coarse_mask + at, static_cast<const T*>(nullptr), row, start, stop);
         if (start == 0 && coarse.rule(0) == FIXED) row[0] = 0;
         if (stop == coarse.nx && coarse.rule(1) == FIXED) row[stop - 1] = 0;
     }

@@ -64,6 +64,7 @@ poisson_status interpolate(const poisson_operator* source_operator, const poisso
                            const poisson_transfer* tables, bool everywhere, const T* values, T* out) {
     const Local<T> source = local<T>(source_operator), target = local<T>(target_operator);
     const bool solid = source.dimension == 3, wraps = source.rule(0) == WRAP;
+    const T* const mask = everywhere ? nullptr : mask_of<T>(target_operator);
     const CubicsAlongX x{Pairing(target.nx, source.nx, wraps), Pairing(source.nx, target.nx, wraps), tables->index[0],
                          tables->weight[0], tables->entries[0] != 0};
     const bool stream = goes_around_cache(target.pitch * target.ny * target.nz * int64_t(sizeof(T)));
@@ -89,11 +90,13 @@ poisson_status interpolate(const poisson_operator* source_operator, const poisso
             const bool alone = mix.count == 1 && mix.weight[0] == 1;
             if (!alone) add_up(mix, 0, round_up(source.nx, WIDE<T>), sums);
             T* const row = out + target.row(j, k);
-            T* const to = stream ? sums + read : row;
+            T* const to = stream || mask ? sums + read : row;
             const T first = row[0], last = row[target.nx - 1];
             interpolate_along_x(x, alone ? mix.row[0] : sums, to);
             if (!everywhere && target.rule(0) == FIXED) to[0] = first;
             if (!everywhere && target.rule(1) == FIXED) to[target.nx - 1] = last;
+            if (mask) hold_masked(mask + target.row(j, k), static_cast<const T*>(row), to, 0, target.nx);
+            if (mask && !stream) std::copy(to, to + target.nx, row);
             if (stream) {
                 std::fill(to + target.nx, to + round_up(target.nx, WIDE<T>), T(0));
                 stream_row(to, target.nx, row);
@@ -111,19 +114,21 @@ poisson_status interpolate_on(const poisson_operator* source_operator, const poi
                               const poisson_transfer* tables, bool everywhere, const T* values, T* out) {
     POISSON_OPERATOR(T, source_operator, from);
     POISSON_OPERATOR(T, target_operator, to);
+    const T* const mask = mask_of<T>(target_operator);
     const Tiling all = tiling_by_node(POISSON_LOCAL(T, to));
     const int64_t tiles = all.count();
     const int32_t *index_x = tables->index[0], *index_y = tables->index[1], *index_z = tables->index[2];
     const double *weight_x = tables->weight[0], *weight_y = tables->weight[1], *weight_z = tables->weight[2];
     POISSON_THREADS(number, tiles, all.nodes(), (POISSON_PARTS(from), POISSON_PARTS(to), everywhere),
-                    (index_x, index_y, index_z, weight_x, weight_y, weight_z, values, out)) {
+                    (index_x, index_y, index_z, weight_x, weight_y, weight_z, values, out, mask)) {
         const Local<T> source = POISSON_LOCAL(T, from), target = POISSON_LOCAL(T, to);
         const Tile tile = tiling_by_node(target).tile(number);
         for_each_row(target, tile, [&](int64_t j, int64_t k) {
             const bool fixed_row = target.fixed(j, target.ny, 1) || (DIMENSION == 3 && target.fixed(k, target.nz, 2));
             T* row = out + target.row(j, k);
             for (int64_t i = tile.first; i < tile.last; ++i) {
-                if (!everywhere && (fixed_row || target.fixed(i, target.nx, 0))) continue;
+                const bool of_mask = mask && mask[target.row(j, k) + i] < 0;
+                if (!everywhere && (fixed_row || of_mask || target.fixed(i, target.nx, 0))) continue;
                 row[i] = gather<DIMENSION, ENTRIES>(source, {}, index_x, weight_x, index_y, weight_y, index_z, weight_z,
                                                     values, i, j, k);
             }

@@ -44,6 +44,8 @@ struct Bundle {
     // Whether there is a second place, whether each is in memory and written around the cache, and whether the norms of
     // the tile's own residuals are wanted.
     bool both, stream, stream_also, norm;
+    // Whether nodes with a negative c are fixed.
+    bool masked;
 
     // What row g has in tables: it is row j of the middle axis of plane p.
     __attribute__((noinline)) void find_tables(const Local<T>& a, const T* tables, int64_t column, int64_t j, int64_t p,
@@ -287,6 +289,8 @@ __attribute__((noinline)) void visit_rows(const Local<T>& a, const Bundle<T>& ro
                         r = residual_of(f, apply_tabulated<DIMENSION>(centre, neighbour, at));
                         value = STEP == RESIDUAL_STEP ? r : relax(centre, r, factor * inverse_of(at.diagonal));
                     }
+                    if (MAY_HAVE_C && rows.masked)
+                        value = c_here < T(0) ? STEP == RESIDUAL_STEP ? Line<T>{} : centre : value;
                 } else if constexpr (STEP == RESIDUAL_STEP)
                     value = residual_of(
                         f, apply_varying<DIMENSION, VARIES>(centre, neighbour, link, {}, weight, c_here).au);
@@ -381,9 +385,10 @@ void scale_rows(const Local<T>& a, const Bundle<T>& rows, const Stretch& columns
             } else {
                 divisor = diagonal<DIMENSION>(weight, c_here);
             }
-            if constexpr (tabulated(VARIES))
-                store(to + i, factor * load<W>(f + i) * inverse_of(divisor));
-            else
+            if constexpr (tabulated(VARIES)) {
+                const Line<T> value = factor * load<W>(f + i) * inverse_of(divisor);
+                store(to + i, rows.masked && rows.c[g] ? c_here < T(0) ? Line<T>{} : value : value);
+            } else
                 store(to + i, factor * load<W>(f + i) / divisor);
         }
         // Behind the last node there may be no coefficients to divide by.

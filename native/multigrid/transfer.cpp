@@ -20,6 +20,7 @@ poisson_status transfer_on(const poisson_operator* from_operator, const poisson_
                            const poisson_transfer* tables, const T* values, T* out) {
     POISSON_OPERATOR(T, from_operator, from);
     POISSON_OPERATOR(T, to_operator, to);
+    const T* const mask = mask_of<T>(to_operator);
     const Tiling all = tiling_by_node(POISSON_LOCAL(T, to));
     const int64_t tiles = all.count();
     const int32_t *index_x = tables->index[0], *index_y = tables->index[1], *index_z = tables->index[2];
@@ -28,7 +29,7 @@ poisson_status transfer_on(const poisson_operator* from_operator, const poisson_
                   entries_z = entries_of(tables, 2);
     POISSON_THREADS(number, tiles, all.nodes(),
                     (POISSON_PARTS(from), POISSON_PARTS(to), entries_x, entries_y, entries_z),
-                    (index_x, index_y, index_z, weight_x, weight_y, weight_z, values, out)) {
+                    (index_x, index_y, index_z, weight_x, weight_y, weight_z, values, out, mask)) {
         const Local<T> source = POISSON_LOCAL(T, from), target = POISSON_LOCAL(T, to);
         const Tile tile = tiling_by_node(target).tile(number);
         const int64_t entries[3] = {entries_x, entries_y, entries_z};
@@ -36,7 +37,8 @@ poisson_status transfer_on(const poisson_operator* from_operator, const poisson_
             const bool fixed_row = target.fixed(j, target.ny, 1) || (DIMENSION == 3 && target.fixed(k, target.nz, 2));
             T* row = out + target.row(j, k);
             for (int64_t i = tile.first; i < tile.last; ++i) {
-                const bool fixed = fixed_row || target.fixed(i, target.nx, 0);
+                const bool of_mask = mask && mask[target.row(j, k) + i] < 0;
+                const bool fixed = fixed_row || of_mask || target.fixed(i, target.nx, 0);
                 if (fixed && ADD) continue;
                 const T sum = fixed ? T(0)
                                     : gather<DIMENSION, ENTRIES>(source, entries, index_x, weight_x, index_y, weight_y,
@@ -103,7 +105,7 @@ poisson_status restrict_to(const poisson_operator* fine_operator, const poisson_
         }
         add_up(mix, 0, round_up(fine.nx, WIDE<T>), sums);
         grids.end_fine_row(sums, true, true);
-        grids.restrict_row(sums, row, 0, coarse.nx);
+        grids.restrict_row(sums, out, coarse.row(j, k), 0, coarse.nx);
     });
 }
 
@@ -112,13 +114,18 @@ poisson_status prolong_add(const poisson_operator* fine_operator, const poisson_
                            const poisson_transfer* tables, const T* values, T* out) {
     const Local<T> fine = local<T>(fine_operator), coarse = local<T>(coarse_operator);
     const Grids<T> grids(*fine_operator, *coarse_operator, *tables);
-    return for_rows(fine, fine.pitch, [&](int64_t j, int64_t k, T* sums) {
+    const T* const mask = mask_of<T>(fine_operator);
+    // Behind the sums there is room for what masked nodes keep.
+    const int64_t room = fine.pitch + 2 * WIDE<T>;
+    return for_rows(fine, (mask ? 2 : 1) * room, [&](int64_t j, int64_t k, T* sums) {
         if (fine.fixed(j, fine.ny, 1) || (fine.dimension == 3 && fine.fixed(k, fine.nz, 2))) return;
         T* row = out + fine.row(j, k);
         const T first = row[0], last = row[fine.nx - 1];
         add_up(grids.above(values, j, k), 0, round_up(coarse.nx, WIDE<T>), sums);
         grids.end_coarse_row(sums, true, true);
+        if (mask) std::copy(row, row + fine.nx, sums + room);
         prolong_along_x(grids.x, sums, row, row, 0, fine.nx);
+        if (mask) hold_masked(mask + fine.row(j, k), sums + room, row, 0, fine.nx);
         if (fine.rule(0) == FIXED) row[0] = first;
         if (fine.rule(1) == FIXED) row[fine.nx - 1] = last;
     });

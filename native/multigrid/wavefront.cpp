@@ -334,6 +334,7 @@ private:
         prolong_along_x(grids.x, coarse, u, to, at.start, stop);
         if (at.begins && x.lower == FIXED) to[0] = u ? u[0] : T(0);
         if (at.ends && x.upper == FIXED) to[a.nx - 1] = u ? u[a.nx - 1] : T(0);
+        if (task.arrays.mask) hold_masked(task.arrays.mask + plane_offset(p) + row_offset(j), u, to, at.start, stop);
     }
     void load_row(const T* from, T* to) const {
         const Stretch& at = stages[0].columns;
@@ -386,6 +387,7 @@ private:
         rows.count = COUNT;
         rows.stream = stage.to[0].where == MEMORY && task.stream;
         rows.stream_also = task.stream;
+        rows.masked = task.arrays.mask;
         for (int64_t n = 0; n < COUNT; ++n) rows.c[n] = nullptr;
         for (int64_t j = across.start; j < across.stop; ++j) {
             const Offsets& at = offsets_of(j);
@@ -502,16 +504,16 @@ private:
                 for (int64_t p = 0; p < planes.stop - planes.start; ++p)
                     for (int64_t row = across.start; row < across.stop; ++row)
                         mix.add(from[p] + stride * mid.seen(row), weights[p] * (solid ? grids.y.weight(row, j) : 1));
-                restrict_row(mix, to);
+                restrict_row(mix, to - task.coarse_residual);
             }
         }
     }
-    void restrict_row(const Mix<T>& mix, T* to) const {
+    void restrict_row(const Mix<T>& mix, int64_t to) const {
         const Stretch& at = stages[last].columns;
         T* const row = sums - at.start;
         add_up(mix, at.start, at.width, sums);
         task.restriction->end_fine_row(row, at.begins, at.ends);
-        task.restriction->restrict_row(row, to, coarse_columns.start, coarse_columns.stop);
+        task.restriction->restrict_row(row, task.coarse_residual, to, coarse_columns.start, coarse_columns.stop);
     }
 };
 

@@ -35,9 +35,15 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
     if (start >= stop || (SOLID && column_j >= a.ny)) return 0;
     const auto j_of = [&](int32_t s) { return SOLID ? column_j : s; };
     const auto k_of = [&](int32_t s) { return SOLID ? s : 0; };
+    const T* const mask = tabulated(VARIES) ? arrays.mask : nullptr;
+    const auto unmasked = [&](Pack<T> pack, int64_t at) {
+        for (int32_t lane = 0; mask && lane < WIDTH<T>; ++lane) pack[lane] = mask[at + lane] < 0 ? T(0) : pack[lane];
+        return pack;
+    };
     // d at this column, in any row of the two other axes.
     const auto at_row = [&](int64_t j, int64_t k) {
-        return only_free(a, fixed_row(a, j, k), i, direction.pack(a.row(j, k) + i));
+        const int64_t at = a.row(j, k) + i;
+        return unmasked(only_free(a, fixed_row(a, j, k), i, direction.pack(at)), at);
     };
     const auto at_level = [&](int64_t s) { return at_row(SOLID ? column_j : s, SOLID ? s : 0); };
     const int64_t left = below(i, nx, a.rule(0)), end = i + WIDTH<T> < nx ? i + WIDTH<T> - 1 : nx - 1;
@@ -51,8 +57,10 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
         const int64_t j = j_of(s), k = k_of(s), row = a.row(j, k);
         const bool fixed = fixed_row(a, j, k);
         const Pack<T> upper = at_level(above(s, slowest, a.rule(2 * AXIS + 1)));
-        const T before = left_free && !fixed ? direction.value(row + left) : T(0);
-        const T behind = right_free && !fixed ? direction.value(row + right) : T(0);
+        const auto beside = [&](int64_t at, bool is_free) {
+            return is_free && !fixed && !(mask && mask[at] < 0) ? direction.value(at) : T(0);
+        };
+        const T before = beside(row + left, left_free), behind = beside(row + right, right_free);
         const Sides<T> sides = sides_of(centre, before, behind, nx - 1 - i);
         Pack<T> y_lower = lower, y_upper = upper;
         if (SOLID) {
@@ -78,7 +86,7 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
         tables_of<DIMENSION, VARIES>(links_at<DIMENSION, without_links(VARIES)>(a, arrays, j, k), i, table,
                                      [](const T* from) { return load_constant(from); });
         const Applied<Pack<T>> applied = apply_varying<DIMENSION, VARIES>(centre, neighbour, link, table, weight, c);
-        const Pack<T> product = only_free(a, fixed, i, applied.au);
+        const Pack<T> product = unmasked(only_free(a, fixed, i, applied.au), row + i);
         const double* const widths = tabulated(VARIES) ? arrays.widths : nullptr;
         const double* const along_x = widths ? widths + a.table(0, 1) : nullptr;
         if (a.counts(j, k)) totals.add_product(a, along_x, i, width_of_row(a, widths, j, k), centre, product);

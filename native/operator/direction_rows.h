@@ -39,8 +39,8 @@ inline int64_t ring_stride(const Local<T>& a) {
 
 // One row of d, zero at fixed nodes and past the row, into the ring and, where it is the tile's own, into `out`.
 template <class T, class Stream>
-inline void direct_row(const Local<T>& a, const Direction<T>& direction, bool fixed, int64_t row, T* ring, T* out,
-                       Stream stream) {
+inline void direct_row(const Local<T>& a, const Direction<T>& direction, bool fixed, const T* mask, int64_t row,
+                       T* ring, T* out, Stream stream) {
     const T *z = direction.z + row, *p = direction.p + row;
     const Pack<T> beta = spread(direction.beta);
     const bool reads = direction.beta != 0;
@@ -48,7 +48,8 @@ inline void direct_row(const Local<T>& a, const Direction<T>& direction, bool fi
         prefetch(z + i, FAR_AHEAD);
         if (reads) prefetch(p + i, FAR_AHEAD);
         const Pack<T> value = reads ? load(z + i) + beta * load(p + i) : load(z + i);
-        const Pack<T> d = only_free(a, fixed, i, value);
+        Pack<T> d = only_free(a, fixed, i, value);
+        if (mask) d = load(mask + row + i) < T(0) ? Pack<T>{} : d;
         store(ring + i, d);
         if (out) store_pack(stream, out + i, d);
     }
@@ -78,7 +79,8 @@ inline double direct_tile(const Local<T>& a, const Coefficients<T>& arrays, cons
             const int64_t j = SOLID ? inner(m, a.ny, a.rule(2), a.rule(3)) : at, k = SOLID ? at : 0;
             const bool writes = own && (!SOLID || (m >= tile.low && m < tile.high));
             const int64_t row = a.row(j, k);
-            direct_row(a, direction, fixed_row(a, j, k), row, ring(s, m), writes ? direction.out + row : nullptr,
+            const T* const mask = tabulated(VARIES) ? arrays.mask : nullptr;
+            direct_row(a, direction, fixed_row(a, j, k), mask, row, ring(s, m), writes ? direction.out + row : nullptr,
                        stream);
         }
         const int64_t v = s - 1;

@@ -125,6 +125,7 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
             const int32_t s = row + n;
             const Sides<T> sides = sides_of(centre, left[n], right[n], last);
             Applied<Pack<T>> applied = {};
+            bool of_mask[WIDTH<T>] = {};
             const Pack<T> neighbour[6] = {
                 sides.left, sides.right, SOLID ? y_lower[n] : lower, SOLID ? y_upper[n] : upper[n], lower, upper[n]};
             const Pack<T> weight[3] = {spread(a.weight_x), spread(a.weight_y), spread(a.weight_z)};
@@ -144,6 +145,13 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                     links_at<DIMENSION, without_links(M::VARIES)>(a, arrays, SOLID ? j : s, SOLID ? s : 0), i, table,
                     [](const T* from) { return load_constant(from); });
                 applied = apply_varying<DIMENSION, M::VARIES>(centre, neighbour, link, table, weight, c_here);
+                if (tabulated(M::VARIES) && arrays.mask) {
+                    for (int32_t lane = 0; lane < WIDTH<T>; ++lane) {
+                        of_mask[lane] = c_here[lane] < T(0);
+                        applied.au[lane] = of_mask[lane] ? T(0) : applied.au[lane];
+                        applied.diagonal[lane] = of_mask[lane] ? T(1) : applied.diagonal[lane];
+                    }
+                }
             } else {
                 applied.au = apply_operator<DIMENSION>(centre, neighbour, weight, spread(a.c));
             }
@@ -164,7 +172,7 @@ inline void visit_tile(const Local<T>& a, const Coefficients<T>& arrays, const T
                 Pack<T> r = f ? residual_of(source[n], au) : -au;
                 for (int32_t lane = 0; lane < WIDTH<T>; ++lane) {
                     const bool colored = M::KIND != COLOR || ((i + lane + j + s) & 1) == factors.color;
-                    r[lane] = free_row && free_lane[lane] && colored ? r[lane] : T(0);
+                    r[lane] = free_row && free_lane[lane] && !of_mask[lane] && colored ? r[lane] : T(0);
                     if (M::NORM && counts) {
                         const double x = r[lane], size = x < 0 ? -x : x;
                         sum += x * x;

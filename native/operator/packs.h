@@ -160,9 +160,17 @@ POISSON_INLINE Pack<T> scale_on(const Local<T>& a, const L& links, T factor, int
     const Pack<T> c = links.c ? load_constant(links.c + i) : spread(a.c);
     Pack<T> link[6] = {}, table[9] = {};
     tables_of<DIMENSION, VARIES>(links, i, table, [](const T* at) { return load_constant(at); });
+    // Zero at nodes of a mask, which may have no diagonal.
+    [[maybe_unused]] const auto of_table = [&](const Tabulated<Pack<T>>& at) {
+        const Pack<T> scale = factor * inverse_of(at.diagonal);
+        if constexpr (tabulated(VARIES)) {
+            if (links.mask) return c < T(0) ? Pack<T>{} : scale;
+        }
+        return scale;
+    };
     if (!links.x) {
         if constexpr (tabulated(VARIES))
-            return factor * inverse_of(tabulate<DIMENSION, false>(table, link, c).diagonal);
+            return of_table(tabulate<DIMENSION, false>(table, link, c));
         else
             return spread(factor) / diagonal<DIMENSION>(weight, c);
     }
@@ -174,7 +182,7 @@ POISSON_INLINE Pack<T> scale_on(const Local<T>& a, const L& links, T factor, int
         link[5] = load_constant(links.z_upper + i);
     }
     if constexpr (tabulated(VARIES))
-        return factor * inverse_of(tabulate<DIMENSION, true>(table, link, c).diagonal);
+        return of_table(tabulate<DIMENSION, true>(table, link, c));
     else
         return spread(factor) / diagonal<DIMENSION>(link, weight, c);
 }

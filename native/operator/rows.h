@@ -19,7 +19,8 @@ inline O node_value(const Local<T>& a, const Rows<T>& rows, const L& links, cons
                     const Factors<T>& factors, int64_t i, Sums& sums) {
     const bool on_x_face = i == 0 || i == a.nx - 1;
     const T centre = rows.centre[i];
-    if (rows.fixed || (on_x_face && a.fixed(i, a.nx, 0))) return O(M::KEEPS ? centre : T(0));
+    if (rows.fixed || (on_x_face && a.fixed(i, a.nx, 0)) || masked<M::VARIES>(links, i))
+        return O(M::KEEPS ? centre : T(0));
     if (M::KIND == COLOR && (i & 1) != factors.color) return old;
     const Applied<T> applied = linked(M::VARIES) && !links.x
                                    ? apply_at<DIMENSION, without_links(M::VARIES)>(a, rows, links, i)
@@ -103,7 +104,15 @@ POISSON_INLINE Pack<T> pack_value(const Weights<T> w, const Rows<T>& rows, const
     const Applied<Pack<T>> applied = apply_pack<DIMENSION, VARIES>(w, rows, links, centre, i);
     if (M::TAKES_SOURCE) r = f ? residual_of(load(f + i), applied.au) : -applied.au;
     if (M::KIND == PRODUCT) r = centre;
-    return written<M>(centre, applied, r, w.scale);
+    Pack<T> value = written<M>(centre, applied, r, w.scale);
+    if constexpr (tabulated(VARIES)) {
+        if (links.mask) {
+            const auto fixed = load(links.mask + i) < T(0);
+            value = fixed ? M::KEEPS ? centre : Pack<T>{} : value;
+            r = fixed ? Pack<T>{} : r;
+        }
+    }
+    return value;
 }
 
 template <class O, class P>

@@ -11,8 +11,8 @@ namespace {
 // The row `to` from the row `from` less `shift`, zero at the nodes that are fixed and behind the row. Where a value is
 // not finite the sum is not, whether its node is fixed or not.
 template <class T>
-void take_row(const Local<T>& a, bool fixed_row, const double* from, double shift, T* to, bool stream, double& sum,
-              double& maximum) {
+void take_row(const Local<T>& a, bool fixed_row, const T* mask, const double* from, double shift, T* to, bool stream,
+              double& sum, double& maximum) {
     const bool lower = fixed_row || a.fixed(0, a.nx, 0), upper = fixed_row || a.fixed(a.nx - 1, a.nx, 0);
     const double kept = fixed_row ? 0.0 : 1.0, moved = fixed_row ? 0.0 : shift;
     const Pack<double> factor = spread(kept), less = spread(moved);
@@ -26,6 +26,7 @@ void take_row(const Local<T>& a, bool fixed_row, const double* from, double shif
         prefetch(from + i, FAR_AHEAD);
         values = values * factor - less;
         for (int64_t lane = a.nx - i; lane < LANES; ++lane) values[lane] = 0;
+        if (mask) values = __builtin_convertvector(load(mask + i), Pack<double>) < 0.0 ? 0.0 * values : values;
         if (i == 0 && lower) values[0] *= 0.0;
         if (upper && a.nx - 1 - i < LANES) values[a.nx - 1 - i] *= 0.0;
         norms.add<double>(values);
@@ -42,6 +43,7 @@ poisson_status take(const poisson_operator* operator_, const double* from, int64
     const Local<T> a = local<T>(operator_);
     const Tiling all(a);
     const bool stream = goes_around_cache(a.pitch * a.ny * a.nz * int64_t(sizeof(T)));
+    const T* const mask = mask_of<T>(operator_);
     double* const partial = partial_results(all.count());
     if (!partial) return POISSON_OUT_OF_MEMORY;
     POISSON_REGION(all.nodes(), (), ())
@@ -49,7 +51,8 @@ poisson_status take(const poisson_operator* operator_, const double* from, int64
         double sum = 0, maximum = 0;
         for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
             const bool fixed = a.fixed(j, a.ny, 1) || (a.dimension == 3 && a.fixed(k, a.nz, 2));
-            take_row(a, fixed, from + from_pitch * (j + a.ny * k), shift, to + a.row(j, k), stream, sum, maximum);
+            take_row(a, fixed, mask ? mask + a.row(j, k) : nullptr, from + from_pitch * (j + a.ny * k), shift,
+                     to + a.row(j, k), stream, sum, maximum);
         });
         if (stream) store_fence();
         keep_pair(partial, number, all.count(), sum, maximum, result);

@@ -62,7 +62,7 @@ poisson_status boundary_conditions_on(const poisson_operator* operator_, const T
         Shell(local).node(n, i, j, k);
         const Rows<T> rows = rows_at<DIMENSION>(local, u, j, k);
         const auto links = links_at<DIMENSION, VARIES>(local, POISSON_VARYING(T, a), j, k);
-        const bool fixed = rows.fixed || local.fixed(i, local.nx, 0);
+        const bool fixed = rows.fixed || local.fixed(i, local.nx, 0) || masked<VARIES>(links, i);
         const Applied<T> applied = apply_at<DIMENSION, VARIES>(local, rows, links, i);
         out[local.row(j, k) + i] = fixed ? T(0) : applied.au;
     }

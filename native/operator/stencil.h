@@ -60,6 +60,8 @@ struct RowTables : RowLinks<T> {
     const T* along_x[3];
     T across[6];
     const double* widths;
+    // c where nodes with a negative one are fixed, or null.
+    const T* mask;
 };
 
 template <Varies VARIES, class T>
@@ -78,6 +80,7 @@ inline LinksOf<VARIES, T> links_at(const Local<T>& a, const Coefficients<T>& arr
             if (DIMENSION == 3) links.across[3 + n] = arrays.tables[a.table(2, 3) + sizes[2] * n + k];
         }
         links.widths = arrays.widths + a.table(0, 1);
+        links.mask = arrays.mask ? arrays.mask + a.row(j, k) : nullptr;
     }
     if (!linked(VARIES) || !arrays.x) return links;
     links.x = arrays.x + a.row(j, k);
@@ -109,6 +112,15 @@ POISSON_INLINE Applied<P> apply_varying(P centre, const P (&neighbour)[6], const
     } else {
         return {apply_operator<DIMENSION>(centre, neighbour, weight, c), diagonal<DIMENSION>(weight, c)};
     }
+}
+
+// Whether a mask fixes the node of a row.
+template <Varies VARIES, class L>
+POISSON_INLINE bool masked([[maybe_unused]] const L& links, [[maybe_unused]] int64_t i) {
+    if constexpr (tabulated(VARIES))
+        return links.mask && links.mask[i] < 0;
+    else
+        return false;
 }
 
 // The tables at the nodes from one on along a row; load(p) is what is there.

@@ -21,7 +21,7 @@ from test_parts import FREE, WALLS, coarser, varying
 from poisson.backends.base import Array, Backend, Operations, Reduction
 from poisson.backends.gpu.grid_transfer import GpuTransfer
 from poisson.backends.numpy import NumpyBackend
-from poisson.discrete.operator import Operator
+from poisson.discrete.operator import FIXED, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
@@ -48,6 +48,18 @@ COMPILED: list[tuple[Operator, Cuts]] = [
         for make in (Operator, varying)
     ),
 ]
+
+
+def masked(lattice: Lattice, c: float) -> Operator:
+    """As `varying`, with nodes that are fixed."""
+    whole = varying(lattice, c)
+    assert whole.coefficients is not None
+    values = np.where(random_array(lattice.array_shape, np.float64, 23) < -0.6, FIXED, whole.coefficients.c)
+    return replace(
+        whole, coefficients=replace(whole.coefficients, c=values, fixed=int((values[lattice.free] < 0).sum()))
+    )
+
+
 PLACED: list[tuple[Operator, Cuts]] = [
     *(
         (placed((Cells, ends - 3, 19), (kind, ends, 16)), {1: (0, 4, 9)})
@@ -65,7 +77,7 @@ PLACED: list[tuple[Operator, Cuts]] = [
             {2: (0, 3, 6, 9), 1: (0, 6)},
         )
         for ends in (0, 3, 5)
-        for make in (Operator, varying)
+        for make in (Operator, varying, masked)
     ),
 ]
 

@@ -85,7 +85,8 @@ def smoothed(backend: Backend, transfer: Transfer, call: Call, sweeps: int) -> t
 
 def with_arrays(backend: Backend, transfer: Transfer, kind: str) -> Transfer:
     """The transfer from the operator with coefficients of a kind on a backend."""
-    return Transfer(with_coefficients(backend, transfer.fine, kind), transfer.coarse)
+    coarse = with_coefficients(backend, transfer.coarse, kind) if kind == "masked" else transfer.coarse
+    return Transfer(with_coefficients(backend, transfer.fine, kind), coarse)
 
 
 def agrees(backend: Backend, transfer: Transfer, call: Call, sweeps: int, kind: str = "none") -> None:
@@ -141,7 +142,7 @@ def test_coefficients_that_vary(rules: tuple[Rule, ...], kind: str, dtype: Any) 
         agrees(backend, coarsened(operator(shape, rules), axes), call, number % 5, kind)
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("kind", [*KINDS[1:], "masked"])
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_every_call_with_coefficients_that_vary(dimension: int, kind: str, dtype: Any) -> None:
     backend = BACKENDS["openmp"](dtype)
@@ -171,7 +172,7 @@ def test_grids_of_several_tiles(dtype: Any, dimension: int, number: int) -> None
         agrees(backend, transfer, Call(False, False, False, True), 1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "masked"])
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_smoothing_on_tabulated_axes(dtype: Any, dimension: int, kind: str) -> None:
     backend = BACKENDS["openmp"](dtype)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
@@ -66,6 +66,11 @@ KINDS = ("none", "a", "c", "both")
 """The coefficients that are arrays."""
 
 
+def kinds_of(backend: Backend) -> tuple[str, ...]:
+    """These, and with nodes of a mask where a backend takes such operators."""
+    return (*KINDS, "masked") if backend.masked else KINDS
+
+
 def rules_for(backend: Backend, dimension: int, kind: str = "both") -> list[tuple[Rule, ...]]:
     """The rules to test a backend with, with coefficients of a kind.
 
@@ -91,15 +96,25 @@ def grid_operator(shape: tuple[int, ...], rules: tuple[Rule, ...], c: float = 0.
 
 
 def with_coefficients(backend: Backend, a: Operator, kind: str) -> Operator:
-    """The operator with arrays of a backend, always of the same values: a from 0.1 to 10, c from 0 to 5."""
+    """The operator with arrays of a backend, always of the same values: a from 0.1 to 10, c from 0 to 5.
+
+    With a mask a fifth of the nodes is fixed, and a tenth of the links zero.
+    """
     if kind == "none":
         return a
-    shape, links, c = a.array_shape, None, None
-    if kind in ("a", "both"):
-        links = tuple(backend.from_host(_links(a, axis)) for axis in range(a.dimension))
-    if kind in ("c", "both"):
-        c = backend.from_host(2.5 + 2.5 * random_array(shape, np.float64, 30))
-    coefficients = Coefficients(links, c, (0.1, 10.0), (0.0, 5.0))
+    shape, links, c, fixed = a.array_shape, None, None, 0
+    if kind in ("a", "both", "masked"):
+        values = [_links(a, axis) for axis in range(a.dimension)]
+        for number, link in enumerate(values if kind == "masked" else []):
+            link[random_array(shape, np.float64, 40 + number) < -0.8] = 0.0
+        links = tuple(map(backend.from_host, values))
+    if kind in ("c", "both", "masked"):
+        c_values = 2.5 + 2.5 * random_array(shape, np.float64, 30)
+        if kind == "masked":
+            c_values[random_array(shape, np.float64, 31) < -0.6] = FIXED
+            fixed = int(np.count_nonzero(c_values[a.lattice.free] < 0.0))
+        c = backend.from_host(c_values)
+    coefficients = Coefficients(links, c, (0.1, 10.0), (0.0, 5.0), fixed=fixed)
     return replace(a, c=a.c if c is None else 0.0, coefficients=coefficients)
 
 

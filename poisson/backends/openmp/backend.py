@@ -56,7 +56,7 @@ class OpenmpBackend(Backend):
     """
 
     name = "openmp"
-    tabulated = True
+    tabulated = masked = True
     bound = MappingProxyType(
         {
             Operator: OpenmpOperations,

@@ -23,7 +23,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 13
+ABI_VERSION = 14
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -48,6 +48,7 @@ class OperatorStructure(Structure):
         ("intervals", c_int64 * 3),
         ("tables", c_void_p),
         ("widths", c_void_p),
+        ("masked", c_int32),
     )
 
 
@@ -358,5 +359,6 @@ def operator_structure(
     )
     if tables:
         structure.tables, structure.widths = (table.pointer for table in tables)
+        structure.masked = operator.fixed > 0
         structure.kept = tables
     return structure

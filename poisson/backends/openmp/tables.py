@@ -28,8 +28,8 @@ MOST_ENTRIES = 8
 
 
 def tables_of(backend: OpenmpBackend, operator: Operator) -> tuple[Any, Any] | None:
-    """The couplings of all axes times a/h², and their control widths, if there is a tabulated one."""
-    if not operator.lattice.tabulated:
+    """The couplings of all axes times a/h², and their control widths, if there is a tabulated one or a mask."""
+    if not (operator.lattice.tabulated or operator.fixed):
         return None
     rows: list[NDArray[np.float64]] = []
     widths = []

@@ -322,5 +322,5 @@ def _coarsen_mask(
     held = part >= 0.5 * whole
     if links:
         held |= without_links(tables.coarse, links) & (found == 0.0)
-    backend.copy_to(backend.from_host(np.where(held, FIXED, found)), coarse.c)
+    backend.axpby(1.0, backend.from_host(np.where(held, FIXED, found)), 0.0, coarse.c)
     return replace(coarse, fixed=int(np.count_nonzero(held[tables.coarse.lattice.free])))
