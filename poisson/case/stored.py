@@ -48,6 +48,8 @@ def text_of(problem: Problem) -> str:
         "domain": {"lower": list(grid.lower), "upper": list(grid.upper), "shape": list(grid.shape)},
         "boundary": boundary,
     }
+    if grid.tabulated:
+        del tables["domain"]  # a case has no words for it
     if problem.guess:
         tables["run"] = {"initial": _written("initial", problem.initial)}
     return tomli_w.dumps(tables)

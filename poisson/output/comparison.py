@@ -23,6 +23,7 @@ from poisson.output.hdf5 import DATA_CHECKSUM
 from poisson.output.reading import (
     EDITED,
     WRONG_VALUES,
+    Placed,
     blaming,
     damaged,
     edited,
@@ -31,6 +32,7 @@ from poisson.output.reading import (
     group,
     one_line,
     opened,
+    placements_of,
 )
 
 if TYPE_CHECKING:
@@ -215,12 +217,17 @@ def compare(first: str | Path, second: str | Path, fields: Collection[str] = ())
         )
 
 
+_MOST_COORDINATES = 1 << 30
+"""Bytes of the coordinates along an axis that are read."""
+
+
 @dataclass(frozen=True)
 class _Held:
     """A result that is open, and what is known of it."""
 
     path: Path
     grid: Grid
+    placements: tuple[Placed | None, ...]
     fields: dict[str, h5py.Dataset]
     provenance: dict[str, Any]
     case: str
@@ -261,6 +268,7 @@ def _held(path: Path) -> Iterator[_Held]:
             held = _Held(
                 path,
                 grid,
+                placements_of(file, _MOST_COORDINATES),
                 {name: field for name in file if (field := field_of(file, name, grid[2])) is not None},
                 provenance,
                 str(provenance.get("case", "")),
@@ -288,6 +296,9 @@ def _strides(one: _Held, other: _Held) -> tuple[tuple[int, ...], tuple[int, ...]
     if periodic != others_periodic:
         axis = next(axis for axis in range(len(shape)) if periodic[axis] != others_periodic[axis])
         raise CaseError([f"{where}: only one of the grids is periodic along {AXES[axis]}: nothing to compare"])
+    for name, first, second in zip(AXES, one.placements, other.placements, strict=False):
+        if (first or second) and not (first and second and np.array_equal(first[1], second[1])):
+            raise CaseError([f"{where} have nodes in different places along {name}: nothing to compare"])
     cells = [
         [nodes - (not wraps) for nodes, wraps in zip(nodes, periodic, strict=True)] for nodes in (shape, others_shape)
     ]

@@ -147,6 +147,8 @@ def _facts(file: h5py.File, alive: Callable[[], object]) -> dict[str, Any]:
         _span(axis, alive)
         ends = {key: float(axis.attrs[key]) for key in ("lower", "upper", "spacing")}
         found["axes"][name] = ends | {"periodic": bool(axis.attrs["periodic"])}
+        if "placement" in axis.attrs:
+            found["axes"][name]["placement"] = str(axis.attrs["placement"])
     found |= {name: provenance[name] for name in ("iterations", "residual", "norm", "target")}
     sweeps, norms = (values(file, f"convergence/{name}")[:] for name in ("iteration", "residual"))
     found["rate"] = _rate(sweeps, norms)
@@ -197,7 +199,11 @@ def _notes(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "grid", " x ".join(map(str, found["shape"])) + " nodes"
     for name, axis in found["axes"].items():
         wraps = ", periodic" if axis["periodic"] else ""
-        yield f"  {name}", f"[{axis['lower']:g}, {axis['upper']:g}], spacing {axis['spacing']:.6g}{wraps}"
+        wraps += f" on average, {axis['placement']}" if "placement" in axis else ""
+        yield (
+            f"  {name}",
+            f"[{axis['lower']:g}, {axis['upper']:g}], spacing {axis['spacing']:.6g}{wraps}",
+        )
     yield "iterations", str(found["iterations"])
     yield "residual", f"{found['residual']:.3e} ({found['norm']}), target {found['target']:.3e}"
     yield "convergence", _rate_for_people(found["rate"])

@@ -149,13 +149,9 @@ def fill(path: Path, solution: Record, parts: Parts | None) -> None:
     ------
     OSError
         If the disk refuses.
-    OutputError
-        If the nodes are not equally spaced.
     """
     import h5py
 
-    if solution.problem.lattice.tabulated:
-        raise OutputError("a result file needs equally spaced nodes: save this one by to_xarray().to_netcdf(path)")
     sink = Sink(path)
     try:
         # From 1.10 on the format has checksums of its own for everything but the values and the texts.
@@ -173,7 +169,8 @@ def fill(path: Path, solution: Record, parts: Parts | None) -> None:
             _write_provenance(file.create_group("provenance"), solution)
             if solution.performance is not None:
                 _write_performance(file.create_group("performance"), solution.performance)
-            _write_vtk(file.create_group(VTK), solution)
+            if not solution.problem.lattice.tabulated:  # VTK's image data are equally spaced
+                _write_vtk(file.create_group(VTK), solution)
             file.attrs[CHECKSUM] = text_checksum(file)
     finally:
         sink.close()
@@ -279,6 +276,8 @@ def _write_coordinates(file: h5py.File, solution: Record) -> None:
         scale.attrs["upper"] = grid.upper[axis]
         scale.attrs["spacing"] = grid.spacing[axis]
         scale.attrs["periodic"] = int(grid.periodic[axis])
+        if (placed := grid.axes[axis].placement) is not None:
+            scale.attrs["placement"] = "nodes" if placed.on_faces else "cells"
 
 
 def _write_parts(file: h5py.File, path: Path, solution: Record, parts: Parts, sink: Sink) -> None:

@@ -44,6 +44,8 @@ WRONG_VALUES = "the values do not match their checksum"
 
 EDITED = "the attributes do not match their checksum: the file was edited or is damaged"
 
+Placed = tuple[str, NDArray[np.float64]]
+
 NOT_FIELDS = (*AXES, COMPONENT, "convergence", "provenance", "performance", VTK)
 """The objects of a result that are no fields."""
 
@@ -165,6 +167,8 @@ class Stored:
         Of the problem.
     lower, upper, shape, periodic : tuple
         Of the grid, in the order x(, y(, z)).
+    placements : tuple
+        `placements_of`.
     edited : bool
         Whether its texts are others than were written.
     """
@@ -175,6 +179,7 @@ class Stored:
     upper: tuple[float, ...]
     shape: tuple[int, ...]
     periodic: tuple[bool, ...]
+    placements: tuple[Placed | None, ...]
     edited: bool
     u: Any
     status: Status
@@ -241,7 +246,9 @@ def read(
             raise Damaged("the history is incomplete")
         errors = [float(provenance[name]) for name in ("error_rms", "error_max") if name in provenance]
         return Stored(
-            *(str(file.attrs["title"]), str(file.attrs["equation"]), lower, upper, shape, periodic, edited(file)),
+            *(str(file.attrs["title"]), str(file.attrs["equation"]), lower, upper, shape, periodic),
+            placements=placements_of(file, free()),
+            edited=edited(file),
             u=taken("u"),
             status=Status(str(file.attrs["status"])),
             iterations=int(provenance["iterations"]),
@@ -413,6 +420,16 @@ def grid_of(
         tuple(float(scale.attrs["upper"]) for scale in scales),
         tuple(int(scale.size) for scale in scales),
         tuple(bool(scale.attrs["periodic"]) for scale in scales),
+    )
+
+
+def placements_of(file: h5py.File, free: int) -> tuple[Placed | None, ...]:
+    """The kind of each axis that is not uniform, ``nodes`` or ``cells``, with the coordinates of its nodes."""
+    scales = [values(file, name) for name in AXES if name in file]
+    kinds = [scale.attrs.get("placement") for scale in scales]
+    return tuple(
+        None if kind is None else (str(kind), _whole(Path(file.filename), scale, free))
+        for kind, scale in zip(kinds, scales, strict=True)
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from poisson.case.settings import Units
+from poisson.mesh.grid import AXES
 from poisson.output.record import Record, field_note
 
 MARK = " written by poisson "
@@ -38,8 +39,9 @@ def content(path: str | Path, solution: Record) -> bytes:
     References
     ----------
     XDMF Model and Format, version 3, https://www.xdmf.org/index.php/XDMF_Model_and_Format: uniform grid, topology
-    ``3DCoRectMesh``. Dimensions, origin and spacing stand in the order of the array, z y x. A 2D result is one plane at
-    z = 0, as readers put a ``2DCoRectMesh`` into the plane of y and z, and a 1D result one line at y = z = 0.
+    ``3DCoRectMesh``, or ``3DRectMesh`` where nodes are not equally spaced. Dimensions, origin and spacing stand in the
+    order of the array, z y x. A 2D result is one plane at z = 0, as readers put a ``2DCoRectMesh`` into the plane of y
+    and z, and a 1D result one line at y = z = 0.
     """
     text: bytes = ElementTree.tostring(_document(Path(path).name, solution), encoding="utf-8", xml_declaration=True)
     return text
@@ -67,10 +69,18 @@ def _document(data_name: str, solution: Record) -> ElementTree.Element:
     mesh = ElementTree.SubElement(
         domain, "Grid", Name=_xml_text(solution.problem.title) or "result", GridType="Uniform"
     )
-    ElementTree.SubElement(mesh, "Topology", TopologyType="3DCoRectMesh", Dimensions=shape)
-    geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType="ORIGIN_DXDYDZ")
-    for values, along_others in ((grid.lower, 0.0), (grid.spacing, 1.0)):
-        _data_item(geometry, "3", "8", "XML", _numbers((*values, along_others, along_others)[:3][::-1]))
+    if grid.tabulated:
+        ElementTree.SubElement(mesh, "Topology", TopologyType="3DRectMesh", Dimensions=shape)
+        geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType="VXVYVZ")
+        for name, nodes in zip(AXES, grid.shape, strict=False):
+            _data_item(geometry, str(nodes), "8", "HDF", f"{_xml_text(data_name)}:/{name}")
+        for _ in range(3 - grid.dimension):
+            _data_item(geometry, "1", "8", "XML", "0.0")
+    else:
+        ElementTree.SubElement(mesh, "Topology", TopologyType="3DCoRectMesh", Dimensions=shape)
+        geometry = ElementTree.SubElement(mesh, "Geometry", GeometryType="ORIGIN_DXDYDZ")
+        for values, along_others in ((grid.lower, 0.0), (grid.spacing, 1.0)):
+            _data_item(geometry, "3", "8", "XML", _numbers((*values, along_others, along_others)[:3][::-1]))
     fields: dict[str, Any] = {"u": solution.u, **solution.fields}
     for name, field in fields.items():
         # The gradient of a 1D result has one component: a scalar to readers.

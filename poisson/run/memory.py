@@ -21,7 +21,7 @@ from poisson.solvers.settings import SolverSettings
 from poisson.words import quantity
 
 LITTLE = 1 << 22
-"""So many bytes and no more are not looked for: to read what control groups leave takes as long as a small solve."""
+"""Bytes up to which no room is looked for: to read what control groups leave takes as long as a small solve."""
 
 
 @dataclass(frozen=True)

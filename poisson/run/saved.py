@@ -7,13 +7,16 @@ import logging
 from collections.abc import Collection
 from pathlib import Path
 
+import numpy as np
+
 from poisson.backends.host import host_memory
 from poisson.case.stored import problem_of
 from poisson.errors import CaseError
-from poisson.mesh.axis import plain_rules
+from poisson.mesh.axis import Axis, plain_rules
 from poisson.mesh.boundary import FACE_NAMES, Kind
 from poisson.mesh.lattice import Lattice
-from poisson.output.reading import EDITED, Stored, one_line, read
+from poisson.mesh.placement import Cells, Nodes
+from poisson.output.reading import EDITED, Placed, Stored, one_line, read
 from poisson.problem.faces import Face
 from poisson.problem.fields import FieldFile
 from poisson.problem.problem import Problem
@@ -92,12 +95,27 @@ def _free() -> int:
     return host_memory()[0]
 
 
+def _axis(uniform: Axis, placed: Placed | None) -> Axis:
+    """The axis on the interval of a uniform one whose nodes are placed as a file says."""
+    if placed is None:
+        return uniform
+    kind, points = placed
+    kinds = (Kind.PERIODIC if uniform.wraps else Kind.NEUMANN,) * 2
+    if kind == "nodes":
+        return Axis.placed(Nodes(np.append(points, uniform.interval[1:]) if uniform.wraps else points, kinds))
+    marks = [uniform.interval[0]]
+    for point in points:
+        marks.append(2.0 * float(point) - marks[-1])
+    return Axis.placed({"cells": Cells}[kind](marks, kinds))
+
+
 def _problem(path: Path, stored: Stored) -> Problem:
     """The problem of the case in the file; where there is none, what the file says of it."""
     instead: dict[str, FieldFile] = {name: FieldFile(path, name) for name in ("f", "a", "c") if name in stored.datasets}
     try:
-        grid = Lattice.box(stored.lower, stored.upper, stored.shape, plain_rules(*stored.periodic))
-    except ValueError as error:
+        box = Lattice.box(stored.lower, stored.upper, stored.shape, plain_rules(*stored.periodic))
+        grid = Lattice(tuple(map(_axis, box.axes, stored.placements)))
+    except (KeyError, ValueError) as error:
         raise CaseError([f"{path}: {one_line(error)}"]) from None
     if not stored.case_text:
         reason = "the file has no case"

@@ -20,11 +20,12 @@ from poisson.discrete.faces import FaceTerms
 from poisson.discrete.integrals import energy, mean
 from poisson.discrete.operator import Operator
 from poisson.discrete.outflow import outflow
-from poisson.errors import CaseError, OutputError
+from poisson.errors import CaseError
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import FACE_NAMES, Kind
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
+from poisson.output.comparison import compare
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face
 from poisson.problem.problem import Problem, manufactured_source, manufactured_value
@@ -177,14 +178,32 @@ def test_a_wall_before_a_jump_keeps_the_sum_of_resistances() -> None:
     np.testing.assert_allclose(u[1] - u[0], 0.1 / resistance, rtol=1e-9)
 
 
-def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
-    problem = Problem.on_lattice([axis_of("n", 12), axis_of("c", 12)], f=1.0)
-    solution = poisson.solve(problem, backend="numpy")
-    with pytest.raises(OutputError, match="needs equally spaced nodes"):
-        solution.save(tmp_path / "u.h5")
+def test_what_is_not_there_yet_is_refused() -> None:
+    solution = poisson.solve(Problem.on_lattice([axis_of("n", 12), axis_of("c", 12)], f=1.0), backend="numpy")
     with pytest.raises(poisson.PoissonError, match="x: the nodes are not equally spaced"):
         _ = solution.gradient
-    assert not list(tmp_path.glob("*.h5"))
+
+
+@pytest.mark.parametrize("kinds", ["c", "nc", "cu", "ncn"])
+@pytest.mark.parametrize("ends", ["dirichlet-neumann", "periodic"])
+def test_a_result_file_says_where_the_nodes_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kinds: str, ends: str
+) -> None:
+    problem = problem_on(kinds, PAIRS[ends], (9, 8, 7)[: len(kinds)])
+    solution = poisson.solve(problem, backend="numpy")
+    path = solution.save(tmp_path / "u.h5")
+    loaded = poisson.load(path)
+    assert "only the grid of the problem is known" in caplog.text
+    np.testing.assert_array_equal(loaded.u, solution.u)
+    for before, after in zip(problem.lattice.axes, loaded.problem.lattice.axes, strict=True):
+        np.testing.assert_allclose(after.coordinates, before.coordinates, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(after.lengths, before.lengths, rtol=0, atol=1e-14)
+        assert (after.wraps, after.tabulated) == (before.wraps, before.tabulated)
+    assert compare(path, path).shapes == (problem.lattice.shape,) * 2
+    other = poisson.solve(problem_on("u" * len(kinds), PAIRS[ends], (9, 8, 7)[: len(kinds)]), backend="numpy")
+    second = other.save(tmp_path / "v.h5")
+    with pytest.raises(CaseError, match="have nodes in different places along"):
+        compare(path, second)
 
 
 @pytest.mark.parametrize(
