@@ -19,7 +19,7 @@ from poisson.backends.base import Backend
 from poisson.errors import GridError
 from poisson.mesh.differences import ORDERS
 from poisson.perf.report import Column, Report
-from poisson.perf.timing import copy_bandwidth, in_a_row, measure
+from poisson.perf.timing import copy_bandwidth, measure, measure_in_a_row
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, every_operation, require_room, values_needed
 
@@ -94,8 +94,7 @@ def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = 
     ledger = every_operation(backend, grid)
     rows = []
     for call, invocation in ledger.samples.items():
-        row, count = in_a_row(backend, invocation)
-        timing, needed = measure(backend, row).over(count), cost(call)
+        timing, needed = measure_in_a_row(backend, invocation), cost(call)
         reached = needed.flops / timing.median
         rows.append(
             {

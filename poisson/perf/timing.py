@@ -95,6 +95,12 @@ def in_a_row(backend: Backend, call: Callable[[], None]) -> tuple[Callable[[], N
     return backend.capture(row), count
 
 
+def measure_in_a_row(backend: Backend, call: Callable[[], None]) -> Timing:
+    """Time a call as one of `in_a_row`."""
+    row, count = in_a_row(backend, call)
+    return measure(backend, row).over(count)
+
+
 def copy_bandwidth(backend: Backend, repeats: int = REPEATS, values: int | None = None) -> float:
     """Bytes a second, read and written together, that memory allows: see `Probe.stream`.
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`bench solve`: whole solves by every method, beside a plain solver by sine transforms.
 
-Covers poisson.perf.benchmark.sine, poisson.perf.benchmark.solve and poisson.perf.workload.
+Covers poisson.perf.benchmark.fields, poisson.perf.benchmark.sine, poisson.perf.benchmark.solve and
+poisson.perf.workload.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import pytest
 from poisson.backends.numpy import NumpyBackend
 from poisson.cli import main
 from poisson.perf.benchmark import solve
+from poisson.perf.benchmark.fields import with_jump
 from poisson.perf.benchmark.sine import SineTransforms
 from poisson.perf.benchmark.solve import COLUMNS, Problem, bench
-from poisson.perf.workload import box
+from poisson.perf.workload import box, laplacian_on
 
 pytestmark = pytest.mark.usefixtures("short_measurements")
 
@@ -58,7 +60,7 @@ def test_the_plain_solver_is_right_on_the_host_and_with_fourier_transforms() -> 
     stand_in: Any = SimpleNamespace(asarray=np.asarray, pad=np.pad, fft=np.fft, cuda=SimpleNamespace(Device=Device))
     for shape in ((17, 12), (9, 8, 12)):
         grid = box(shape)
-        operator = solve.operator_on(NumpyBackend(np.float64), grid, 1.0)
+        operator = laplacian_on(grid)
         f = solve.source(grid, np, 0, grid.array_shape[0])
         for xp in (np, stand_in):
             u = np.pad(SineTransforms(xp, grid, 1).solve(f), 1)
@@ -79,7 +81,7 @@ def test_the_source_is_the_same_again_and_has_both_parts() -> None:
 
 
 def test_a_jump_lies_in_the_block() -> None:
-    operator = solve.operator_on(NumpyBackend(np.float64), box((33, 33)), 1e3)
+    operator = with_jump(NumpyBackend(np.float64), laplacian_on(box((33, 33))), 1e3)
     assert operator.links is not None
     along = operator.links[0][16]
     # From 0.3 to 0.62 are the nodes 10 to 19; the links at both ends have the harmonic mean.

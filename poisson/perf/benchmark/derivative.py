@@ -22,7 +22,7 @@ from poisson.backends.ledger import Call
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import AXES, slabs
 from poisson.perf.report import Column, Report
-from poisson.perf.timing import copy_bandwidth, in_a_row, measure
+from poisson.perf.timing import copy_bandwidth, measure_in_a_row
 from poisson.perf.traffic import cost
 from poisson.perf.workload import require_room
 
@@ -99,8 +99,7 @@ def bench(backend: Backend, shape: Sequence[int], order: int = 8) -> Report:
 def _row(
     backend: Backend, axis: str, variant: str, call: Callable[[], None], moved: float, copy: float
 ) -> dict[str, Any]:
-    row, count = in_a_row(backend, call)
-    timing = measure(backend, row).over(count)
+    timing = measure_in_a_row(backend, call)
     bandwidth = moved / timing.median
     return {
         "axis": axis,

@@ -13,13 +13,13 @@ import numpy as np
 
 from poisson import backends
 from poisson.backends.base import Backend
-from poisson.backends.ledger import Call, Invocation, counted
+from poisson.backends.ledger import Call, counted
 from poisson.discrete.discretisation import Operator
 from poisson.errors import GridError, PoissonError
 from poisson.perf.benchmark.problems import PROBLEMS, JacobiProblem
 from poisson.perf.benchmark.structured import StructuredMapping
 from poisson.perf.report import Column, Report
-from poisson.perf.timing import Timing, copy_bandwidth, in_a_row, measure
+from poisson.perf.timing import Timing, copy_bandwidth, measure_in_a_row
 from poisson.perf.traffic import cost
 from poisson.perf.workload import require_room
 from poisson.solvers.jacobi import Jacobi
@@ -292,13 +292,10 @@ def _kernels(backend: Backend, period: int, solve: Callable[[Backend, int], tupl
         solve(counting, periods * period)
         counts.append(ledger.counts)
     between = counts[1] - counts[0]
-    kernels = [Kernel(call, count / period, _time(backend, ledger.samples[call])) for call, count in between.items()]
+    kernels = [
+        Kernel(call, count / period, measure_in_a_row(backend, ledger.samples[call])) for call, count in between.items()
+    ]
     return sorted(kernels, key=lambda kernel: -kernel.seconds)
-
-
-def _time(backend: Backend, invocation: Invocation) -> Timing:
-    row, count = in_a_row(backend, invocation)
-    return measure(backend, row).over(count)
 
 
 def _structured(backend: Backend, problem: JacobiProblem, operator: Operator, iterations: int, bandwidth: float) -> Run:

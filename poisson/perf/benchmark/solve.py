@@ -18,11 +18,10 @@ from poisson import backends
 from poisson.backends.base import Array, Backend
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.ledger import counted
-from poisson.discrete.discretisation import Discretisation, Operator
-from poisson.discrete.operator import Coefficients
+from poisson.discrete.discretisation import Discretisation
 from poisson.errors import PoissonError
-from poisson.mesh.axis import array_axis
 from poisson.mesh.lattice import Lattice
+from poisson.perf.benchmark import fields
 from poisson.perf.benchmark.sine import SineTransforms
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth
@@ -43,10 +42,6 @@ WITH_SETUP = 3
 """Solves with the set-up before each."""
 ENOUGH_SECONDS = 1.5
 """After so long in all no further solve begins; one is made in any case."""
-ROUGHNESS = 0.1
-"""How large the random part of the source is next to the smooth one."""
-BLOCK = (0.3, 0.62)
-"""Where a jumps: between these parts of each axis, which are on the nodes of no coarse grid."""
 RTOL = 1e-8
 
 COLUMNS = (
@@ -170,7 +165,8 @@ def bench(
         COLUMNS,
         tuple(rows),
         (
-            f"f: sines that grow towards a corner, and random values {ROUGHNESS:g} times as large; u starts from zero",
+            f"f: sines that grow towards a corner, and random values {fields.ROUGHNESS:g} times as large; u starts from "
+            "zero",
             f"ms: the median of {quantity(repeats, 'solve')}, fewer if long; with set-up: with new levels, "
             "plans and arrays; "
             "first: the first solve, with compilation",
@@ -224,7 +220,7 @@ class _Place:
         self.backend, self.problem, self.threads = backend, problem, threads
         self.grid = box(problem.shape)
         self.taken = _taken(backend)
-        self.operations = backend.bind(operator_on(backend, self.grid, problem.jump))
+        self.operations = backend.bind(fields.with_jump(backend, laplacian_on(self.grid), problem.jump))
         self.operator = self.operations.operator
         self.u = backend.empty(self.grid.array_shape)
         self.f = backend.assemble(self.grid.array_shape, lambda xp, *slab: source(self.grid, xp, *slab))
@@ -232,7 +228,7 @@ class _Place:
     def coarser(self) -> CoarserProblems:
         """The problem on coarser grids, with the samples of the source there."""
         jump = self.problem.jump
-        a: Any = 1.0 if jump == 1.0 else lambda *places: in_block(places, jump)
+        a: Any = 1.0 if jump == 1.0 else lambda *along: fields.in_block(iter(along), jump)
         given = GivenProblem.on_box(self.grid.shape, f=self.backend.to_host(self.f), a=a)
         discretisation = Discretisation(given)
         problems = CoarserProblems(self.backend, discretisation)
@@ -333,50 +329,10 @@ class _Plain:
         return None
 
 
-def operator_on(backend: Backend, grid: Lattice, jump: float) -> Operator:
-    """−∇·(a∇u) with Dirichlet faces, where a is 1, and `jump` in the block."""
-    plain = laplacian_on(grid)
-    if jump == 1.0:
-        return plain
-    nodes = backend.assemble(grid.array_shape, lambda xp, *slab: _block(grid, jump, xp, *slab))
-    links = tuple(backend.empty(grid.array_shape) for _ in grid.shape)
-    operations = backend.bind(plain)
-    for axis, out in enumerate(links):
-        operations.links(axis, nodes, True, out)
-    extremes = (min(1.0, jump), max(1.0, jump))
-    return replace(plain, coefficients=Coefficients(links, None, extremes, (0.0, 0.0)))
-
-
-def _coordinates(grid: Lattice, xp: ModuleType, start: int, stop: int) -> list[Any]:
-    """The part of each array axis that the nodes of a slab lie at, from 0 to 1, ready to be broadcast."""
-    found = []
-    for place, nodes in enumerate(grid.array_shape):
-        index = xp.arange(start, stop) if place == 0 else xp.arange(nodes)
-        found.append((index / (nodes - 1)).reshape(-1, *(1,) * array_axis(place, grid.dimension)))
-    return found
-
-
-def _block(grid: Lattice, jump: float, xp: ModuleType, start: int, stop: int) -> Any:
-    return in_block(_coordinates(grid, xp, start, stop), jump)
-
-
-def in_block(places: Sequence[Any], jump: float) -> Any:
-    """a where these parts of each axis meet."""
-    inside: Any = True
-    for along in places:
-        inside = inside & (along > BLOCK[0]) & (along < BLOCK[1])
-    return 1.0 + (jump - 1.0) * inside
-
-
 def source(grid: Lattice, xp: ModuleType, start: int, stop: int) -> Any:
-    """A smooth source with a random part, zero on the faces; the same at every call."""
-    values: Any = 1.0
-    inner: Any = True
-    for along in _coordinates(grid, xp, start, stop):
-        values = values * xp.sin(2.0 * math.pi * along) * xp.exp(along)
-        inner = inner & (along > 0.0) & (along < 1.0)
-    rough = xp.random.RandomState(start + 1).uniform(-ROUGHNESS, ROUGHNESS, (stop - start, *grid.array_shape[1:]))
-    return xp.where(inner, values + rough, 0.0)
+    """The source, whose random part is the same at every call."""
+    rough = xp.random.RandomState(start + 1).uniform(-1.0, 1.0, (stop - start, *grid.array_shape[1:]))
+    return fields.source(grid, xp, start, stop, rough)
 
 
 def _taken(backend: Backend) -> int | None:

@@ -8,7 +8,7 @@ that every number of ranks has the same work to do.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType, ModuleType
 from typing import Any, cast
@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend
-from poisson.discrete.operator import Coefficients, Operator
+from poisson.discrete.operator import Operator
 from poisson.errors import PoissonError
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.communicator import Communicator
 from poisson.parallel.distributed import GATHERED_NODES, DistributedBackend
+from poisson.perf.benchmark import fields
 from poisson.perf.benchmark.problems import PROBLEMS
-from poisson.perf.benchmark.solve import ROUGHNESS, RTOL, in_block
+from poisson.perf.benchmark.solve import RTOL
 from poisson.perf.benchmark.tally import Recorder, Tally
 from poisson.perf.workload import require_room
 from poisson.run.ranks import Ranks
@@ -218,7 +219,7 @@ class Share:
         require_room(local, self._arrays * math.prod(lattice.shape), what, "fewer nodes")
         self.backend: Backend = self._divided(gathered_nodes) if ranks.division else local
         plain = replace(whole, lattice=lattice)
-        self.operations = self.backend.bind(_with_jump(self.backend, plain, self.kind.jump))
+        self.operations = self.backend.bind(fields.with_jump(self.backend, plain, self.kind.jump))
         self.operator = self.operations.operator
         self.u = self._start()
         self.f = self.backend.empty(lattice.array_shape)
@@ -306,31 +307,6 @@ class Share:
         return self.local.capture(run)
 
 
-def _with_jump(backend: Backend, plain: Operator, jump: float) -> Operator:
-    """The operator where a is larger in a block in the middle."""
-    if jump == 1.0:
-        return plain
-    lattice = plain.lattice
-
-    def values(xp: ModuleType, start: int, stop: int) -> Any:
-        return in_block([along for along, _ in _places(lattice, xp, start, stop)], jump)
-
-    nodes = backend.assemble(lattice.array_shape, values)
-    links = tuple(backend.empty(lattice.array_shape) for _ in lattice.axes)
-    operations = backend.bind(plain)
-    for axis, out in enumerate(links):
-        operations.links(axis, nodes, True, out)
-    return replace(plain, coefficients=Coefficients(links, None, (min(1.0, jump), max(1.0, jump)), (0.0, 0.0)))
-
-
-def _places(lattice: Lattice, xp: ModuleType, start: int, stop: int) -> Iterator[tuple[Any, Any]]:
-    """The nodes along each axis of a part: their places on the whole, between 0 and 1, and their numbers there."""
-    for axis, line in enumerate(lattice.axes):
-        index = line.index[start:stop] if axis == lattice.dimension - 1 else line.index
-        numbers = xp.asarray(index).reshape(-1, *(1,) * axis)
-        yield numbers / (line.undivided.nodes - 1), numbers
-
-
 def _runs(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:
     """The ranges of numbers that follow one upon another; a halo may wrap around the end of an axis."""
     pieces = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
@@ -338,14 +314,10 @@ def _runs(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def source(lattice: Lattice, xp: ModuleType, start: int, stop: int) -> Any:
-    """A smooth source with a rough part, zero on the faces, at the rows [start, stop) of a part."""
-    values: Any = 1.0
-    inner: Any = True
+    """The source at the rows [start, stop) of a part; its rough part depends on a node's place in the whole alone."""
     phase: Any = 0.0
-    for (along, numbers), step in zip(_places(lattice, xp, start, stop), PHASES, strict=False):
-        values = values * xp.sin(2.0 * math.pi * along) * xp.exp(along)
-        inner = inner & (along > 0.0) & (along < 1.0)
+    for (_, numbers), step in zip(fields.places(lattice, xp, start, stop), PHASES, strict=False):
         phase = phase + step * numbers
     rough = xp.sin(phase) * 43758.5453
     rough -= xp.floor(rough)
-    return xp.where(inner, values + ROUGHNESS * (2.0 * rough - 1.0), 0.0)
+    return fields.source(lattice, xp, start, stop, 2.0 * rough - 1.0)
