@@ -165,8 +165,8 @@ def bench(
         COLUMNS,
         tuple(rows),
         (
-            f"f: sines that grow towards a corner, and random values {fields.ROUGHNESS:g} times as large; u starts from "
-            "zero",
+            f"f: sines that grow towards a corner, and random values {fields.ROUGHNESS:g} times as large; u starts "
+            "from zero",
             f"ms: the median of {quantity(repeats, 'solve')}, fewer if long; with set-up: with new levels, "
             "plans and arrays; "
             "first: the first solve, with compilation",
