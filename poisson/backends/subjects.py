@@ -33,7 +33,7 @@ def require_plain(subject: Subject, name: str, tabulated: bool, masked: bool) ->
     if not masked and any(operator.fixed for operator in _operators(subject)):
         raise GridError(f"the {name} backend takes no nodes that are fixed inside the box: use run.backend = 'numpy'")
     for lattice in _lattices(subject):
-        if lattice.tabulated and not tabulated:
+        if lattice.tabulated and (not tabulated or isinstance(subject, Differences)):
             raise GridError(f"the {name} backend takes equally spaced nodes only: use run.backend = 'numpy'")
         if lattice.axes[0].whole is not None:
             raise GridError(f"the {name} backend takes no grid that is divided along x: use run.backend = 'numpy'")

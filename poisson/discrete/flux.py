@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.operator import Operator
+from poisson.mesh.axis import Axis
+from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import slabs
 
 
@@ -34,7 +36,12 @@ def link_flux(operator: Operator, axis: int, coefficients: NDArray[Any], u: NDAr
     """
     line = operator.lattice.axes[axis]
     if line.tabulated:
-        raise ValueError("the flux along a tabulated axis needs the distances between its nodes")
+        _between_gaps(
+            line,
+            np.moveaxis(coefficients, operator.lattice.array_axis(axis), 0),
+            *(np.moveaxis(array, operator.lattice.array_axis(axis), 0) for array in (u, out)),
+        )
+        return
     place, wraps = operator.lattice.array_axis(axis), line.wraps
     for start, stop in slabs(u.shape):
         if place == 0:
@@ -43,6 +50,20 @@ def link_flux(operator: Operator, axis: int, coefficients: NDArray[Any], u: NDAr
             along, values = (np.moveaxis(array[start:stop], place, 0) for array in (coefficients, u))
             np.moveaxis(out[start:stop], place, 0)[...] = _rows(along, values, 0, len(values), wraps)
     out /= operator.spacing[axis]
+
+
+def _between_gaps(line: Axis, coefficients: NDArray[Any], u: NDArray[Any], out: NDArray[Any]) -> None:
+    """The flux along a tabulated axis, which is the first of the arrays: linear between the middles of the links."""
+    whole, numbers = line.undivided, line.index
+    gaps = np.append(whole.gaps, whole.gaps[-1:])[: whole.nodes][numbers]
+    shape = (-1,) + (1,) * (u.ndim - 1)
+    above = coefficients * (u - np.roll(u, -1, axis=0)) / gaps.reshape(shape)
+    lower = np.roll(gaps, 1)
+    below_part = (gaps / (gaps + lower)).reshape(shape)
+    out[...] = below_part * np.roll(above, 1, axis=0) + (1.0 - below_part) * above
+    for end, nearest, next_one, gap in ((0, 0, 1, gaps[:2]), (-1, -2, -3, gaps[-2:-4:-1])):
+        if line.rules[end] is not Rule.WRAP:
+            out[end] = above[nearest] + (above[nearest] - above[next_one]) * (gap[0] / (gap[0] + gap[1]))
 
 
 def _rows(coefficients: NDArray[Any], u: NDArray[Any], start: int, stop: int, wraps: bool) -> NDArray[Any]:

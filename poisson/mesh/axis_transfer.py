@@ -53,23 +53,23 @@ class AxisTransfer:
     @cached_property
     def prolong(self) -> Table:
         """Linear interpolation, with two entries for each fine node."""
-        return _on_parts(_linear(self.fine.undivided, self.coarse.undivided), self.coarse, self.fine)
+        return on_parts(_linear(self.fine.undivided, self.coarse.undivided), self.coarse, self.fine)
 
     @cached_property
     def restrict(self) -> Table:
         """From fine nodes to coarse ones."""
-        return _on_parts(_transposed(self.fine.undivided, self.coarse.undivided), self.fine, self.coarse)
+        return on_parts(_transposed(self.fine.undivided, self.coarse.undivided), self.fine, self.coarse)
 
     @cached_property
     def mean(self) -> Table:
         """As `restrict`, with weights that add up to one."""
         index, weight = _transposed(self.fine.undivided, self.coarse.undivided)
-        return _on_parts((index, weight / weight.sum(axis=1, keepdims=True)), self.fine, self.coarse)
+        return on_parts((index, weight / weight.sum(axis=1, keepdims=True)), self.fine, self.coarse)
 
     @cached_property
     def series(self) -> Table:
         """From the fine links that a coarse link covers, with the parts of its length that they cover."""
-        return _on_parts(_covered(self.fine.undivided, self.coarse.undivided), self.fine, self.coarse, links=True)
+        return on_parts(_covered(self.fine.undivided, self.coarse.undivided), self.fine, self.coarse, links=True)
 
 
 @lru_cache(maxsize=KEPT)
@@ -85,7 +85,7 @@ def cubic(source: Axis, target: Axis) -> Table:
     Near an end that does not wrap the four lie on one side; an axis of three nodes has parabolas. An axis that
     collapses to one node has the mean; from one node all take its value.
     """
-    return _on_parts(_cubic(source.undivided, target.undivided), source, target)
+    return on_parts(_cubic(source.undivided, target.undivided), source, target)
 
 
 def _placed(source: Axis, target: Axis) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -226,7 +226,7 @@ def _cubic(source: Axis, target: Axis) -> Table:
     return index, weight
 
 
-def _on_parts(table: Table, source: Axis, target: Axis, links: bool = False) -> Table:
+def on_parts(table: Table, source: Axis, target: Axis, links: bool = False) -> Table:
     """The table of two whole axes as that of a part of each.
 
     Raises

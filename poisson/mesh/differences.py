@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""First derivatives on a uniform grid, by differences of order 2, 4, 6 or 8.
+"""First derivatives on a grid, by differences of order 2, 4, 6 or 8.
 
 At a node with enough nodes on both sides the derivative is the central difference of order p = 2 k over 2 k + 1 nodes,
 
@@ -20,12 +20,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import GridError
 from poisson.mesh.axis import plain_rules
+from poisson.mesh.axis_transfer import Table, on_parts
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
@@ -51,7 +53,7 @@ class Differences:
     ValueError
         If the order is none of these.
     GridError
-        If an axis has too few nodes for the order, or they are not equally spaced; or a part of one has too few, in its
+        If an axis has too few nodes for the order; or a part of one has too few, in its
         halo or in all where it begins or ends at a face.
     """
 
@@ -62,8 +64,6 @@ class Differences:
         if self.order not in ORDERS:
             raise ValueError(f"the order {self.order} is none of {ORDERS}")
         for name, axis in zip(AXES, self.lattice.axes, strict=False):
-            if axis.tabulated:
-                raise GridError(f"{name}: the nodes are not equally spaced, as a gradient, E and the flux need them")
             whole = axis.undivided
             if whole.nodes <= self.order and not (whole.nodes == 1 and whole.wraps):
                 raise GridError(
@@ -108,6 +108,35 @@ class Differences:
     def array_shape(self) -> tuple[int, ...]:
         """Shape of an array on the grid: ``(ny, nx)`` or ``(nz, ny, nx)``."""
         return self.lattice.array_shape
+
+    def table(self, axis: int) -> Table:
+        """The nodes that the derivative along any axis is taken from at each node, and their weights, in 1/L.
+
+        Both have the shape ``(n, p + 1)``. Weights are those of Lagrange's polynomials in the coordinates themselves.
+        """
+        line = self.lattice.axes[axis]
+        whole, taken = line.undivided, self.order + 1
+        first = np.arange(whole.nodes) - self.half
+        first = first if whole.wraps else np.clip(first, 0, whole.nodes - taken)
+        index = first[:, np.newaxis] + np.arange(taken)
+        at = whole.coordinates[index % whole.nodes] + index // whole.nodes * (whole.interval[1] - whole.interval[0])
+        x, weight = whole.coordinates[:, np.newaxis], np.zeros(index.shape)
+        for node in range(taken):
+            others = [other for other in range(taken) if other != node]
+            for left_out in others:
+                factors = [(x[:, 0] - at[:, m]) for m in others if m != left_out]
+                weight[:, node] += np.prod(factors, axis=0) if factors else 1.0
+            weight[:, node] /= np.prod([at[:, node] - at[:, m] for m in others], axis=0)
+        return on_parts(((index % whole.nodes).astype(np.int32), weight), line, line)
+
+    def along(self, axis: int, values: NDArray[Any]) -> NDArray[Any]:
+        """The derivative along a tabulated axis on the host, for values at all nodes, in their type."""
+        (index, weight), place = self.table(axis), self.lattice.array_axis(axis)
+        shape = (-1,) + (1,) * axis
+        found = sum(
+            weight[:, n].reshape(shape) * np.take(values, index[:, n], axis=place) for n in range(index.shape[1])
+        )
+        return np.asarray(found, dtype=values.dtype)
 
     @property
     def half(self) -> int:

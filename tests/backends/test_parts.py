@@ -21,10 +21,10 @@ from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import GridError
 from poisson.mesh.axis import Axis
-from poisson.mesh.boundary import Rule
-from poisson.mesh.differences import Differences
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.differences import ORDERS, Differences
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.placement import Cells, Nodes
+from poisson.mesh.placement import Cells, Nodes, Placement
 from poisson.solvers.multigrid.hierarchy import levels_of
 
 BACKEND = NumpyBackend(np.float64)
@@ -407,6 +407,29 @@ def test_derivatives_on_parts(rules: tuple[Rule, Rule], order: int) -> None:
             Differences(lattice.part(2, 0, order // 2, order // 2), order)
 
 
-def test_differences_are_of_equally_spaced_nodes() -> None:
-    with pytest.raises(GridError, match="y: the nodes are not equally spaced"):
-        Differences(Lattice((Axis(9, 0.1, WALLS), example(Cells, (D, N), 8).axis)))
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("ends", [(P, P), (D, N), (R, R)], ids=str)
+@pytest.mark.parametrize("kind", [Nodes, Cells])
+def test_differences_on_tabulated_axes(kind: type[Placement], ends: tuple[Kind, Kind], order: int) -> None:
+    """They are exact for polynomials of their order, at faces and between parts as well."""
+    lattice = Lattice((Axis(9, 0.1, WALLS), example(kind, ends, 14).axis))
+    backend, y = NumpyBackend(np.float64), lattice.axes[1].coordinates[:, None]
+    inside = slice(order // 2, -(order // 2)) if ends[0] is P else slice(None)
+    u = np.broadcast_to(y**order, lattice.array_shape).copy()
+    slope = np.empty_like(u)
+    backend.bind(Differences(lattice, order)).derivative(1, u, slope)
+    expected = np.broadcast_to(order * y ** (order - 1), u.shape)
+    np.testing.assert_allclose(slope[inside], expected[inside], rtol=0, atol=1e-10)
+    part = lattice.part(1, 4, 10, order)
+    along, here = np.empty(part.array_shape), part.axes[1]
+    backend.bind(Differences(part, order)).derivative(1, u[here.index].copy(), along)
+    np.testing.assert_allclose(along[here.owned], slope[4:10], rtol=0, atol=1e-12)
+
+
+def test_kernels_of_differences_know_equally_spaced_nodes() -> None:
+    class Other(NumpyBackend):
+        name, any_axis, tabulated = "other", False, True
+
+    lattice = Lattice((Axis(9, 0.1, WALLS), example(Cells, (D, N), 8).axis))
+    with pytest.raises(GridError, match=r"^the other backend takes equally spaced nodes only"):
+        Other(np.float64).bind(Differences(lattice))

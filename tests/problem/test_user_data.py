@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,10 +179,21 @@ def test_a_wall_before_a_jump_keeps_the_sum_of_resistances() -> None:
     np.testing.assert_allclose(u[1] - u[0], 0.1 / resistance, rtol=1e-9)
 
 
-def test_what_is_not_there_yet_is_refused() -> None:
-    solution = poisson.solve(Problem.on_lattice([axis_of("n", 12), axis_of("c", 12)], f=1.0), backend="numpy")
-    with pytest.raises(poisson.PoissonError, match="x: the nodes are not equally spaced"):
-        _ = solution.gradient
+@pytest.mark.parametrize("kinds", ["c", "n", "nc", "cun"])
+@pytest.mark.parametrize("name", ["gradient", "flux", "E"])
+def test_derivatives_are_of_second_order(kinds: str, name: str) -> None:
+    errors = []
+    for count in (16, 32):
+        problem = problem_on(kinds, (R, D), (count,) * len(kinds))
+        u = reference.solve(Discretisation(problem)).reshape(problem.lattice.array_shape)
+        solution = replace(poisson.solve(problem, method="cg", rtol=0.5, backend="numpy"), u=u, fields={})
+        places = np.meshgrid(*(axis.coordinates for axis in reversed(problem.lattice.axes)), indexing="ij")[::-1]
+        assert problem.exact is not None and isinstance(problem.a, Expression)
+        factor = {"gradient": 1.0, "flux": -problem.a(np, *places), "E": -1.0}[name]
+        slopes = [problem.exact.derivative(axis)(np, *places) * factor for axis in "xyz"[: len(kinds)]]
+        error = getattr(solution, name) - np.stack(slopes, axis=-1)
+        errors.append(float(np.sqrt(np.mean(error**2))))
+    assert math.log2(errors[0] / errors[1]) > 1.7
 
 
 @pytest.mark.parametrize("kinds", ["c", "nc", "cu", "ncn"])
