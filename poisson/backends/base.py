@@ -30,8 +30,10 @@ from poisson.backends.exchanges import Exchanges
 from poisson.backends.probe import Probe
 from poisson.backends.recordings import Recordings
 from poisson.backends.slabs import SlabSolver as SlabSolver
+from poisson.backends.stencils import StencilOperations, StencilTransferOperations
 from poisson.backends.subjects import Subject, require_plain
 from poisson.discrete.discretisation import Operator
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
@@ -210,6 +212,10 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def bind(self, subject: Interpolation) -> InterpolationOperations: ...
     @overload
     def bind(self, subject: Differences) -> DifferenceOperations: ...
+    @overload
+    def bind(self, subject: FullStencil) -> StencilOperations: ...
+    @overload
+    def bind(self, subject: StencilTransfer) -> StencilTransferOperations: ...
     def bind(self, subject: Subject) -> Any:
         """The operations of an operator, between grids, or of first derivatives; they end with the object returned.
 

@@ -26,11 +26,13 @@ from poisson.backends.base import (
     TransferOperations,
 )
 from poisson.backends.host import host_memory, keep_freed_blocks
+from poisson.backends.numpy_stencils import NumpyStencil, NumpyStencilTransfer
 from poisson.backends.probe import Pace, Probe
 from poisson.backends.processors import default_threads
 from poisson.backends.slabs import by_rows
 from poisson.backends.transforms import by_scipy
 from poisson.discrete.discretisation import Operator
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import array_axis
 from poisson.mesh.boundary import Rule
@@ -285,6 +287,8 @@ class NumpyBackend(Backend):
             Transfer: NumpyTransfer,
             Interpolation: NumpyInterpolation,
             Differences: NumpyDifferences,
+            FullStencil: NumpyStencil,
+            StencilTransfer: NumpyStencilTransfer,
         }
     )
 

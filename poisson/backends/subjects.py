@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import GridError
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 
-Subject = Operator | Transfer | Interpolation | Differences
+Subject = Operator | Transfer | Interpolation | Differences | FullStencil | StencilTransfer
 """The types that `Backend.bind` takes."""
 
 
@@ -18,7 +19,7 @@ def require_plain(subject: Subject, name: str, tabulated: bool, masked: bool) ->
 
     Parameters
     ----------
-    subject : Operator, Transfer, Interpolation or Differences
+    subject : Subject
         What is bound.
     name : str
         The name of the backend.
@@ -30,6 +31,8 @@ def require_plain(subject: Subject, name: str, tabulated: bool, masked: bool) ->
     GridError
         If the backend does not take it.
     """
+    if isinstance(subject, FullStencil | StencilTransfer):
+        raise GridError(f"the {name} backend has no stencils of 9 and 27 points yet: use run.backend = 'numpy'")
     if not masked and any(operator.fixed for operator in _operators(subject)):
         raise GridError(f"the {name} backend takes no nodes that are fixed inside the box: use run.backend = 'numpy'")
     for lattice in _lattices(subject):
@@ -47,7 +50,7 @@ def _operators(subject: Subject) -> tuple[Operator, ...]:
             return subject.fine, subject.coarse
         case Interpolation():
             return (subject.target,)
-        case Differences():
+        case _:
             return ()
 
 
@@ -62,3 +65,5 @@ def _lattices(subject: Subject) -> tuple[Lattice, ...]:
             return subject.source.lattice, subject.target.lattice
         case Differences():
             return (subject.lattice,)
+        case _:
+            return ()

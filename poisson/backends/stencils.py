@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""The operations of full stencils and of the transfers that follow them, and what each must compute.
+
+They have the names and the arguments of those of `poisson.backends.base`, so that a level of multigrid may have either.
+A is that of `poisson.discrete.full_stencil`; inner products have the control volumes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.operator import Operator
+
+if TYPE_CHECKING:
+    from poisson.backends.base import Backend
+
+Array = Any
+Reduction = Any
+
+
+class StencilOperations(ABC):
+    """The operations of a full stencil on a backend.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    stencil : FullStencil
+        A, with its coefficients there.
+    """
+
+    backend: Backend
+    stencil: FullStencil
+
+    def __init__(self, backend: Backend, stencil: FullStencil) -> None:
+        self.backend = backend
+        self.stencil = stencil
+        # What needs no coefficient is the same for every operator on the lattice.
+        self._plain = backend.bind(Operator(stencil.lattice))
+
+    def norm(self, r: Array, result: Reduction) -> None:
+        """result = (Σ r², max |r|) over all nodes, in float64."""
+        self._plain.norm(r, result)
+
+    def dot(self, x: Array, y: Array, result: Reduction) -> None:
+        """result = (Σ w x y, 0) with the control volumes w."""
+        self._plain.dot(x, y, result)
+
+    def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: Reduction) -> None:
+        """u = u + alpha p, r = r − alpha q; `result` gets the norms of r."""
+        self._plain.advance(alpha, p, q, u, r, result)
+
+    @abstractmethod
+    def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
+        """r = f − A u, zero at fixed nodes and without an equation. `result`, if given, gets the norms of r."""
+
+    @abstractmethod
+    def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
+        """out = u + omega r / diag(A) with r = f − A u; u where r is zero. `result`, if given, gets the norms of r.
+
+        A Chebyshev smoother is one sweep with each weight in turn.
+        """
+
+    @abstractmethod
+    def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
+        """u = u + omega r / diag(A) at the nodes of one color, 0 to 3 in 2D and 0 to 7 in 3D, that are not fixed.
+
+        The color of a node is the sum of 1, 2 and 4 for odd indices along x, y and z (`FullStencil.colored`).
+        """
+
+    @abstractmethod
+    def diagonal_solve(self, r: Array, z: Array, omega: float, result: Reduction | None = None) -> None:
+        """z = omega r / diag(A), zero at fixed nodes and without an equation. `result` gets (Σ w r z, 0)."""
+
+    @abstractmethod
+    def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction) -> None:
+        """out = z + beta p, q = A out, both zero at fixed nodes; p is not read where beta is zero.
+
+        `result` gets (Σ w out q, 0). `out` is neither z nor p.
+        """
+
+
+class StencilTransferOperations(ABC):
+    """The operations between the two grids of a `StencilTransfer`.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    transfer : StencilTransfer
+        Both grids.
+    """
+
+    backend: Backend
+    transfer: StencilTransfer
+
+    def __init__(self, backend: Backend, transfer: StencilTransfer) -> None:
+        self.backend = backend
+        self.transfer = transfer
+
+    @abstractmethod
+    def restrict(self, fine: Array, coarse: Array) -> None:
+        """coarse = R fine, zero at fixed nodes."""
+
+    @abstractmethod
+    def prolong_add(self, coarse: Array, fine: Array) -> None:
+        """fine = fine + P coarse; fixed nodes keep their values."""
+
+    @abstractmethod
+    def interpolation(self, out: Array) -> None:
+        """out = the weights that follow the operator: those of `StencilTransfer.weights`.
+
+        A fine node between coarse ones along some axes balances its own stencil, whose links are summed over the other
+        axes (J. E. Dendy, Black box multigrid, Journal of Computational Physics 48, 1982), and so takes from its
+        neighbours along the former, which are coarse or have such weights themselves. What holds it, the excess and
+        the links to fixed nodes, counts where it is more than `BALANCED` of the links.
+        """
+
+    @abstractmethod
+    def galerkin(self, out: Array) -> None:
+        """out = the coefficients of R A P on `StencilTransfer.coarse`, formed in float64.
+
+        The row sums are those of A applied to the row sums of P, and not sums of what was rounded.
+        """
+
+
+BALANCED = 1e-3
+"""Below this part of its links a row sum does not count in the weights, which then sum to one."""

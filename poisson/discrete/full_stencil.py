@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""Operators of 9 and 27 points, and interpolation whose weights differ from node to node: Galerkin coarse grids.
+
+The operator is stored as differences. With the control volumes V of the nodes (`Lattice.volumes`, over the product of
+the spacings),
+
+    (V A u)_i = excess_i u_i + Σ_o link_{i,o} (u_i − u_{i+o}),
+
+so that V A is symmetric, and the link between two nodes is stored once: at the node that comes first in memory. The
+diagonal is no array, because in float32 it would lose the row sum, which is the excess: of links of 10⁶ a float32
+diagonal leaves no c. Across a face there is no neighbour and the link is 0; along an axis that wraps the node at the
+other end is one. Links to nodes on fixed faces count like others. A node without excess and links has no equation: its
+residual is 0, and smoothers leave u there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from poisson.discrete.operator import Operator
+from poisson.mesh.axis import Axis
+from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
+
+Offset = tuple[int, ...]
+"""From a node to a neighbour, along x, y(, z)."""
+
+
+def offsets_of(dimension: int) -> tuple[Offset, ...]:
+    """The half of the neighbours that lie behind a node in memory: 4 in 2D, 13 in 3D."""
+    around = [offset[::-1] for offset in itertools.product((-1, 0, 1), repeat=dimension)]
+    return tuple(around[len(around) // 2 + 1 :])
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Several arrays of a lattice behind one another, as one array."""
+
+    count: int
+    lattice: Lattice
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return *self.lattice.shape, self.count
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        return self.count, *self.lattice.array_shape
+
+
+@dataclass(frozen=True, eq=False)
+class FullStencil:
+    """A symmetric operator with up to 9 points in 2D and 27 in 3D; the module has its formula.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        The nodes, not divided; their rules say which are fixed and which axes wrap.
+    offsets : tuple of Offset
+        The neighbours with links, of `offsets_of` and in its order; none along an axis of one node.
+    coefficients : array, optional
+        Of a backend and the shape of `stack`: the excess, and the links to each offset, in 1/L². Float64, or float32
+        whatever the type of the vectors. A subject without them says only what is where.
+    """
+
+    lattice: Lattice
+    offsets: tuple[Offset, ...]
+    coefficients: Any | None = None
+
+    def __post_init__(self) -> None:
+        if self.lattice.divided:
+            raise ValueError("a full stencil is not divided over processes")
+        if [offset for offset in offsets_of(self.dimension) if offset in self.offsets] != list(self.offsets):
+            raise ValueError(f"the offsets {self.offsets} are not some of {offsets_of(self.dimension)}, in their order")
+        if any(step and nodes == 1 for offset in self.offsets for step, nodes in zip(offset, self.shape, strict=True)):
+            raise ValueError("the node of an axis of one node has no neighbour along it")
+
+    @property
+    def dimension(self) -> int:
+        return self.lattice.dimension
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.lattice.shape
+
+    @property
+    def array_shape(self) -> tuple[int, ...]:
+        return self.lattice.array_shape
+
+    @property
+    def stack(self) -> Stack:
+        """The arrays of the coefficients."""
+        return Stack(1 + len(self.offsets), self.lattice)
+
+    @property
+    def colored(self) -> bool:
+        """Whether no two neighbours have indices of the same parities: an axis that wraps is even, or one node."""
+        return all(not axis.wraps or axis.nodes % 2 == 0 or axis.nodes == 1 for axis in self.lattice.axes)
+
+
+@dataclass(frozen=True, eq=False)
+class StencilTransfer:
+    """Interpolation by the weights of each node from every other node along some axes, and restriction.
+
+    The coarse nodes are those of even indices; behind the last of them a fixed upper face has a node of its own, which
+    stands for the fine one there. R = V_c⁻¹ Pᵀ V_f in the inner products of the control volumes.
+
+    Parameters
+    ----------
+    fine : FullStencil
+        The operator that the weights follow; restriction and interpolation do not read its coefficients.
+    halved : tuple of bool
+        Along which axes.
+    weights : array, optional
+        Of a backend and the shape of `table`, in the type of the coefficients: for each of `directions` the weight with
+        which the fine node there takes from the coarse node; 0 where there is no such node or either is fixed.
+
+    Raises
+    ------
+    ValueError
+        If no axis is halved, or one that has no free coarse node.
+    """
+
+    fine: FullStencil
+    halved: tuple[bool, ...]
+    weights: Any | None = None
+
+    def __post_init__(self) -> None:
+        if not any(self.halved):
+            raise ValueError("no axis is halved")
+        for axis, halved in zip(self.fine.lattice.axes, self.halved, strict=True):
+            if halved and (axis.nodes < (4 if axis.fixed == 2 else 3)):
+                raise ValueError(f"an axis of {axis.nodes} nodes leaves no free node when it is halved")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.fine.shape
+
+    @property
+    def dimension(self) -> int:
+        return self.fine.dimension
+
+    @cached_property
+    def coarse(self) -> FullStencil:
+        """The coarse nodes, and where the Galerkin product has links.
+
+        The axes count as uniform: any control volumes would do, R and the product are made for them.
+        """
+        axes = zip(self.fine.lattice.axes, self.halved, strict=True)
+        lattice = Lattice(tuple(_halved(axis) if halved else axis for axis, halved in axes))
+        kept = [axis for axis, halved in enumerate(self.halved) if not halved]
+        around = {(0,) * self.dimension, *self.fine.offsets, *(_opposite(offset) for offset in self.fine.offsets)}
+        across = {tuple(offset[axis] for axis in kept) for offset in around}
+        found = (o for o in offsets_of(self.dimension) if tuple(o[axis] for axis in kept) in across)
+        return FullStencil(lattice, tuple(found))
+
+    @cached_property
+    def directions(self) -> tuple[Offset, ...]:
+        """From a coarse node to the fine nodes that take from it, itself left out."""
+        steps = [(-1, 0, 1) if halved else (0,) for halved in reversed(self.halved)]
+        return tuple(offset[::-1] for offset in itertools.product(*steps) if any(offset))
+
+    @property
+    def table(self) -> Stack:
+        """The arrays of the weights: 2, 8 or 26 for one, two or three axes."""
+        return Stack(len(self.directions), self.coarse.lattice)
+
+    @property
+    def product(self) -> Stack:
+        """The arrays of the Galerkin product."""
+        return self.coarse.stack
+
+    @property
+    def scale(self) -> float:
+        """The spacings of the fine lattice over those of the coarse one."""
+        return 0.5 ** sum(self.halved)
+
+
+class Maker(Protocol):
+    """The part of a backend that makes and shows arrays."""
+
+    def assemble(self, array_shape: tuple[int, ...], slab: Any, /) -> Any: ...
+
+    def view(self, array: Any, /) -> Any: ...
+
+
+def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullStencil:
+    """An operator of links as a full stencil; 3 arrays in 2D, 4 in 3D.
+
+    A node of a mask has no equation, and the links to it belong to the excess of its neighbours: what such a stencil
+    is applied to must be zero there.
+
+    Parameters
+    ----------
+    backend : Maker
+        Where the coefficients are.
+    operator : Operator
+        Not divided.
+    into : Maker, optional
+        The backend of the type of the new arrays, on the same device; without it the same.
+    """
+    lattice, dimension = operator.lattice, operator.dimension
+    offsets = tuple(tuple(int(other == axis) for other in range(dimension)) for axis in range(dimension))
+    kept = tuple(offset for offset, axis in zip(offsets, lattice.axes, strict=True) if axis.nodes > 1)
+    links = None if operator.links is None else [backend.view(array) for array in operator.links]
+    reaction = None if operator.reaction is None else backend.view(operator.reaction)
+
+    def slab(xp: ModuleType, start: int, stop: int) -> Any:
+        volumes = xp.asarray(lattice.volumes())
+        fixed = reaction < 0 if operator.fixed and reaction is not None else None
+        arrays = []
+        flows = [_conductances(xp, operator, axis, links, fixed) for axis in range(dimension)]
+        for number in range(start, stop):
+            if number:
+                arrays.append(flows[kept[number - 1].index(1)][0])
+                continue
+            c = xp.full(operator.array_shape, operator.c) if reaction is None else xp.maximum(reaction, 0.0)
+            excess = volumes * c
+            for _, extra in flows:
+                excess = excess + extra
+            arrays.append(excess if fixed is None else xp.where(fixed, 0.0, excess))
+        return xp.stack(arrays)
+
+    return FullStencil(lattice, kept, (into or backend).assemble((1 + len(kept), *operator.array_shape), slab))
+
+
+def _conductances(xp: ModuleType, operator: Operator, axis: int, links: Any, fixed: Any) -> tuple[Any, Any]:
+    """The links along an axis times the volumes of the other axes, and what the axis adds to the excess."""
+    lattice, line = operator.lattice, operator.lattice.axes[axis]
+    place, coupling = lattice.array_axis(axis), operator.couplings[axis]
+    _, upper, extra = line.couplings
+    along = upper * line.widths
+    if not line.tabulated:
+        along = np.ones(line.nodes)  # across a mirror half a width has the link twice
+    if not line.wraps:
+        along[-1] = 0.0
+    others: Any = 1.0
+    for other, beside in enumerate(lattice.axes):
+        if other != axis:
+            others = others * lattice.along(other, beside.widths)
+    shape = operator.array_shape
+    a = xp.ones(shape) if links is None else links[axis].astype(np.float64)
+    flow = xp.broadcast_to(xp.asarray(coupling * lattice.along(axis, along) * others), shape) * a
+    rest = xp.zeros(shape)
+    if line.tabulated:
+        below, above = (xp.take(a, xp.asarray(numbers), axis=place) for numbers in line.link_numbers)
+        rest = xp.asarray(coupling * lattice.along(axis, extra * line.widths) * others) * ((below + above) / 2.0)
+    if fixed is not None:
+        beyond = xp.roll(fixed, -1, axis=place)
+        cut = xp.where(fixed | beyond, flow, 0.0)
+        rest = rest + xp.where(fixed, 0.0, cut) + xp.roll(xp.where(beyond, 0.0, cut), 1, axis=place)
+        flow = flow - cut
+    return flow, rest
+
+
+def _opposite(offset: Sequence[int]) -> Offset:
+    return tuple(-step for step in offset)
+
+
+def _halved(axis: Axis) -> Axis:
+    """The axis of every other node."""
+    nodes = axis.nodes // 2 + 1 if axis.rules[1] is Rule.FIXED else -(-axis.nodes // 2)
+    return Axis(nodes, 2.0 * axis.spacing, axis.rules)

@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: MIT
+"""Full stencils and the transfers that follow them: the specification against sparse matrices that share no code.
+
+Covers poisson.backends.stencils, poisson.backends.numpy_stencils and poisson.discrete.full_stencil.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+from support.agreement import grid_operator, with_coefficients
+from support.operators import AXIS_RULES, random_array
+
+from poisson.backends.base import Backend
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete import reference
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of, star
+from poisson.discrete.operator import Operator
+from poisson.errors import GridError
+from poisson.mesh.axis import Axis
+from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.lattice import Lattice
+from poisson.mesh.placement import Nodes
+
+SHAPES: dict[int, list[tuple[int, ...]]] = {1: [(9,), (12,)], 2: [(7, 6), (8, 9)], 3: [(5, 6, 4)]}
+GRIDS = [
+    (shape, (*AXIS_RULES[first], *AXIS_RULES[(first + 2) % 5], *AXIS_RULES[(first + 3) % 5])[: 2 * dimension])
+    for dimension in (1, 2, 3)
+    for number, (shape, first) in enumerate(itertools.product(SHAPES[dimension], range(5)))
+    if dimension < 3 or number % 2 == 0
+]
+"""Every pair of rules on every axis, with even and odd numbers of nodes."""
+
+
+def stencil_on(lattice: Lattice, dtype: Any = np.float64, jump: float = 1.0) -> FullStencil:
+    """Random links of 10^±jump to all neighbours that there are, and an excess."""
+    single = [axis for axis, nodes in enumerate(lattice.shape) if nodes == 1]
+    offsets = tuple(o for o in offsets_of(lattice.dimension) if not any(o[axis] for axis in single))
+    values = 10.0 ** (jump * random_array((1 + len(offsets), *lattice.array_shape), np.float64, 5))
+    for offset, link in zip(offsets, values[1:], strict=True):
+        for axis, (line, step) in enumerate(zip(lattice.axes, offset, strict=True)):
+            if step and not line.wraps:
+                np.moveaxis(link, lattice.array_axis(axis), 0)[-1 if step > 0 else 0] = 0.0
+    return FullStencil(lattice, offsets, values.astype(dtype))
+
+
+def neighbour(lattice: Lattice, node: tuple[int, ...], offset: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The node in a direction, in the order of the axes."""
+    there = [i + step for i, step in zip(node, offset, strict=True)]
+    for axis, line in enumerate(lattice.axes):
+        if line.rules[0] is Rule.WRAP:
+            there[axis] %= line.nodes
+        elif not 0 <= there[axis] < line.nodes:
+            return None
+    return tuple(there)
+
+
+def number(lattice: Lattice, node: tuple[int, ...]) -> int:
+    return int(np.ravel_multi_index(node[::-1], lattice.array_shape))
+
+
+def matrix_of(stencil: FullStencil) -> Any:
+    """V A, node by node."""
+    lattice = stencil.lattice
+    nodes = int(np.prod(lattice.shape))
+    a = sparse.lil_matrix((nodes, nodes))
+    assert stencil.coefficients is not None
+    values = stencil.coefficients.astype(np.float64)
+    for node in itertools.product(*(range(count) for count in lattice.shape)):
+        i = number(lattice, node)
+        a[i, i] += values[(0, *node[::-1])]
+        for slot, offset in enumerate(stencil.offsets, start=1):
+            there, link = neighbour(lattice, node, offset), values[(slot, *node[::-1])]
+            if there is None:
+                continue
+            j = number(lattice, there)
+            for row, column in ((i, j), (j, i)):
+                a[row, row] += link
+                a[row, column] -= link
+    return a.tocsr()
+
+
+def prolongation_of(transfer: StencilTransfer) -> Any:
+    """P, coarse node by coarse node."""
+    fine, coarse = transfer.fine.lattice, transfer.coarse.lattice
+    p = sparse.lil_matrix((int(np.prod(fine.shape)), int(np.prod(coarse.shape))))
+    assert transfer.weights is not None
+    free = ~reference.fixed_nodes(Operator(coarse))
+    for node in itertools.product(*(range(count) for count in coarse.shape)):
+        if not free[node[::-1]]:
+            continue
+        here = tuple(i * (2 if halved else 1) for i, halved in zip(node, transfer.halved, strict=True))
+        p[number(fine, here), number(coarse, node)] = 1.0
+        for direction, weight in zip(transfer.directions, transfer.weights, strict=True):
+            if weight[node[::-1]]:
+                there = neighbour(fine, here, direction)
+                assert there is not None
+                p[number(fine, there), number(coarse, node)] += weight[node[::-1]]
+    return p.tocsr()
+
+
+def dendy(stencil: FullStencil, halved: tuple[bool, ...]) -> Any:
+    """P by eliminating what lies between coarse nodes along more and more axes, as a sum of sparse products."""
+    lattice = stencil.lattice
+    coarse = StencilTransfer(stencil, halved).coarse.lattice
+    fixed = reference.fixed_nodes(Operator(lattice)).ravel()
+    a = matrix_of(stencil).toarray()
+    p = np.zeros((a.shape[0], int(np.prod(coarse.shape))))
+    nodes = [node[::-1] for node in np.ndindex(*lattice.array_shape)]
+    between = {node: tuple(h and i % 2 == 1 for i, h in zip(node, halved, strict=True)) for node in nodes}
+    for count in range(len(halved) + 1):
+        for node in nodes:
+            i = number(lattice, node)
+            if sum(between[node]) != count or fixed[i]:
+                continue
+            if count == 0:
+                place = tuple(k // 2 if h else k for k, h in zip(node, halved, strict=True))
+                p[i, number(coarse, place)] = 1.0
+                continue
+            links, holding, taken = 0.0, a[i].sum(), np.zeros(p.shape[1])
+            for offset in (
+                *offsets_of(lattice.dimension),
+                *(tuple(-s for s in o) for o in offsets_of(lattice.dimension)),
+            ):
+                there = neighbour(lattice, node, offset)
+                if there is None:
+                    continue
+                link = link_between(stencil, node, offset)
+                if fixed[number(lattice, there)]:
+                    holding += link
+                    continue
+                across = tuple(s if b else 0 for s, b in zip(offset, between[node], strict=True))
+                if any(across):
+                    links += link
+                    near = neighbour(lattice, node, across)
+                    assert near is not None
+                    taken += link * p[number(lattice, near)]
+            p[i] = taken / (links + (holding if holding > 1e-3 * links else 0.0))
+    return p
+
+
+def link_between(stencil: FullStencil, node: tuple[int, ...], offset: tuple[int, ...]) -> float:
+    assert stencil.coefficients is not None
+    if offset in stencil.offsets:
+        return float(stencil.coefficients[(1 + stencil.offsets.index(offset), *node[::-1])])
+    there = neighbour(stencil.lattice, node, offset)
+    opposite = tuple(-step for step in offset)
+    if there is None or opposite not in stencil.offsets:
+        return 0.0
+    return float(stencil.coefficients[(1 + stencil.offsets.index(opposite), *there[::-1])])
+
+
+def applied(stencil: FullStencil, dtype: Any = np.float64) -> tuple[Any, Any, Any, NDArray[Any], NDArray[np.bool_]]:
+    """The operations, u, f, diag(A) and the nodes that are not fixed."""
+    operations = NumpyBackend(dtype).bind(stencil)
+    u, f = (random_array(stencil.array_shape, dtype, seed) for seed in (1, 2))
+    diagonal = matrix_of(stencil).diagonal().reshape(u.shape) / stencil.lattice.volumes()
+    return operations, u, f, diagonal, ~reference.fixed_nodes(Operator(stencil.lattice))
+
+
+def residual(stencil: FullStencil, u: Any, f: Any) -> Any:
+    au = (matrix_of(stencil) @ u.ravel().astype(np.float64)).reshape(u.shape) / stencil.lattice.volumes()
+    return np.where(reference.fixed_nodes(Operator(stencil.lattice)), 0.0, f - au)
+
+
+def halvings(lattice: Lattice) -> list[tuple[bool, ...]]:
+    """All axes, and each alone."""
+    able = tuple(nodes > 3 for nodes in lattice.shape)
+    alone = [tuple(axis == chosen for axis in range(len(able))) for chosen in range(len(able)) if able[chosen]]
+    return list(dict.fromkeys([able, *alone]))
+
+
+GRID = pytest.mark.parametrize(("shape", "rules"), GRIDS)
+
+
+@GRID
+def test_an_operator_of_links_is_a_full_stencil(shape: tuple[int, ...], rules: tuple[Rule, ...]) -> None:
+    backend = NumpyBackend(np.float64)
+    for kind in ("none", "both"):
+        a = with_coefficients(backend, grid_operator(shape, rules), kind)
+        u, f = (random_array(a.array_shape, np.float64, seed) for seed in (1, 2))
+        found, expected = np.empty_like(u), np.empty_like(u)
+        backend.bind(star(backend, a)).residual(u, f, found)
+        backend.bind(a).residual(u, f, expected)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+
+
+def test_a_stretched_axis_is_one_too() -> None:
+    backend = NumpyBackend(np.float64)
+    kinds = (Kind.ROBIN, Kind.DIRICHLET)
+    stretched = Axis.placed(Nodes([0.0, 0.1, 0.3, 0.7, 0.9, 1.4], kinds, (0.7, 0.0)))
+    a = with_coefficients(
+        backend, Operator(Lattice((stretched, Axis.between(0.0, 1.0, 5, (Rule.MIRROR,) * 2)))), "both"
+    )
+    u, f = (random_array(a.array_shape, np.float64, seed) for seed in (1, 2))
+    found, expected = np.empty_like(u), np.empty_like(u)
+    backend.bind(star(backend, a)).residual(u, f, found)
+    backend.bind(a).residual(u, f, expected)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+
+
+def test_nodes_of_a_mask_hold_their_neighbours() -> None:
+    backend = NumpyBackend(np.float64)
+    a = with_coefficients(backend, grid_operator((7, 6), (Rule.MIRROR, Rule.FIXED, Rule.WRAP, Rule.WRAP)), "both")
+    assert a.coefficients is not None
+    c = np.array(a.reaction)
+    c[2:4, 1:3], c[0, 5] = -1.0, -1.0
+    a = replace(a, coefficients=replace(a.coefficients, c=c, fixed=5))
+    u, f = (np.where(c < 0, 0.0, random_array(a.array_shape, np.float64, seed)) for seed in (1, 2))
+    found, expected = np.empty_like(u), np.empty_like(u)
+    backend.bind(star(backend, a)).residual(u, f, found)
+    backend.bind(a).residual(u, f, expected)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    backend.bind(star(backend, a)).diagonal_solve(f + 1.0, found, 1.0)
+    assert np.array_equal(found == 0.0, (c < 0) | reference.fixed_nodes(a))
+
+
+@GRID
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_operations_of_a_stencil(shape: tuple[int, ...], rules: tuple[Rule, ...], dtype: Any) -> None:
+    stencil = stencil_on(grid_operator(shape, rules).lattice, dtype)
+    operations, u, f, diagonal, free = applied(stencil, dtype)
+    backend, out, q = NumpyBackend(dtype), np.empty_like(u), np.empty_like(u)
+    volumes, result = np.broadcast_to(stencil.lattice.volumes(), u.shape), backend.reduction()
+
+    def near(found: Any, wanted: Any) -> None:
+        atol = 64 * np.finfo(dtype).eps * np.abs(wanted).max()
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=atol)
+
+    r = residual(stencil, u, f)
+    operations.residual(u, f, out, result)
+    near(out, r)
+    near(backend.read(result), [np.sum(r**2), np.abs(r).max()])
+    operations.residual(u, None, out)
+    near(out, residual(stencil, u, 0.0))
+    operations.sweep(u, f, out, 0.7, result)
+    near(out, u + 0.7 * r / diagonal)
+    near(backend.read(result)[0], np.sum(r**2))
+    operations.diagonal_solve(f, out, 0.7, result)
+    z = np.where(free, 0.7 * f / diagonal, 0.0)
+    near(out, z)
+    near(backend.read(result)[0], np.sum(volumes * z * f))
+    for beta in (0.0, 0.4):
+        p = np.where(free, u + beta * f, 0.0)
+        operations.direction(u, beta, f if beta else np.full_like(f, np.nan), out, q, result)
+        near(out, p)
+        near(q, -residual(stencil, p, 0.0))
+        near(backend.read(result)[0], -np.sum(volumes * p * residual(stencil, p, 0.0)))
+    if stencil.colored:
+        v = u.copy()
+        colors = sum(
+            (1 << axis) * stencil.lattice.along(axis, np.arange(n) % 2) for axis, n in enumerate(u.shape[::-1])
+        )
+        for color in range(1 << u.ndim):
+            v = np.where(colors == color, v + 0.9 * residual(stencil, v, f) / diagonal, v)
+            operations.color_sweep(u, f, color, 0.9)
+        near(u, v)
+
+
+def test_float32_coefficients_keep_the_row_sums_of_large_jumps() -> None:
+    """With c = 1 beside links of 10⁶ a constant has the residual f − 1 at every node, in either type."""
+    lattice = grid_operator((9, 8), (Rule.MIRROR,) * 4).lattice
+    stencil = stencil_on(lattice, np.float32, jump=6.0)
+    assert stencil.coefficients is not None
+    stencil.coefficients[0] = lattice.volumes()
+    r = np.empty(lattice.array_shape)
+    NumpyBackend(np.float64).bind(stencil).residual(np.ones_like(r), None, r)
+    assert np.array_equal(r, np.full_like(r, -1.0))
+
+
+@GRID
+@pytest.mark.parametrize("links", [False, True])
+def test_weights_and_products_are_those_of_sparse_matrices(
+    shape: tuple[int, ...], rules: tuple[Rule, ...], links: bool
+) -> None:
+    backend = NumpyBackend(np.float64)
+    a = with_coefficients(backend, grid_operator(shape, rules), "both")
+    stencil = star(backend, a) if links else stencil_on(a.lattice)
+    for halved in halvings(a.lattice):
+        plain = StencilTransfer(stencil, halved)
+        weights, product = backend.empty(plain.table.array_shape), backend.empty(plain.product.array_shape)
+        backend.bind(plain).interpolation(weights)
+        transfer = replace(plain, weights=weights)
+        p = prolongation_of(transfer)
+        np.testing.assert_allclose(p.toarray(), dendy(stencil, halved), rtol=0, atol=1e-14)
+        operations = backend.bind(transfer)
+        operations.galerkin(product)
+        found = matrix_of(replace(plain.coarse, coefficients=product))
+        expected = plain.scale * p.T @ matrix_of(stencil) @ p
+        atol = 1e-13 * abs(expected).max()
+        np.testing.assert_allclose(found.toarray(), expected.toarray(), rtol=0, atol=atol)
+        fine, coarse = random_array(a.array_shape, np.float64, 1), random_array(plain.coarse.array_shape, np.float64, 2)
+        volumes = np.broadcast_to(a.lattice.volumes(), fine.shape), plain.coarse.lattice.volumes()
+        r = np.full_like(coarse, np.nan)
+        operations.restrict(fine, r)
+        wanted = plain.scale * (p.T @ (volumes[0] * fine).ravel()).reshape(r.shape) / volumes[1]
+        np.testing.assert_allclose(r, wanted, rtol=0, atol=1e-14)
+        u = fine.copy()
+        operations.prolong_add(coarse, u)
+        np.testing.assert_allclose(u, fine + (p @ coarse.ravel()).reshape(u.shape), rtol=0, atol=1e-14)
+
+
+def test_without_reaction_and_fixed_nodes_a_product_leaves_constants_alone() -> None:
+    """Weights sum to 1 and the row sums of the product are 0 but for rounding, whatever the jumps."""
+    backend = NumpyBackend(np.float64)
+    stencil = stencil_on(grid_operator((8, 9), (Rule.WRAP, Rule.WRAP, Rule.MIRROR, Rule.MIRROR)).lattice, jump=5.0)
+    assert stencil.coefficients is not None
+    stencil.coefficients[0] = 0.0
+    plain = StencilTransfer(stencil, (True, True))
+    weights, product = backend.empty(plain.table.array_shape), backend.empty(plain.product.array_shape)
+    backend.bind(plain).interpolation(weights)
+    transfer = replace(plain, weights=weights)
+    u = np.zeros(stencil.array_shape)
+    backend.bind(transfer).prolong_add(np.ones(plain.coarse.array_shape), u)
+    np.testing.assert_allclose(u, 1.0, rtol=0, atol=4e-16)
+    backend.bind(transfer).galerkin(product)
+    assert np.abs(product[0]).max() <= 1e-15 * np.abs(product[1:]).max()
+
+
+def test_a_node_without_links_takes_from_nobody() -> None:
+    backend = NumpyBackend(np.float64)
+    stencil = stencil_on(grid_operator((7, 7), (Rule.MIRROR,) * 4).lattice)
+    assert stencil.coefficients is not None
+    for array in stencil.coefficients:
+        array[2:5, 2:5] = 0.0
+    plain = StencilTransfer(stencil, (True, True))
+    weights = backend.empty(plain.table.array_shape)
+    backend.bind(plain).interpolation(weights)
+    assert np.all(np.isfinite(weights))
+    p = prolongation_of(replace(plain, weights=weights)).toarray()
+    assert not p[number(stencil.lattice, (3, 3))].any()
+    u, r = (random_array(stencil.array_shape, np.float64, seed) for seed in (1, 2))
+    out = np.empty_like(u)
+    backend.bind(stencil).sweep(u, r, out, 1.0)
+    assert np.all(np.isfinite(out)) and out[3, 3] == u[3, 3]
+
+
+def test_links_that_no_product_has_are_not_stored() -> None:
+    cube = FullStencil(grid_operator((9, 9, 9), (Rule.FIXED,) * 6).lattice, ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+    counts = [StencilTransfer(cube, halved).product.count
+              for halved in ((True, False, False), (True, True, False), (True, True, True))]  # fmt: skip
+    assert counts == [8, 14, 14]
+    assert [StencilTransfer(cube, (True,) * n + (False,) * (3 - n)).table.count for n in (1, 2, 3)] == [2, 8, 26]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda lattice: FullStencil(lattice, ((-1, 0),)), "are not some of"),
+        (lambda lattice: FullStencil(lattice, ((0, 1), (1, 0))), "in their order"),
+        (lambda lattice: FullStencil(Lattice((lattice.axes[0], Axis.single())), ((1, 1),)), "no neighbour"),
+        (lambda lattice: FullStencil(lattice.part(1, 1, 4, 1), ((1, 0),)), "is not divided"),
+        (lambda lattice: StencilTransfer(FullStencil(lattice, ((1, 0),)), (False, False)), "no axis is halved"),
+        (lambda lattice: StencilTransfer(FullStencil(lattice, ((1, 0),)), (False, True)), "no free node"),
+    ],
+)
+def test_refusals(make: Callable[[Lattice], Any], message: str) -> None:
+    lattice = grid_operator((7, 3 if "free" in message else 6), (Rule.FIXED,) * 4).lattice
+    with pytest.raises(ValueError, match=message):
+        make(lattice)
+
+
+def test_other_backends_say_that_they_have_none(backend: Backend) -> None:
+    with pytest.raises(GridError, match=r"no stencils of 9 and 27 points yet: use run.backend = 'numpy'"):
+        backend.bind(stencil_on(grid_operator((7, 6), (Rule.FIXED,) * 4).lattice))
