@@ -152,7 +152,7 @@ CORRECT = """
 import numpy as np
 import poisson
 from poisson.problem.given import Boundary
-from poisson.run.options import Method
+from poisson.run.request import Method
 
 problem = poisson.Problem.on_box((33, 33), f=np.ones((33, 33)), a="1 + x", boundary={"x": "periodic", "all": 0.0})
 solution: poisson.Solution = poisson.solve(problem, "multigrid", rtol=1e-10, fields=("gradient",))

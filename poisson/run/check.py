@@ -18,11 +18,13 @@ from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
+from poisson.run.backend import local_backend
 from poisson.run.concerns import Concern, concerns_of
 from poisson.run.facts import Facts, facts_of
 from poisson.run.memory import Need, needs, require_memory, result_bytes
-from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.setting_up import divide, local_backend
+from poisson.run.operator import divide
+from poisson.run.ranks import communicator_of
+from poisson.run.request import Request
 from poisson.solvers import registry
 from poisson.solvers.choose import Choice, choose, describe
 from poisson.solvers.expected import Offer, Outline, Question
@@ -158,8 +160,8 @@ def check(case: Case, *, comm: Any = None) -> Findings:
     singular = operator.singular and not facts.mistakes
     compatibility = tried(lambda: _compatibility(problem)) if singular else None
     communicator = communicator_of(comm)
-    ranks = tried(lambda: Ranks(communicator, case.run.ranks))
-    plan = None if ranks is None else tried(lambda: _planned(case, facts, ranks, mistakes))
+    request = tried(lambda: Request.of_case(case, communicator))
+    plan = None if request is None else tried(lambda: _planned(request, facts, mistakes))
     return Findings(
         case=case,
         singular=singular,
@@ -202,7 +204,7 @@ def _compatibility(problem: Problem) -> Compatibility | None:
     return found
 
 
-def _planned(case: Case, facts: Facts, ranks: Ranks, mistakes: list[str]) -> Plan | None:
+def _planned(request: Request, facts: Facts, mistakes: list[str]) -> Plan | None:
     """How a case would be solved; adds what memory lacks to the mistakes.
 
     Raises
@@ -210,10 +212,10 @@ def _planned(case: Case, facts: Facts, ranks: Ranks, mistakes: list[str]) -> Pla
     PoissonError
         If there is no backend for it, or the grid cannot be divided.
     """
-    problem, settings, precision = case.problem, case.solver, case.run.precision
-    local = local_backend(ranks, case.run)
-    fields = tuple(name for name in case.output.fields if name != "u")
-    divide(problem, settings, ranks, local, case.output.order if case.output.vectors else 0)
+    problem, settings, precision = request.problem, request.settings, request.run.precision
+    ranks, fields = request.ranks, request.fields
+    local = local_backend(request)
+    divide(request, local)
     lattice = None if ranks.share is None else ranks.share.lattice
     nodes = None if lattice is None else math.prod(lattice.array_shape)
     operator = facts.operator if lattice is None else replace(facts.operator, lattice=lattice)

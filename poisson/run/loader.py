@@ -58,7 +58,9 @@ class Loader:
         """
         setup = self._setup
         backend = setup.backend
-        discretisation = Discretisation(problem, share=self._share)
+        discretisation = setup.discretisation
+        if discretisation.problem is not problem:
+            discretisation = Discretisation(problem, share=self._share)
         given = self.in_place(discretisation)
         if setup.operator.singular:
             sums = self._sums(given, discretisation)

@@ -9,19 +9,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import poisson
+from poisson.backends.base import Backend
 from poisson.case.settings import VECTORS
 from poisson.discrete.discretisation import Discretisation
+from poisson.errors import CaseError
 from poisson.output.record import all_finite
+from poisson.problem.arrays import brought
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
 from poisson.run import certificate, result_fields
 from poisson.run.ranks import Ranks
+from poisson.run.request import Request
 from poisson.run.setup import Setup
 from poisson.run.solution import Solution
 from poisson.solvers import registry
@@ -29,42 +33,37 @@ from poisson.solvers.iteration import Iterate
 from poisson.solvers.rounding import at_rounding_in_norm
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import SolveResult, Stopping
+from poisson.solvers.stopping import SolveResult
+from poisson.words import article
 
 
-def finish(
-    setup: Setup,
-    ranks: Ranks,
-    names: tuple[str, ...],
-    problem: Problem,
-    discretisation: Discretisation,
-    result: SolveResult,
-    stopping: Stopping,
-    out: NDArray[Any] | None = None,
-    times: Mapping[str, float] = MappingProxyType({}),
-    origin: Mapping[str, str | int | float] = MappingProxyType({}),
-) -> Solution:
-    """The solution, its residual recomputed in float64, with those of the named fields that there are.
+class Solved(NamedTuple):
+    """A solve whose method has ended.
 
     Parameters
     ----------
-    setup : Setup
-        What the solve worked with.
-    ranks : Ranks
-        Which had a part in it.
-    names : tuple of str
-        The fields that are asked for.
     problem, discretisation : Problem, Discretisation
         What was solved.
     result : SolveResult
         What the method left.
-    stopping : Stopping
-        The tolerances of this solve.
     out : array, optional
         Where u is to be, in the shape of a solution.
     times, origin : mapping
-        How long what took, and how the solution comes about, where that is known already.
+        How long what took, and how the solution comes about, as far as that is known.
     """
+
+    problem: Problem
+    discretisation: Discretisation
+    result: SolveResult
+    out: Any = None
+    times: Mapping[str, float] = MappingProxyType({})
+    origin: Mapping[str, str | int | float] = MappingProxyType({})
+
+
+def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
+    """The solution, its residual recomputed in float64, with those of the fields asked for that there are."""
+    problem, discretisation, result, out, times, origin = solved
+    names, ranks, stopping = request.fields, request.ranks, setup.stopping
     wanted = names and tuple(name for name in names if name != "error" or problem.exact is not None)
     backend, operator = setup.backend, setup.operator
     if operator.singular or wanted or result.norms is None:
@@ -131,30 +130,22 @@ def finish(
 
 
 def unfinished(
-    setup: Setup,
-    ranks: Ranks,
-    problem: Problem,
-    stopping: Stopping,
-    origin: Mapping[str, str | int | float],
-    iterate: Iterate,
+    request: Request, setup: Setup, problem: Problem, origin: Mapping[str, str | int | float], iterate: Iterate
 ) -> Solution:
     """An iterate of a solve that goes on, as a solution: that of this process alone, or of all that have a part.
 
     Parameters
     ----------
-    setup : Setup
-        What the solve works with.
-    ranks : Ranks
-        Which have a part in it.
+    request, setup : Request, Setup
+        What is asked for, and what the solve works with.
     problem : Problem
         What is solved.
-    stopping : Stopping
-        The tolerances of the solve.
     origin : mapping
         How the solution comes about.
     iterate : Iterate
         The iterate.
     """
+    ranks = request.ranks
     values = setup.backend.to_host(iterate.u())[setup.operator.lattice.owned]
     if iterate.factor != 1.0:
         values = values / iterate.factor
@@ -163,7 +154,7 @@ def unfinished(
         u=np.ascontiguousarray(values).reshape(values.shape[-problem.lattice.dimension :]),
         status=Status.UNFINISHED,
         iterations=iterate.iterations,
-        norm=stopping.norm,
+        norm=setup.stopping.norm,
         residual=iterate.history[-1][1] if iterate.history else math.nan,
         target=iterate.target,
         history=tuple(iterate.history),
@@ -233,3 +224,52 @@ def _origin(setup: Setup) -> dict[str, str | int | float]:
         "loop": setup.settings.value("loop") if "loop" in registry.method_of(setup.settings).keys else "",
         "tuning": setup.operations.tuning(),
     }
+
+
+def require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backend) -> None:
+    """Refuse a place for u that does not fit.
+
+    Raises
+    ------
+    CaseError
+        With one line that says what is wrong.
+    """
+    if out is None:
+        return
+    held = ranks.held(shape)
+    wanted = shape if held is None else tuple(stop - start for start, stop in held.ranges)
+    on_device = not backend.on_host and not ranks.division and isinstance(out, backend.array_module.ndarray)
+    if not (isinstance(out, np.ndarray) or on_device):
+        found = article(type(out).__name__)
+    elif out.shape != wanted or out.dtype != backend.dtype:
+        found = f"an array of the shape {out.shape} and the type {out.dtype}"
+    elif isinstance(out, np.ndarray) and not out.flags.writeable:
+        found = "an array that is read-only"
+    else:
+        return
+    kinds = "a NumPy array" if backend.on_host or ranks.division else "an array of NumPy, or on the device,"
+    raise CaseError([f"out: {found}; allowed: {kinds} of the shape {wanted} and the type {backend.dtype}"])
+
+
+def apart(problem: Problem, out: Any, backend: Backend) -> Problem:
+    """The problem with a copy of a source that u is to overwrite: the residual of u is certified from both.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    out : array, optional
+        Where u is to be.
+    backend : Backend
+        Where it is solved.
+    """
+    f = problem.f
+    if out is None or not isinstance(f, ArrayField) or (f.on_device and backend.on_host):
+        return problem
+    xp = backend.array_module
+    values = brought(f.values, xp) if f.on_device else f.values
+    if isinstance(values, np.ndarray) != isinstance(out, np.ndarray):
+        return problem
+    if not (np if isinstance(out, np.ndarray) else xp).may_share_memory(values, out):
+        return problem
+    return replace(problem, f=ArrayField(values.copy()))

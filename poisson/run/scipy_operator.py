@@ -21,7 +21,7 @@ from poisson.errors import CaseError
 from poisson.problem.arrays import host, is_array
 from poisson.problem.problem import Problem, require_problem
 from poisson.run.exclusive import Exclusive
-from poisson.run.options import BackendName
+from poisson.run.request import BackendName
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
 from poisson.solvers.settings import SolverSettings

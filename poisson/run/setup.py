@@ -70,6 +70,8 @@ class Setup:
         A place for results.
     local : Backend
         The backend of this process: that of the arrays, but where the grid is divided over ranks.
+    discretisation : Discretisation
+        Of the problem with its coefficients and boundary values.
     differences : Differences, optional
         For the fields that are vectors.
     data, boundary : float
@@ -101,6 +103,7 @@ class Setup:
     method: Method
     norms: Reduction
     local: Backend
+    discretisation: Discretisation
     differences: Differences | None = None
     data: float = 0.0
     boundary: float = 0.0
@@ -234,6 +237,7 @@ class Setup:
         sees constants, and no more than they leave beside zeros.
         """
         backend, operator = self.backend, self.operator
+        self.discretisation = discretisation
         faces = discretisation.problem.faces
         if self._faces is None or self._faces[0] is not faces:
             self._faces = faces, discretisation.boundary_range(np)  # faces are small

@@ -24,16 +24,17 @@ from poisson.output.record import SIGNAL
 from poisson.problem.given import Boundary, Condition, Data
 from poisson.problem.problem import Problem, require_problem
 from poisson.run import distribution, interrupts
+from poisson.run.backend import NextBackend, falling_back
 from poisson.run.batch import solve_together
 from poisson.run.checkpoints import Checkpoints
 from poisson.run.exclusive import Exclusive
 from poisson.run.loader import Loader, sources_of
+from poisson.run.method import renewed, set_up, set_up_on
 from poisson.run.notices import Watching, judged, observer_of, warn_of_concerns
-from poisson.run.options import BackendName, Method, Options, Precision, apart, checked_fields, require_place
-from poisson.run.outcome import finish, provenance, unfinished
+from poisson.run.operator import same_operator
+from poisson.run.outcome import Solved, apart, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
-from poisson.run.setting_up import NextBackend, falling_back, renewed, same_operator, set_up, set_up_on
-from poisson.run.setup import Setup
+from poisson.run.request import BackendName, Method, Options, Precision, Request
 from poisson.run.solution import Interrupted, Solution
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import remove_mean
@@ -105,8 +106,6 @@ class Solver:
         ranks: int | Sequence[int] | None = None,
         **options: Unpack[Options],
     ) -> None:
-        from poisson.case.build import check_settings
-
         communicator, given = communicator_of(comm), problem
         problem, arrays = distribution.without_arrays(communicator, given)
         require_problem(problem)
@@ -114,10 +113,9 @@ class Solver:
         run: dict[str, Any] = {"backend": backend, "precision": precision, "threads": threads}
         if ranks is not None:
             run["ranks"] = ranks if isinstance(ranks, int) else list(ranks)
-        settings, machine = check_settings({"method": method, **options}, run, problem)
-        checked = checked_fields(fields, order, problem)
+        request = Request.of_problem(problem, {"method": method, **options}, run, fields, order, communicator)
         self._arrays = (given, arrays)
-        self._begin(problem, settings, machine, checked, order, count=False, comm=communicator)
+        self._begin(request)
 
     @classmethod
     def of(cls, case: Case, *, count: bool = False, comm: Any = None) -> Solver:
@@ -130,67 +128,50 @@ class Solver:
         (33, 33)
         """
         solver = cls.__new__(cls)
-        fields = tuple(name for name in case.output.fields if name != "u")
-        solver._begin(case.problem, case.solver, case.run, fields, case.output.order, count=count, comm=comm)
+        solver._begin(Request.of_case(case, comm, count=count))
         return solver
 
-    def _begin(
-        self,
-        problem: Problem,
-        settings: SolverSettings,
-        run: RunSettings,
-        fields: tuple[str, ...],
-        order: int,
-        *,
-        count: bool,
-        comm: Any = None,
-    ) -> None:
-        self.ranks = Ranks(communicator_of(comm), run.ranks)
-        self.problem = problem
-        self.settings = settings
-        self.run = run
+    def _begin(self, request: Request) -> None:
+        self.request = request
+        self.problem, self.settings, self.run, self.ranks = (
+            request.problem,
+            request.settings,
+            request.run,
+            request.ranks,
+        )
         self._exclusive = Exclusive("Solver")
-        self._fields = fields
-        self._order = order
         self._seconds = 0.0
         self._failed: dict[str, str] = {}
         self._checked = False
         start = time.perf_counter()
         with np.errstate(all="ignore"), self.ranks.speaking(), self.ranks.communicator.together():
-            self._set_up_somewhere(count)
+            self._set_up_somewhere()
         self._seconds = time.perf_counter() - start
 
-    def _set_up_somewhere(self, count: bool) -> None:
+    def _set_up_somewhere(self) -> None:
         """Set up on the backend asked for, or on the first that does not fail where ``auto`` may choose it."""
         while True:
             try:
-                self._setup = self._set_up(count)
+                self._setup = set_up(self.request, self._divided, self._failed)
                 break
             except NextBackend as failed:
                 self._failed[failed.name] = failed.reason
         self._loader = Loader(self._setup, self.ranks.share)
         self._operator_of: Problem | None = self.problem
 
-    def _set_up(self, count: bool) -> Setup:
-        def divided() -> Problem:
-            if self._arrays[1]:
-                self.problem = distribution.with_arrays(self.ranks, self.problem, *self._arrays)
-            self._arrays = (None, ())
-            return self.problem
-
-        return set_up(
-            *(self.problem, self.settings, self.run, self.ranks, self._fields, self._order),
-            count=count,
-            divided=divided,
-            failed=self._failed,
-        )
+    def _divided(self) -> Problem:
+        """The problem with the values of its arrays on the part of the grid that this rank has."""
+        if self._arrays[1]:
+            self.problem = distribution.with_arrays(self.ranks, self.problem, *self._arrays)
+        self._arrays = (None, ())
+        return self.problem
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Arrays, plans and kernels belong to one solver in one process: a copy sets up its own.
         if self.ranks.size > 1:
             raise PoissonError("a Solver on several processes cannot be copied or pickled: make one on each process")
-        count = self.ledger is not None
-        return _rebuilt, (type(self), self.problem, self.settings, self.run, self._fields, self._order, count)
+        asked = self.request
+        return _rebuilt, (type(self), asked.problem, asked.settings, asked.run, asked.fields, asked.order, asked.count)
 
     @property
     def backend(self) -> Backend:
@@ -359,7 +340,7 @@ class Solver:
 
     def _together(self, sources: Sequence[Any]) -> list[Solution | None]:
         """The solutions for sources that are solved for at once; None for others."""
-        if self._fields or self.ranks.size > 1:
+        if self.request.fields or self.ranks.size > 1:
             return [None] * len(sources)
         with self._exclusive.use(), self._setup.backend.in_use():
             self._take_operator(self.problem)
@@ -414,7 +395,7 @@ class Solver:
     ) -> Solution:
         while True:
             setup = self._setup
-            falls_back = falling_back(setup.local, self.run, self.ranks)
+            falls_back = falling_back(setup.local, self.request)
             try:
                 used = setup.backend.in_use()
                 with used, self.ranks.communicator.together(), falls_back, np.errstate(all="ignore"):
@@ -422,7 +403,7 @@ class Solver:
             except NextBackend as failed:
                 self._failed[failed.name] = failed.reason
             with np.errstate(all="ignore"):
-                self._set_up_somewhere(self.ledger is not None)
+                self._set_up_somewhere()
             if checkpoints:
                 checkpoints.go_on_from_the_last()
 
@@ -447,7 +428,7 @@ class Solver:
         clock, started = _Clock(), datetime.now(UTC)
         self._take_operator(problem)
         setup = self._setup
-        discretisation = self._load(checkpoints.resumed(problem) if checkpoints else problem)
+        discretisation = self._loader.load(checkpoints.resumed(problem) if checkpoints else problem)
         times = {"setup": clock.seconds() + self._seconds}
         self._seconds = 0.0
         origin = provenance(setup, started) | ranks.provenance()
@@ -456,7 +437,7 @@ class Solver:
         begun, between = None, lambda iterate: asked()
         if checkpoints:
             begun = checkpoints.begun
-            made = partial(unfinished, setup, ranks, problem, stopping, origin)
+            made = partial(unfinished, self.request, setup, problem, origin)
             between = checkpoints.between(ranks, asked, made)
         clock = _Clock()
         if problem.guess and setup.operator.singular and not begun:
@@ -474,11 +455,7 @@ class Solver:
             self._loader.require_finite()
         clock = _Clock()
         origin["method"] = setup.described_with(result.instead)
-        solution = finish(
-            *(setup, ranks, self._fields, problem, discretisation, result, stopping, out),
-            times=times,
-            origin=origin,
-        )
+        solution = finish(self.request, setup, Solved(problem, discretisation, result, out, times, origin))
         times["finish"] = clock.seconds()
         return solution if ranks.size == 1 else replace(solution, times=ranks.slowest(times))
 
@@ -496,17 +473,12 @@ class Solver:
         if before is None or not same_operator(problem, before):
             # What ends this leaves arrays that are those of neither problem.
             self._operator_of = None
-            how = self.settings, self.run, self.ranks
-            if before is None or not renewed(self._setup, problem, before, *how):
-                self._setup = set_up_on(self._setup, problem, *how, self._fields, self._order)
+            if before is None or not renewed(self._setup, self.request, problem, before):
+                self._setup = set_up_on(self._setup.local, self.request, problem)
                 self._loader = Loader(self._setup, self.ranks.share)
         elif problem.faces is not before.faces:
             self._setup.take_boundary(Discretisation(problem, share=self.ranks.share))
         self._operator_of = problem
-
-    def _load(self, problem: Problem) -> Discretisation:
-        """Fill the arrays for a problem that differs from the solver's in the source and the initial guess only."""
-        return self._loader.load(problem)
 
 
 def _rebuilt(
@@ -520,7 +492,7 @@ def _rebuilt(
 ) -> Solver:
     """Make the copy of a copied or pickled solver."""
     solver = kind.__new__(kind)
-    solver._begin(problem, settings, run, fields, order, count=count)
+    solver._begin(Request(problem, settings, run, fields, order, Ranks(communicator_of(None), run.ranks), count))
     return solver
 
 

@@ -30,7 +30,7 @@ import poisson.case
 import poisson.cli.terminal
 import poisson.output.hdf5
 import poisson.output.parts
-import poisson.run.setting_up, poisson.run.solver
+import poisson.run.operator, poisson.run.solver
 from poisson.cli import main, ranks
 from poisson.errors import BackendUnavailable, CaseError, OutputError
 from poisson.parallel.launched import launch
@@ -66,7 +66,7 @@ def stage(owner, name, error, code, left=()):
 
 stage(poisson.case, "load", CaseError(["domain: wrong"]), 2)
 stage(poisson.backends, "create", BackendUnavailable("no device"), 2)
-stage(poisson.run.setting_up, "require_memory", MemoryError("8 TiB"), 2)
+stage(poisson.run.operator, "require_memory", MemoryError("8 TiB"), 2)
 stage(poisson.run.solver.Solver, "_load", MemoryError("8 TiB"), 2)
 stage(poisson.run.solver.Solver, "_load", KeyboardInterrupt(), 130)
 stage(poisson.cli.terminal.Progress, "__call__", ArithmeticError("a defect"), 1)

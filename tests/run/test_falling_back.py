@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Where the backend that `auto` has taken fails, the next one solves, and that is said.
 
-Covers poisson.run.setting_up.
+Covers poisson.run.backend.
 """
 
 from __future__ import annotations

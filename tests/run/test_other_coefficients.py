@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`Solver.solve` with other coefficients: the bits of a new solver, in the arrays of the one that there is.
 
-Covers poisson.discrete.samples and poisson.run.setting_up.
+Covers poisson.discrete.samples and poisson.run.operator.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from poisson.errors import CaseError, GridError, IncompatibleSource, PoissonErro
 from poisson.parallel.communicator import Serial
 from poisson.parallel.distributed import DistributedBackend
 from poisson.problem.problem import Problem
-from poisson.run import setting_up
+from poisson.run import backend as run_backend
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.solution import Solution
 
@@ -320,7 +320,7 @@ def test_a_communicator_is_one_of_mpi_or_ours() -> None:
 
 
 def test_ranks_on_different_backends_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    create = setting_up.backends.create
+    create = run_backend.backends.create
 
     def created(comm: ThreadCommunicator) -> None:
         def named(*arguments: Any) -> Any:
@@ -330,7 +330,7 @@ def test_ranks_on_different_backends_are_refused(monkeypatch: pytest.MonkeyPatch
 
         comm.barrier()
         if comm.rank == 0:
-            monkeypatch.setattr(setting_up.backends, "create", named)
+            monkeypatch.setattr(run_backend.backends, "create", named)
         comm.barrier()
         Solver(on_box((33, 65)), backend="numpy", comm=comm)
 

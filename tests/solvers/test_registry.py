@@ -33,7 +33,7 @@ from poisson.mesh.boundary import CONDITIONS, FACE_NAMES
 from poisson.mesh.grid import AXES
 from poisson.problem.given import Boundary, Dirichlet, Mean, Neumann, Robin
 from poisson.problem.problem import MEANS, Problem
-from poisson.run.options import BackendName, Method, Options, Precision
+from poisson.run.request import BackendName, Method, Options, Precision
 from poisson.run.verify import _variants
 from poisson.solvers import registry
 from poisson.solvers.choose import describe
