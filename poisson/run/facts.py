@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES
@@ -62,7 +61,7 @@ class Facts:
     @property
     def laplacian(self) -> Operator:
         """−∇² with the rules of the faces."""
-        return Discretisation(self.problem).laplacian
+        return Operator(self.problem.lattice.of_arrays)
 
     @property
     def operator(self) -> Operator:

@@ -45,7 +45,7 @@ class Loader:
         self._unread: list[tuple[Reduction, Callable[[], None]]] = []
         self._places: dict[str, Reduction] = {}
 
-    def load(self, problem: Problem) -> Discretisation:
+    def fill(self, problem: Problem) -> Discretisation:
         """Set the iterate and the source; the operator must be that of the problem.
 
         Raises

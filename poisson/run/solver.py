@@ -428,7 +428,7 @@ class Solver:
         clock, started = _Clock(), datetime.now(UTC)
         self._take_operator(problem)
         setup = self._setup
-        discretisation = self._loader.load(checkpoints.resumed(problem) if checkpoints else problem)
+        discretisation = self._loader.fill(checkpoints.resumed(problem) if checkpoints else problem)
         times = {"setup": clock.seconds() + self._seconds}
         self._seconds = 0.0
         origin = provenance(setup, started) | ranks.provenance()

@@ -67,8 +67,8 @@ def stage(owner, name, error, code, left=()):
 stage(poisson.case, "load", CaseError(["domain: wrong"]), 2)
 stage(poisson.backends, "create", BackendUnavailable("no device"), 2)
 stage(poisson.run.operator, "require_memory", MemoryError("8 TiB"), 2)
-stage(poisson.run.solver.Solver, "_load", MemoryError("8 TiB"), 2)
-stage(poisson.run.solver.Solver, "_load", KeyboardInterrupt(), 130)
+stage(poisson.run.loader.Loader, "fill", MemoryError("8 TiB"), 2)
+stage(poisson.run.loader.Loader, "fill", KeyboardInterrupt(), 130)
 stage(poisson.cli.terminal.Progress, "__call__", ArithmeticError("a defect"), 1)
 stage(poisson.run.solver, "finish", MemoryError("8 TiB"), 2)
 stage(poisson.output.parts.os, "pwrite", OSError(28, "No space left on device"), 2)
@@ -89,7 +89,7 @@ def test_a_failure_at_any_stage_of_a_solve_ends_it_on_all_ranks(tmp_path: Path) 
     for rank, place in ((0, ""), (1, "process 1 of 2: ")):
         assert stages[f"load {rank}"] == ["poisson: error: domain: wrong"]
         assert stages[f"create {rank}"] == ["poisson: error: no device"]
-        assert stages[f"_load {rank}"] == [
+        assert stages[f"fill {rank}"] == [
             f"poisson: error: {place}{memory}",
             "poisson: interrupted; nothing was written",
         ]

@@ -58,7 +58,7 @@ def interrupted(stage: str, path: Path) -> subprocess.CompletedProcess[str]:
 BEFORE = [
     'at(poisson.case, "load")',
     'at(poisson.output.result, "check")',
-    'at(poisson.run.solver.Solver, "_set_up")',
+    'at(poisson.run.solver, "set_up")',
     'at(poisson.run.run.subprocess, "run")',
 ]
 
@@ -73,7 +73,7 @@ def test_ctrl_c_before_there_is_an_iterate_writes_nothing_and_says_so(tmp_path: 
 
 
 AFTER = [
-    ('at(poisson.run.solver.Solver, "_load")', "interrupted"),
+    ('at(poisson.run.loader.Loader, "fill")', "interrupted"),
     ('at(poisson.cli.terminal.Progress, "start")', "interrupted"),
     ('at(poisson.run.solver, "finish")', "converged"),
     ('at(poisson.output.hdf5, "_dataset")', "converged"),

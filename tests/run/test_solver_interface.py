@@ -28,11 +28,13 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError, IncompatibleSource, PackageMissing, ResourceError
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Kind, Rule
 from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.fields import ArrayField, FunctionField
 from poisson.problem.problem import Problem
+from poisson.run.method import set_up
 from poisson.run.solver import Solver
 from poisson.solvers import registry
 from poisson.solvers.status import Status
@@ -336,23 +338,40 @@ def test_a_solver_that_is_gone_leaves_no_arrays(
 
 def test_the_time_of_the_set_up_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that goes on by 1000 in the set-up and by 1 whenever it is read."""
-    now, set_up = 0.0, Solver._set_up
+    now = 0.0
 
     def clock() -> float:
         nonlocal now
         now += 1.0
         return now
 
-    def slow(solver: Solver, count: bool) -> Any:
+    def slow(*given: Any) -> Any:
         nonlocal now
         now += 1000.0
-        return set_up(solver, count)
+        return set_up(*given)
 
     monkeypatch.setattr("poisson.run.solver.time", SimpleNamespace(perf_counter=clock))
-    monkeypatch.setattr(Solver, "_set_up", slow)
+    monkeypatch.setattr("poisson.run.solver.set_up", slow)
     solver = Solver(Problem.on_box((9, 9), f=1.0), "multigrid", "numpy")
     assert solver.solve().times == {"setup": 1002.0, "solve": 1.0, "finish": 1.0}
     assert solver.solve().times == {"setup": 1.0, "solve": 1.0, "finish": 1.0}
+
+
+@pytest.mark.parametrize("shape", [(9,), (9, 7), (9, 7, 5)])
+def test_one_solve_makes_one_lattice_an_axis_each_and_one_discretisation(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Counter[str] = Counter()
+    for kind in (Axis, Lattice, Discretisation):
+
+        def counted(self: Any, *given: Any, _kind: Any = kind, _made: Any = kind.__init__, **named: Any) -> None:
+            made[_kind.__name__] += 1
+            _made(self, *given, **named)
+
+        monkeypatch.setattr(kind, "__init__", counted)
+    poisson.solve(Problem.on_box(shape, f=np.ones(shape[::-1])), "fft", "numpy")
+    # Arrays of a line have a second axis of one node, and so a lattice of their own.
+    assert made == {"Lattice": 1 + (len(shape) == 1), "Axis": max(2, len(shape)), "Discretisation": 1}
 
 
 def test_the_exact_solution_belongs_to_its_source() -> None:
@@ -372,6 +391,7 @@ def test_the_exact_solution_belongs_to_its_source() -> None:
 def test_what_auto_has_chosen_must_fit_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only what takes least of all methods, which is known before there is a choice."""
     problem = Problem.on_box((129, 129), f=1.0, a="10**(3*x)")
+    monkeypatch.setattr("poisson.run.memory.LITTLE", 0)
     monkeypatch.setattr(NumpyBackend, "memory", lambda _: (1_000_000, 1 << 40))
     with pytest.raises(ResourceError) as caught:
         Solver(problem, backend="numpy")
