@@ -66,34 +66,23 @@ class Facts:
     @property
     def operator(self) -> Operator:
         """A with the ranges of its coefficients, and without their arrays where they vary."""
-        problem = self.problem
-        laplacian = self.laplacian
+        problem, laplacian = self.problem, self.laplacian
         a, c = number(problem.a), number(problem.c)
         if not problem.varies:
             return replace(laplacian, a=1.0 if a is None else a, c=0.0 if c is None else c)
         absorbs = any(face.absorbs for face in problem.faces)
         alpha = [float(self.alpha[face].min()) if face in self.alpha else 0.0 for face in range(len(problem.faces))]
+        axes, largest = problem.lattice.axes, float(self.c.max())
+        robin = (float(each.max()) * axes[face // 2].inflow[face % 2] for face, each in self.alpha.items())
         coefficients = Coefficients(
             links=(None,) * laplacian.dimension if a is None else None,
             c=self.c if c is None or absorbs else None,
             a_range=(float(self.a.min()), float(self.a.max())),
-            c_range=(float(self.c.min()), max(float(self.c.max()), self.largest_absorption)),
+            c_range=(float(self.c.min()), largest + max(robin, default=0.0)),
             alpha=(*alpha, *(0.0,) * (2 * laplacian.dimension - len(alpha))),
         )
-        constant = c is not None and coefficients.c is None
-        return replace(
-            laplacian,
-            a=1.0 if a is None else a,
-            c=c if constant and c is not None else 0.0,
-            coefficients=coefficients,
-        )
-
-    @property
-    def largest_absorption(self) -> float:
-        """The largest c with the term of a Robin face, in 1/L²."""
-        axes = self.problem.lattice.axes
-        terms = (float(each.max()) * axes[face // 2].inflow[face % 2] for face, each in self.alpha.items())
-        return float(self.c.max()) + max(terms, default=0.0)
+        constant = 0.0 if c is None or absorbs else c
+        return replace(laplacian, a=1.0 if a is None else a, c=constant, coefficients=coefficients)
 
     @property
     def mean_reaction(self) -> float:
