@@ -20,7 +20,11 @@ poisson_status update_on(const poisson_operator* operator_, const T* f, const T*
                 const int64_t at = local.row(j, k) + i;
                 const Pack<T> difference = f ? residual_of(load(f + at), load(au + at)) : -load(au + at);
                 store(r + at, difference);
-                const Pack<T> scale = scale_at<VARIES>(local, arrays, factor, i, j, k);
+                Pack<T> scale;
+                if constexpr (tabulated(VARIES))
+                    scale = scale_at(local, tables_at(local, arrays, j, k), factor, i);
+                else
+                    scale = spread(factor) / diagonal_at(local, arrays, i, j, k);
                 store(u + at, only_inside(local, i, relax(load(u + at), difference, scale)));
             });
         });
@@ -61,15 +65,20 @@ poisson_status solve(const poisson_operator* operator_, const T* r, T* z, double
                 const double* const widths = tabulated(VARIES) ? arrays.widths : nullptr;
                 const double weight = DOT ? width_of_row(local, widths, j, k) : 0.0;
                 const double* const along_x = tabulated(VARIES) ? widths + local.table(0, 1) : nullptr;
-                with_scale<VARIES>(local, arrays, factor, j, k, [&](auto scale_of) {
-                    for (int64_t i = tile.first; i < tile.last; i += PACK<T>) {
-                        const int64_t at = local.row(j, k) + i;
-                        const Pack<T> source = load_constant(r + at);
-                        const Pack<T> value = only_free(local, fixed, i, scale_of(i) * source);
-                        store_pack(stream, z + at, value);
-                        if (counts) totals.add_product(local, along_x, i, weight, value, source);
-                    }
-                });
+                RowTables<T> tables = {};
+                if constexpr (tabulated(VARIES)) tables = tables_at(local, arrays, j, k);
+                for (int64_t i = tile.first; i < tile.last; i += PACK<T>) {
+                    const int64_t at = local.row(j, k) + i;
+                    Pack<T> scale = spread(factor);
+                    if constexpr (tabulated(VARIES))
+                        scale = scale_at(local, tables, factor, i);
+                    else if (VARIES == LINKS)
+                        scale /= diagonal_at(local, arrays, i, j, k);
+                    const Pack<T> source = load_constant(r + at);
+                    const Pack<T> value = only_free(local, fixed, i, scale * source);
+                    store_pack(stream, z + at, value);
+                    if (counts) totals.add_product(local, along_x, i, weight, value, source);
+                }
             });
         });
         end_of_streaming(stream);

@@ -136,7 +136,7 @@ struct LinkPacks {
 };
 
 template <class T>
-POISSON_INLINE LinkPacks<T> links_along_x(const Local<T>& a, const T* links, int64_t i) {
+inline LinkPacks<T> links_along_x(const Local<T>& a, const T* links, int64_t i) {
     LinkPacks<T> packs = {{}, load_constant(links + i)};
 #ifdef POISSON_OFFLOAD
     const T before = load_constant_value(links + link_below(i, a.nx, a.rule(0)));
@@ -153,60 +153,56 @@ POISSON_INLINE LinkPacks<T> links_along_x(const Local<T>& a, const T* links, int
     return packs;
 }
 
-// factor / diag(A) at a pack of nodes; `links` are those of the row. Where nothing varies it is in the factor.
-template <int DIMENSION, Varies VARIES, class T, class L>
-POISSON_INLINE Pack<T> scale_on(const Local<T>& a, const L& links, T factor, int64_t i) {
+// The diagonal of A at a pack of nodes, where a or c varies.
+template <class T>
+inline Pack<T> diagonal_at(const Local<T>& a, const Coefficients<T>& arrays, int64_t i, int64_t j, int64_t k) {
+    const bool solid = a.dimension == 3;
+    const int64_t row = a.row(j, k);
     const Pack<T> weight[3] = {spread(a.weight_x), spread(a.weight_y), spread(a.weight_z)};
-    const Pack<T> c = links.c ? load_constant(links.c + i) : spread(a.c);
-    Pack<T> link[6] = {}, table[9] = {};
-    tables_of<DIMENSION, VARIES>(links, i, table, [](const T* at) { return load_constant(at); });
-    // Zero at nodes of a mask, which may have no diagonal.
-    [[maybe_unused]] const auto of_table = [&](const Tabulated<Pack<T>>& at) {
-        const Pack<T> scale = factor * inverse_of(at.diagonal);
-        if constexpr (tabulated(VARIES)) {
-            if (links.mask) return c < T(0) ? Pack<T>{} : scale;
+    const Pack<T> c = arrays.c ? load_constant(arrays.c + row + i) : spread(a.c);
+    if (!arrays.x) return solid ? diagonal<3>(weight, c) : diagonal<2>(weight, c);
+    const LinkPacks<T> x = links_along_x(a, arrays.x + row, i);
+    const T *y = arrays.y + i, *z = arrays.z + i;
+    Pack<T> link[6] = {x.lower, x.upper, load_constant(y + a.row(link_below(j, a.ny, a.rule(2)), k)),
+                       load_constant(y + a.row(link_above(j, a.ny, a.rule(3)), k))};
+    if (!solid) return diagonal<2>(link, weight, c);
+    link[4] = load_constant(z + a.row(j, link_below(k, a.nz, a.rule(4))));
+    link[5] = load_constant(z + a.row(j, link_above(k, a.nz, a.rule(5))));
+    return diagonal<3>(link, weight, c);
+}
+
+// The links and tables of a row on tabulated axes.
+template <class T>
+inline RowTables<T> tables_at(const Local<T>& a, const Coefficients<T>& arrays, int64_t j, int64_t k) {
+    return a.dimension == 3 ? links_at<3, LINKS_AND_TABLES>(a, arrays, j, k)
+                            : links_at<2, LINKS_AND_TABLES>(a, arrays, j, k);
+}
+
+// factor / diag(A) at a pack of nodes of such a row; zero at those of a mask, which may have no diagonal.
+template <int DIMENSION, class T>
+inline Pack<T> scale_on(const Local<T>& a, const RowTables<T>& row, T factor, int64_t i) {
+    const Pack<T> c = row.c ? load_constant(row.c + i) : spread(a.c);
+    Pack<T> link[6] = {}, table[9] = {}, diagonal;
+    tables_of<DIMENSION, TABLES>(row, i, table, [](const T* at) { return load_constant(at); });
+    if (row.x) {
+        const LinkPacks<T> x = links_along_x(a, row.x, i);
+        link[0] = x.lower, link[1] = x.upper;
+        link[2] = load_constant(row.y_lower + i), link[3] = load_constant(row.y_upper + i);
+        if constexpr (DIMENSION == 3) {
+            link[4] = load_constant(row.z_lower + i);
+            link[5] = load_constant(row.z_upper + i);
         }
-        return scale;
-    };
-    if (!links.x) {
-        if constexpr (tabulated(VARIES))
-            return of_table(tabulate<DIMENSION, false>(table, link, c));
-        else
-            return spread(factor) / diagonal<DIMENSION>(weight, c);
-    }
-    const LinkPacks<T> x = links_along_x(a, links.x, i);
-    link[0] = x.lower, link[1] = x.upper;
-    link[2] = load_constant(links.y_lower + i), link[3] = load_constant(links.y_upper + i);
-    if constexpr (DIMENSION == 3) {
-        link[4] = load_constant(links.z_lower + i);
-        link[5] = load_constant(links.z_upper + i);
-    }
-    if constexpr (tabulated(VARIES))
-        return of_table(tabulate<DIMENSION, true>(table, link, c));
-    else
-        return spread(factor) / diagonal<DIMENSION>(link, weight, c);
-}
-
-template <Varies VARIES, class T>
-inline Pack<T> scale_at(const Local<T>& a, const Coefficients<T>& arrays, T factor, int64_t i, int64_t j, int64_t k) {
-    return a.dimension == 3 ? scale_on<3, VARIES>(a, links_at<3, VARIES>(a, arrays, j, k), factor, i)
-                            : scale_on<2, VARIES>(a, links_at<2, VARIES>(a, arrays, j, k), factor, i);
-}
-
-// Calls visit(scale) with a function that gives the same at the packs of a row, and looks its tables up once.
-template <Varies VARIES, class T, class Visit>
-inline void with_scale(const Local<T>& a, const Coefficients<T>& arrays, T factor, int64_t j, int64_t k, Visit visit) {
-    if constexpr (VARIES == NOTHING) {
-        visit([=](int64_t) { return spread(factor); });
-    } else if (a.dimension == 3) {
-        visit([=, links = links_at<3, VARIES>(a, arrays, j, k)](int64_t i) {
-            return scale_on<3, VARIES>(a, links, factor, i);
-        });
+        diagonal = tabulate<DIMENSION, true>(table, link, c).diagonal;
     } else {
-        visit([=, links = links_at<2, VARIES>(a, arrays, j, k)](int64_t i) {
-            return scale_on<2, VARIES>(a, links, factor, i);
-        });
+        diagonal = tabulate<DIMENSION, false>(table, link, c).diagonal;
     }
+    const Pack<T> scale = factor * inverse_of(diagonal);
+    if (!row.mask) return scale;
+    return c < T(0) ? Pack<T>{} : scale;
+}
+template <class T>
+inline Pack<T> scale_at(const Local<T>& a, const RowTables<T>& row, T factor, int64_t i) {
+    return a.dimension == 3 ? scale_on<3>(a, row, factor, i) : scale_on<2>(a, row, factor, i);
 }
 
 #endif
