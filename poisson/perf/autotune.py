@@ -103,16 +103,7 @@ class Search:
 
 
 def tune(backend_name: str, precision: str, operators: Sequence[Operator] | None = None) -> Report:
-    """Find the fastest shapes of the kernels, and keep them.
-
-    Parameters
-    ----------
-    backend_name : str
-        As in ``[run] backend``.
-    precision : str
-        ``float32`` or ``float64``.
-    operators : sequence of Operator, optional
-        What to measure with; by default −∇² on the grids of `SHAPES`.
+    """Find the fastest shapes of the kernels, by default for −∇² on the grids of `SHAPES`, and keep them.
 
     Raises
     ------

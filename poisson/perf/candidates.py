@@ -72,18 +72,7 @@ def coordinates(kind: str, dimension: int) -> Coordinates:
 def neighbours(shape: Shape, values: Values, kind: str, dimension: int, width: int) -> Iterator[Shape]:
     """The shapes that differ from one in the numbers of one coordinate and that a kernel can have.
 
-    Parameters
-    ----------
-    shape : Shape
-        Where the search stands.
-    values : tuple of dict
-        The values of the coordinate.
-    kind : str
-        One of `poisson.backends.gpu.shapes.KINDS`.
-    dimension : int
-        That of the grid.
-    width : int
-        Nodes that 16 bytes hold.
+    `kind` is one of `poisson.backends.gpu.shapes.KINDS`; `width` is the nodes that 16 bytes hold.
     """
     for numbers in values:
         candidate = replace(shape, **numbers)

@@ -32,16 +32,8 @@ SUMS_OF_CG = 3
 
 @dataclass(frozen=True)
 class Link:
-    """The link through which messages of one rank go.
-
-    Parameters
-    ----------
-    latency : float
-        Of an exchange, in s, the packing with it.
-    bandwidth : float
-        Out of a rank, to all its neighbours together, in B/s.
-    message : float
-        What each further message of one exchange takes, in s.
+    """The link of one rank: the latency of an exchange with the packing, in s; bytes a second out to all its neighbours
+    together; and what each further message of one exchange takes, in s.
     """
 
     latency: float
@@ -66,15 +58,7 @@ PER_NODE = 8
 
 @dataclass(frozen=True)
 class Cluster:
-    """Ranks and what lies between them.
-
-    Parameters
-    ----------
-    near, far : Link
-        Between ranks of a node, and of different nodes.
-    per_node : int
-        Ranks of a node.
-    """
+    """Ranks, and the links between those of a node and of different nodes."""
 
     near: Link
     far: Link
@@ -93,14 +77,8 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Alone:
-    """The cost of an iteration on one rank.
-
-    Parameters
-    ----------
-    fixed : float
-        However small the grid is, in s: kernels that start, and the coarsest grids.
-    per_unknown : float
-        In s: the bytes that are moved for it over the bandwidth of the memory.
+    """The seconds of an iteration on one rank: however small the grid is, for kernels that start and coarsest grids;
+    and for each unknown, the bytes that are moved for it over the bandwidth of the memory.
     """
 
     fixed: float

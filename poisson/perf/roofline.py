@@ -67,15 +67,6 @@ class Roof:
 def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = None) -> Report:
     """Measure the roof and every operation below it.
 
-    Parameters
-    ----------
-    backend_name : str
-        As in ``[run] backend``.
-    precision : str
-        ``float32`` or ``float64``.
-    shape : tuple of int, optional
-        Nodes along x, y(, z).
-
     Raises
     ------
     PoissonError

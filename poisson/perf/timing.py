@@ -65,17 +65,7 @@ def stopwatch(backend: Backend, call: Callable[[], None]) -> Callable[[], float]
 
 
 def measure(backend: Backend, call: Callable[[], None], repeats: int = REPEATS) -> Timing:
-    """Time a call that asks a backend for operations.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where they run. On a GPU the time is that between two events on the device.
-    call : callable
-        Asks for the operations; it does not wait.
-    repeats : int
-        Measurements.
-    """
+    """Time a call that asks a backend for operations without waiting; on a GPU between two events on the device."""
     watch = stopwatch(backend, call)
     return Timing.of([watch() for _ in range(repeats)])
 
@@ -102,17 +92,7 @@ def measure_in_a_row(backend: Backend, call: Callable[[], None]) -> Timing:
 
 
 def copy_bandwidth(backend: Backend, repeats: int = REPEATS, values: int | None = None) -> float:
-    """Bytes a second, read and written together, that memory allows: see `Probe.stream`.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where.
-    repeats : int
-        Measurements, of which the median counts.
-    values : int, optional
-        Values of float64 in an array; by default `stream_values`.
-    """
+    """Bytes a second, read and written together, that memory allows on arrays of so many values: see `Probe.stream`."""
     call, moved = backend.probe().stream(values or stream_values(backend))
     return moved / measure(backend, call, repeats).median
 

@@ -23,15 +23,7 @@ NORM_FLOPS = 2
 
 @dataclass(frozen=True)
 class Cost:
-    """The bytes that one call must move, and the flops that it must compute.
-
-    Parameters
-    ----------
-    bytes : float
-        Read and written together.
-    flops : float
-        Floating-point operations.
-    """
+    """The bytes that one call must read and write, and the flops that it must compute."""
 
     bytes: float
     flops: float

@@ -32,21 +32,8 @@ log = logging.getLogger(__name__)
 def appraise(backend: Backend, ledger: Ledger, loop_seconds: float) -> Performance | None:
     """Time the operations that a solve used, on its own arrays, and the memory bandwidth beside them.
 
-    The arrays are overwritten.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where they ran.
-    ledger : Ledger
-        What ran how often.
-    loop_seconds : float
-        Wall time of the loop.
-
-    Returns
-    -------
-    Performance or None
-        None where a few calls of each operation would take too long beside the loop.
+    The arrays are overwritten. `loop_seconds` is the wall time of the loop.
+    None where a few calls of each would take too long beside it.
     """
     counts = {call: count for call, count in ledger.counts.items() if count}
     if not counts:

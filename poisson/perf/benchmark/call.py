@@ -45,29 +45,12 @@ COLUMNS = (
 def bench(
     sizes: Sequence[tuple[int, ...]], methods: Sequence[str], *, name: str = "auto", threads: int = 0, repeats: int = 7
 ) -> Report:
-    """Time calls with sources that are arrays of NumPy, and on a GPU also of CuPy.
-
-    Parameters
-    ----------
-    sizes : sequence of tuple of int
-        Grids: nodes along x, y(, z).
-    methods : sequence of str
-        The methods.
-    name : str
-        The backend, or ``auto``.
-    threads : int
-        Threads on the host; 0 takes ``OMP_NUM_THREADS``, or all processors.
-    repeats : int
-        Calls of each kind, at least, of which the median counts.
+    """Time calls with sources that are arrays of NumPy, and on a GPU also of CuPy: of each kind at least `repeats`.
 
     Raises
     ------
-    BackendUnavailable
-        If the backend does not run here.
-    ResourceError
-        If the arrays of a grid do not fit.
     PoissonError
-        If a solve does not converge.
+        If the backend does not run here, the arrays of a grid do not fit, or a solve does not converge.
     """
     rows: list[Mapping[str, Any]] = []
     device = ""

@@ -48,26 +48,13 @@ WAVE = 2.0 * math.pi
 def bench(backend: Backend, shape: Sequence[int], order: int = 8) -> Report:
     """Measure the derivatives along each axis in every form that a backend has, and the gradient.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where they run.
-    shape : sequence of int
-        Nodes along x, y(, z), more than `order` each.
-    order : int
-        Order of accuracy: 2, 4, 6 or 8.
-
-    Returns
-    -------
-    Report
-        A row for each axis and form, and one for the gradient.
+    `shape` is the nodes along x, y(, z), more than `order` each; `order` is 2, 4, 6 or 8. A row for each axis and form,
+    and one for the gradient.
 
     Raises
     ------
-    GridError
-        If an axis has too few nodes.
-    ResourceError
-        If the memory is too small.
+    PoissonError
+        If an axis has too few nodes, or the memory is too small.
     """
     spacing = tuple(1.0 / n for n in shape)
     differences = Differences.uniform(tuple(shape), spacing, (True,) * len(shape), order)

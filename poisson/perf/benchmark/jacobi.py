@@ -69,17 +69,7 @@ ITERATION = "whole iteration"
 
 @dataclass(frozen=True)
 class Kernel:
-    """An operation in a loop.
-
-    Parameters
-    ----------
-    call : Call
-        What it does.
-    calls : float
-        How often it runs in an iteration.
-    timing : Timing
-        Of one call, in seconds.
-    """
+    """An operation in a loop: how often it runs in an iteration, and the seconds of one call."""
 
     call: Call
     calls: float
@@ -184,37 +174,23 @@ def bench(
     check_every: int | None = None,
     threads: int = 0,
 ) -> Report:
-    """Time the loops of the Jacobi method, kernel by kernel and as a whole.
+    """Time the loops of the Jacobi method, kernel by kernel and as a whole, with a tolerance of zero.
 
     Parameters
     ----------
-    problem : str
-        One of `PROBLEMS`.
-    n : int, optional
-        Its size; by default that of its authors.
-    iterations : int
-        Iterations of a loop. The tolerance is zero.
+    problem, n, precision : str, int and str
+        One of `PROBLEMS`; its size and its real type are by default those of its authors.
     names : sequence of str
         Backends; by default all that are available, the specification only where it does not take long.
-    precision : str, optional
-        ``float64`` or ``float32``; by default that of the problem's authors.
     loops : sequence of str
         Some of `ALL_LOOPS`. ``structured`` is one of the openmp backend alone.
     check_every : int, optional
         Iterations between two reads of the norm; by default 1, and in the blocked loop one block.
-    threads : int
-        Threads on the host; 0 takes ``OMP_NUM_THREADS``, or all processors.
 
     Raises
     ------
-    BackendUnavailable
-        If a backend asked for does not run here.
-    GridError
-        If `n` is too small for the problem.
-    ResourceError
-        If the arrays do not fit.
     PoissonError
-        If no backend runs any of the loops.
+        If a backend does not run here or has none of the loops, `n` is too small, or the arrays do not fit.
     """
     published = PROBLEMS[problem]
     n = published.n if n is None else n

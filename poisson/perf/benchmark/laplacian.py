@@ -114,28 +114,12 @@ def _is_called(name: str, word: str) -> bool:
 
 
 def bench(backend: Backend, sizes: Sequence[Nodes], wanted: Sequence[str] = (), *, counters: bool = False) -> Report:
-    """Time the variants of the Laplacian.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where they run. One that is not a GPU has the operation `laplacian` alone.
-    sizes : sequence of (nx, ny, nz)
-        The grids, each number at least 3.
-    wanted : sequence of str
-        Names of variants; all by default.
-    counters : bool
-        Whether to run each once more under the vendor's profiler.
-
-    Returns
-    -------
-    Report
-        A row for each grid and variant.
+    """Time variants on some grids, a row for each; with `counters` each runs once more under the vendor's profiler.
 
     Raises
     ------
     PoissonError
-        If a variant does not exist, or the memory is too small.
+        If a variant of `wanted` does not exist, or the memory is too small.
     """
     chosen = choose(backend, wanted)
     copy = copy_bandwidth(backend)

@@ -36,25 +36,10 @@ def bench(
     The bandwidth of a shared machine changes by the second, so it is measured before every single measurement; the
     ratio is the median of the ratios of such pairs.
 
-    Parameters
-    ----------
-    sizes : sequence of tuple of int
-        Grids: nodes along x, y(, z), at least 9 each.
-    name : str
-        The backend, or ``auto``.
-    precision : str
-        ``float64`` or ``float32``.
-    threads : int
-        Threads on the host; 0 takes ``OMP_NUM_THREADS``, or all processors.
-
     Raises
     ------
-    BackendUnavailable
-        If the backend does not run here.
-    GridError
-        If a grid has too few nodes.
-    ResourceError
-        If its arrays do not fit.
+    PoissonError
+        If the backend does not run here, a grid has fewer than 9 nodes along an axis, or its arrays do not fit.
     """
     backend = backends.create(name, np.dtype(precision), threads)
     stream, moved = backend.probe().stream(stream_values(backend))

@@ -44,18 +44,8 @@ LINK_REPEATS = 21
 class Wanted:
     """The grids of the works, where they are not to be the usual ones.
 
-    Parameters
-    ----------
-    boxes : tuple of shapes
-        Nodes along x, y(, z) of multigrid, fft and cg.
-    weak : tuple of shapes
-        Those of one rank.
-    jacobi : int, optional
-        Of the published problems, as their authors count.
-    iterations : int, optional
-        Of these.
-    largest : int, optional
-        Nodes along each side of the largest cube; by default as many as fit.
+    Nodes along x, y(, z) of multigrid, fft and cg, and those of one rank; nodes of the published problems as their
+    authors count, and iterations of these; nodes along each side of the largest cube, by default as many as fit.
     """
 
     boxes: tuple[tuple[int, ...], ...] = ()
@@ -98,15 +88,7 @@ ON_CPU = Usual(4096, 4096, 100, ((4097, 4097), _cube(257)), (_cube(129),), (_cub
 
 @dataclass(frozen=True)
 class Place:
-    """Where works are done.
-
-    Parameters
-    ----------
-    communicator : Communicator, optional
-        The ranks that do them; None on the others.
-    ranks, threads : int
-        How many they are, and the threads of each.
-    """
+    """The ranks that do works, how many they are, and the threads of each; no communicator on others."""
 
     communicator: Communicator | None
     ranks: int

@@ -129,32 +129,14 @@ def bench(
     threads: int = 0,
     repeats: int = REPEATS,
 ) -> Report:
-    """Time solves to a relative residual of 1e-8 in float64.
+    """Time solves to a relative residual of 1e-8 in float64, by default of `ON_GPU` or `ON_CPU`.
 
-    Parameters
-    ----------
-    problems : sequence of Problem
-        What to solve; by default `ON_GPU` or `ON_CPU`.
-    methods : sequence of str
-        Some of `METHODS`, instead of those of each problem.
-    name : str
-        The backend, or ``auto``.
-    threads : int
-        Threads on the host; 0 takes ``OMP_NUM_THREADS``, or all processors.
-    repeats : int
-        Solves, of which the median counts; fewer where they take long.
-
-    Returns
-    -------
-    Report
-        A row for each problem and method.
+    `methods`, some of `METHODS`, take the place of those of each problem.
 
     Raises
     ------
-    ResourceError
-        If the arrays of a problem do not fit.
     PoissonError
-        If a method cannot solve a problem, or the backend does not run here.
+        If the backend does not run here, the arrays of a problem do not fit, or a method cannot solve it.
     """
     backend = backends.create(name, np.float64, threads)
     problems = problems or (ON_GPU if isinstance(backend, GpuBackend) else ON_CPU)

@@ -17,16 +17,8 @@ from poisson.parallel.communicator import Communicator, Message
 
 @dataclass
 class Sent:
-    """The messages that a rank has sent.
-
-    Parameters
-    ----------
-    exchanges : int
-        Steps in which there was a message to or from another rank.
-    bytes : int
-        Sent to other ranks in them.
-    sums : int
-        Small numbers of all ranks that were joined, such as those of a norm.
+    """The messages that a rank has sent: steps with a message to or from another rank, the bytes of them, and small
+    numbers that were joined, such as those of a norm.
     """
 
     exchanges: int = 0
@@ -41,18 +33,7 @@ class Sent:
 
 
 class Tally:
-    """A communicator that counts what goes through it.
-
-    Parameters
-    ----------
-    communicator : Communicator
-        Another one.
-
-    Attributes
-    ----------
-    sent : Sent
-        So far.
-    """
+    """A communicator that counts in `sent` what goes through another one."""
 
     def __init__(self, communicator: Communicator) -> None:
         self.rank, self.size = communicator.rank, communicator.size
@@ -89,15 +70,7 @@ class Tally:
 
 
 class Recorder:
-    """A stand-in for the backend of a rank: what is exchanged in its recordings counts as often as they are replayed.
-
-    Parameters
-    ----------
-    backend : Backend
-        Another one.
-    tally : Tally
-        Where exchanges are counted.
-    """
+    """A stand-in for the backend of a rank: exchanges in its recordings count as often as they are replayed."""
 
     def __init__(self, backend: Backend, tally: Tally) -> None:
         self._backend = backend

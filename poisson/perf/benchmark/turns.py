@@ -121,19 +121,7 @@ def of_model(found: Expected | None, iterations: int) -> dict[str, float]:
 
 
 class Turns:
-    """A work on the ranks of a communicator, solved again and again. All these ranks make it, and call it, together.
-
-    Parameters
-    ----------
-    work : Work
-        What to do.
-    backend : Backend
-        Of this rank, of the type of u.
-    communicator : Communicator
-        The ranks.
-    threads : int
-        Those of this rank.
-    """
+    """A work on the ranks of a communicator, solved again and again. All these ranks make it, and call it, together."""
 
     def __init__(self, work: Work, backend: Backend, communicator: Communicator, threads: int) -> None:
         self._work, self._backend, self._communicator, self._threads = work, backend, communicator, threads

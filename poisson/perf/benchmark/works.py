@@ -158,16 +158,9 @@ def grown(shape: tuple[int, ...], ranks: int) -> tuple[int, ...]:
 
 
 def largest_cube(memory: float, arrays: float, itemsize: int = 8) -> int:
-    """Nodes along each side of the largest cube whose arrays fit, with intervals that halve often.
+    """Nodes along each side of the largest cube with so many arrays in the memory of all ranks together, in bytes.
 
-    Parameters
-    ----------
-    memory : float
-        Bytes, of all ranks together.
-    arrays : float
-        Arrays of the grid's size that the method takes.
-    itemsize : int
-        Bytes of a value.
+    Its intervals halve often.
     """
     side = (memory / (arrays * itemsize)) ** (1.0 / 3.0)
     if side < 9.0:
