@@ -47,7 +47,7 @@ class DividedArray:
         return dtype
 
 
-@dataclass
+@dataclass(eq=False)
 class DividedResult:
     """A place for the results of a reduction.
 

@@ -178,8 +178,7 @@ class DistributedBackend(Backend):
             # What goes over the host cannot be part of a graph.
             return function
         # Of a communicator whose messages are recorded, which may have to end what was.
-        held: dict[int, dict[Any, Any]] = getattr(self.communicator, "recordings", {})
-        return Recording(self.local, function, self._noting, held)
+        return Recording(self.local, function, self._noting, getattr(self.communicator, "recordings", {}))
 
     def note(self, *touched: DividedArray | DividedResult) -> None:
         """Note the arrays that an operation reads or writes, before it does so."""

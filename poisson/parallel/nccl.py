@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -43,8 +44,8 @@ class NcclCommunicator:
 
     Attributes
     ----------
-    recordings : dict
-        By any number, what holds recordings with exchanges (`poisson.parallel.recording`).
+    recordings : weak mapping
+        From whoever has recordings with exchanges (`poisson.parallel.recording`) to what holds them.
 
     Raises
     ------
@@ -61,7 +62,7 @@ class NcclCommunicator:
         self._nccl = nccl
         self._stream = stream
         self._comm: Any = None
-        self.recordings: dict[int, dict[Any, Any]] = {}
+        self.recordings: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
         os.environ.setdefault(MULTICAST_VARIABLE, "0")
         reason, name = "", None
         try:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 from poisson.backends.base import Backend
@@ -42,7 +42,7 @@ class Touched:
 
     def __init__(self, as_found: bool) -> None:
         self._as_found = as_found
-        self._known: set[int] = set()
+        self._known: set[DividedArray | DividedResult] = set()
         self.things: list[DividedArray | DividedResult] = []
         self.found: list[int | bool] = []
         self.begins: list[int | bool] = []
@@ -52,9 +52,9 @@ class Touched:
         """An operation is about to use them."""
         self.count += len(things)
         for thing in things:
-            if id(thing) in self._known:
+            if thing in self._known:
                 continue
-            self._known.add(id(thing))
+            self._known.add(thing)
             self.things.append(thing)
             self.found.append(_state(thing))
             if isinstance(thing, DividedArray) and thing.valid < EVERYWHERE and not self._as_found:
@@ -103,8 +103,9 @@ class Recording:
         Asks for the operations.
     noting : Noting
         Where the operations say what they use.
-    held : dict
-        Where the variants are noted for as long as this lives: who clears them there ends what was recorded.
+    held : mapping
+        Where the variants are noted, for as long as this lives if its keys are weak: who clears them there ends what
+        was recorded.
     """
 
     def __init__(
@@ -112,18 +113,14 @@ class Recording:
         local: Backend,
         function: Callable[[], None],
         noting: Noting,
-        held: dict[int, dict[Any, Any]],
+        held: MutableMapping[Recording, dict[Any, Any]],
     ) -> None:
-        self._held = held
         self._local = local
         self._function = function
         self._noting = noting
         self._variants: dict[State, tuple[Callable[[], None], Touched, State]] = {}
-        held[id(self)] = self._variants
+        held[self] = self._variants
         self._touched = self._record(as_found=False)
-
-    def __del__(self) -> None:
-        self._held.pop(id(self), None)
 
     def __call__(self) -> None:
         """Repeat the operations."""

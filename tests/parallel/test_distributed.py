@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -357,7 +358,7 @@ def test_a_long_recording_is_made_once() -> None:
 
 def test_recordings_end_with_the_communicator_that_they_exchange_by() -> None:
     def kept(comm: ThreadCommunicator) -> list[int]:
-        held: dict[int, dict[Any, Any]] = {}
+        held: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
         comm.on_device = True
         comm.recordings = held  # type: ignore[attr-defined]
         backend = DistributedBackend(emulated(np.float64), comm)

@@ -299,7 +299,7 @@ def step():
         cupy.add(found, 1.0, out=own)
 step()
 backend.synchronize()
-held = comm.recordings[0] = {"step": backend.runtime.capture(step)}
+held = comm.recordings[step] = {"step": backend.runtime.capture(step)}
 for _ in range(10):
     held["step"]()
 backend.synchronize()
