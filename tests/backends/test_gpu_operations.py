@@ -17,20 +17,18 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import emulated
-from support.agreement import FEW_RULES, Results, agree, grid_operator, with_coefficients
+from support.agreement import FEW_RULES, agree, calls, grid_operator, with_coefficients
 from support.emulation import EmulatedModule, EmulatedRuntime, Order
-from support.operators import random_array
-from test_grid_operations import coarser, interpolations
-from test_krylov_operations import directions
-from test_operations import stencils, transfers, vectors
-from test_varying_operations import relaxations
+from support.operators import operator, random_array
 
-from poisson.backends.gpu import shared
+from poisson.backends.gpu import choice, launch, shared
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.gpu.shapes import KINDS, UNTUNED, VARYING, Shape
 from poisson.backends.gpu.tuned import Measured, Setting
+from poisson.backends.operations import ALL
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
+from poisson.errors import ResourceError
 
 STRIPS = Shape(32, 2, 5, unroll=2, rows=2, strip=1 << 10)
 """Strips of a few lines, and marches that the grid cuts short."""
@@ -51,30 +49,74 @@ def backend_with(shape: Shape, dtype: Any = np.float64) -> GpuBackend:
     return GpuBackend(dtype, EmulatedRuntime(), table)
 
 
-@pytest.mark.parametrize("operations", [stencils, directions, interpolations, transfers])
-def test_marches_in_strips_agree_with_the_specification(operations: Callable[..., Results]) -> None:
+STENCILS = ("laplacian", "boundary_conditions", "sweep", "residual")
+
+
+@pytest.mark.parametrize("names", [STENCILS, ("direction",), ("interpolate",), ("restrict", "prolong_add")])
+def test_marches_in_strips_agree_with_the_specification(names: tuple[str, ...]) -> None:
     a = grid_operator((27, 21, 38), FEW_RULES[3][2])
     backend = backend_with(STRIPS)
-    agree(backend, a, operations, "none" if operations in (interpolations, transfers) else "both")
+    assert agree(backend, a, names, "both" if ALL[names[0]].coefficients else "none")
     lines = STRIPS.block_y
     assert STRIPS.strip // (a.shape[0] * backend.dtype.itemsize * lines) * lines < a.shape[1]
 
 
 @pytest.mark.parametrize(
-    ("operations", "kind"),
-    [(stencils, "none"), (vectors, "none"), (transfers, "none"), (relaxations, "both"), (directions, "both")],
+    ("names", "kind"),
+    [
+        (STENCILS, "none"),
+        (("update", "norm", "dot", "axpby", "fill"), "none"),
+        (("restrict", "prolong_add"), "none"),
+        (("update", "sweeps", "color_sweep", "direction"), "both"),
+    ],
 )
-def test_order_of_threads_does_not_matter(operations: Callable[..., Results], kind: str) -> None:
+def test_order_of_threads_does_not_matter(names: tuple[str, ...], kind: str) -> None:
     """A missing barrier or a dependency between blocks would show, also where an array changes in place."""
     a = grid_operator((70, 22), FEW_RULES[2][1])
-    first: Results | None = None
-    for order in (Order.FORWARD, Order.REVERSED, Order.SHUFFLED):
-        backend = emulated(np.float64, order)
-        arrays = [backend.from_host(random_array(a.array_shape, np.float64, seed)) for seed in (1, 2)]
-        results = operations(backend, with_coefficients(backend, a, kind), *arrays)
-        first = first or results
-        for expected, got in zip(first, results, strict=True):
-            np.testing.assert_array_equal(got, expected)
+    orders = (emulated(np.float64, order) for order in (Order.FORWARD, Order.REVERSED, Order.SHUFFLED))
+    for found in zip(
+        *([left for name in names for _, left in calls(each, name, a, kind)] for each in orders), strict=True
+    ):
+        for other in found[1:]:
+            np.testing.assert_array_equal(other.result, found[0].result)
+            for (got, _), (expected, _) in zip(other.arrays, found[0].arrays, strict=True):
+                np.testing.assert_array_equal(got, expected)
+
+
+def limit_blocks(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """Let a launch have at most so many blocks along y and along z."""
+    for module in (choice, launch):
+        monkeypatch.setattr(module, "MAX_BLOCKS", limit)
+
+
+@pytest.mark.parametrize("shape", [(9, 70), (5, 6, 41)])
+def test_a_long_thin_grid_marches_where_blocks_run_out(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_blocks(monkeypatch, 4)
+    backend = emulated(np.float64)
+    for rules in FEW_RULES[len(shape)][1:3]:
+        agree(backend, operator(shape, rules), (*STENCILS, "update", "norm", "dot", "axpby", "fill"))
+
+
+def test_a_grid_that_the_device_cannot_cut_up_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_blocks(monkeypatch, 4)
+    backend = emulated(np.float64)
+    a = operator((5, 41, 6), FEW_RULES[3][0])
+    u, out = backend.empty(a.array_shape), backend.empty(a.array_shape)
+    with pytest.raises(
+        ResourceError,
+        match=r"^the gpu backend cannot divide this grid into blocks .*laplacian: "
+        r"6 x 3 along y and z",
+    ):
+        backend.bind(a).laplacian(u, out)
+
+
+def test_an_axis_with_more_nodes_than_kernels_count_is_refused() -> None:
+    with pytest.raises(
+        ResourceError,
+        match=r"^the gpu backend takes at most 2147418112 nodes along an axis, "
+        r"not 2147483648",
+    ):
+        emulated(np.float64).empty((1, 1 << 31))
 
 
 @pytest.mark.parametrize("kind", VARYING)
@@ -125,7 +167,7 @@ def test_tables_of_transfers_keep_no_coefficients_alive() -> None:
     coefficients = weakref.ref(fine.coefficients)
 
     def use(fine: Operator) -> None:
-        transfer = Transfer(fine, coarser(fine))
+        transfer = Transfer(fine, Operator.uniform((19, 10), (0.2, 0.34), fine.c, fine.rules))
         backend.bind(transfer).restrict(*arrays)
         backend.bind(transfer).prolong_add(*arrays[::-1])
 

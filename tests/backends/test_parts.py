@@ -1,23 +1,42 @@
 # SPDX-License-Identifier: MIT
-"""Operations on parts of a lattice with halos: on the nodes that a part owns they are those of the whole.
+"""Operations on parts of a lattice with halos: on the nodes that a part owns they give what the whole has.
+
+Beyond the layers of a halo that an operation needs there is NaN, which must reach neither a node that is owned nor a
+sum.
 
 Covers poisson.backends.numpy and poisson.backends.subjects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from support.agreement import (
+    OMEGAS,
+    TABLE,
+    Left,
+    applies,
+    call,
+    choices,
+    compare,
+    everything,
+    placed,
+    subjects,
+    with_arrays,
+)
 from support.axes import D, N, P, R, example
 from support.operators import AXIS_RULES, name_of, operator, random_array
-from support.parts import Cuts, Division, Values, put, taken
+from support.parts import Cuts, Division, Values, put, taken, valid_within
 
-from poisson.backends.base import Backend, Operations, Reduction
+from poisson.backends.base import Backend
+from poisson.backends.gpu.grid_transfer import GpuTransfer
 from poisson.backends.numpy import NumpyBackend
-from poisson.discrete.operator import Coefficients, Operator
+from poisson.backends.operations import ALL, Argument, Role
+from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import GridError
 from poisson.mesh.axis import Axis
@@ -29,6 +48,7 @@ from poisson.solvers.multigrid.hierarchy import levels_of
 
 BACKEND = NumpyBackend(np.float64)
 WALLS, FREE = (Rule.FIXED, Rule.FIXED), (Rule.MIRROR, Rule.MIRROR)
+LOOP, LEFT = (Rule.WRAP, Rule.WRAP), (Rule.MIRROR, Rule.FIXED)
 LINE = Axis.single()
 
 DIVISIONS: list[tuple[str, Lattice, Cuts]] = [
@@ -58,52 +78,153 @@ def varying(lattice: Lattice, c: float = 0.0) -> Operator:
     return Operator(lattice, 0.0, 1.0, Coefficients(coefficients, reaction, (float(a.min()), float(a.max())), ends))
 
 
-CASES = [
-    (f"{number}-{name}-{kind}", make(lattice), cuts)
-    for number, (name, lattice, cuts) in enumerate(DIVISIONS)
-    for kind, make in (
-        ("free", lambda lattice: Operator(lattice, 0.0, 1.7)),
-        ("constant", lambda lattice: Operator(lattice, 0.3, 1.7)),
-        ("varying", lambda lattice: varying(lattice, 0.4)),
-        ("varying-free", varying),
+WHOLE = [
+    (make(lattice), cuts)
+    for _, lattice, cuts in DIVISIONS
+    for make in (
+        lambda lattice: Operator(lattice, 0.0, 1.7),
+        lambda lattice: Operator(lattice, 0.3, 1.7),
+        lambda lattice: varying(lattice, 0.4),
+        varying,
     )
 ]
-each_division = pytest.mark.parametrize(
-    ("whole", "cuts"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
+"""For the specification."""
+
+EMULATED: list[tuple[Operator, Cuts]] = [
+    (Operator(operator((9, 12), (*LEFT, *LOOP)).lattice, 0.3, 1.7), {1: (0, 6)}),
+    (varying(operator((9, 12, 11), (*FREE, *LOOP, *LEFT)).lattice, 0.4), {2: (0, 5), 1: (0, 6)}),
+]
+"""Few, as their kernels are compiled for each part that has other neighbours."""
+
+COMPILED: list[tuple[Operator, Cuts]] = [
+    *((Operator(operator((7, 13), (*WALLS, *rules)).lattice, 0.0, 1.7), {1: (0, 4, 9)}) for rules in AXIS_RULES),
+    *((varying(operator((37, 18), (*rules, *FREE)).lattice), {1: (0, 9)}) for rules in AXIS_RULES),
+    *(
+        (make(operator((19, 12, 13), (*FREE, *pair, *rules)).lattice, 0.4), {2: (0, 3, 6, 9), 1: (0, 6)})
+        for rules, pair in zip(AXIS_RULES, (*AXIS_RULES[2:], *AXIS_RULES[:2]), strict=True)
+        for make in (Operator, varying)
+    ),
+]
 
 
-class Compared:
-    """Runs operations on the whole and on every part, and compares what the parts own and the sums."""
-
-    def __init__(self, whole: Operator, cuts: Cuts, halo: int) -> None:
-        self.division = Division.of(whole, cuts, halo)
-        self.bound = [BACKEND.bind(self.division.operator(part)) for part in self.division.parts]
-        self.of_whole = BACKEND.bind(whole)
-        self.shape = whole.array_shape
-
-    def random(self, seed: int) -> Values:
-        return random_array(self.shape, np.float64, seed)
-
-    def check(self, run: Callable[..., Any], *arrays: Values, sums: bool = True) -> None:
-        """`run` gets the bound operations, copies of the arrays, and a place for results; it returns arrays."""
-        result = BACKEND.reduction()
-        expected = run(self.of_whole, *(array.copy() for array in arrays), result)
-        found: list[list[Values]] = [[] for _ in expected]
-        total, largest = 0.0, 0.0
-        for part, bound in zip(self.division.parts, self.bound, strict=True):
-            own = BACKEND.reduction()
-            outs = run(bound, *(taken(array, part) for array in arrays), own)
-            for kept, out in zip(found, outs, strict=True):
-                kept.append(out)
-            total, largest = total + own[0], max(largest, own[1])
-        for parts, of_whole in zip(found, expected, strict=True):
-            np.testing.assert_allclose(self.division.gathered(parts), of_whole, rtol=1e-13, atol=1e-13)
-        if sums:
-            assert (total, largest) == pytest.approx(tuple(result), rel=1e-11, abs=1e-12)
+def masked(lattice: Lattice, c: float) -> Operator:
+    """As `varying`, with nodes that are fixed."""
+    whole = varying(lattice, c)
+    assert whole.coefficients is not None
+    values = np.where(random_array(lattice.array_shape, np.float64, 23) < -0.6, FIXED, whole.coefficients.c)
+    return replace(
+        whole, coefficients=replace(whole.coefficients, c=values, fixed=int((values[lattice.free] < 0).sum()))
+    )
 
 
-@each_division
+PLACED: list[tuple[Operator, Cuts]] = [
+    *(
+        (placed((Cells, ends - 3, 19), (kind, ends, 16)), {1: (0, 4, 9)})
+        for ends in range(10)
+        for kind in (Nodes, Cells)
+    ),
+    *(
+        (varying(placed((Nodes, ends, 17), (kind, ends, 18)).lattice), {1: (0, 9)})
+        for ends in (0, 1, 6)
+        for kind in (Axis, Cells)
+    ),
+    *(
+        (
+            make(placed((Axis, 5, 19), (Cells, ends, 12), (Nodes, ends - 5, 13)).lattice, 0.4),
+            {2: (0, 3, 6, 9), 1: (0, 6)},
+        )
+        for ends in (0, 3, 5)
+        for make in (Operator, varying, masked)
+    ),
+]
+
+
+def divisions(backend: Backend) -> list[tuple[Operator, Cuts]]:
+    """Operators and where they are cut; a sample for the gpu backend, in float32 one."""
+    if backend.name != "gpu":
+        return WHOLE if isinstance(backend, NumpyBackend) else COMPILED + PLACED * backend.tabulated
+    return EMULATED[: 2 if backend.dtype == np.float64 else 1]
+
+
+# ---- by the table
+
+STAGES = ("laplacian", "boundary_conditions")
+"""Together they write all nodes: which of them writes a node depends on the part."""
+ON_PARTS = [name for name in TABLE if ALL[name].subject in (Operator, Transfer, Interpolation) and name not in STAGES]
+
+
+def coarser(lattice: Lattice) -> Lattice:
+    return Lattice(tuple(axis.coarser or axis for axis in lattice.axes))
+
+
+def below(own: Operator, axes: Sequence[int]) -> Operator:
+    return Operator(Lattice(tuple((n in axes and line.coarser) or line for n, line in enumerate(own.lattice.axes))))
+
+
+def agree_on_parts(backend: Backend, name: str, whole: Operator, cuts: Cuts) -> int:
+    """Compare all calls of an operation on the parts with those on the whole; how many there were."""
+    spec, numpy, count = ALL[name], NumpyBackend(backend.dtype), 0
+    # Between two grids the layers are those of a coarser and of a finer one.
+    layers = (
+        3 if spec.subject is not Operator else spec.radius_of(whole) * (len(OMEGAS) if "omegas" in spec.names else 1)
+    )
+    division = Division.of(whole, cuts, layers + 1)
+    undivided, owns = (
+        with_arrays(numpy, whole),
+        [with_arrays(backend, division.operator(part)) for part in division.parts],
+    )
+
+    def seen(values: Values, lattice: Lattice, argument: Argument) -> Values:
+        return taken(values, lattice) if argument.role is Role.WRITTEN else valid_within(values, lattice, layers)
+
+    for chosen in choices(spec, whole, min(backend.bind(own).depth() for own in owns)):
+        for number, of in enumerate(subjects(spec, undivided, below)):
+            expected = call(numpy, spec, undivided, of, chosen, everything)
+            arrays = [(np.full_like(values, np.nan), lattice) for values, lattice in expected.arrays]
+            result = None if expected.result is None else np.zeros(2)
+            for own in owns:
+                local = dict(chosen)
+                if "color" in chosen:
+                    # Colors count the indices of the part, and those of the whole are meant.
+                    local["color"] = (chosen["color"] - sum(axis.first for axis in own.lattice.axes)) % 2
+                found = call(backend, spec, own, list(subjects(spec, own, below))[number], local, seen)
+                for (out, _), (values, lattice) in zip(arrays, found.arrays, strict=True):
+                    put(out, lattice, values)
+                if result is not None and found.result is not None:
+                    result = np.array([result[0] + found.result[0], max(result[1], found.result[1])])
+            compare(expected, Left(arrays, result), backend, f"{name}, {whole.shape}, {name_of(whole.rules)}, {chosen}")
+            count += 1
+    return count
+
+
+@pytest.mark.parametrize("name", ON_PARTS)
+def test_parts_agree_with_the_whole_on_the_specification(name: str) -> None:
+    assert sum(agree_on_parts(BACKEND, name, *each) for each in WHOLE if applies(ALL[name], each[0]))
+
+
+@pytest.mark.parametrize("name", ON_PARTS)
+def test_parts_agree_with_the_whole(backend: Backend, name: str) -> None:
+    assert sum(agree_on_parts(backend, name, *each) for each in divisions(backend) if applies(ALL[name], each[0]))
+
+
+def test_both_stages_of_the_operator_on_parts(backend: Backend) -> None:
+    for on in (BACKEND, backend):
+        for whole, cuts in divisions(on):
+            numpy, division = NumpyBackend(on.dtype), Division.of(whole, cuts, 2)
+            u, found = random_array(whole.array_shape, on.dtype, 1), []
+            for own, values, place in (
+                (with_arrays(numpy, whole), u, numpy),
+                *((with_arrays(on, division.operator(part)), valid_within(u, part, 1), on) for part in division.parts),
+            ):
+                given, out = place.from_host(values), place.from_host(np.full(values.shape, np.nan))
+                for name in STAGES:
+                    getattr(place.bind(own), name)(given, out)
+                found.append(place.to_host(out))
+            expected = found.pop(0)
+            close(division.gathered(found), expected, on.dtype)
+
+
+@pytest.mark.parametrize(("whole", "cuts"), WHOLE)
 def test_what_a_part_knows_of_the_whole(whole: Operator, cuts: Cuts) -> None:
     division = Division.of(whole, cuts, 2)
     assert 2 <= len(division.parts) <= 8
@@ -117,161 +238,6 @@ def test_what_a_part_knows_of_the_whole(whole: Operator, cuts: Cuts) -> None:
         put(mine, part, np.ones(part.array_shape))
         counts += mine
     np.testing.assert_array_equal(counts, 1.0)
-
-
-@each_division
-def test_stencils_and_vectors_on_parts(whole: Operator, cuts: Cuts) -> None:
-    compared = Compared(whole, cuts, 1)
-    u, f, v = (compared.random(seed) for seed in (1, 2, 3))
-
-    def stages(bound: Operations, u: Values, f: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
-        bound.laplacian(u, out)
-        inner = out.copy()
-        bound.boundary_conditions(u, out)
-        r = np.empty_like(u)
-        bound.update(f, out, r, u, 0.7)
-        bound.norm(r, result)
-        return inner, out, r, u
-
-    def residual(bound: Operations, u: Values, f: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
-        bound.residual(u, f, out, result)
-        return (out,)
-
-    def sweep(bound: Operations, u: Values, f: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
-        bound.sweep(u, f, out, 0.8, result)
-        return (out,)
-
-    def dot(bound: Operations, u: Values, f: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
-        bound.dot(u, f, result)
-        return ()
-
-    def diagonal(bound: Operations, u: Values, f: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
-        bound.diagonal_solve(f, out, 0.9, result)
-        return (out,)
-
-    def direction(bound: Operations, z: Values, p: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
-        q = np.empty_like(z)
-        bound.direction(z, 0.4, p, out, q, result)
-        return out, q
-
-    def advance(bound: Operations, p: Values, q: Values, u: Values, result: Reduction) -> tuple[Values, ...]:
-        r = p + q
-        bound.advance(0.3, p, q, u, r, result)
-        return u, r
-
-    def defect(bound: Operations, u: Values, f: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
-        single = np.empty(u.shape, dtype=np.float32)
-        bound.defect(u, f, 8.0, single, result)
-        return (single,)
-
-    def links(bound: Operations, a: Values, f: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
-        found = []
-        for axis in range(a.ndim):
-            bound.links(axis, np.exp(a), True, out)
-            found.append(out.copy())
-        return tuple(found)
-
-    for run in (stages, residual, sweep, dot, diagonal, direction, advance, defect, links):
-        compared.check(run, u, f, v)
-
-
-@each_division
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
-def test_a_pass_of_several_sweeps_on_parts(whole: Operator, cuts: Cuts, count: int) -> None:
-    compared = Compared(whole, cuts, count)
-
-    def sweeps(bound: Operations, u: Values, f: Values, out: Values, result: Reduction) -> tuple[Values, ...]:
-        bound.sweeps(u, f, out, (0.9, 0.6, 1.2, 0.7)[:count], result)
-        return (out,)
-
-    compared.check(sweeps, *(compared.random(seed) for seed in (1, 2, 3)))
-
-
-@each_division
-def test_a_sweep_of_both_colors_on_parts(whole: Operator, cuts: Cuts) -> None:
-    compared = Compared(whole, cuts, 2)
-
-    def colors(bound: Operations, u: Values, f: Values, result: Reduction) -> tuple[Values, ...]:
-        # Colors count the indices of the part, and here those of the whole are meant.
-        first = sum(axis.first for axis in bound.operator.lattice.axes)
-        for color in (0, 1):
-            bound.color_sweep(u, f, (color - first) % 2, 1.3)
-        return (u,)
-
-    if all(axis.nodes % 2 == 0 for axis in whole.lattice.axes if axis.wraps and axis.nodes > 1):
-        compared.check(colors, compared.random(1), compared.random(2))
-
-
-def coarser(lattice: Lattice) -> Lattice:
-    return Lattice(tuple(axis.coarser or axis for axis in lattice.axes))
-
-
-@each_division
-@pytest.mark.parametrize(("count", "zero"), [(1, False), (2, False), (2, True)])
-def test_a_smoothing_with_correction_and_restriction_on_parts(
-    whole: Operator, cuts: Cuts, count: int, zero: bool
-) -> None:
-    """Sweeps, the residual and its restriction: a stage each, and one more where the nodes are not nested."""
-    nested = all(axis.intervals % 2 == 0 for axis in whole.lattice.axes if axis.nodes > 1)
-    compared = Compared(whole, cuts, count + 2 + (not nested))
-    u, f = compared.random(1), compared.random(2)
-    on_coarse = random_array(coarser(whole.lattice).array_shape, np.float64, 3)
-    coarse = Division.of(Operator(coarser(whole.lattice)), {}, 1).whole
-
-    def run(own: Operator, u: Values, f: Values, values: Values) -> tuple[Values, Values, Reduction]:
-        transfer = BACKEND.bind(Transfer(own, Operator(coarser(own.lattice))))
-        out, work, restricted = np.empty_like(u), np.empty_like(u), np.empty_like(values)
-        result = BACKEND.reduction()
-        start = None if zero else u
-        correction = None if zero else (transfer, values)
-        omegas = (0.7, 0.9)[:count]
-        BACKEND.bind(own).smooth(start, f, out, work, omegas, correction, (transfer, restricted), result)
-        return out, restricted, result
-
-    expected = run(whole, u.copy(), f, on_coarse)
-    restricted = np.full(coarse.array_shape, np.nan)
-    outs, sums = [], np.zeros(2)
-    for part in compared.division.parts:
-        own = compared.division.operator(part)
-        below = coarser(part)
-        out, found, result = run(own, taken(u, part), taken(f, part), taken(on_coarse, below))
-        outs.append(out)
-        put(restricted, below, found)
-        sums = np.array([sums[0] + result[0], max(sums[1], result[1])])
-    np.testing.assert_allclose(compared.division.gathered(outs), expected[0], rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(restricted, expected[1], rtol=1e-11, atol=1e-11 * np.abs(expected[1]).max())
-    np.testing.assert_allclose(sums, expected[2], rtol=1e-11)
-
-
-@each_division
-def test_interpolation_and_links_between_parts(whole: Operator, cuts: Cuts) -> None:
-    division = Division.of(whole, cuts, 4)
-    below = coarser(whole.lattice)
-    values = random_array(below.array_shape, np.float64, 5)
-    u = random_array(whole.array_shape, np.float64, 6)
-    coefficients = np.exp(u)
-
-    def run(own: Operator, values: Values, u: Values, coefficients: Values) -> tuple[Values, list[Values]]:
-        coarse = coarser(own.lattice)
-        BACKEND.bind(Interpolation(Operator(coarse), own)).interpolate(values, u)
-        transfer, links = BACKEND.bind(Transfer(own, Operator(coarse))), []
-        for axis in range(own.dimension):
-            links.append(np.empty(coarse.array_shape))
-            transfer.coarsen_links(axis, coefficients, links[-1])
-        return u, links
-
-    expected, of_links = run(whole, values, u.copy(), coefficients)
-    outs = []
-    found_links = [np.full(below.array_shape, np.nan) for _ in of_links]
-    for part in division.parts:
-        coarse = coarser(part)
-        out, links = run(division.operator(part), taken(values, coarse), taken(u, part), taken(coefficients, part))
-        outs.append(out)
-        for found, own in zip(found_links, links, strict=True):
-            put(found, coarse, own)
-    np.testing.assert_allclose(division.gathered(outs), expected, rtol=0, atol=1e-13)
-    for found, link in zip(found_links, of_links, strict=True):
-        np.testing.assert_allclose(found, link, rtol=1e-13)
 
 
 @pytest.mark.parametrize(("name", "lattice", "cuts"), DIVISIONS)
@@ -292,66 +258,121 @@ def test_a_part_has_no_direct_solution_of_its_own() -> None:
         BACKEND.bind(Operator(part)).fast_solver()
 
 
-# ---- whole iterations
+# ---- between grids
 
 
-@pytest.mark.parametrize("rules", [FREE * 2, (*FREE, Rule.WRAP, Rule.WRAP), (*WALLS, *FREE)], ids=name_of)
-def test_jacobi_with_one_exchange_a_pass(rules: tuple[Rule, ...]) -> None:
-    whole = varying(operator((12, 14), rules).lattice)
-    division = Division.of(whole, {0: (0, 5), 1: (0, 7)}, 4)
-    u, f = (random_array(whole.array_shape, np.float64, seed) for seed in (1, 2))
-    parts = [taken(u, part) for part in division.parts]
-    for _ in range(5):
-        omegas, out = (0.9, 0.7, 1.1, 0.8), np.empty_like(u)
-        BACKEND.bind(whole).sweeps(u, f, out, omegas)
-        u = out
-        division.exchange(parts)
-        for number, part in enumerate(division.parts):
-            swept = np.empty_like(parts[number])
-            BACKEND.bind(division.operator(part)).sweeps(parts[number], taken(f, part), swept, omegas)
-            parts[number] = swept
-    np.testing.assert_allclose(division.gathered(parts), u, rtol=0, atol=1e-13)
+def nested(rules: tuple[Rule, ...], shape: tuple[int, ...], make: Callable[[Lattice], Operator]) -> Operator:
+    """An operator on axes of even numbers of intervals."""
+    wraps = [rule is Rule.WRAP for rule in rules[::2]]
+    return make(operator(tuple(n - along for n, along in zip(shape, wraps, strict=True)), rules).lattice)
 
 
-def test_conjugate_gradients_on_four_parts_of_a_singular_problem() -> None:
-    """All faces Neumann: the residuals are those of the undivided iteration, and u is the solution of zero mean."""
-    whole = varying(operator((12, 14), FREE * 2).lattice)
-    assert whole.singular
-    volumes = whole.lattice.volumes()
-    f = random_array(whole.array_shape, np.float64, 2)
-    f -= np.sum(volumes * f) / np.sum(volumes)
-    histories = []
-    for cuts in ({}, {0: (0, 5), 1: (0, 7)}):
-        division = Division.of(whole, cuts, 1)
-        bound = [BACKEND.bind(division.operator(part)) for part in division.parts]
-        r = [taken(f, part) for part in division.parts]
-        u, z, p, new, q = ([np.zeros_like(values) for values in r] for _ in range(5))
-        beta, rho, history = 0.0, 1.0, []
+HALVING: list[tuple[Operator, Cuts]] = [
+    (nested((*LEFT, *rules), (37, 33), Operator), {1: (0, 10, 20)}) for rules in AXIS_RULES
+] + [
+    (nested((*FREE, *pair, *rules), (9, 17, 33), make), {2: (0, 10, 20), 1: (0, 8)})
+    for rules, pair in zip(AXIS_RULES, (*AXIS_RULES[2:], *AXIS_RULES[:2]), strict=True)
+    for make in (Operator, varying)
+]
+EMULATED_HALVING: list[tuple[Operator, Cuts]] = [
+    (nested((*LEFT, *LOOP), (17, 25), Operator), {1: (0, 8)}),
+    (nested((*FREE, *LOOP, *LEFT), (9, 17, 17), Operator), {2: (0, 8), 1: (0, 8)}),
+]
 
-        def summed(results: list[Values]) -> float:
-            return float(sum(result[0] for result in results))
 
-        for _ in range(80):
-            sums = [BACKEND.reduction() for _ in bound]
-            for n, own in enumerate(bound):
-                own.diagonal_solve(r[n], z[n], 1.0, sums[n])
-            last, rho = rho, summed(sums)
-            beta = rho / last if history else 0.0
-            division.exchange(z)
-            division.exchange(p)
-            for n, own in enumerate(bound):
-                own.direction(z[n], beta, p[n], new[n], q[n], sums[n])
-            p, new = new, p
-            alpha = rho / summed(sums)
-            for n, own in enumerate(bound):
-                own.advance(alpha, p[n], q[n], u[n], r[n], sums[n])
-            history.append(summed(sums))
-        histories.append(history)
-        solution = division.gathered(u)
-        left = np.empty_like(f)
-        BACKEND.bind(whole).residual(solution, f, left)
-        assert np.abs(left).max() < 1e-8
-    np.testing.assert_allclose(histories[1][:40], histories[0][:40], rtol=1e-6)
+def close(found: Values, expected: Values, dtype: Any, units: float = 64.0) -> None:
+    largest = max(1.0, float(np.abs(expected).max()))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=units * float(np.finfo(dtype).eps) * largest)
+
+
+def smooth_on_parts(
+    backend: Backend, whole: Operator, cuts: Cuts, count: int, zero: bool, halo: tuple[int, int]
+) -> bool:
+    """Sweeps between a correction and a restriction; whether all parts make plain pairs with their coarser ones."""
+    dtype = backend.dtype
+    of_coarse = coarser(whole.lattice)
+    u, f = (random_array(whole.array_shape, dtype, seed) for seed in (1, 2))
+    on_coarse = random_array(of_coarse.array_shape, dtype, 3)
+    layers = min(halo)
+
+    def run(where: Backend, own: Operator, *arrays: Values) -> tuple[Values, Values, tuple[float, float], bool]:
+        values, source, correction = map(where.from_host, arrays)
+        out, work = (where.from_host(np.full(own.array_shape, np.nan)) for _ in range(2))
+        restricted = where.from_host(np.full(correction.shape, np.nan))
+        between = where.bind(Transfer(own, Operator(coarser(own.lattice))))
+        result = where.reduction()
+        pair = None if zero else (between, correction)
+        where.bind(own).smooth(
+            None if zero else values, source, out, work, (*OMEGAS, 0.7)[:count], pair, (between, restricted), result
+        )
+        plain = between.transfer.window is not None
+        return where.to_host(out), where.to_host(restricted), where.read(result), plain
+
+    specification = NumpyBackend(dtype)
+    expected = run(specification, with_arrays(specification, whole), u, f, on_coarse)
+    division = Division.of(whole, cuts, halo)
+    restricted = np.full(of_coarse.array_shape, np.nan)
+    outs, sums, plain = [], (0.0, 0.0), True
+    for part in division.parts:
+        below = coarser(part)
+        arrays = (*(valid_within(values, part, layers) for values in (u, f)),)
+        correction = valid_within(on_coarse, below, layers // 2 + 1)
+        out, found, result, fits = run(backend, with_arrays(backend, division.operator(part)), *arrays, correction)
+        outs.append(out)
+        put(restricted, below, found)
+        sums, plain = (sums[0] + result[0], max(sums[1], result[1])), plain and fits
+    close(division.gathered(outs), expected[0], dtype)
+    close(restricted, expected[1], dtype, 256.0)
+    assert sums == pytest.approx(expected[2], rel=256 * float(np.finfo(dtype).eps))
+    return plain
+
+
+@pytest.mark.parametrize(("count", "zero"), [(1, False), (2, False), (2, True)])
+def test_smoothing_between_parts_on_the_specification(count: int, zero: bool) -> None:
+    """Sweeps, the residual and its restriction: a stage each, and one more where the nodes are not nested."""
+    for whole, cuts in WHOLE:
+        nested = all(axis.intervals % 2 == 0 for axis in whole.lattice.axes if axis.nodes > 1)
+        smooth_on_parts(BACKEND, whole, cuts, count, zero, (count + 2 + (not nested),) * 2)
+
+
+def test_smoothing_between_parts_that_halve(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A halo that begins and ends on nodes of the coarser grid: the passes are those of undivided grids."""
+    gpu = backend.name == "gpu"
+    if gpu:
+        monkeypatch.setattr(GpuTransfer, "restrict", None)  # what grids that make no plain pair take
+    for whole, cuts in EMULATED_HALVING if gpu else HALVING:
+        for count, zero in ((1, False), (2, True)):
+            assert smooth_on_parts(backend, whole, cuts, count, zero, (6, 7))
+
+
+def test_smoothing_between_other_parts(backend: Backend) -> None:
+    """Grids that do not halve, and halos that begin between two coarse nodes."""
+    if backend.name == "gpu":
+        assert not smooth_on_parts(backend, *EMULATED_HALVING[0], 1, False, (5, 5))
+        return
+    for whole, cuts in (*divisions(backend), *HALVING):
+        for count, zero in ((0, False), (1, False), (2, True)):
+            for halo in ((5, 5), (6, 6)):
+                smooth_on_parts(backend, whole, cuts, count, zero, halo)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "halo", "window"),
+    [
+        (8, 16, (4, 5), slice(2, 11)),
+        (8, 16, (4, 4), None),
+        (8, 16, (3, 5), None),
+        (0, 8, (4, 5), slice(0, 7)),
+        (16, 33, (4, 5), slice(2, 13)),
+        (10, 20, (2, 1), slice(1, 8)),
+    ],
+)
+def test_which_parts_make_plain_pairs(start: int, stop: int, halo: tuple[int, int], window: slice | None) -> None:
+    fine = Operator(operator((9, 33), FREE * 2).lattice.part(1, start, stop, halo))
+    coarse = Operator(coarser(fine.lattice))
+    assert name_of(fine.rules[:2]) == "MM"
+    assert Transfer(fine, coarse).halves == (True, True)
+    assert Transfer(fine, coarse).window == (None if window is None else (window, slice(0, 5)))
 
 
 # ---- what other backends refuse
@@ -380,6 +401,31 @@ def test_other_backends_refuse_parts_along_x(backend: Backend) -> None:
 
 
 # ---- first derivatives
+
+
+@pytest.mark.parametrize("order", [2, 6])
+def test_derivatives_next_to_a_halo(backend: Backend, order: int) -> None:
+    specification = NumpyBackend(backend.dtype)
+    gpu = backend.name == "gpu"
+    for rules in (LEFT,) if gpu else AXIS_RULES:
+        lattice = operator((14, 18, 19), (*rules, *FREE, *rules)).lattice
+        u = random_array(lattice.array_shape, backend.dtype, 1)
+        expected = [np.empty_like(u) for _ in range(3)]
+        specification.bind(Differences(lattice, order)).gradient(u, expected)
+        division = Division.of(Operator(lattice), {2: (0, 9), 1: (0, 5, 11)}, order // 2 + 1)
+        found: list[list[Values]] = [[] for _ in expected]
+        for part in division.parts:
+            outs = [backend.from_host(np.full(part.array_shape, np.nan)) for _ in expected]
+            values = backend.from_host(valid_within(u, part, order // 2))
+            bound = backend.bind(Differences(part, order))
+            bound.gradient(values, outs)
+            if not gpu:
+                for axis, out in enumerate(outs):
+                    bound.derivative(axis, values, out)
+            for kept, out in zip(found, outs, strict=True):
+                kept.append(backend.to_host(out))
+        for parts, of_whole in zip(found, expected, strict=True):
+            close(division.gathered(parts), of_whole, backend.dtype)
 
 
 @pytest.mark.parametrize("order", [2, 4, 8])

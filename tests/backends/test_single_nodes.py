@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Axes that have collapsed to one node, on coarse grids: every operation of multigrid on every backend.
+"""Axes that have collapsed to one node, on coarse grids: smoothing, and what goes to and from one node.
 
 Such an axis wraps and has an infinite spacing, as the second axis of a 1D problem; here it may be any, or two of three.
 """
@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import BACKENDS
 from numpy.typing import NDArray
-from support.agreement import KINDS, Results, agree, with_coefficients
+from support.agreement import KINDS, agree, with_coefficients
 from support.operators import AXIS_RULES, name_of, operator, random_array
-from test_krylov_operations import directions
-from test_operations import stencils
 from test_smooth import CALLS, Call, agrees, coarsened, smoothed
-from test_varying_operations import relaxations
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
 from poisson.discrete.discretisation import Operator
@@ -68,15 +64,6 @@ def sample(backend: Backend, found: list[Any]) -> list[Any]:
     return found[1::5][-2:] if backend.dtype == np.float64 else found[3:4]
 
 
-@pytest.mark.parametrize("operations", [stencils, relaxations, directions])
-@pytest.mark.parametrize("dimension", [2, 3])
-def test_stencils_agree_with_the_specification(
-    backend: Backend, dimension: int, operations: Callable[..., Results]
-) -> None:
-    for number, a in enumerate(grids(backend, dimension)):
-        agree(backend, a, operations, KINDS[number % len(KINDS)])
-
-
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_smoothing_agrees_with_the_specification(backend: Backend, dimension: int) -> None:
     """Between grids that have one node along the same axes."""
@@ -91,32 +78,6 @@ def collapsing(a: Operator, axes: tuple[int, ...], others: bool) -> Transfer:
     """To one node along some axes, and to about half the nodes along the others if these are coarsened too."""
     coarse = coarsened(a, tuple(range(a.dimension))).coarse if others else a
     return Transfer(a, single(coarse, axes))
-
-
-def transfers(backend: Backend, transfer: Transfer) -> Results:
-    """Every operation between the two grids of a transfer, on random arrays."""
-    fine, coarse = transfer.fine, transfer.coarse
-    results = []
-
-    def array(a: Operator, seed: int) -> Array:
-        return backend.from_host(random_array(a.array_shape, backend.dtype, seed))
-
-    for everywhere in (False, True):
-        for number, (source, target) in enumerate(((fine, coarse), (coarse, fine))):
-            out = array(target, 7 + number)
-            backend.bind(Interpolation(source, target, everywhere)).interpolate(array(source, number), out)
-            results.append(backend.to_host(out))
-    restricted, added = array(coarse, 5), array(fine, 6)
-    backend.bind(transfer).restrict(array(fine, 1), restricted)
-    backend.bind(transfer).prolong_add(array(coarse, 2), added)
-    results += [backend.to_host(restricted), backend.to_host(added)]
-    for axis in range(fine.dimension):
-        out = array(coarse, 5)
-        backend.bind(transfer).coarsen_links(
-            axis, backend.from_host(10.0 ** random_array(fine.array_shape, float, 3)), out
-        )
-        results.append(backend.to_host(out))
-    return results
 
 
 def thin(backend: Backend, dimension: int) -> list[Transfer]:
@@ -136,12 +97,9 @@ def thin(backend: Backend, dimension: int) -> list[Transfer]:
 
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_transfers_to_one_node_agree_with_the_specification(backend: Backend, dimension: int) -> None:
-    eps = float(np.finfo(backend.dtype).eps)
     for transfer in thin(backend, dimension):
-        both = [transfers(candidate, transfer) for candidate in (NumpyBackend(backend.dtype), backend)]
-        for number, (expected, got) in enumerate(zip(*both, strict=True)):
-            atol = 8 * eps * max(1.0, float(np.abs(expected).max()))
-            np.testing.assert_allclose(got, expected, rtol=0, atol=atol, err_msg=f"{transfer.fine.shape}, {number}")
+        names = ("restrict", "prolong_add", "interpolate", "coarsen_links")
+        assert agree(backend, transfer.fine, names, below=lambda a, axes, coarse=transfer.coarse: coarse)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])

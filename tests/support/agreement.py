@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""A backend against the specification, with coefficients of any kind: what the tests of operations share."""
+"""The operations of the table on any backend against the specification, on any grid and with any coefficients."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.base import Array, Backend
+from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
+from poisson.backends.operations import ALL, Argument, OperationSpec, Role
 from poisson.discrete.operator import FIXED, Coefficients, Operator
+from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
+from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
+from poisson.solvers.multigrid.hierarchy import coarser
+from poisson.solvers.spectrum import red_black
 from support.axes import ENDS, example, uniform
 from support.operators import AXIS_RULES, operator, random_array, rules_of
 
-Results = list[NDArray[Any]]
+Values = NDArray[Any]
 
 FEW_RULES = {
     2: [(*AXIS_RULES[n], *AXIS_RULES[(n + 2) % 5]) for n in range(5)],
@@ -95,6 +101,16 @@ def grid_operator(shape: tuple[int, ...], rules: tuple[Rule, ...], c: float = 0.
     return Operator.uniform((shape[0], 1), (0.1, np.inf), c, (*rules, Rule.WRAP, Rule.WRAP))
 
 
+def with_arrays(backend: Backend, a: Operator) -> Operator:
+    """The operator with its arrays, which are NumPy's, on a backend."""
+    given = a.coefficients
+    if given is None:
+        return a
+    links = None if given.links is None else tuple(map(backend.from_host, given.links))
+    c = None if given.c is None else backend.from_host(given.c)
+    return replace(a, coefficients=replace(given, links=links, c=c))
+
+
 def with_coefficients(backend: Backend, a: Operator, kind: str) -> Operator:
     """The operator with arrays of a backend, always of the same values: a from 0.1 to 10, c from 0 to 5.
 
@@ -126,22 +142,153 @@ def _links(a: Operator, axis: int) -> NDArray[np.float64]:
     return values
 
 
-def agree(
-    backend: Backend, a: Operator, operations: Callable[[Backend, Operator, Array, Array], Results], kind: str = "none"
-) -> None:
-    """Both backends give the same to a few units of rounding, relative to the largest value."""
-    both = []
-    for candidate in (NumpyBackend(backend.dtype), backend):
-        arrays = [random_array(a.array_shape, backend.dtype, seed) for seed in (1, 2)]
-        on_candidate = with_coefficients(candidate, a, kind)
-        both.append(operations(candidate, on_candidate, *(candidate.from_host(values) for values in arrays)))
+TABLE = tuple(name for name, spec in ALL.items() if not any(it.role is Role.COARSER for it in spec.arguments))
+"""All but half a level of multigrid, whose passes have tests of their own (test_smooth.py)."""
+NUMBERS = {"beta": (0.7, 0.0), "b": (0.7, 0.0)}
+"""Numbers that are zero as well, since what they multiply is not read then."""
+UNREAD = {"beta": "p", "b": "y"}
+"""What a number of zero leaves unread."""
+OMEGAS = (0.8, 1.3, 0.6)
+NODES_OF_MATRIX = 60
+
+
+Below = Callable[[Operator, Sequence[int]], Operator]
+
+
+def subjects(spec: OperationSpec, a: Operator, below: Below) -> Iterator[Any]:
+    """What the operation is bound to, on the grid of an operator and on that which is coarser along some axes."""
+    if spec.subject is None:
+        yield None
+    elif spec.subject is Operator:
+        yield a
+    elif spec.subject is Differences:
+        shortest = min(nodes for nodes in a.shape if nodes > 1)
+        orders = () if a.lattice.tabulated else (2, 4, 8)
+        yield from (Differences(a.lattice, order) for order in orders if shortest > order)
+    else:
+        axes = [axis for axis in range(a.dimension) if a.shape[axis] > 1]
+        for along in (axes, axes[:1])[: len(axes)]:
+            coarse = below(a, along)
+            if spec.subject is Transfer:
+                yield Transfer(a, coarse)
+            else:
+                yield from (Interpolation(coarse, a, everywhere) for everywhere in (False, True))
+                yield Interpolation(a, coarse)
+
+
+def choices(spec: OperationSpec, a: Operator, depth: int) -> Iterator[dict[str, Any]]:
+    """The values of the arguments, in every combination; of an array whether there is one."""
+
+    def values(argument: Argument) -> Sequence[Any]:
+        if argument.role is Role.AXIS:
+            return [axis for axis in range(a.dimension) if a.shape[axis] > 1]
+        fixed = {Role.OMEGAS: (OMEGAS[:depth],), Role.COLOR: (0, 1), Role.FLAG: (False, True)}
+        fixed[Role.NUMBER] = NUMBERS.get(argument.name, (0.7,))
+        return fixed.get(argument.role, (True, False) if argument.optional else (True,))
+
+    for chosen in itertools.product(*map(values, spec.arguments)):
+        yield dict(zip(spec.names, chosen, strict=True))
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a call leaves.
+
+    Parameters
+    ----------
+    arrays : list of (array, lattice)
+        What it has written, and on which nodes.
+    result : array of 2 values, or None
+        What it has reduced.
+    """
+
+    arrays: list[tuple[Values, Lattice]]
+    result: Values | None
+
+
+Seen = Callable[[Values, Lattice, Argument], Values]
+
+
+def call(backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: dict[str, Any], seen: Seen) -> Left:
+    """Call an operation with random arrays: `seen` gives what of them is passed, on a lattice or a part of it."""
+    single, result = backend.companion(np.float32), backend.reduction()
+    unread = {UNREAD[name] for name, value in chosen.items() if name in UNREAD and value == 0.0}
+    arguments: list[Any] = []
+    written: list[tuple[Backend, Any, Lattice]] = []
+    for seed, argument in enumerate(spec.arguments):
+        lattice = (getattr(of, argument.grid) if argument.grid else a).lattice
+        shape = tuple((axis.whole or axis).nodes for axis in reversed(lattice.axes))
+        on, value = (single if argument.single else backend), chosen[argument.name]
+        if argument.role in (Role.READ, Role.WRITTEN, Role.BOTH) and value:
+            values = random_array(shape, on.dtype, seed)
+            values = np.full_like(values, np.nan) if argument.name in unread else values
+            value = on.from_host(seen(10.0**values if argument.positive else values, lattice, argument))
+            if argument.role is not Role.READ:
+                written.append((on, value, lattice))
+        elif argument.role is Role.OUTPUTS:
+            values = random_array(shape, on.dtype, seed)
+            value = [on.from_host(seen(values, lattice, argument)) for _ in range(of.dimension)]
+            written += [(on, out, lattice) for out in value]
+        elif argument.role is Role.MATRIX:
+            value = on.from_host(random_array((int(np.prod(shape)),) * 2, on.dtype, seed))
+        elif argument.role is Role.RESULT and value:
+            value = result
+        arguments.append(None if value is False and argument.optional else value)
+    getattr(backend if of is None else backend.bind(of), spec.name)(*arguments)
+    arrays = [(on.to_host(array), lattice) for on, array, lattice in written]
+    return Left(arrays, np.array(backend.read(result)) if chosen.get("result") else None)
+
+
+def everything(values: Values, lattice: Lattice, argument: Argument) -> Values:
+    return values
+
+
+def applies(spec: OperationSpec, a: Operator) -> bool:
+    """Whether the operation is one for a grid: colors need even numbers of nodes, and a matrix few of them."""
+    roles = {argument.role for argument in spec.arguments}
+    return (Role.COLOR not in roles or red_black(a)) and (Role.MATRIX not in roles or a.unknowns <= NODES_OF_MATRIX)
+
+
+def calls(
+    backend: Backend, name: str, a: Operator, kind: str = "none", depth: int = 0, below: Below | None = None
+) -> Iterator[tuple[str, Left]]:
+    """All calls of an operation on a grid, with coefficients of a kind: what they are, and what they leave."""
+    spec, own = ALL[name], with_coefficients(backend, a, kind)
+    below = below or (lambda a, axes: coarser(backend, a, axes))
+    for chosen in choices(spec, a, depth or backend.bind(own).depth()):
+        for of in subjects(spec, own, below):
+            what = f"{name} on {a.lattice}, {kind} varies: {chosen}"
+            yield what, call(backend, spec, own, of, chosen, everything)
+
+
+def agree(backend: Backend, a: Operator, names: Sequence[str], kind: str = "none", below: Below | None = None) -> int:
+    """Compare all calls of some operations with the specification; how many there were."""
+    count, depth = 0, backend.bind(with_coefficients(backend, a, kind)).depth()
+    for name in names:
+        if applies(ALL[name], a):
+            both = (
+                calls(candidate, name, a, kind, depth, below) for candidate in (NumpyBackend(backend.dtype), backend)
+            )
+            for (what, expected), (_, got) in zip(*both, strict=True):
+                compare(expected, got, backend, what)
+                count += 1
+    return count
+
+
+def compare(expected: Left, got: Left, backend: Backend, what: str) -> None:
+    """To a few units of rounding: of the largest value of an array, and of the terms of a sum."""
     eps = float(np.finfo(backend.dtype).eps)
-    for number, (expected, got) in enumerate(zip(*both, strict=True)):
-        assert expected.dtype == got.dtype
-        # A field's value is a sum of a few terms, a reduction one of thousands.
-        units = 8 if expected.ndim > 1 else 64
-        tolerance = units * eps * max(1.0, float(np.abs(expected).max()))
-        np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance, err_msg=f"result {number}")
+    largest = max(1.0, *(float(np.abs(values).max()) for values, _ in expected.arrays)) if expected.arrays else 1.0
+    for (wanted, _), (found, _) in zip(expected.arrays, got.arrays, strict=True):
+        assert wanted.dtype == found.dtype
+        atol = 8 * max(eps, float(np.finfo(wanted.dtype).eps)) * largest
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=atol, err_msg=what)
+    if expected.result is not None and got.result is not None:
+        nodes = expected.arrays[0][0].size if expected.arrays else 1
+        unit = 16 * eps * max(largest, float(expected.result[1]))
+        atols = (max(nodes * largest * unit, 64 * eps * abs(float(expected.result[0]))), unit)
+        assert (np.abs(got.result - expected.result) <= atols).all(), (what, got.result, expected.result)
+        assert (got.result[1] == 0.0) == (expected.result[1] == 0.0), what
 
 
 def both_products(a: Operator) -> tuple[float, float]:
