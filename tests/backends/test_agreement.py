@@ -5,8 +5,9 @@ The data are random, the sizes odd, every kind of face stands on every axis, coe
 arguments are given and left out. An operation that gets an entry in poisson/backends/operations.py is compared here
 without a line of its own.
 
-Covers poisson.backends.numpy, poisson.backends.openmp.backend, poisson.backends.gpu.krylov,
-poisson.backends.gpu.grid_transfer and poisson.backends.openmp.tables.
+Covers poisson.backends.numpy, poisson.backends.operations, poisson.backends.openmp.backend,
+poisson.backends.openmp.operations, poisson.backends.openmp.tables, poisson.backends.gpu.krylov and
+poisson.backends.gpu.grid_transfer.
 """
 
 from __future__ import annotations
