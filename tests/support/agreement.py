@@ -147,7 +147,7 @@ TABLE = tuple(name for name, spec in ALL.items() if not any(it.role is Role.COAR
 NUMBERS = {"beta": (0.7, 0.0), "b": (0.7, 0.0)}
 """Numbers that are zero as well, since what they multiply is not read then."""
 UNREAD = {"beta": "p", "b": "y"}
-"""What a number of zero leaves unread."""
+"""The arrays that a number of zero leaves unread."""
 OMEGAS = (0.8, 1.3, 0.6)
 NODES_OF_MATRIX = 60
 
@@ -156,7 +156,7 @@ Below = Callable[[Operator, Sequence[int]], Operator]
 
 
 def subjects(spec: OperationSpec, a: Operator, below: Below) -> Iterator[Any]:
-    """What the operation is bound to, on the grid of an operator and on that which is coarser along some axes."""
+    """The subjects of an operation on the grid of an operator, and between it and those coarser along some axes."""
     if spec.subject is None:
         yield None
     elif spec.subject is Operator:
@@ -192,7 +192,7 @@ def choices(spec: OperationSpec, a: Operator, depth: int) -> Iterator[dict[str, 
 
 @dataclass(frozen=True)
 class Left:
-    """What a call leaves.
+    """The arrays and the result that a call leaves.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def agree(backend: Backend, a: Operator, names: Sequence[str], kind: str = "none
 
 
 def compare(expected: Left, got: Left, backend: Backend, what: str) -> None:
-    """To a few units of rounding: of the largest value of an array, and of the terms of a sum."""
+    """Compare to a few units of rounding: of the largest value of an array, and of the terms of a sum."""
     eps = float(np.finfo(backend.dtype).eps)
     largest = max(1.0, *(float(np.abs(values).max()) for values, _ in expected.arrays)) if expected.arrays else 1.0
     for (wanted, _), (found, _) in zip(expected.arrays, got.arrays, strict=True):
