@@ -14,6 +14,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from importlib import import_module, metadata
 from pathlib import Path
 
@@ -47,6 +48,9 @@ LAYERS = (
 LAYER = {unit: height for height, units in enumerate(LAYERS) for unit in units}
 
 MAX_LINES = 550
+
+MAX_CHAIN = 18
+"""Files, each of which imports the next one when it is imported itself."""
 
 
 def module_of(path: Path) -> str:
@@ -133,6 +137,54 @@ def test_an_upward_import_is_found_with_its_file_and_line(module: str, source: s
     assert upward_imports(source, module) == [
         f"{place}:{line}: {unit_of(module)} imports {target}, which is not below it"
     ]
+
+
+def needed(source: str, module: str) -> set[str]:
+    """The files that one imports when it is imported itself: not for types alone, and not within functions."""
+
+    class AtOnce(ast.NodeTransformer):
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+            return None
+
+        visit_Lambda = visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]  # noqa: N815
+
+        def visit_If(self, node: ast.If) -> ast.AST:
+            typing = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            return ast.Module(node.orelse, []) if typing else self.generic_visit(node)
+
+    found = set()
+    for node in ast.walk(AtOnce().visit(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            files = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in SOURCES else node.module for name in files}
+    return (found & set(SOURCES)) - {module, "poisson"}
+
+
+def longest_chain(graph: dict[str, set[str]]) -> tuple[str, ...]:
+    """The longest chain of files that import each other; a circle is refused by the sorter."""
+    chains: dict[str, tuple[str, ...]] = {}
+    for module in TopologicalSorter(graph).static_order():
+        chains[module] = (module, *max((chains[other] for other in graph.get(module, ())), key=len, default=()))
+    return max(chains.values(), key=len)
+
+
+def test_files_import_each_other_in_short_chains_and_no_circle() -> None:
+    chain = longest_chain({module: needed(path.read_text("utf-8"), module) for module, path in SOURCES.items()})
+    assert len(chain) <= MAX_CHAIN, " -> ".join(chain)
+
+
+def test_chains_and_circles_of_files_are_found() -> None:
+    typing = "if TYPE_CHECKING:\n    from poisson.run import run\nelse:\n    import poisson.words\ndef f():\n    import poisson.cli"
+    assert needed(f"{typing}\nfrom poisson.run.run import solve\nfrom poisson.mesh import grid", "poisson.errors") == {
+        "poisson.words",
+        "poisson.run.run",
+        "poisson.mesh.grid",
+    }
+    assert longest_chain({"a": {"b", "d"}, "b": {"c"}, "c": {"d"}}) == ("a", "b", "c", "d")
+    with pytest.raises(CycleError):
+        longest_chain({"a": {"b"}, "b": {"c"}, "c": {"a"}})
 
 
 def test_imports_that_run_downwards_are_not_found() -> None:

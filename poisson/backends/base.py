@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +27,18 @@ from numpy.typing import NDArray
 from poisson.backends.callers import CallersArrays, CallersSources
 from poisson.backends.callers import CallersSolver as CallersSolver
 from poisson.backends.exchanges import Exchanges
-from poisson.backends.probe import Probe
 from poisson.backends.recordings import Recordings
-from poisson.backends.slabs import SlabSolver as SlabSolver
-from poisson.backends.stencils import StencilOperations, StencilTransferOperations
 from poisson.backends.subjects import Subject, require_plain
-from poisson.discrete.discretisation import Operator
-from poisson.discrete.full_stencil import FullStencil, StencilTransfer
-from poisson.discrete.transfer import Interpolation, Transfer
-from poisson.mesh.differences import Differences
-from poisson.mesh.lattice import Lattice
+
+if TYPE_CHECKING:
+    from poisson.backends.probe import Probe
+    from poisson.backends.slabs import SlabSolver
+    from poisson.backends.stencils import StencilOperations, StencilTransferOperations
+    from poisson.discrete.discretisation import Operator
+    from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+    from poisson.discrete.transfer import Interpolation, Transfer
+    from poisson.mesh.differences import Differences
+    from poisson.mesh.lattice import Lattice
 
 Array = Any
 Reduction = Any

@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, FastSolver, Operations, SlabSolver
+from poisson.backends.base import Array, Backend, FastSolver, Operations
 from poisson.backends.operations import ALL, Role
 from poisson.backends.subjects import Subject
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.grid import AXES
+
+if TYPE_CHECKING:
+    from poisson.backends.slabs import SlabSolver
 
 Invocation = Callable[[], None]
 

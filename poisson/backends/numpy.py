@@ -8,7 +8,7 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from poisson.backends.base import (
     Operations,
     Reduction,
     Slab,
-    SlabSolver,
     TransferOperations,
 )
 from poisson.backends.host import host_memory, keep_freed_blocks
@@ -39,6 +38,9 @@ from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import slabs
 from poisson.words import quantity
+
+if TYPE_CHECKING:
+    from poisson.backends.slabs import SlabSolver
 
 DEPTH = 4
 """Sweeps that `sweeps` may make; here they come one after the other."""

@@ -8,18 +8,20 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
 from poisson import plain
 from poisson.case import toml
-from poisson.case.settings import Case
 from poisson.errors import CaseError
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import FieldFile
-from poisson.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from poisson.case.settings import Case
+    from poisson.problem.problem import Problem
 
 MAX_FILE = 2**18
 """The longest case file that is read, in bytes."""

@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-from poisson.problem.problem import Problem
-from poisson.solvers.settings import RunSettings, SolverSettings
+if TYPE_CHECKING:
+    from poisson.problem.problem import Problem
+    from poisson.solvers.settings import RunSettings, SolverSettings
 
 FieldName = Literal["u", "f", "a", "c", "residual", "error", "gradient", "flux", "E"]
 

@@ -12,15 +12,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import ModuleType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import CaseError, PoissonError, RemoteFailure
-from poisson.mesh.lattice import Lattice
 from poisson.problem.fields import joined
-from poisson.problem.sampling import Block
+
+if TYPE_CHECKING:
+    from poisson.mesh.lattice import Lattice
+    from poisson.problem.sampling import Block
 
 Indices = NDArray[np.int64]
 Value = TypeVar("Value")

@@ -6,16 +6,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.case.settings import FIELDS, Units
 from poisson.errors import PoissonError
-from poisson.parallel.communicator import Communicator
-from poisson.problem.problem import Problem
 from poisson.solvers.status import Status
+
+if TYPE_CHECKING:
+    from poisson.parallel.communicator import Communicator
+    from poisson.problem.problem import Problem
 
 AGAIN = "solve_again"
 """In `Record.times`: the solver loop in another solve, whose kernels are compiled and whose memory is touched."""

@@ -21,20 +21,20 @@ from poisson.backends.base import (
     FastSolver,
     InterpolationOperations,
     Operations,
-    SlabSolver,
     TransferOperations,
 )
-from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
-from poisson.mesh.axis import Axis
-from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
-from poisson.parallel.exchange import Halo
 from poisson.parallel.fast import DistributedFastSolver
 
 if TYPE_CHECKING:
+    from poisson.backends.slabs import SlabSolver
+    from poisson.discrete.operator import Operator
+    from poisson.mesh.axis import Axis
+    from poisson.mesh.differences import Differences
     from poisson.parallel.distributed import DistributedBackend
+    from poisson.parallel.exchange import Halo
 
 CUBIC = 2
 """Layers that a cubic gathers from."""

@@ -6,17 +6,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from poisson.discrete.discretisation import Discretisation
-from poisson.problem.problem import Problem
-from poisson.run.loader import Loader
 from poisson.run.outcome import provenance
-from poisson.run.setup import Setup
 from poisson.run.solution import Solution
 from poisson.solvers.iteration import ManyMethod
+
+if TYPE_CHECKING:
+    from poisson.problem.problem import Problem
+    from poisson.run.loader import Loader
+    from poisson.run.setup import Setup
 
 MOST_NODES = 1 << 20
 """The most nodes of a grid on which several sources are solved for at once, each by one thread."""

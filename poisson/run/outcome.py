@@ -9,32 +9,34 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import poisson
-from poisson.backends.base import Backend
 from poisson.case.settings import VECTORS
-from poisson.discrete.discretisation import Discretisation
 from poisson.errors import CaseError
 from poisson.output.record import all_finite
 from poisson.problem.arrays import brought
 from poisson.problem.fields import ArrayField, PartField
-from poisson.problem.problem import Problem
 from poisson.run import certificate, result_fields
-from poisson.run.ranks import Ranks
-from poisson.run.request import Request
-from poisson.run.setup import Setup
 from poisson.run.solution import Solution
 from poisson.solvers import registry
-from poisson.solvers.iteration import Iterate
 from poisson.solvers.rounding import at_rounding_in_norm
 from poisson.solvers.spectrum import remove_mean
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import SolveResult
 from poisson.words import article
+
+if TYPE_CHECKING:
+    from poisson.backends.base import Backend
+    from poisson.discrete.discretisation import Discretisation
+    from poisson.problem.problem import Problem
+    from poisson.run.ranks import Ranks
+    from poisson.run.request import Request
+    from poisson.run.setup import Setup
+    from poisson.solvers.iteration import Iterate
+    from poisson.solvers.stopping import SolveResult
 
 
 class Solved(NamedTuple):

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.backends.base import Array, Operations, Reduction
-from poisson.discrete.operator import Operator
+if TYPE_CHECKING:
+    from poisson.backends.base import Array, Operations, Reduction
+    from poisson.discrete.operator import Operator
 
 ROUNDING_FACTOR = 16.0
 """A residual is at rounding if the corrections D⁻¹ r are nowhere larger than this many times eps · max|u|."""

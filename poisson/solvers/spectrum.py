@@ -13,15 +13,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.backends.base import Array, Operations, Reduction
-from poisson.discrete.operator import Operator
 from poisson.discrete.share import numbers_of, on_blocks
-from poisson.mesh.lattice import Lattice
-from poisson.problem.sampling import Block
+
+if TYPE_CHECKING:
+    from poisson.backends.base import Array, Operations, Reduction
+    from poisson.discrete.operator import Operator
+    from poisson.mesh.lattice import Lattice
+    from poisson.problem.sampling import Block
 
 LANCZOS_STEPS = 500
 """Most steps of a Lanczos process …"""

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduction, SlabSolver
+from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduction
 from poisson.backends.gpu import derivative as derivatives
 from poisson.backends.gpu.callers import TYPES, CallersArray, distances, lies_in_rows
 from poisson.backends.gpu.device_transforms import GpuFastSolver
@@ -30,6 +30,9 @@ from poisson.backends.gpu.smooth import SmoothOperations
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
+
+if TYPE_CHECKING:
+    from poisson.backends.slabs import SlabSolver
 
 KEPT_NODES = 1 << 21
 """The most nodes of an array that stays where it is from solve to solve: copying it takes less time than some launches,

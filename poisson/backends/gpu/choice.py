@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,9 @@ from poisson.backends.gpu.shapes import (
     nearest,
 )
 from poisson.backends.gpu.tuned import Setting, Table
-from poisson.discrete.discretisation import Operator
+
+if TYPE_CHECKING:
+    from poisson.discrete.discretisation import Operator
 
 
 class ShapeChoice:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +17,18 @@ from numpy.typing import NDArray
 from poisson import kernels
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.gpu.choice import ShapeChoice
-from poisson.backends.gpu.overlap import Grid
-from poisson.backends.gpu.runtime import Event, Kernel, Runtime
 from poisson.backends.gpu.shapes import MAX_BLOCKS, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.shared import Key, Shared
 from poisson.backends.gpu.tuned import Device, Table
 from poisson.backends.recordings import MOST_READS
-from poisson.discrete.discretisation import Operator
 from poisson.errors import FORKED, BackendUnavailable, ResourceError
 from poisson.mesh.boundary import FACE_NAMES, Rule
 from poisson.mesh.grid import slabs
+
+if TYPE_CHECKING:
+    from poisson.backends.gpu.overlap import Grid
+    from poisson.backends.gpu.runtime import Event, Kernel, Runtime
+    from poisson.discrete.discretisation import Operator
 
 ROW_BYTES = 256
 """Rows start at multiples of this: 16-byte accesses stay aligned for every size, and rows begin with a cache line."""

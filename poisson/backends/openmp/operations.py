@@ -21,7 +21,6 @@ from poisson.backends.base import (
     InterpolationOperations,
     Operations,
     Reduction,
-    SlabSolver,
     TransferOperations,
 )
 from poisson.backends.openmp.arrays import CallersArray, DeviceArray, DeviceResult, pitch_of
@@ -35,6 +34,7 @@ from poisson.mesh.differences import Differences
 
 if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
+    from poisson.backends.slabs import SlabSolver
 
 Coarser = tuple[TransferOperations, Array]
 Partner = tuple[Any, Any, int | None]

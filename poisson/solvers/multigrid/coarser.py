@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from poisson.backends.base import Array, Backend
-from poisson.discrete.discretisation import Discretisation
-from poisson.discrete.operator import Operator
 from poisson.errors import CaseError, GridError
+
+if TYPE_CHECKING:
+    from poisson.backends.base import Array, Backend
+    from poisson.discrete.discretisation import Discretisation
+    from poisson.discrete.operator import Operator
 
 MOST = 2
 """Coarser grids: the first shows the size of the error, the second how fast it falls."""

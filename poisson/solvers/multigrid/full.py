@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import TYPE_CHECKING
 
-from poisson.backends.base import Array
 from poisson.discrete.transfer import Interpolation
-from poisson.solvers.multigrid.cycle import CoarseGrids, Cycle
-from poisson.solvers.multigrid.hierarchy import Level
+
+if TYPE_CHECKING:
+    from poisson.backends.base import Array
+    from poisson.solvers.multigrid.cycle import CoarseGrids, Cycle
+    from poisson.solvers.multigrid.hierarchy import Level
 
 
 class FullMultigrid:

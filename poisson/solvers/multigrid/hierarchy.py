@@ -7,17 +7,19 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.backends.base import Backend, Operations, TransferOperations
 from poisson.discrete.mask import without_links
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.axis import Axis
 from poisson.mesh.lattice import Lattice
 from poisson.solvers.spectrum import chebyshev_rate
+
+if TYPE_CHECKING:
+    from poisson.backends.base import Backend, Operations, TransferOperations
 
 MOST_NODES_DENSE = 300
 """A grid of so many nodes is solved directly."""
