@@ -176,7 +176,8 @@ def test_files_import_each_other_in_short_chains_and_no_circle() -> None:
 
 
 def test_chains_and_circles_of_files_are_found() -> None:
-    typing = "if TYPE_CHECKING:\n    from poisson.run import run\nelse:\n    import poisson.words\ndef f():\n    import poisson.cli"
+    typing = "if TYPE_CHECKING:\n    from poisson.run import run\nelse:\n    import poisson.words\n"
+    typing += "def f():\n    import poisson.cli"
     assert needed(f"{typing}\nfrom poisson.run.run import solve\nfrom poisson.mesh import grid", "poisson.errors") == {
         "poisson.words",
         "poisson.run.run",

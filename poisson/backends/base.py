@@ -9,7 +9,7 @@ Operations on plain vectors are methods of the backend. All others have a subjec
 gives an object with the operations of that subject, which owns what they need beside the arrays.
 
 Arrays are opaque to a solver: it gets them from `Backend.empty`, `from_host` or `assemble`, and passes them back.
-Outputs are arguments. Operations may return before they have run; `read`, `to_host` and `synchronize` wait.
+Outputs are arguments; operations may return before they have run (`read`, `to_host` and `synchronize` wait).
 """
 
 from __future__ import annotations
@@ -49,10 +49,7 @@ class FastSolver(Protocol):
     """A direct solver by fast transforms of one operator with constant coefficients; its set-up is done."""
 
     def solve(self, f: Array, u: Array) -> None:
-        """u = A⁻¹ f at the nodes that are not fixed; fixed nodes keep their values, which are the boundary data.
-
-        Where A is singular, u is the solution of zero trapezoidal mean, for f less its mean. f may lose its values.
-        """
+        """u = A⁻¹ f where nodes are not fixed; if A is singular, of zero mean, for f less its mean. f may change."""
 
 
 class Backend(CallersArrays, Exchanges, Recordings):
