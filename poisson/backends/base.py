@@ -32,7 +32,7 @@ from poisson.backends.subjects import Subject, require_plain
 
 if TYPE_CHECKING:
     from poisson.backends.probe import Probe
-    from poisson.backends.slabs import SlabSolver
+    from poisson.backends.slabs import SlabSolver as SlabSolver
     from poisson.backends.stencils import StencilOperations, StencilTransferOperations
     from poisson.discrete.discretisation import Operator
     from poisson.discrete.full_stencil import FullStencil, StencilTransfer

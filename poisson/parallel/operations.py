@@ -29,7 +29,7 @@ from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
 from poisson.parallel.fast import DistributedFastSolver
 
 if TYPE_CHECKING:
-    from poisson.backends.slabs import SlabSolver
+    from poisson.backends.base import SlabSolver
     from poisson.discrete.operator import Operator
     from poisson.mesh.axis import Axis
     from poisson.mesh.differences import Differences
