@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is asked of a solver: one record, which a case and the arguments of Python come to."""
+"""The request to a solver: one record, which a case and the arguments of Python come to."""
 
 from __future__ import annotations
 
