@@ -84,7 +84,7 @@ class Settings:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             key, value = field.metadata.get("key"), getattr(self, field.name)
-            if key and not (value is None and field.default is None) and not key.holds(value):
+            if key and value is not field.default and not key.holds(value):
                 raise ValueError(f"{field.name} = {value!r}; it must be {key.allowed}")
 
 

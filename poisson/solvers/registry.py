@@ -22,6 +22,7 @@ from poisson.solvers.balanced import BalancedMethod
 from poisson.solvers.entries import Given, MethodEntry, PreconditionerEntry
 from poisson.solvers.iteration import Method, Preconditioner
 from poisson.solvers.keys import Key, Settings, keys_of
+from poisson.solvers.multigrid.smoothers import SmootherEntry
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import nearly_singular, without_reaction
 from poisson.solvers.stopping import Stopping
@@ -32,7 +33,7 @@ COMMON_KEYS = frozenset(("method", "rtol", "atol", "norm", "max_iterations"))
 KEYS_OF_AUTO = frozenset(("stop",))
 """The keys that also mean something to ``auto``."""
 
-Entry = TypeVar("Entry", MethodEntry, PreconditionerEntry)
+Entry = TypeVar("Entry", MethodEntry, PreconditionerEntry, SmootherEntry)
 
 
 class Place(NamedTuple):
@@ -53,6 +54,12 @@ def methods() -> Mapping[str, MethodEntry]:
 def preconditioners() -> Mapping[str, PreconditionerEntry]:
     """The preconditioners of ``cg`` by their names."""
     return _entries(PreconditionerEntry)
+
+
+@cache
+def smoothers() -> Mapping[str, SmootherEntry]:
+    """The smoothers of multigrid by their names, the first of which takes every operator."""
+    return _entries(SmootherEntry)
 
 
 @cache

@@ -2,7 +2,8 @@
 """Multigrid: contraction factors for every size, mix of faces and ratio of spacings; its levels; its coarsest grid.
 
 Covers poisson.solvers.multigrid.coarsest, poisson.solvers.multigrid.cycle, poisson.solvers.multigrid.hierarchy,
-poisson.solvers.multigrid.settings, poisson.solvers.multigrid.smoothers and poisson.solvers.multigrid.solver.
+poisson.solvers.multigrid.settings, poisson.solvers.multigrid.smoothers, poisson.solvers.multigrid.polynomial,
+poisson.solvers.multigrid.red_black and poisson.solvers.multigrid.solver.
 """
 
 from __future__ import annotations
@@ -527,14 +528,6 @@ def test_a_symmetric_cycle_is_self_adjoint(smoother: str) -> None:
 def test_wrong_settings(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MultigridSettings(**options)  # type: ignore[arg-type]  # wrong ones
-
-
-def test_a_smoother_that_nobody_makes_is_refused() -> None:
-    """A further word in the list of smoothers does not become one of the others."""
-    settings = MultigridSettings()
-    object.__setattr__(settings, "smoother", "other")
-    with pytest.raises(ValueError, match="smoother = 'other' is unknown"):
-        Multigrid(BACKEND.bind(cube((33, 33))), settings)
 
 
 def test_a_cycle_needs_a_sweep() -> None:

@@ -12,9 +12,8 @@ from poisson.discrete.operator import Operator
 from poisson.solvers.multigrid.coarsest import inverse
 from poisson.solvers.multigrid.hierarchy import Level, levels_of, refresh_levels
 from poisson.solvers.multigrid.settings import VISITS, MultigridSettings
-from poisson.solvers.multigrid.smoothers import Phase, Smoother, smoother_of
+from poisson.solvers.multigrid.smoothers import Phase, Smoother, entry_of, smoother_of
 from poisson.solvers.recorded import Recorded
-from poisson.solvers.spectrum import red_black
 
 
 @dataclass
@@ -152,8 +151,7 @@ class Cycle:
             raise ValueError("pre and post are both 0; a cycle needs a smoothing sweep")
         self.backend = backend
         self.settings = settings
-        polynomial = settings.smoother != "red-black" or not red_black(operator)
-        self.levels = levels_of(operations, over_correction=polynomial)
+        self.levels = levels_of(operations, over_correction=entry_of(settings, operator).over_correction)
         self.finest = self.levels[0]
         self.smoother = smoother_of(self.finest, settings, finest=True)
         self.scale = self._scale()

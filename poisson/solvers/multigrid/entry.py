@@ -61,8 +61,10 @@ def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
 
 
 def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
+    from poisson.solvers.registry import smoothers  # which imports this
+
     smoother = settings.of(MultigridSettings).smoother
-    if smoother == "red-black":
+    if smoothers()[smoother].colors:
         yield from colors_clash("smoother", smoother, problem)
 
 

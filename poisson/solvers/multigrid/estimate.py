@@ -15,8 +15,8 @@ from poisson.discrete.transfer import Interpolation
 from poisson.solvers.multigrid.coarser import CoarserProblem, CoarserProblems
 from poisson.solvers.multigrid.cycle import Cycle
 from poisson.solvers.multigrid.full import FullMultigrid
+from poisson.solvers.multigrid.polynomial import PERIOD
 from poisson.solvers.multigrid.settings import MultigridSettings
-from poisson.solvers.multigrid.smoothers import PERIOD
 from poisson.solvers.spectrum import remove_mean
 
 ORDER = 2.0

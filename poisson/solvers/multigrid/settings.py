@@ -12,8 +12,14 @@ from poisson.solvers.keys import Settings, flag, whole, word
 VISITS: Mapping[str, tuple[str, ...]] = MappingProxyType({"V": ("V",), "W": ("W", "W"), "F": ("F", "V")})
 """The cycles that a cycle makes on the next coarser grid."""
 
-SMOOTHERS = ("chebyshev", "jacobi", "red-black")
 MAX_SWEEPS = 64
+
+
+def smoother_names() -> tuple[str, ...]:
+    """The smoothers, in the order in which they are listed."""
+    from poisson.solvers.registry import smoothers  # which imports what imports this
+
+    return tuple(smoothers())
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class MultigridSettings(Settings):
         "start on the coarsest grid (full multigrid); a solve with an initial guess starts from the guess instead",
         rank=9,
     )
-    smoother: str = word("chebyshev", SMOOTHERS, "the kind of sweeps on every level but the coarsest", rank=10)
+    smoother: str = word("chebyshev", smoother_names, "the kind of sweeps on every level but the coarsest", rank=10)
     pre: int = whole(2, "the number of sweeps before the coarse correction", rank=11, le=MAX_SWEEPS)
     post: int = whole(1, "the number of sweeps after the coarse correction", rank=12, le=MAX_SWEEPS)
     symmetric: bool = False

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""The smoother of Gauss–Seidel sweeps in red–black order."""
+
+from __future__ import annotations
+
+from poisson.backends.base import Array, Reduction, TransferOperations
+from poisson.solvers.multigrid.hierarchy import Level
+from poisson.solvers.multigrid.settings import MultigridSettings
+from poisson.solvers.multigrid.smoothers import Phase, SmootherEntry
+from poisson.solvers.spectrum import red_black
+
+OVER_RELAXATION = {1: 1.0, 2: 1.05, 3: 1.15}
+"""The weight of red–black sweeps for each number of axes; above 1 it smooths better in 3D (I. Yavneh, On red-black SOR
+smoothing in multigrid, SIAM Journal on Scientific Computing 17, 1996)."""
+
+
+class RedBlack:
+    """Gauss–Seidel sweeps over the red and then the black nodes, over-relaxed."""
+
+    period = 1
+    in_place = True
+
+    def __init__(self, level: Level, settings: MultigridSettings) -> None:
+        self._operations = level.operations
+        self._settings = settings
+        self._omega = OVER_RELAXATION[sum(nodes > 1 for nodes in level.operator.shape)]
+
+    def apply(
+        self,
+        u: Array | None,
+        f: Array,
+        out: Array,
+        work: Array,
+        phase: Phase,
+        correction: tuple[TransferOperations, Array] | None = None,
+        restriction: tuple[TransferOperations, Array] | None = None,
+        result: Reduction | None = None,
+    ) -> Array:
+        operations, settings = self._operations, self._settings
+        if u is None:
+            u = out
+            operations.backend.fill(u, 0.0)
+        if correction:
+            correction[0].prolong_add(correction[1], u)
+        colors = (1, 0) if settings.symmetric else (0, 1)
+        sweeps = [*(colors * settings.post if phase.up else ()), *((0, 1) * settings.pre if phase.down else ())]
+        for color in sweeps:
+            operations.color_sweep(u, f, color, self._omega)
+        if restriction or result is not None:
+            operations.residual(u, f, work, result)
+        if restriction:
+            restriction[0].restrict(work, restriction[1])
+        return u
+
+
+SMOOTHER = SmootherEntry(
+    name="red-black",
+    rank=2,
+    make=lambda level, settings, finest: RedBlack(level, settings),
+    takes=red_black,
+    colors=True,
+    over_correction=False,
+)
