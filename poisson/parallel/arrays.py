@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from poisson.backends.base import Array, Reduction
+if TYPE_CHECKING:
+    from poisson.backends.base import Array, Reduction
 
 EVERYWHERE = 1 << 30
 """The number of valid layers of a halo whose layers are all valid."""

@@ -26,6 +26,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
+from poisson.parallel.calls import operations_on_ranks
 from poisson.parallel.communicator import Communicator
 from poisson.parallel.exchange import Halo, Transport
 from poisson.parallel.operations import (
@@ -43,6 +44,7 @@ FEWEST_OWNED = 4
 """Grids of which a rank would own fewer nodes along a divided axis are gathered too."""
 
 
+@operations_on_ranks(None)
 class DistributedBackend(Backend):
     """The backend of a rank, on parts of lattices (`poisson.parallel.division`) and on whole ones.
 
@@ -188,28 +190,6 @@ class DistributedBackend(Backend):
         """Carry out what is ready, unless operations are only made ready themselves."""
         if self.launching:
             transport.run()
-
-    # ---- vectors
-
-    def fill(self, x: DividedArray, value: float) -> None:
-        self.note(x)
-        self.local.fill(x.values, value)
-        x.valid = EVERYWHERE
-
-    def axpby(self, a: float, x: DividedArray, b: float, y: DividedArray) -> None:
-        self.note(x, y)
-        self.local.axpby(a, x.values, b, y.values)
-        y.valid = min(x.valid, y.valid) if b else x.valid
-
-    def correct(self, factor: float, x: DividedArray, y: DividedArray) -> None:
-        self.note(x, y)
-        self.local.correct(factor, x.values, y.values)
-        y.valid = min(x.valid, y.valid)
-
-    def dense(self, matrix: DividedArray, x: DividedArray, y: DividedArray) -> None:
-        self.note(x, y)
-        self.local.dense(matrix.values, x.values, y.values)
-        y.valid = EVERYWHERE
 
     # ---- another precision
 

@@ -3,17 +3,17 @@
 
 What an operation needs of a halo, and what it leaves right of it, is counted in layers of nodes from the owned ones.
 What an operation that looks at neighbours leaves in the outermost layer of a part has no meaning (`Rule.HALO`), so it
-leaves one layer fewer than it was given.
+leaves one layer fewer than it was given. `poisson.parallel.calls` makes the methods on one lattice from their entries;
+here is what no rule gives: passes of several operations, and what goes between two lattices.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 from poisson.backends.base import (
     Array,
@@ -23,16 +23,17 @@ from poisson.backends.base import (
     Operations,
     TransferOperations,
 )
+from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
+from poisson.parallel.calls import operations_on_ranks
 from poisson.parallel.fast import DistributedFastSolver
 
 if TYPE_CHECKING:
     from poisson.backends.base import SlabSolver
-    from poisson.discrete.operator import Operator
     from poisson.mesh.axis import Axis
-    from poisson.mesh.differences import Differences
     from poisson.parallel.distributed import DistributedBackend
     from poisson.parallel.exchange import Halo
 
@@ -91,20 +92,7 @@ class _Exchanging:
         return result.local
 
 
-Operation = TypeVar("Operation", bound=Callable[..., None])
-
-
-def _beside_exchanges(operation: Operation) -> Operation:
-    """The operation of `DistributedOperations`, whose exchanges go on beside it."""
-
-    @wraps(operation)
-    def beside(self: DistributedOperations, *given: Any, **named: Any) -> None:
-        with self._lattice.beside():
-            operation(self, *given, **named)
-
-    return cast(Operation, beside)
-
-
+@operations_on_ranks(Operator, "operator")
 class DistributedOperations(Operations):
     """The operations of an operator on a part of a lattice, or on a whole one."""
 
@@ -115,6 +103,7 @@ class DistributedOperations(Operations):
         self._lattice = _Exchanging(backend, backend.halo_of(operator.lattice))
         self._exchange_coefficients()
         self._local = backend.local.bind(_local(operator))
+        self._first_color = sum(line.first for line in operator.lattice.axes)
         # A pass is as deep on one rank as on any other, whatever is best for its part.
         depth = min(self._local.depth(), self._lattice.width)
         if self._lattice.halo is not None:
@@ -135,99 +124,11 @@ class DistributedOperations(Operations):
     def tuning(self) -> str:
         return self._local.tuning()
 
-    # ---- the four stages
-
-    def laplacian(self, u: Array, out: Array) -> None:
-        self._local.laplacian(u.values, self._stencil(out, u))
-
-    def boundary_conditions(self, u: Array, out: Array) -> None:
-        # The other nodes are those of `laplacian`, with as many layers.
-        layers = self._lattice.need(u, 1) - 1
-        self._local.boundary_conditions(u.values, out.values)
-        self._lattice.leave(out, layers)
-
-    def update(self, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
-        layers = min(*(self._lattice.need(array, 0) for array in (f, au, u)), self._with_diagonal)
-        self._local.update(_values(f), au.values, r.values, u.values, omega)
-        self._lattice.leave(r, layers)
-        self._lattice.leave(u, layers)
-
-    def norm(self, r: Array, result: DividedResult) -> None:
-        self._lattice.need(r, 0)
-        self._local.norm(r.values, self._lattice.result(result))
-
-    # ---- in one pass
-
-    @_beside_exchanges
-    def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: DividedResult | None = None) -> None:
-        self._local.sweep(u.values, _values(f), self._stencil(out, u, f), omega, self._lattice.result(result))
-
     def depth(self) -> int:
         return self._depth
 
-    @_beside_exchanges
-    def sweeps(
-        self,
-        u: Array,
-        f: Array | None,
-        out: Array,
-        omegas: Sequence[float],
-        result: DividedResult | None = None,
-    ) -> None:
-        target = self._stencil(out, u, f, stages=len(omegas))
-        self._local.sweeps(u.values, _values(f), target, omegas, self._lattice.result(result))
-
-    def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
-        layers = min(self._lattice.need(u, 1), self._lattice.need(f, 0) + 1)
-        # The local colours count from the first node of the part.
-        first = sum(line.first for line in self.operator.lattice.axes)
-        self._local.color_sweep(u.values, _values(f), (color + first) % 2, omega)
-        self._lattice.leave(u, layers - 1)
-
-    @_beside_exchanges
-    def residual(self, u: Array, f: Array | None, r: Array, result: DividedResult | None = None) -> None:
-        self._local.residual(u.values, _values(f), self._stencil(r, u, f), self._lattice.result(result))
-
-    def dot(self, x: Array, y: Array, result: DividedResult) -> None:
-        self._lattice.need(x, 0)
-        self._lattice.need(y, 0)
-        self._local.dot(x.values, y.values, self._lattice.result(result))
-
-    # ---- of Krylov methods
-
-    def diagonal_solve(self, r: Array, z: Array, omega: float, result: DividedResult | None = None) -> None:
-        layers = min(self._lattice.need(r, 0), self._with_diagonal)
-        self._local.diagonal_solve(r.values, z.values, omega, self._lattice.result(result))
-        self._lattice.leave(z, layers)
-
-    def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: DividedResult) -> None:
-        before = self._lattice.need(p, 1) if beta else EVERYWHERE
-        layers = min(self._lattice.need(z, 1), before)
-        self._local.direction(z.values, beta, p.values, out.values, q.values, self._lattice.result(result))
-        self._lattice.leave(out, layers)
-        self._lattice.leave(q, layers - 1)
-
-    def advance(self, alpha: float, p: Array, q: Array, u: Array, r: Array, result: DividedResult) -> None:
-        of_u, of_r = (min(self._lattice.need(x, 0) for x in pair) for pair in ((p, u), (q, r)))
-        arrays = (p.values, q.values, u.values, r.values)
-        self._local.advance(alpha, *arrays, self._lattice.result(result))
-        self._lattice.leave(u, of_u)
-        self._lattice.leave(r, of_r)
-
-    # ---- between precisions, and coefficients
-
-    @_beside_exchanges
-    def defect(self, u: Array, f: Array | None, factor: float, r: Array, result: DividedResult | None = None) -> None:
-        self._local.defect(u.values, _values(f), factor, self._stencil(r, u, f), self._lattice.result(result))
-
-    def links(self, axis: int, a: Array, harmonic: bool, out: Array) -> None:
-        self._lattice.need(a, 1)
-        self._local.links(axis, a.values, harmonic, out.values)
-        self._lattice.leave(out, 0)
-
     # ---- half a level of multigrid
 
-    @_beside_exchanges
     def smooth(
         self,
         u: Array | None,
@@ -240,39 +141,40 @@ class DistributedOperations(Operations):
         result: DividedResult | None = None,
     ) -> None:
         lattice = self._lattice
-        sweeps = max(0, len(omegas) - (u is None))
-        stages = sweeps + (restriction is not None or result is not None)
-        down, up = (pair and _distributed(pair[0]) for pair in (restriction, correction))
-        reach = down.reach if down else 0
-        width = lattice.width if u is not None else self._with_diagonal
-        too_narrow = stages + reach > width
-        if too_narrow or (up and correction and up.layers(correction[1], stages + reach) < stages + reach):
-            if not (restriction or result):
-                super().smooth(u, f, out, work, omegas, correction)
+        with lattice.beside():
+            sweeps = max(0, len(omegas) - (u is None))
+            stages = sweeps + (restriction is not None or result is not None)
+            down, up = (pair and _distributed(pair[0]) for pair in (restriction, correction))
+            reach = down.reach if down else 0
+            width = lattice.width if u is not None else self._with_diagonal
+            too_narrow = stages + reach > width
+            if too_narrow or (up and correction and up.layers(correction[1], stages + reach) < stages + reach):
+                if not (restriction or result):
+                    super().smooth(u, f, out, work, omegas, correction)
+                    return
+                # The residual by itself, so that what comes before may be one pass, which rounds otherwise.
+                self.smooth(u, f, out, work, omegas, correction)
+                self.residual(out, f, work, result)
+                if restriction:
+                    restriction[0].restrict(work, restriction[1])
                 return
-            # The residual by itself, so that what comes before may be one pass, which rounds otherwise than its parts.
-            self.smooth(u, f, out, work, omegas, correction)
-            self.residual(out, f, work, result)
-            if restriction:
-                restriction[0].restrict(work, restriction[1])
-            return
-        # Without u, the first sweep makes one of f, layer by layer.
-        earlier = 0 if u is None else 1
-        of_f = lattice.need(f, max(0, stages + reach - earlier)) + earlier
-        layers = min(lattice.need(u, stages + reach), of_f, width)
-        given = taken = None
-        if up and correction:
-            given, layers = (up.local, up.coarse_given(correction[1])), min(layers, up.layers(correction[1]))
-        if down and restriction:
-            taken = down.local, down.coarse_taken(restriction[1])
-        local = (None if u is None else u.values, f.values, out.values, work.values, omegas)
-        self._local.smooth(*local, given, taken, lattice.result(result))
-        for array in (u, work):
-            if array is not None:
-                lattice.leave(array, 0)
-        lattice.leave(out, layers - sweeps)
-        if down and restriction:
-            down.put_coarse(restriction[1], layers - sweeps - 1)
+            # Without u, the first sweep makes one of f, layer by layer.
+            earlier = 0 if u is None else 1
+            of_f = lattice.need(f, max(0, stages + reach - earlier)) + earlier
+            layers = min(lattice.need(u, stages + reach), of_f, width)
+            given = taken = None
+            if up and correction:
+                given, layers = (up.local, up.coarse_given(correction[1])), min(layers, up.layers(correction[1]))
+            if down and restriction:
+                taken = down.local, down.coarse_taken(restriction[1])
+            local = (None if u is None else u.values, f.values, out.values, work.values, omegas)
+            self._local.smooth(*local, given, taken, lattice.result(result))
+            for array in (u, work):
+                if array is not None:
+                    lattice.leave(array, 0)
+            lattice.leave(out, layers - sweeps)
+            if down and restriction:
+                down.put_coarse(restriction[1], layers - sweeps - 1)
 
     def fast_solver(self) -> FastSolver:
         if self._lattice.halo is None:
@@ -282,13 +184,6 @@ class DistributedOperations(Operations):
 
     def slab_solver(self) -> SlabSolver:
         return self._local.slab_solver()
-
-    def _stencil(self, out: DividedArray, u: DividedArray, f: DividedArray | None = None, stages: int = 1) -> Array:
-        """Run an operation that reads neighbours so many times, once the halos that it reads are valid."""
-        lattice = self._lattice
-        layers = min(lattice.need(u, stages), lattice.need(f, stages - 1) + 1, lattice.width)
-        lattice.leave(out, layers - stages)
-        return out.values
 
 
 class DistributedTransfer(TransferOperations):
@@ -413,6 +308,7 @@ class DistributedInterpolation(InterpolationOperations):
         out.valid = EVERYWHERE
 
 
+@operations_on_ranks(Differences, "differences")
 class DistributedDifferences(DifferenceOperations):
     """First derivatives at the nodes that a rank owns."""
 
@@ -422,17 +318,6 @@ class DistributedDifferences(DifferenceOperations):
         super().__init__(backend, differences)
         self._lattice = _Exchanging(backend, backend.halo_of(differences.lattice))
         self._local = backend.local.bind(differences)
-
-    def derivative(self, axis: int, u: Array, out: Array) -> None:
-        self._lattice.need(u, min(self.differences.half, self._lattice.width))
-        self._local.derivative(axis, u.values, out.values)
-        self._lattice.leave(out, 0)
-
-    def gradient(self, u: Array, outs: Sequence[Array]) -> None:
-        self._lattice.need(u, min(self.differences.half, self._lattice.width))
-        self._local.gradient(u.values, [out.values for out in outs])
-        for out in outs:
-            self._lattice.leave(out, 0)
 
 
 class _Divided:

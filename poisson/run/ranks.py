@@ -206,7 +206,7 @@ class Ranks:
 
     def over(self, local: Backend) -> Backend:
         """The backend of this process, or one that has what it computes on divided over the ranks."""
-        return DistributedBackend(local, self.communicator) if self.division else local
+        return DistributedBackend(local, self.communicator) if self.division else local  # type: ignore[abstract]  # vectors: from entries
 
     def everyone(self, value: Value) -> tuple[Value, ...]:
         """A value of every rank, in their order, on each."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A problem divided over ranks is solved as the whole one is.
 
-Covers poisson.parallel.distributed, poisson.parallel.operations, poisson.parallel.exchange, poisson.parallel.arrays,
-poisson.parallel.recording and poisson.parallel.division.
+Covers poisson.parallel.distributed, poisson.parallel.operations, poisson.parallel.calls, poisson.parallel.exchange,
+poisson.parallel.arrays, poisson.parallel.recording and poisson.parallel.division.
 """
 
 from __future__ import annotations
@@ -269,6 +269,22 @@ def test_a_blocked_pass_exchanges_once() -> None:
 
     assert on_ranks(3, lambda comm: exchanges(comm, 4)) == [4] * 3
     assert on_ranks(3, lambda comm: exchanges(comm, 8)) == [2] * 3
+
+
+def test_the_outermost_diagonal_is_not_known() -> None:
+    """So what is divided by it is not right there, whatever is of the residual."""
+    operator = PROBLEMS["2d fixed"][0]
+
+    def right(comm: ThreadCommunicator) -> list[int]:
+        backend = DistributedBackend(NumpyBackend(np.float64), comm)
+        part = Division(operator.lattice, (1, 3), comm.rank, 4).lattice
+        operations = backend.bind(replace(operator, lattice=part))
+        r, au, z, u = (backend.from_host(random_array(part.array_shape, np.float64, n)) for n in range(4))
+        operations.diagonal_solve(r, z, 0.7)
+        operations.update(None, au, r, u, 0.7)
+        return [array.valid for array in (z, r, u)]
+
+    assert on_ranks(3, right) == [[3, 4, 3]] * 3
 
 
 def test_parts_begin_where_coarser_axes_have_nodes_too() -> None:

@@ -233,7 +233,7 @@ class Share:
 
     def _divided(self, gathered_nodes: int) -> Backend:
         stand_in = cast(Backend, Recorder(self.local, self.tally))
-        return DistributedBackend(stand_in, self.tally, gathered_nodes)
+        return DistributedBackend(stand_in, self.tally, gathered_nodes)  # type: ignore[abstract]  # vectors: from entries
 
     @property
     def _arrays(self) -> float:
