@@ -151,7 +151,7 @@ OF_HOST = {
     "condense",
 }
 OF_HOST |= {"take", "integrate", "sums", "certify"}
-"""Those of them, and of the tables behind, that work on the host's memory: a library for a GPU has none."""
+"""The functions that work on memory of the host, here and in the tables behind: a library for a GPU has none."""
 NUMBERS = {"abi_version", "studies_abi_version", "devices", "threads", "depth"}
 """The functions whose integer is no status."""
 _SUBJECTS: dict[type | None, tuple[Any, ...]] = {
