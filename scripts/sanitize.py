@@ -28,15 +28,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 OPERATIONS = [
-    *(f"tests/backends/test_{name}.py" for name in ("operations", "varying_operations", "krylov_operations")),
-    *(f"tests/backends/test_{name}.py" for name in ("grid_operations", "smooth", "blocked", "fast_transforms")),
+    *(f"tests/backends/test_{name}.py" for name in ("agreement", "parts", "smooth", "blocked", "fast_transforms")),
     *("tests/backends/test_derivative.py", "tests/backends/test_single_nodes.py"),
     *("tests/discrete/test_coefficients.py", "tests/solvers/test_fast_method.py"),
 ]
 # In three dimensions one type is enough.
-OF_LIBRARY = "(openmp or every_count or any_shape or beyond) and (not float32 or float32-2 and (operations or smooth))"
+OF_LIBRARY = "(openmp or every_count or any_shape or beyond) and (not float32 or float32-2 and (agreement or smooth))"
 OF_THREADS = ["tests/run/test_threads.py", "tests/run/test_same_bits.py"]
-OF_KERNELS = [*OPERATIONS[:4], "tests/backends/test_smooth_gpu.py", "tests/backends/test_blocked_gpu.py"]
+OF_KERNELS = [*OPERATIONS[:2], "tests/backends/test_smooth_gpu.py", "tests/backends/test_blocked_gpu.py"]
 
 KNOWN = {
     "poisson_color_sweep": "a pack is stored whole: nodes of the other color get the value that they have",

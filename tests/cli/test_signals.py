@@ -98,9 +98,9 @@ def test_a_second_one_aborts(
 def test_before_the_loop_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_handlers: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from poisson.run.solver import Solver
+    from poisson.run import solver
 
-    press_at(monkeypatch, Solver, "_set_up", signal.SIGHUP)
+    press_at(monkeypatch, solver, "set_up", signal.SIGHUP)
     assert main([*WORDS, f"--output={tmp_path / 'a.h5'}"]) == 129
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().err == "poisson: interrupted; nothing was written\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Direct solution by fast transforms (poisson/backends/gpu/device_transforms.py): sine, cosine, quarter-wave and Fourier
-// transforms of the lines of an array along one axis.
+// Direct solution by fast transforms (poisson/backends/gpu/device_transforms.py): sine, cosine, quarter-wave and
+// Fourier transforms of the lines of an array along one axis.
 //
 // Two lines at a time are the real and the imaginary part of one complex line of LENGTH values, so that every transform
 // is a complex one of that length between a step before and a step after it; in both steps the values at p and LENGTH -
