@@ -56,8 +56,8 @@ class Transfer:
         """The index of the nodes of `coarse` that make a plain pair with those of `fine`, where there is one.
 
         To kernels the two are grids of their own, whose axes begin and end together. None if they have no such pair:
-        `halves` is None, or a part of `fine` begins or ends between two nodes of the coarse axis, or on one that the
-        part of `coarse` does not have.
+        `halves` is None, a tabulated axis coarsens, whose weights differ from node to node, or a part of `fine` begins
+        or ends between two nodes of the coarse axis, or on one that the part of `coarse` does not have.
         """
         if self.halves is None:
             return None
@@ -112,6 +112,8 @@ class Interpolation:
 
 
 def _window(fine: Axis, coarse: Axis, halves: bool) -> slice | None:
+    if halves and fine.tabulated:
+        return None
     if fine.whole is None or coarse.whole is None:
         return slice(0, coarse.nodes) if fine.whole is coarse.whole else None
     step = 2 if halves else 1

@@ -6,8 +6,8 @@ arguments are given and left out. An operation that gets an entry in poisson/bac
 without a line of its own.
 
 Covers poisson.backends.numpy, poisson.backends.operations, poisson.backends.openmp.backend,
-poisson.backends.openmp.operations, poisson.backends.openmp.tables, poisson.backends.gpu.krylov and
-poisson.backends.gpu.grid_transfer.
+poisson.backends.openmp.operations, poisson.backends.openmp.tables, poisson.backends.gpu.krylov,
+poisson.backends.gpu.tables and poisson.backends.gpu.grid_transfer.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def cases(backend: Backend, name: str, dimension: int, kind: str) -> list[Operat
         if any(argument.role is Role.AXIS for argument in ALL[name].arguments):
             # All that these kernels ask of the faces is which axes wrap.
             faces = list({tuple(rule is Rule.WRAP for rule in rules): rules for rules in faces}.values())
+        number = (*KINDS, "masked").index(kind)
+        tabulated = PLACED[dimension][number : number + 1] if backend.dtype == np.float64 or kind == "both" else []
         singles = collapsed(dimension)[1::5][-2:] if backend.dtype == np.float64 and kind == "both" else []
         return (
-            [grid_operator(shape, rules) for rules in faces for shape in (shapes[1], shapes[-1])]
-            + singles
-            + PLACED[dimension] * backend.tabulated
+            [grid_operator(shape, rules) for rules in faces for shape in (shapes[1], shapes[-1])] + singles + tabulated
         )
     found = [
         grid_operator(shape, rules)

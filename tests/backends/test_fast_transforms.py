@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The direct solution by fast transforms against the sparse reference, for every combination of faces.
 
-Covers poisson.backends.spectra, poisson.backends.transforms, poisson.backends.gpu.device_transforms and
-poisson.backends.openmp.library_transforms.
+Covers poisson.backends.spectra, poisson.backends.transforms, poisson.backends.gpu.device_transforms,
+poisson.backends.gpu.eigenvectors and poisson.backends.openmp.library_transforms.
 """
 
 from __future__ import annotations

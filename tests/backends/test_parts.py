@@ -143,7 +143,8 @@ def divisions(backend: Backend) -> list[tuple[Operator, Cuts]]:
     """Operators and where they are cut; a sample for the gpu backend, in float32 one."""
     if backend.name != "gpu":
         return WHOLE if isinstance(backend, NumpyBackend) else COMPILED + PLACED * backend.tabulated
-    return EMULATED[: 2 if backend.dtype == np.float64 else 1]
+    # Cells beside stretched nodes, and all kinds of axes with coefficients that vary.
+    return [*EMULATED[:2], PLACED[1], PLACED[-2]] if backend.dtype == np.float64 else [EMULATED[0], PLACED[-3]]
 
 
 # ---- by the table

@@ -184,6 +184,20 @@ def test_smoothing_on_tabulated_axes(dtype: Any, dimension: int, kind: str) -> N
             agrees(backend, Transfer(a, replace(a, lattice=coarse)), call, (number + call.norm) % 5, kind)
 
 
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_smoothing_on_tabulated_axes_of_a_gpu(dtype: Any, dimension: int) -> None:
+    """Where a tabulated axis coarsens the transfers are apart; where another one does they are part of a pass."""
+    number = dtype is np.float32
+    a = (PLACED[2][2], PLACED[2][3])[number] if dimension == 2 else (PLACED[3][0], PLACED[3][2])[number]
+    for tabulated in (True, False):
+        lines = (line.coarser if line.tabulated is tabulated else line for line in a.lattice.axes)
+        coarse = Lattice(tuple(line or old for line, old in zip(lines, a.lattice.axes, strict=True)))
+        transfer = Transfer(a, replace(a, lattice=coarse))
+        assert (transfer.window is None) is tabulated
+        agrees(BACKENDS["emulated"](dtype), transfer, Call(True, False, True, True), 3)
+        agrees(BACKENDS["emulated"](dtype), transfer, Call(False, True, True, False), 2)
+
+
 @pytest.mark.parametrize("pair", AXIS_RULES, ids=name_of)
 def test_smoothing_in_one_dimension(dtype: Any, pair: tuple[Rule, Rule]) -> None:
     backend = BACKENDS["openmp"](dtype)

@@ -20,6 +20,7 @@ from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduc
 from poisson.backends.gpu import derivative as derivatives
 from poisson.backends.gpu.callers import TYPES, CallersArray, distances, lies_in_rows
 from poisson.backends.gpu.device_transforms import GpuFastSolver
+from poisson.backends.gpu.eigenvectors import GpuEigenvectors
 from poisson.backends.gpu.grid_transfer import GpuInterpolation, GpuTransfer
 from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
@@ -27,6 +28,7 @@ from poisson.backends.gpu.probe import GpuProbe
 from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
 from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
+from poisson.backends.gpu.tables import tabulated
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -77,7 +79,7 @@ class GpuOperations(KrylovOperations, SmoothOperations):
     def update(self, f: Array | None, au: Array, r: Array, u: Array, omega: float) -> None:
         grid, (nx, rows, pitch) = self.backend.row_grid(u)
         arguments = (or_null(f), au, r, u, nx, rows, pitch, self.step(omega))
-        if not self.operator.varies:
+        if self.operator.has_one_diagonal:
             self.backend.launch("vectors", "update", VECTOR_SHAPE, None, grid, arguments, given(f))
             return
         _, ny, nz, _, *others = self.geometry
@@ -91,8 +93,9 @@ class GpuOperations(KrylovOperations, SmoothOperations):
 
     def dot(self, x: Array, y: Array, result: Reduction) -> None:
         grid, (nx, rows, pitch) = self.backend.row_grid(x, REDUCTION_SHAPE)
-        arguments = (x, y, nx, sizes(self.operator)[1], rows, pitch)
-        self.backend.reduce("vectors", "dot", REDUCTION_SHAPE, self.operator, grid, arguments, result)
+        arguments = (x, y, nx, sizes(self.operator)[1], rows, pitch, *self.widths)
+        defines = tabulated(self.operator)
+        self.backend.reduce("vectors", "dot", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
 
     # ---- sources in the memory of the caller
 
@@ -109,8 +112,8 @@ class GpuOperations(KrylovOperations, SmoothOperations):
             return False
         values = self._there(f, out) if isinstance(f, CallersArray) else f
         grid, (nx, rows, _) = self.backend.row_grid(values, REDUCTION_SHAPE)
-        arguments = (values, *distances(values), nx, sizes(self.operator)[1], rows)
-        defines = (f"-DGIVEN={TYPES[values.dtype.name]}", "-DSECOND_SUM=1")
+        arguments = (values, *distances(values), nx, sizes(self.operator)[1], rows, *self.widths)
+        defines = (f"-DGIVEN={TYPES[values.dtype.name]}", "-DSECOND_SUM=1", *tabulated(self.operator))
         self.backend.reduce("vectors", "integrate", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
         return True
 
@@ -128,7 +131,8 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         self.backend.launch("grids", "links", VECTOR_SHAPE, self.operator, grid, arguments, defines)
 
     def fast_solver(self) -> FastSolver:
-        return GpuFastSolver(self.backend, self.operator)
+        made = GpuEigenvectors if self.operator.lattice.tabulated else GpuFastSolver
+        return made(self.backend, self.operator)
 
     def slab_solver(self) -> SlabSolver:
         return GpuSlab(self.backend, self.operator)
@@ -163,6 +167,7 @@ class GpuDifferences(DifferenceOperations):
 class GpuBackend(Launcher):
     """Every operation as a launch of a kernel. The parameters are those of `poisson.backends.gpu.launch.Launcher`."""
 
+    tabulated = True
     bound = MappingProxyType(
         {
             Operator: GpuOperations,

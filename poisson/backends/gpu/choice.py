@@ -20,11 +20,15 @@ from poisson.backends.gpu.shapes import (
     VARYING,
     Shape,
     nearest,
+    with_tables,
 )
 from poisson.backends.gpu.tuned import Setting, Table
 
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Operator
+
+BETWEEN_GRIDS = ("interpolate", "prolong_add", "restrict")
+"""Kinds of kernels that have tables on any axes."""
 
 
 class ShapeChoice:
@@ -48,7 +52,13 @@ class ShapeChoice:
 
     def of(self, kind: str, operator: Operator) -> Shape:
         """The shape of a kind of kernel, one of `shapes.KINDS` or another, on the grid of an operator."""
-        shape = self._wanted(VARYING.get(kind, kind) if operator.varies else kind, operator)
+        if operator.varies:
+            wanted = VARYING.get(kind, kind)
+        else:  # a Laplacian with tables marches as a sweep does
+            wanted = "sweep" if kind == "laplacian" and operator.lattice.tabulated else kind
+        shape = self._wanted(wanted, operator)
+        if operator.lattice.tabulated and kind not in BETWEEN_GRIDS:
+            shape = with_tables(shape)
         # On a long, thin grid the longest march that the device's limit on blocks asks for.
         lines = MAX_BLOCKS * (shape.block_y if operator.dimension == 2 and kind != "sweeps" else 1)
         return replace(shape, march=max(shape.march, -(-operator.shape[-1] // lines)))

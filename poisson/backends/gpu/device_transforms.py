@@ -30,6 +30,7 @@ from poisson.backends.spectra import (
     require_constant,
     roots_of_unity,
 )
+from poisson.backends.transforms import links_of_boundary
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
 
@@ -167,7 +168,7 @@ class TransformLauncher:
         pitch = self.backend.pitch_of(operator.shape[0])
         strides = (1, pitch, pitch * operator.shape[1])
         inner = [free(operator, axis) for axis in range(operator.dimension)] + [slice(0, 1)]
-        for face, rule in enumerate(operator.rules):
+        for face, (rule, link) in enumerate(links_of_boundary(operator)):
             if rule is not Rule.FIXED:
                 continue
             axis, upper = divmod(face, 2)
@@ -181,7 +182,7 @@ class TransformLauncher:
                 continue
             arguments = (
                 *(f, u, np.int64(origin), np.int64(-strides[axis] if upper else strides[axis])),
-                *(*beside, self.backend.real(operator.couplings[axis])),
+                *(*beside, self.backend.real(link)),
             )
             grid = (blocks_for(nodes, FACE_SHAPE.block_x), 1, 1)
             self.backend.launch("transform", "transform_boundary", FACE_SHAPE, None, grid, arguments, _ANY_LINE)

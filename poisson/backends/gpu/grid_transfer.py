@@ -45,7 +45,15 @@ class GpuTransfer(TransferOperations):
         target = self.transfer.coarse
         shape = self.backend.shapes.of("restrict", target)
         grid = self._coarse.march_grid(shape, width=1)
-        self.backend.launch("transfer", "restrict", shape, target, grid, self._restriction.arguments(fine, coarse))
+        self.backend.launch(
+            "transfer",
+            "restrict",
+            shape,
+            target,
+            grid,
+            self._restriction.arguments(fine, coarse),
+            self._restriction.defines("RESTRICTED"),
+        )
 
     def prolong_add(self, coarse: Array, fine: Array) -> None:
         if self.transfer.window is not None:
@@ -66,7 +74,8 @@ class GpuTransfer(TransferOperations):
             tables = [table.series if along == axis else table.mean for along, table in enumerate(transfer.axes)]
             self._links[axis] = _Gathering(self.backend, transfer.fine, transfer.coarse, tables)
         arguments = self._links[axis].arguments(fine, coarse)
-        _over_nodes(self.backend, "coarsen_links", transfer.coarse, arguments, (f"-DALONG={axis}",))
+        defines = (f"-DALONG={axis}", *self._links[axis].defines("ENTRIES"))
+        _over_nodes(self.backend, "coarsen_links", transfer.coarse, arguments, defines)
 
     @cached_property
     def _restriction(self) -> _Gathering:
@@ -78,7 +87,7 @@ class GpuTransfer(TransferOperations):
         tables = [axis.prolong for axis in self.transfer.axes]
         if self.transfer.fine.lattice.divided:
             # The march of prolong_add takes entries that lie side by side; a part has them where they are here.
-            tables = [_padded(*table) for table in tables]
+            tables = [_padded(*table, GATHERED) for table in tables]
         return _Gathering(self.backend, self.transfer.coarse, self.transfer.fine, tables)
 
 
@@ -116,8 +125,14 @@ class _Gathering:
     def __init__(self, backend: Launcher, source: Operator, target: Operator, axes: Tables) -> None:
         self._backend = backend
         self._rows, self._sizes = sizes(source)[1], sizes(target)
+        self._entries = max(index.shape[1] for index, _ in axes)
+        axes = [_padded(*table, self._entries) for table in axes]
         # In 2D kernels have tables along z too, and do not look at them.
         self._tables = tuple(backend.table(part) for axis in (*axes, axes[-1])[:3] for part in axis)
+
+    def defines(self, name: str) -> tuple[str, ...]:
+        """The macro with the number of entries of each node, where it is not that of uniform axes."""
+        return () if self._entries == GATHERED else (f"-D{name}={self._entries}",)
 
     def arguments(self, values: Array, out: Array) -> tuple[Any, ...]:
         """The arguments of a kernel that gathers from one array to the other."""
@@ -139,13 +154,15 @@ def _over_nodes(
     backend.launch("grids", name, shape, operator, grid, arguments, defines)
 
 
-def _padded(index: NDArray[np.int32], weight: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """A table of as many entries as a cubic has."""
-    missing = ((0, 0), (0, GATHERED - index.shape[1]))
+def _padded(
+    index: NDArray[np.int32], weight: NDArray[np.float64], entries: int
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """A table of so many entries of each node."""
+    missing = ((0, 0), (0, entries - index.shape[1]))
     return np.pad(index, missing, mode="edge"), np.pad(weight, missing)
 
 
 def _halves(interpolation: Interpolation, axis: int) -> bool:
     """Whether the source has half the intervals along an axis."""
     few, many = (operator.lattice.axes[axis].intervals for operator in (interpolation.source, interpolation.target))
-    return many == 2 * few
+    return many == 2 * few and not interpolation.source.lattice.axes[axis].tabulated

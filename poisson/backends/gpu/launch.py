@@ -68,15 +68,19 @@ class RecordedLaunches:
         self._replay: Callable[[], None] | None = None
         self._partial: Any = None
         # Compiling, loading and allocating are not allowed while a graph is recorded: a first pass does them.
+        before, backend.shared.recordable = backend.shared.recordable, True
         with backend.shared.without_launches() as self._wanted:
             function()
+        self._recordable = backend.shared.recordable
+        backend.shared.recordable = self._recordable and before
 
     def record(self) -> None:
         """Record it, as soon as its kernels are there."""
         shared = self._backend.shared
         shared.kernels.settle(self._wanted)
         self._wanted.clear()
-        self._replay = self._backend.runtime.capture(self._function)
+        recordable, function = self._recordable, self._function
+        self._replay = self._backend.runtime.capture(function) if recordable else function
         # The address of the buffer of its reductions was recorded, and there may be a larger one by the next call.
         self._partial = shared.partial
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from poisson.backends.base import Array
 from poisson.backends.gpu.launch import Launcher, Result, blocks_for, sizes
 from poisson.backends.gpu.overlap import Cut, Grid
 from poisson.backends.gpu.shapes import MAX_BLOCKS, REDUCTION_SHAPE, Shape
+from poisson.backends.gpu.tables import Tables, tabulated
 from poisson.discrete.operator import Operator
 
 
@@ -28,10 +30,8 @@ class OperatorLauncher:
     ----------
     constants : tuple
         The arguments nx, ny, nz, pitch, the couplings and c of every kernel with an operator.
-    geometry : tuple
-        The same with the arrays of what varies.
     varying : tuple of str
-        What tells a kernel which coefficients vary.
+        What tells a kernel which coefficients vary, and which axes are tabulated.
     """
 
     def __init__(self, backend: Launcher, operator: Operator) -> None:
@@ -43,11 +43,30 @@ class OperatorLauncher:
         self.operator, backend = operator, self.backend
         couplings = (*operator.couplings, 0.0)[:3]
         numbers = (backend.real(value) for value in (*couplings, operator.c))
-        reaction = () if operator.reaction is None else (operator.reaction,)
         pitch = np.int64(backend.pitch_of(operator.shape[0]))
         self.constants = (*sizes(operator), pitch, *numbers)
         self.varying = varying(operator)
-        self.geometry = (*self.constants, *(operator.links or ()), *reaction)
+        vars(self).pop("geometry", None)
+        if "tables" in vars(self):
+            self.tables.fill(operator)
+
+    @cached_property
+    def geometry(self) -> tuple[Any, ...]:
+        """`constants` and the arrays of what varies: the arguments of every kernel with an operator."""
+        operator = self.operator
+        reaction = () if operator.reaction is None else (operator.reaction,)
+        tables = (*self.tables.factors, *self.widths) if operator.lattice.tabulated else ()
+        return (*self.constants, *(operator.links or ()), *reaction, *tables)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The tables of the tabulated axes, made where they are needed."""
+        return Tables(self.backend, self.operator)
+
+    @property
+    def widths(self) -> tuple[Any, ...]:
+        """The control widths along tabulated axes, as arguments."""
+        return self.tables.widths if self.operator.lattice.tabulated else ()
 
     def tuning(self) -> str:
         return self.backend.shapes.origin(self.operator)
@@ -103,7 +122,8 @@ class OperatorLauncher:
 
     def step(self, omega: float) -> Any:
         """The argument of kernels that relax: omega / diag(A), or omega where they find the diagonal at each node."""
-        return self.backend.real(omega if self.operator.varies else omega / self.operator.diagonal)
+        operator = self.operator
+        return self.backend.real(omega / operator.diagonal if operator.has_one_diagonal else omega)
 
     def march_grid(self, shape: Shape, width: int = 0) -> tuple[int, int, int]:
         """The blocks of a march in which a thread has `width` nodes along x; 0: those of a pack."""
@@ -114,9 +134,9 @@ class OperatorLauncher:
 
 
 def varying(operator: Operator) -> tuple[str, ...]:
-    """The macros that tell a kernel which coefficients vary."""
+    """The macros that tell a kernel which coefficients vary, and which axes are tabulated."""
     a, c = operator.links is not None, operator.reaction is not None
-    return ("-DLINKS=1",) * a + ("-DREACTION=1",) * c
+    return ("-DLINKS=1",) * a + ("-DREACTION=1",) * c + tabulated(operator)
 
 
 def strips(operator: Operator, shape: Shape, lines: int, itemsize: int) -> tuple[int, int]:

@@ -106,6 +106,8 @@ class Shared:
         A counter and the parts of the blocks in a reduction; launches run in order, so one is enough.
     overlap : Overlap
         What goes on beside launches.
+    recordable : bool
+        Whether all that was noted since this was set can be recorded.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -113,6 +115,7 @@ class Shared:
         self.kernels = Kernels(runtime)
         self.overlap = Overlap(runtime)
         self.partial = self._zeros(2)
+        self.recordable = True
         self._noted: Wanted | None = None
         self._norm, self._launches = 1.0, 0
         self._reads: int | None = None

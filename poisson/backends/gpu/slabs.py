@@ -21,6 +21,7 @@ from poisson.backends.gpu.shapes import Shape
 from poisson.backends.slabs import OwnedPlanes, eigenvalues_by_node
 from poisson.backends.spectra import Line, free
 from poisson.discrete.operator import Operator
+from poisson.errors import GridError
 from poisson.mesh.boundary import Rule
 
 SLAB_SHAPE = Shape(128, 1, 1)
@@ -41,9 +42,16 @@ class GpuSlab:
     ------
     ValueError
         If the coefficients vary, or another axis is divided.
+    GridError
+        If an axis is tabulated.
     """
 
     def __init__(self, backend: Launcher, part: Operator) -> None:
+        if part.lattice.tabulated:
+            raise GridError(
+                "the gpu backend solves directly on several ranks with equally spaced nodes only: use solver.method = "
+                "'multigrid' or run.backend = 'openmp'"
+            )
         self._run = run = OwnedPlanes(part)
         self._backend = backend
         operator = run.operator

@@ -28,6 +28,7 @@ from poisson.backends.gpu.shapes import (
     Shape,
     owned_lines,
     with_room,
+    with_tables,
 )
 from poisson.discrete.transfer import Transfer
 
@@ -73,9 +74,10 @@ class PassLauncher(OperatorLauncher):
         coarse, rows = above or below or (None, ())
         shape = self.smooth_shape(step, halves if restriction else None)
         grid = self.lines_grid(shape, step.stages, halves, restriction is not None)
+        relaxes = step.stages > 0 or step.zero
         defines = (
             *given(f),
-            *self.varying * (step.stages > 0),
+            *self.varying * relaxes,
             f"-DZERO={step.zero:d}",
             f"-DCORRECT={correction is not None:d}",
             f"-DRESIDUAL={step.residual:d}",
@@ -89,7 +91,7 @@ class PassLauncher(OperatorLauncher):
             *((np.int32(1),) * 3 if coarse is None else map(np.int32, (*coarse.shape[::-1], 1)[:3])),
             np.int64(1) if coarse is None else self.backend.pitch(coarse),
             *rows,
-            *(self.geometry if step.stages else self.constants),
+            *(self.geometry if relaxes else self.constants),
             *self.scales(omegas),
         )
         name = "smooth" if result is None else "smooth_norm"
@@ -108,6 +110,8 @@ class PassLauncher(OperatorLauncher):
         """
         kind = "varying " * (self.operator.varies and step.stages > 0) + step.kind
         shape = SMOOTH_SHAPES[self.operator.dimension, kind][self.backend.width == 2]
+        if self.operator.lattice.tabulated and (step.stages > 0 or step.zero):
+            shape = with_tables(shape)
         march, shortest, slowest = shape.march, SHORTEST_MARCH[self.operator.dimension], self.operator.shape[-1]
         columns = blocks_for(self.operator.shape[0], LANES * self.backend.width)
         if self.operator.dimension == 2:
@@ -173,7 +177,8 @@ class SmoothOperations(PassLauncher, Operations):
         grid = self.lines_grid(shape, len(omegas))
         name = "sweeps" if result is None else "sweeps_norm"
         arguments = (u, or_null(f), out, *self.geometry, *self.scales(omegas))
-        self.reduce("blocked", name, shape, grid, arguments, result, given(f), self.cut(shape, len(omegas)))
+        defines = (*given(f), *self.varying)
+        self.reduce("blocked", name, shape, grid, arguments, result, defines, self.cut(shape, len(omegas)))
 
     def smooth(
         self,

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // From one grid to another: interpolate; and the coefficients of links: links and coarsen_links.
 //
-// The weights of each axis come in tables (poisson/discrete/transfer.py) with four entries for each node that is
-// written: index[4 i + n] and weight[4 i + n]. Entries that are not needed have weight zero and a valid index.
+// The weights of each axis come in tables (poisson/discrete/transfer.py) with so many entries for each node that is
+// written: index[ENTRIES i + n] and weight[ENTRIES i + n]. Entries that are not needed have weight zero and a valid
+// index.
 //
-// Options: EVERYWHERE (whether interpolate writes the fixed nodes too), ADD (whether poisson_interpolate_gather adds to
-// what is there), HALVE_X, HALVE_Y (along which axes its source
-// has half the intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean links
-// takes).
+// Options: ENTRIES (4 unless it is given), EVERYWHERE (whether interpolate writes the fixed nodes too), ADD (whether
+// poisson_interpolate_gather adds to what is there), HALVE_X, HALVE_Y (along which axes its source has half the
+// intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean links takes).
 
+#ifndef ENTRIES
 #define ENTRIES 4
-
+#endif
 #ifndef EVERYWHERE
 #define EVERYWHERE 0
 #endif
@@ -82,7 +83,9 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
     };
 
     Pack planes[ENTRIES][lines] = {};
-    int held[ENTRIES] = {-1, -1, -1, -1};
+    int held[ENTRIES];
+#pragma unroll
+    for (int m = 0; m < ENTRIES; ++m) held[m] = -1;
     for (int s = first; s < last; ++s) {
         const Entries needed = entries_of(index_s, weight_s, s);
         bool same = true, next = true;

@@ -118,7 +118,8 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             Pack source = {};
             if (SOURCE) source = slots.f[SLOT(s, F_SLOTS)][lane];
 #pragma unroll
-            for (int n = 0; n < WIDTH; ++n) change.node[n] = scale.of[0] * source.node[n];
+            for (int n = 0; n < WIDTH; ++n)
+                change.node[n] = scale_at(a, Place{0, own.column, s, 0}, Links{}, n, scale.of[0]) * source.node[n];
         }
         if (CORRECT) change = correction(s);
         if (ZERO || CORRECT) {
@@ -132,6 +133,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             const int j = s - t - 1;
             const bool fixed_line = is_fixed(image(j, ny, RULE_SL, RULE_SU), ny, RULE_SL, RULE_SU);
             const Pack& middle = centre[t];
+            const Place at{0, own.column, j, 0};
             Pack source = {};
             if (SOURCE) source = slots.f[SLOT(j, F_SLOTS)][lane];
             const real from_left = lane_below(middle.node[WIDTH - 1], 1);
@@ -141,10 +143,11 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             for (int n = 0; n < WIDTH; ++n) {
                 const real left = n == 0 ? from_left : middle.node[n > 0 ? n - 1 : 0];
                 const real right = n == WIDTH - 1 ? from_right : middle.node[n < WIDTH - 1 ? n + 1 : 0];
-                const real au = apply_operator(middle.node[n], left, right, lower[t].node[n], upper.node[n], a.weight_x,
-                                               a.weight_y, a.c);
+                const real au = apply_at(a, at, Links{}, n, middle.node[n], left, right, lower[t].node[n],
+                                         upper.node[n], (real)0, (real)0);
                 const real r = fixed_line || own.fixed[n] ? (real)0 : residual_of(source.node[n], au);
-                relaxed.node[n] = RESIDUAL && t == SWEEPS ? r : relax(middle.node[n], r, scale.of[t + ZERO]);
+                relaxed.node[n] =
+                    RESIDUAL && t == SWEEPS ? r : relax_at(a, at, Links{}, n, middle.node[n], r, scale.of[t + ZERO]);
                 if (NORM && t == STAGES - 1) {
                     if (own.owned && own.column + n < nx && j >= first && j < last && counts(j, 0, ny, 1)) norms.add(r);
                 }

@@ -15,7 +15,8 @@
 // itself, is restricted to the coarser grid),
 // HALVE_X, HALVE_Y, HALVE_Z (along which axes the coarser grid has the even nodes only; else it has the same nodes),
 // COARSE_WINDOW (in 3D: the coarser grid is a window in arrays with more rows, whose number is an argument).
-// BLOCK_X is 32. With a coarser grid MARCH is even. Coefficients vary in 3D alone, with one stage at most and no ZERO.
+// BLOCK_X is 32. With a coarser grid MARCH is even. Arrays of coefficients are for 3D alone, with one stage at most and
+// no ZERO. Tabulated axes may have any number of stages, but do not halve.
 //
 // Without a stage u and out may be the same array: no other group then uses what one writes.
 //

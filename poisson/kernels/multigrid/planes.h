@@ -204,7 +204,9 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             Pack change = {};
             if (ZERO) {
 #pragma unroll
-                for (int n = 0; n < WIDTH; ++n) change.node[n] = scale.of[0] * next_f[l].node[n];
+                for (int n = 0; n < WIDTH; ++n)
+                    change.node[n] = scale_at(a, Place{0, own.column, row + line + l, s}, links[l], n, scale.of[0]) *
+                                     next_f[l].node[n];
             }
             if (CORRECT) {
                 change = correction[l];

@@ -2,10 +2,14 @@
 // Between two grids on the same box: restrict and prolong_add.
 //
 // The weights of each axis come in tables (poisson/discrete/transfer.py): the coarse node I gathers from the fine nodes
-// restrict_index[4 I + n], n = 0..3; the fine node i takes from the coarse nodes prolong_index[2 i + n], n = 0, 1.
+// restrict_index[RESTRICTED I + n]; the fine node i takes from the coarse nodes prolong_index[2 i + n], n = 0, 1.
 // A weight of zero stands at entries that are not needed; their index is a valid one.
+//
+// Options: RESTRICTED (4 unless it is given: fine nodes of a coarse one).
 
+#ifndef RESTRICTED
 #define RESTRICTED 4
+#endif
 #define PROLONGED 2
 #if DIMENSION == 2
 #define RULE_SL RULE_YL
@@ -80,7 +84,9 @@ KERNEL poisson_restrict(const real* __restrict__ fine, real* __restrict__ coarse
         return sum;
 #endif
     };
-    int held[RESTRICTED] = {-1, -1, -1, -1};
+    int held[RESTRICTED];
+#pragma unroll
+    for (int m = 0; m < RESTRICTED; ++m) held[m] = -1;
     real planes[RESTRICTED] = {};
     for (int s = first; s < last; ++s) {
         const bool fixed = is_fixed(s, slowest, RULE_SL, RULE_SU);

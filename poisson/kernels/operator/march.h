@@ -118,12 +118,19 @@ __device__ __forceinline__ void march(const Field& u, const Operator& a, Emit em
     }
 }
 
-// The part of a sum of w x y that a pack gives: w is one half for each mirror face that a node lies on.
+// The part of a sum of w x y that a pack gives: w is one half for each mirror face of a uniform axis that a node lies
+// on, times the control widths along the others.
 __device__ __forceinline__ double weighted_product(const Operator& a, const Place& at, const Pack& x, const Pack& y) {
     double weight = 1;
+#if TABULATED & 2
+    weight *= a.width_y[at.j];
+#else
     if (RULE_YL == MIRROR && at.j == 0) weight *= 0.5;
     if (RULE_YU == MIRROR && at.j == a.ny - 1) weight *= 0.5;
-#if DIMENSION == 3
+#endif
+#if TABULATED & 4
+    weight *= a.width_z[at.k];
+#elif DIMENSION == 3
     if (RULE_ZL == MIRROR && at.k == 0) weight *= 0.5;
     if (RULE_ZU == MIRROR && at.k == a.nz - 1) weight *= 0.5;
 #endif
@@ -132,8 +139,12 @@ __device__ __forceinline__ double weighted_product(const Operator& a, const Plac
     for (int n = 0; n < WIDTH; ++n) {
         if (at.i + n < a.nx) {
             double product = (double)x.node[n] * (double)y.node[n];
+#if TABULATED & 1
+            product *= a.width_x[at.i + n];
+#else
             if (RULE_XL == MIRROR && at.i + n == 0) product *= 0.5;
             if (RULE_XU == MIRROR && at.i + n == a.nx - 1) product *= 0.5;
+#endif
             part += product;
         }
     }

@@ -2,7 +2,8 @@
 // The operator A u = -div(a grad u) + c u on nodes, as kernels see it: weights, coefficients that vary, neighbours.
 //
 // Options: LINKS (1: a varies; the coefficients of the links along each axis are arrays, as those of Coefficients),
-// REACTION (1: c varies; it is an array). A kernel takes only the arrays that there are. HALO_YL, HALO_YU, HALO_ZL and
+// REACTION (1: c varies; it is an array), TABULATED (a bit for each axis whose links have other factors from node to
+// node: it has tables). A kernel takes only the arrays and tables that there are. HALO_YL, HALO_YU, HALO_ZL and
 // HALO_ZU (0 unless they are given: the nodes below and above along y and z that are those of other processes, and
 // count in no sum or norm; whatever they hold is left out), PART (1: a launch has a part of the blocks of the grid;
 // several that have them all leave what one launch does).
@@ -13,7 +14,10 @@
 #ifndef REACTION
 #define REACTION 0
 #endif
-#define VARIES (LINKS || REACTION)
+#ifndef TABULATED
+#define TABULATED 0
+#endif
+#define VARIES (LINKS || REACTION || TABULATED)
 #ifndef HALO_YL
 #define HALO_YL 0
 #define HALO_YU 0
@@ -36,6 +40,34 @@
 #else
 #define EACH_REACTION(prefix)
 #endif
+
+// Of each tabulated axis: lower, upper and extra as common/tables.h has them, behind one another with TABLE_MARGIN more
+// nodes on each side, where a pass may look; and the control widths over the spacing.
+#define TABLE_MARGIN 160
+#define TABLE_STRIDE(n) (((n) + 2 * TABLE_MARGIN + WIDTH - 1) / WIDTH * WIDTH)
+#if TABULATED & 1
+#define ALONG_X(parameter) , parameter##_x
+#else
+#define ALONG_X(parameter)
+#endif
+#if TABULATED & 2
+#define ALONG_Y(parameter) , parameter##_y
+#else
+#define ALONG_Y(parameter)
+#endif
+#if TABULATED & 4
+#define ALONG_Z(parameter) , parameter##_z
+#else
+#define ALONG_Z(parameter)
+#endif
+#define TABLE_PARAMETERS                    \
+    ALONG_X(const real* __restrict__ table) \
+    ALONG_Y(const real* __restrict__ table) ALONG_Z(const real* __restrict__ table)
+#define WIDTH_PARAMETERS                      \
+    ALONG_X(const double* __restrict__ width) \
+    ALONG_Y(const double* __restrict__ width) ALONG_Z(const double* __restrict__ width)
+#define EACH_TABLE ALONG_X(table) ALONG_Y(table) ALONG_Z(table)
+#define EACH_WIDTH ALONG_X(width) ALONG_Y(width) ALONG_Z(width)
 
 #ifndef PART
 #define PART 0
@@ -61,14 +93,17 @@ __device__ __forceinline__ Block part_of_blocks(int bands, int launched, int fir
 #define BLOCK this_block()
 #endif
 
-#define COEFFICIENT_PARAMETERS EACH_LINKS(const real* __restrict__) EACH_REACTION(const real* __restrict__)
+#define COEFFICIENT_PARAMETERS \
+    EACH_LINKS(const real* __restrict__) EACH_REACTION(const real* __restrict__) TABLE_PARAMETERS WIDTH_PARAMETERS
 
 // The parameters of a kernel that make up an operator, and the operator of them: of OPERATOR_FOR(BLOCK) in parts.
 #define OPERATOR_PARAMETERS \
     int nx, int ny, int nz, index_t pitch, real weight_x, real weight_y, real weight_z, real c COEFFICIENT_PARAMETERS
 #define OPERATOR OPERATOR_FOR(this_block())
-#define OPERATOR_FOR(block) \
-    Operator { block, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c EACH_LINKS() EACH_REACTION() }
+#define OPERATOR_FOR(block)                                                                                          \
+    Operator {                                                                                                       \
+        block, nx, ny, nz, pitch, weight_x, weight_y, weight_z, c EACH_LINKS() EACH_REACTION() EACH_TABLE EACH_WIDTH \
+    }
 
 struct Operator {
     Block block;
@@ -84,6 +119,24 @@ struct Operator {
 #endif
 #if REACTION
     const real* reaction;
+#endif
+#if TABULATED & 1
+    const real* table_x;
+#endif
+#if TABULATED & 2
+    const real* table_y;
+#endif
+#if TABULATED & 4
+    const real* table_z;
+#endif
+#if TABULATED & 1
+    const double* width_x;
+#endif
+#if TABULATED & 2
+    const double* width_y;
+#endif
+#if TABULATED & 4
+    const double* width_z;
 #endif
 };
 
@@ -202,12 +255,49 @@ __device__ __forceinline__ real reaction_at(const Operator& a, const Links& link
 #endif
 }
 
+#if TABULATED
+// The table of common/tables.h at a node; a uniform axis has its weight for both links.
+__device__ __forceinline__ void table_of_axis(const real* __restrict__ values, int i, int n, real* table) {
+    const real* const at = values + TABLE_MARGIN + i;
+    table[0] = at[0];
+    table[1] = at[TABLE_STRIDE(n)];
+    table[2] = at[2 * TABLE_STRIDE(n)];
+}
+__device__ __forceinline__ void table_at(const Operator& a, const Place& at, int n, real (&table)[9]) {
+    table[0] = table[1] = a.weight_x;
+    table[3] = table[4] = a.weight_y;
+    table[6] = table[7] = a.weight_z;
+    table[2] = table[5] = table[8] = 0;
+#if TABULATED & 1
+    table_of_axis(a.table_x, at.i + n, a.nx, table);
+#endif
+#if TABULATED & 2
+    table_of_axis(a.table_y, at.j, a.ny, table + 3);
+#endif
+#if TABULATED & 4
+    table_of_axis(a.table_z, at.k, a.nz, table + 6);
+#endif
+}
+// What common/tables.h has of the node n of a pack.
+__device__ __forceinline__ Tabulated<real> tabulated_at(const Operator& a, const Place& at, const Links& links, int n) {
+    real table[9], link[6] = {};
+    table_at(a, at, n, table);
+#if LINKS
+    links_at(a, at, links, n, link);
+#endif
+    return tabulate<DIMENSION, LINKS>(table, link, reaction_at(a, links, n));
+}
+#endif
+
 // A u at the node n of a pack, from u there and at its neighbours; in 2D those along z have no meaning.
 __device__ __forceinline__ real apply_at(const Operator& a, const Place& at, const Links& links, int n, real centre,
                                          real x_lower, real x_upper, real y_lower, real y_upper, real z_lower,
                                          real z_upper) {
-    const real c = reaction_at(a, links, n);
     const real neighbour[6] = {x_lower, x_upper, y_lower, y_upper, z_lower, z_upper};
+#if TABULATED
+    return apply_tabulated<DIMENSION>(centre, neighbour, tabulated_at(a, at, links, n));
+#else
+    const real c = reaction_at(a, links, n);
     const real weight[3] = {a.weight_x, a.weight_y, a.weight_z};
 #if LINKS
     real link[6];
@@ -216,10 +306,14 @@ __device__ __forceinline__ real apply_at(const Operator& a, const Place& at, con
 #else
     return apply_operator<DIMENSION>(centre, neighbour, weight, c);
 #endif
+#endif
 }
 
 // diag(A) at the node n of a pack. Where nothing varies the host knows it.
 __device__ __forceinline__ real diagonal_at(const Operator& a, const Place& at, const Links& links, int n) {
+#if TABULATED
+    return tabulated_at(a, at, links, n).diagonal;
+#else
     const real c = reaction_at(a, links, n);
     const real weight[3] = {a.weight_x, a.weight_y, a.weight_z};
 #if LINKS
@@ -229,11 +323,15 @@ __device__ __forceinline__ real diagonal_at(const Operator& a, const Place& at, 
 #else
     return diagonal<DIMENSION>(weight, c);
 #endif
+#endif
 }
 
-// One step of weighted Jacobi at the node n of a pack, with the host's omega / diag(A), or with its omega where the
-// diagonal varies.
+// What a step of weighted Jacobi multiplies the residual by at the node n of a pack: the host's omega / diag(A), or its
+// omega over the diagonal where that varies.
+__device__ __forceinline__ real scale_at(const Operator& a, const Place& at, const Links& links, int n, real scale) {
+    return VARIES ? scale / diagonal_at(a, at, links, n) : scale;
+}
 __device__ __forceinline__ real relax_at(const Operator& a, const Place& at, const Links& links, int n, real centre,
                                          real residual, real scale) {
-    return relax(centre, residual, VARIES ? scale / diagonal_at(a, at, links, n) : scale);
+    return relax(centre, residual, scale_at(a, at, links, n, scale));
 }

@@ -102,21 +102,32 @@ __device__ __forceinline__ const GIVEN* row_of_caller(const GIVEN* f, index_t ro
 #endif
 }
 
-// The weight of the trapezoidal rule: one half for each mirror face that a node lies on.
-__device__ __forceinline__ double weight_of_row(index_t row, index_t rows, int ny) {
+// The weight of a node: one half for each mirror face of a uniform axis that it lies on, times the control widths along
+// the others.
+__device__ __forceinline__ double weight_of_row(index_t row, index_t rows, int ny WIDTH_PARAMETERS) {
     const int j = (int)(row % ny);
     double weight = 1;
+#if TABULATED & 2
+    weight *= width_y[j];
+#else
     if (RULE_YL == MIRROR && j == 0) weight *= 0.5;
     if (RULE_YU == MIRROR && j == ny - 1) weight *= 0.5;
-#if DIMENSION == 3
+#endif
+#if TABULATED & 4
+    weight *= width_z[row / ny];
+#elif DIMENSION == 3
     if (RULE_ZL == MIRROR && row < ny) weight *= 0.5;
     if (RULE_ZU == MIRROR && row >= rows - ny) weight *= 0.5;
 #endif
     return weight;
 }
 
-__device__ __forceinline__ double weight_along_x(int i, int nx) {
+__device__ __forceinline__ double weight_along_x(int i, int nx WIDTH_PARAMETERS) {
+#if TABULATED & 1
+    return width_x[i];
+#else
     return (RULE_XL == MIRROR && i == 0 ? 0.5 : 1.0) * (RULE_XU == MIRROR && i == nx - 1 ? 0.5 : 1.0);
+#endif
 }
 
 // out = f - shift, zero at fixed nodes and past the end of a row; the sum of its squares, which is not finite if a
@@ -153,9 +164,9 @@ KERNEL poisson_take(const GIVEN* f, index_t f_pitch, index_t f_plane, double shi
     reduce_grid(norms.sum, norms.maximum, partial, result);
 }
 
-// The sum of w x y, where w is one half for each mirror face that the node lies on.
-KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int nx, int ny, index_t rows, index_t pitch,
-                   double* partial, double* result) {
+// The sum of w x y with these weights.
+KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int nx, int ny, index_t rows,
+                   index_t pitch WIDTH_PARAMETERS, double* partial, double* result) {
     const int i = first_node();
     double sum = 0;
     if (i < nx) {
@@ -163,11 +174,11 @@ KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int n
         FOR_EACH_ROW(row, rows) {
             const Pack a = load(x + row * pitch + i);
             const Pack b = load(y + row * pitch + i);
-            const double weight = weight_of_row(row, rows, ny);
+            const double weight = weight_of_row(row, rows, ny EACH_WIDTH);
             double part = 0;
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n)
-                if (i + n < nx) part += weight_along_x(i + n, nx) * ((double)a.node[n] * (double)b.node[n]);
+                if (i + n < nx) part += weight_along_x(i + n, nx EACH_WIDTH) * ((double)a.node[n] * (double)b.node[n]);
             if (ROW_COUNTS(row)) sum += weight * part;
         }
     }
@@ -175,19 +186,19 @@ KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int n
 }
 
 // The sums of w f and of w |f|; f is in the caller's memory, as `take` has it.
-KERNEL poisson_integrate(const GIVEN* __restrict__ f, index_t f_pitch, index_t f_plane, int nx, int ny, index_t rows,
-                         double* partial, double* result) {
+KERNEL poisson_integrate(const GIVEN* __restrict__ f, index_t f_pitch, index_t f_plane, int nx, int ny,
+                         index_t rows WIDTH_PARAMETERS, double* partial, double* result) {
     const int i = first_node();
     double sum = 0, size = 0;
     if (i < nx) {
 #pragma unroll UNROLL
         FOR_EACH_ROW(row, rows) {
             const GIVEN* from = row_of_caller(f, row, ny, f_pitch, f_plane) + i;
-            const double weight = weight_of_row(row, rows, ny);
+            const double weight = weight_of_row(row, rows, ny EACH_WIDTH);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n) {
                 if (i + n >= nx) continue;
-                const double part = weight * weight_along_x(i + n, nx) * (double)from[n];
+                const double part = weight * weight_along_x(i + n, nx EACH_WIDTH) * (double)from[n];
                 sum += part;
                 size += part < 0 ? -part : part;
             }
