@@ -60,8 +60,8 @@ class Argument:
     positive : bool
         Whether its values must be positive.
     pointwise : bool
-        Of an array that is read: whether, in a sweep, only its value at a node counts for what is written there. Of one
-        that is only written: whether its values are made of those of their nodes alone, without A.
+        Whether A plays no part. For an array that is read: a sweep uses at each node only the value of the array there.
+        For an array that is only written: its values come from values at the same nodes alone.
     factor : str
         The number that it is multiplied by, where the array is not read if that is zero.
     made_of : tuple of str

@@ -212,7 +212,7 @@ def parsed(text: str, what: str) -> dict[str, Any]:
     text : str
         Of at most `MAX_FILE` characters.
     what : str
-        What it is, for the message.
+        The name of the value, for the message.
 
     Raises
     ------

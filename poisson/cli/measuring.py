@@ -255,6 +255,7 @@ def bench_operations(
     backend: str = "auto",
     precision: str = "float64",
     threads: str = "0",
+    stretched: bool = False,
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
@@ -267,6 +268,7 @@ def bench_operations(
       --backend NAME    {backends}
       --precision TYPE  float64 or float32
       --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
+      --stretched       nodes that are closer together near the faces, and not equally spaced
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
 
@@ -286,7 +288,7 @@ def bench_operations(
     def work() -> Report:
         from poisson.perf.benchmark import operations
 
-        return operations.bench(shapes, name=backend, precision=precision, threads=count)
+        return operations.bench(shapes, name=backend, precision=precision, threads=count, tabulated=stretched)
 
     return Measurement(work, json, csv, None)
 

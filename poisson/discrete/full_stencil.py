@@ -66,8 +66,8 @@ class FullStencil:
     offsets : tuple of Offset
         The neighbours with links, of `offsets_of` and in its order; none along an axis of one node.
     coefficients : array, optional
-        Of a backend and the shape of `stack`: the excess, and the links to each offset, in 1/L². Float64, or float32
-        whatever the type of the vectors. A subject without them says only what is where.
+        The excess and the links to each offset, in 1/L², as an array of a backend in the shape of `stack`: float64, or
+        float32 whatever the type of the vectors. A subject without coefficients describes the layout alone.
     """
 
     lattice: Lattice
@@ -119,8 +119,8 @@ class StencilTransfer:
     halved : tuple of bool
         Along which axes.
     weights : array, optional
-        Of a backend and the shape of `table`, in the type of the coefficients: for each of `directions` the weight with
-        which the fine node there takes from the coarse node; 0 where there is no such node or either is fixed.
+        The weight of a coarse node at the fine node in each of `directions`, as an array of a backend in the shape of
+        `table` and the type of the coefficients; 0 where there is no such node or either is fixed.
 
     Raises
     ------

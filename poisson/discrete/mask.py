@@ -29,7 +29,7 @@ def masked(
     operator : Operator
         On a whole lattice; links of its coefficients may be zero.
     fixed : bool array
-        Which nodes keep their values, in the shape of the arrays.
+        True at the nodes that keep their values; of the shape of the arrays.
     fetch, put : callable
         From an array of the coefficients' backend to one of NumPy, and back.
 

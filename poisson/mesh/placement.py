@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.mesh.boundary import Kind, Rule
+from poisson.mesh.grid import MAX_SPACING, MIN_SPACING
 
 Values = NDArray[np.float64]
 
@@ -48,8 +49,8 @@ class Placement(ABC):
     Raises
     ------
     ValueError
-        If there are fewer than 3 nodes, the marks do not ascend or are not finite, only one end is periodic, or α is
-        negative, not finite, or that of another kind than Robin.
+        If there are fewer than 3 nodes, the marks do not ascend, are not finite, or lie too close or too far apart for
+        float64, only one end is periodic, or α is negative, not finite, or that of another kind than Robin.
     """
 
     on_faces: bool
@@ -66,6 +67,13 @@ class Placement(ABC):
         self.kinds, self.alpha = kinds, alpha
         if not np.all(np.isfinite(self.marks)) or not np.all(np.diff(self.marks) > 0.0):
             raise ValueError("the places along an axis must be finite and ascend")
+        with np.errstate(over="ignore"):
+            gaps = np.diff(self.marks)
+        if gaps.size and not (gaps.min() > MIN_SPACING and gaps.max() < MAX_SPACING):
+            raise ValueError(
+                f"places from {gaps.min():.3g} to {gaps.max():.3g} apart; allowed: more than {MIN_SPACING} and less "
+                f"than {MAX_SPACING}"
+            )
         if kinds[0].wraps != kinds[1].wraps:
             raise ValueError("an axis is periodic at both ends or at none")
         for kind, value in zip(kinds, alpha, strict=True):

@@ -18,9 +18,11 @@ from poisson.backends.operations import ARRAYS, OPERATIONS, Argument, OperationS
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import ResourceError
-from poisson.mesh.boundary import Rule
+from poisson.mesh.axis import Axis
+from poisson.mesh.boundary import Kind
 from poisson.mesh.differences import ORDERS, Differences
 from poisson.mesh.lattice import Lattice
+from poisson.mesh.placement import Nodes
 from poisson.solvers.multigrid.hierarchy import coarser
 
 MOST_ARRAYS = 8
@@ -35,9 +37,16 @@ def box(shape: tuple[int, ...]) -> Lattice:
     return Lattice.box((0.0,) * dimension, (1.0,) * dimension, shape)
 
 
-def laplacian_on(grid: Lattice, rule: Rule = Rule.FIXED) -> Operator:
-    """−∇² with the same rule on all faces."""
-    return Operator.uniform(grid.shape, grid.spacing, 0.0, (rule,) * (2 * grid.dimension))
+def stretched(shape: tuple[int, ...]) -> Lattice:
+    """Nodes on the faces of the unit square or cube, closer together near them: the axes are tabulated."""
+    ends = Kind.DIRICHLET, Kind.DIRICHLET
+    lines = (np.tanh(np.linspace(-1.0, 1.0, nodes)) / math.tanh(1.0) for nodes in shape)
+    return Lattice(tuple(Axis.placed(Nodes((1.0 + line) / 2.0, ends)) for line in lines))
+
+
+def laplacian_on(grid: Lattice, kind: Kind = Kind.DIRICHLET) -> Operator:
+    """−∇² with the same kind of condition on all faces."""
+    return Operator(grid.facing((kind,) * (2 * grid.dimension)))
 
 
 def require_room(backend: Backend, values: float, what: str, fix: str) -> None:
@@ -187,8 +196,10 @@ def every_operation(backend: Backend, grid: Lattice) -> Ledger:
     stand_in, ledger = counted(backend)
     workload = Workload(stand_in, laplacian_on(grid))
     # Nodes that are fixed have conditions that read nothing.
-    mirrored = workload.on(laplacian_on(grid, Rule.MIRROR))
-    for name in OPERATIONS:
+    mirrored = workload.on(laplacian_on(grid, Kind.NEUMANN))
+    for name, spec in OPERATIONS.items():
+        if spec.subject is Differences and grid.tabulated:
+            continue  # taken on the host
         for call in (mirrored if name == "boundary_conditions" else workload).calls(name):
             call()
     next(workload.calls("sweep"))(f=None)

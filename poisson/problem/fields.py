@@ -375,7 +375,7 @@ class CoarserField:
     field : FieldFile, ArrayField or CoarserField
         On the finer grid.
     fine, coarse : tuple of Axis
-        Those along each axis of both arrays.
+        The axes of the nodes of the finer and of the coarser array, in the order of an array's axes.
     bounded : bool
         Whether a value may not fall below half the least of those that it is made of, as cubics do at a jump: then it
         takes that one, so that what is positive stays so.

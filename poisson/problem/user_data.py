@@ -41,7 +41,7 @@ def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
     lattice : Lattice
         The nodes.
     name : str
-        What it is, for the message.
+        The name of the field, for the message.
 
     Raises
     ------
@@ -139,13 +139,17 @@ def _axis(name: str, table: Any, kinds: tuple[Kind, Kind]) -> Axis:
     [(key, given)] = table.items()
     try:
         if key == "uniform":
-            lower, upper, nodes = given
-            return Lattice.box((float(lower),), (float(upper),), (index(nodes),), tuple(k.rule for k in kinds)).axes[0]
-        marks = np.asarray(given, dtype=np.float64)
-        if marks.ndim != 1:
-            raise ValueError(f"an array of the shape {marks.shape}; allowed: one number for each place")
+            try:
+                lower, upper, nodes = given
+                ends, count = (float(lower), float(upper)), index(nodes)
+            except (TypeError, ValueError):
+                raise ValueError(f"{_shown(given)}; allowed: (lower, upper, number of nodes)") from None
+            return Lattice.box(ends[:1], ends[1:], (count,), tuple(kind.rule for kind in kinds)).axes[0]
+        marks = host(given) if is_array(given) else _from_lists(given, name)
+        if marks.ndim != 1 or marks.dtype.kind not in REAL:
+            raise ValueError(f"{_shown(given)}; allowed: real numbers in ascending order")
         return Axis.placed({"nodes": Nodes, "cells": Cells}[key](marks, kinds))
-    except (TypeError, ValueError) as error:
+    except (CaseError, TypeError, ValueError) as error:
         raise CaseError([f"axes: {key} along {name}: {' '.join(str(error).split())}"]) from error
 
 

@@ -36,7 +36,7 @@ def array(ranks: Ranks, name: str, given: Any, shape: tuple[int, ...], backend: 
     ranks : Ranks
         Which all call this.
     name : str
-        What it is, for the message.
+        The name of the value, for the message.
     given : object
         On the first rank an array with the shape of the grid, and None on the others: each gets its part. Or on every
         one an array of its own part. All else is on every rank what it is in a single process.

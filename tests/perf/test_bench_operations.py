@@ -38,6 +38,9 @@ def test_every_operation_is_measured(name: str, shape: tuple[int, ...]) -> None:
     for label, count in arrays.items():
         row = measured[label]
         assert math.isclose(row["bytes_per_second"] * row["seconds"], 8 * count * nodes, rel_tol=1e-12), label
+    if name != "gpu":
+        labels = {row["operation"] for row in bench([shape], name=name, tabulated=True).rows}
+        assert labels == {label for label in measured if not label.startswith(("derivative", "gradient"))}
     for row in report.rows:
         assert row["size"] == "x".join(map(str, shape))
         assert row["seconds"] > 0.0

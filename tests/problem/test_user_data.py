@@ -226,8 +226,25 @@ def test_a_result_file_says_where_the_nodes_are(
         (({"cells": [1.0, 2.0], "nodes": []},), 0.0, "axes: {'cells': [1.0, 2.0], 'nodes': []} along x; allowed"),
         (({"nodes": [0.0, 1.0, 2.0]},), {"x": "periodic"}, "axes: nodes along x: an axis of 2 nodes; at least 3"),
         (({"cells": [0.0, 1.0, 0.5, 2.0]},), 0.0, "axes: cells along x: the places along an axis must be finite"),
-        (({"cells": [[0.0, 1.0]]},), 0.0, "axes: cells along x: an array of the shape (1, 2); allowed: one number"),
-        (({"uniform": (0.0, 1.0)},), 0.0, "axes: uniform along x: not enough values"),
+        (
+            ({"cells": [[0.0, 1.0]]},),
+            0.0,
+            "axes: cells along x: [[0.0, 1.0]]; allowed: real numbers in ascending order",
+        ),
+        (({"nodes": [0.0, 1j, 2.0]},), 0.0, "axes: nodes along x: [0.0, 1j, 2.0]; allowed: real numbers"),
+        (({"nodes": "abc"},), 0.0, "axes: nodes along x: 'abc'; allowed: real numbers in ascending order"),
+        (
+            ({"nodes": [0.0, 1e-320, 1.0]},),
+            0.0,
+            "axes: nodes along x: places from 1e-320 to 1 apart; allowed: more than",
+        ),
+        (({"nodes": [0.0, 1e200, 2e200]},), 0.0, "axes: nodes along x: places from 1e+200 to 1e+200 apart; allowed"),
+        (
+            ({"uniform": (0.0, 1.0)},),
+            0.0,
+            "axes: uniform along x: (0.0, 1.0); allowed: (lower, upper, number of nodes)",
+        ),
+        (({"uniform": (0.0, 1.0, 2.5)},), 0.0, "axes: uniform along x: (0.0, 1.0, 2.5); allowed: (lower, upper"),
         ((axis_of("n", 8),), {"y": "periodic"}, "boundary.y: unknown key"),
     ],
 )

@@ -31,7 +31,7 @@ class OperatorLauncher:
     constants : tuple
         The arguments nx, ny, nz, pitch, the couplings and c of every kernel with an operator.
     varying : tuple of str
-        What tells a kernel which coefficients vary, and which axes are tabulated.
+        The options that tell a kernel which coefficients vary and which axes are tabulated.
     """
 
     def __init__(self, backend: Launcher, operator: Operator) -> None:

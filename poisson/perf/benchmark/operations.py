@@ -11,10 +11,11 @@ import numpy as np
 
 from poisson import backends
 from poisson.backends.base import Backend
+from poisson.mesh.lattice import Lattice
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import REPEATS, Timing, in_a_row, stopwatch, stream_values
 from poisson.perf.traffic import cost
-from poisson.perf.workload import box, every_operation, require_room, values_needed
+from poisson.perf.workload import box, every_operation, require_room, stretched, values_needed
 
 COLUMNS = (
     Column("size", "size"),
@@ -29,12 +30,17 @@ COLUMNS = (
 
 
 def bench(
-    sizes: Sequence[tuple[int, ...]], *, name: str = "auto", precision: str = "float64", threads: int = 0
+    sizes: Sequence[tuple[int, ...]],
+    *,
+    name: str = "auto",
+    precision: str = "float64",
+    threads: int = 0,
+    tabulated: bool = False,
 ) -> Report:
     """Time every operation on random data, each time beside the memory bandwidth.
 
     The bandwidth of a shared machine changes by the second, so it is measured before every single measurement; the
-    ratio is the median of the ratios of such pairs.
+    ratio is the median of the ratios of such pairs. Nodes are equally spaced, or stretched where axes are `tabulated`.
 
     Raises
     ------
@@ -50,12 +56,13 @@ def bench(
         bandwidths.append(moved / watch())
         return bandwidths[-1]
 
-    for shape in sizes:
-        arrays = f"the arrays of --sizes {'x'.join(map(str, shape))}"
-        require_room(backend, values_needed(box(shape)), arrays, "fewer nodes, or --precision=float32")
-    rows = [row for shape in sizes for row in _rows(backend, shape, measured)]
+    grids = [stretched(shape) if tabulated else box(shape) for shape in sizes]
+    for grid in grids:
+        arrays = f"the arrays of --sizes {'x'.join(map(str, grid.shape))}"
+        require_room(backend, values_needed(grid), arrays, "fewer nodes, or --precision=float32")
+    rows = [row for grid in grids for row in _rows(backend, grid, measured)]
     return Report(
-        f"operations of {backend.name}, {precision}: {backend.device}",
+        f"operations of {backend.name}, {precision}{', stretched nodes' * tabulated}: {backend.device}",
         COLUMNS,
         tuple(rows),
         (
@@ -65,9 +72,9 @@ def bench(
     )
 
 
-def _rows(backend: Backend, shape: tuple[int, ...], measured: Callable[[], float]) -> list[Mapping[str, Any]]:
+def _rows(backend: Backend, grid: Lattice, measured: Callable[[], float]) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
-    for call, invocation in every_operation(backend, box(shape)).samples.items():
+    for call, invocation in every_operation(backend, grid).samples.items():
         row, count = in_a_row(backend, invocation)
         watch = stopwatch(backend, row)
         pairs = [(measured(), watch() / count) for _ in range(REPEATS)]
@@ -75,7 +82,7 @@ def _rows(backend: Backend, shape: tuple[int, ...], measured: Callable[[], float
         ratios = sorted(needed.bytes / seconds / bandwidth for bandwidth, seconds in pairs)
         rows.append(
             {
-                "size": "x".join(map(str, shape)),
+                "size": "x".join(map(str, grid.shape)),
                 "operation": call.label,
                 "seconds": timing.median,
                 "bytes_per_second": needed.bytes / timing.median,
