@@ -229,12 +229,12 @@ def _concerns(case: Case) -> tuple[Concern, ...]:
         If it cannot be solved: with a line for each reason, where a solve would stop at the first.
     """
     from poisson.run.concerns import concerns_of
-    from poisson.run.facts import facts_of
+    from poisson.run.sample import Sample
 
-    facts = facts_of(case.problem)
-    if facts.mistakes:
-        raise CaseError(facts.mistakes)
-    concerns = concerns_of(case, facts)
+    sample = Sample(case.problem)
+    if sample.mistakes:
+        raise CaseError(sample.mistakes)
+    concerns = concerns_of(sample, case.solver, case.run)
     for concern in concerns:
         log.warning("%s", concern.line)
     return concerns

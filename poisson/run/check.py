@@ -20,11 +20,11 @@ from poisson.problem.fields import ArrayField, FieldFile
 from poisson.problem.problem import Problem
 from poisson.run.backend import local_backend
 from poisson.run.concerns import Concern, concerns_of
-from poisson.run.facts import Facts, facts_of
 from poisson.run.memory import Need, needs, require_memory, result_bytes
 from poisson.run.operator import divide
 from poisson.run.ranks import communicator_of
 from poisson.run.request import Request
+from poisson.run.sample import Sample
 from poisson.solvers import registry
 from poisson.solvers.choose import Choice, choose, describe
 from poisson.solvers.expected import Offer, Outline, Question
@@ -154,14 +154,14 @@ def check(case: Case, *, comm: Any = None) -> Findings:
             mistakes.extend(str(error).splitlines())
             return None
 
-    facts = facts_of(problem)
-    mistakes += facts.mistakes
-    operator = facts.operator
-    singular = operator.singular and not facts.mistakes
+    sample = Sample(problem)
+    mistakes += sample.mistakes
+    operator = sample.operator
+    singular = operator.singular and not sample.mistakes
     compatibility = tried(lambda: _compatibility(problem)) if singular else None
     communicator = communicator_of(comm)
     request = tried(lambda: Request.of_case(case, communicator))
-    plan = None if request is None else tried(lambda: _planned(request, facts, mistakes))
+    plan = None if request is None else tried(lambda: _planned(request, sample, mistakes))
     return Findings(
         case=case,
         singular=singular,
@@ -170,7 +170,7 @@ def check(case: Case, *, comm: Any = None) -> Findings:
         plan=plan,
         result_bytes=result_bytes(problem, case.run.dtype, case.output.fields),
         ranks=communicator.size,
-        concerns=(*concerns_of(case, facts), *(plan.concerns if plan else ())),
+        concerns=(*concerns_of(sample, case.solver, case.run), *(plan.concerns if plan else ())),
         mistakes=tuple(dict.fromkeys(mistakes)),
     )
 
@@ -204,7 +204,7 @@ def _compatibility(problem: Problem) -> Compatibility | None:
     return found
 
 
-def _planned(request: Request, facts: Facts, mistakes: list[str]) -> Plan | None:
+def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | None:
     """How a case would be solved; adds what memory lacks to the mistakes.
 
     Raises
@@ -218,8 +218,8 @@ def _planned(request: Request, facts: Facts, mistakes: list[str]) -> Plan | None
     divide(request, local)
     lattice = None if ranks.share is None else ranks.share.lattice
     nodes = None if lattice is None else math.prod(lattice.array_shape)
-    operator = facts.operator if lattice is None else replace(facts.operator, lattice=lattice)
-    outline = Outline(ranks.over(local), operator, facts.mean_reaction)
+    operator = sample.operator if lattice is None else replace(sample.operator, lattice=lattice)
+    outline = Outline(ranks.over(local), operator, sample.mean_reaction)
     shared: dict[str, Any] = {"nodes": nodes, "beside": ranks.beside}
     question = Question(outline, settings, precision)
     if question.to_discretisation and problem.coarser() is None:

@@ -11,12 +11,10 @@ import numpy as np
 
 from poisson.backends.processors import processors
 from poisson.backends.registry import AUTO
-from poisson.case import Case
 from poisson.mesh.boundary import FACE_NAMES, Rule
 from poisson.mesh.grid import AXES
 from poisson.problem.expressions import Expression
-from poisson.run.facts import Facts, facts_of
-from poisson.run.sample import Values
+from poisson.run.sample import Sample, Values
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import smoothest
 from poisson.solvers.stopping import Stopping
@@ -82,38 +80,25 @@ class Concern:
         return f"{self.key}: {self.text}; {self.fix}"
 
 
-def concerns_of(case: Case, facts: Facts | None = None) -> tuple[Concern, ...]:
-    """The concerns about a case.
-
-    Parameters
-    ----------
-    case : Case
-        The case.
-    facts : Facts, optional
-        Of its problem, where they are known already. Where they have mistakes, nothing else is a concern.
-    """
-    return concerns_about(facts or facts_of(case.problem), case.solver, case.run)
-
-
-def concerns_about(facts: Facts, settings: SolverSettings, run: RunSettings) -> tuple[Concern, ...]:
-    """The concerns about a problem that is solved with these settings, as `concerns_of` has them."""
-    if facts.mistakes:
+def concerns_of(sample: Sample, settings: SolverSettings, run: RunSettings) -> tuple[Concern, ...]:
+    """The concerns about a problem that is solved with these settings; none where its sample has mistakes."""
+    if sample.mistakes:
         return ()
     with np.errstate(all="ignore"):
         return (
-            *_jumps_at_edges(facts),
-            *_jumps_across(facts),
-            *_unresolved(facts),
-            *_beyond_rounding(facts, settings, run),
-            *_says_little(facts, settings),
-            *_too_many_sweeps(facts, settings),
+            *_jumps_at_edges(sample),
+            *_jumps_across(sample),
+            *_unresolved(sample),
+            *_beyond_rounding(sample, settings, run),
+            *_says_little(sample, settings),
+            *_too_many_sweeps(sample, settings),
             *_too_many_threads(run),
         )
 
 
-def _jumps_at_edges(facts: Facts) -> Iterator[Concern]:
+def _jumps_at_edges(sample: Sample) -> Iterator[Concern]:
     """Dirichlet faces whose values differ where they meet."""
-    problem, sample, ends = facts.problem, facts.sample, facts.fixed
+    problem, ends = sample.problem, sample.fixed
     if ends is None or ends[0] == ends[1]:
         return
     allowed = JUMP * (ends[1] - ends[0])
@@ -124,7 +109,7 @@ def _jumps_at_edges(facts: Facts) -> Iterator[Concern]:
         for second in held:
             if second // 2 <= first // 2:
                 continue
-            jump = float(np.max(np.abs(_on_edge(facts, first, second) - _on_edge(facts, second, first))))
+            jump = float(np.max(np.abs(_on_edge(sample, first, second) - _on_edge(sample, second, first))))
             pairs += jump > allowed
             if jump > allowed and (worst is None or jump > worst[0]):
                 worst = jump, first, second
@@ -141,19 +126,19 @@ def _jumps_at_edges(facts: Facts) -> Iterator[Concern]:
     )
 
 
-def _on_edge(facts: Facts, face: int, other: int) -> Values:
+def _on_edge(sample: Sample, face: int, other: int) -> Values:
     """The value of a face where another one meets it."""
-    problem = facts.problem
+    problem = sample.problem
     nodes = problem.lattice.shape[other // 2]
     at = {other // 2: (nodes - 1, nodes) if other % 2 else (0, 1)}
     value = problem.faces[face].value
     assert value is not None
-    return facts.sample.face(face, f"boundary.{FACE_NAMES[face]}", value, at=at).reshape(-1)
+    return sample.face(face, f"boundary.{FACE_NAMES[face]}", value, at=at).reshape(-1)
 
 
-def _jumps_across(facts: Facts) -> Iterator[Concern]:
+def _jumps_across(sample: Sample) -> Iterator[Concern]:
     """Formulas that are not the same at both ends of an axis that wraps."""
-    problem = facts.problem
+    problem = sample.problem
     given: list[tuple[str, object, int | None]] = [
         ("equation.f", problem.f, None),
         ("equation.a", problem.a, None),
@@ -161,14 +146,14 @@ def _jumps_across(facts: Facts) -> Iterator[Concern]:
     ]
     for face, condition in enumerate(problem.faces):
         given.append((f"boundary.{FACE_NAMES[face]}", condition.value, face))
-    values = {"equation.f": facts.f, "equation.a": facts.a, "equation.c": facts.c}
+    values = {"equation.f": sample.f, "equation.a": sample.a, "equation.c": sample.c}
     for axis, wraps in enumerate(problem.lattice.periodic):
         for key, function, of_face in given:
             if not wraps or not isinstance(function, Expression) or AXES[axis] not in function.names:
                 continue
-            low, high = (facts.sample.end(axis, upper, function, of_face) for upper in (False, True))
+            low, high = (sample.end(axis, upper, function, of_face) for upper in (False, True))
             jump = float(np.max(np.abs(high - low)))
-            inside = values[key] if of_face is None else facts.value[of_face]
+            inside = values[key] if of_face is None else sample.value[of_face]
             if jump > JUMP * max(float(np.ptp(inside)), JUMP * float(np.max(np.abs(inside)))):
                 name, (start, stop) = AXES[axis], (problem.lattice.lower[axis], problem.lattice.upper[axis])
                 yield Concern(
@@ -180,10 +165,10 @@ def _jumps_across(facts: Facts) -> Iterator[Concern]:
                 )
 
 
-def _unresolved(facts: Facts) -> Iterator[Concern]:
+def _unresolved(sample: Sample) -> Iterator[Concern]:
     """Sources and coefficients that change too fast for the grid."""
-    problem, sample = facts.problem, facts.sample
-    for key, values in (("equation.f", facts.f), ("equation.a", facts.a), ("equation.c", facts.c)):
+    problem = sample.problem
+    for key, values in (("equation.f", sample.f), ("equation.a", sample.a), ("equation.c", sample.c)):
         if sample.roughness(values) > ROUGH:
             yield Concern(
                 key,
@@ -194,24 +179,24 @@ def _unresolved(facts: Facts) -> Iterator[Concern]:
             )
             if key == "equation.f":
                 return
-    function, largest = problem.f, float(np.max(np.abs(facts.f)))
+    function, largest = problem.f, float(np.max(np.abs(sample.f)))
     if not isinstance(function, Expression) or function.is_constant:
         return
     wider = "make the peak wider than two spacings, use more nodes (domain.shape), or place a node at the peak"
     if sample.complete and largest == 0.0:
         yield Concern("equation.f", "f is 0 at every node, although its expression is not 0", wider)
         return
-    peak = sample.peak(function, facts.f)
+    peak = sample.peak(function, sample.f)
     if peak > MISSED * largest:
         size = "not finite" if peak == math.inf else f"{peak / largest:.3g} times as large as at the nodes"
         yield Concern("equation.f", f"between nodes f is {size}, and the grid misses a part of f", wider)
 
 
-def _source_norm(facts: Facts, norm: str, *, robin: bool = True) -> float:
+def _source_norm(sample: Sample, norm: str, *, robin: bool = True) -> float:
     """About the norm of f with its face terms, in U/L²."""
-    problem = facts.problem
-    total, largest = float(np.mean(facts.f * facts.f)), float(np.max(np.abs(facts.f)))
-    for face, values in facts.value.items():
+    problem = sample.problem
+    total, largest = float(np.mean(sample.f * sample.f)), float(np.max(np.abs(sample.f)))
+    for face, values in sample.value.items():
         condition = problem.faces[face].kind
         if condition.fixes or (condition.takes_alpha and not robin):
             continue
@@ -222,31 +207,31 @@ def _source_norm(facts: Facts, norm: str, *, robin: bool = True) -> float:
     return largest if norm == "max" else math.sqrt(total)
 
 
-def _reference(facts: Facts, norm: str, *, robin: bool = True) -> float:
+def _reference(sample: Sample, norm: str, *, robin: bool = True) -> float:
     """About what the tolerance is relative to, in U/L²."""
-    least, largest = facts.fixed or (0.0, 0.0)
-    if float(facts.c.max()) > 0.0 or facts.alpha:
+    least, largest = sample.fixed or (0.0, 0.0)
+    if float(sample.c.max()) > 0.0 or sample.alpha:
         least, largest = min(least, 0.0), max(largest, 0.0)
-    data = (largest - least) / 2.0 * smoothest(facts.operator) if largest > least else 0.0
-    return max(_source_norm(facts, norm, robin=robin), data)
+    data = (largest - least) / 2.0 * smoothest(sample.operator) if largest > least else 0.0
+    return max(_source_norm(sample, norm, robin=robin), data)
 
 
-def _largest_fixed(facts: Facts) -> float:
-    return max(abs(end) for end in facts.fixed or (0.0,))
+def _largest_fixed(sample: Sample) -> float:
+    return max(abs(end) for end in sample.fixed or (0.0,))
 
 
-def _beyond_rounding(facts: Facts, settings: SolverSettings, run: RunSettings) -> Iterator[Concern]:
+def _beyond_rounding(sample: Sample, settings: SolverSettings, run: RunSettings) -> Iterator[Concern]:
     """A tolerance that rounding does not let the residual reach."""
     stopping = settings.stopping
-    reference = _reference(facts, stopping.norm)
+    reference = _reference(sample, stopping.norm)
     if stopping.stop != "residual" or not 0.0 < reference < math.inf:
         return
     # Of u no more than is sure: what a source of this norm and these waves makes, and what is given.
-    wave = facts.sample.wavenumber(facts.f) * float(facts.a.mean())
-    source = _source_norm(facts, "rms", robin=False)
-    u = max(_largest_fixed(facts), source / max(facts.softest, wave + float(facts.c.mean())))
+    wave = sample.wavenumber(sample.f) * float(sample.a.mean())
+    source = _source_norm(sample, "rms", robin=False)
+    u = max(_largest_fixed(sample), source / max(sample.softest, wave + float(sample.c.mean())))
     eps = float(np.finfo(run.dtype).eps)
-    diagonal = float(facts.a.mean()) * facts.laplacian.largest_diagonal
+    diagonal = float(sample.a.mean()) * sample.laplacian.largest_diagonal
     floor = ROUNDING * eps * diagonal * u
     # A target of zero is to go as far as can be.
     if not 0.0 < stopping.target(reference) < floor < math.inf:
@@ -263,24 +248,24 @@ def _beyond_rounding(facts: Facts, settings: SolverSettings, run: RunSettings) -
     )
 
 
-def _says_little(facts: Facts, settings: SolverSettings) -> Iterator[Concern]:
+def _says_little(sample: Sample, settings: SolverSettings) -> Iterator[Concern]:
     """Coefficients so large that a residual at the tolerance may leave a large error."""
     stopping = settings.stopping
-    target = stopping.target(_reference(facts, stopping.norm))
-    softest = facts.softest
-    u = max(_largest_fixed(facts), float(np.max(np.abs(facts.f) / (softest + facts.c))))
-    for face, values in facts.value.items():
-        kind, extent = facts.problem.faces[face].kind, facts.problem.lattice.extent[face // 2]
+    target = stopping.target(_reference(sample, stopping.norm))
+    softest = sample.softest
+    u = max(_largest_fixed(sample), float(np.max(np.abs(sample.f) / (softest + sample.c))))
+    for face, values in sample.value.items():
+        kind, extent = sample.problem.faces[face].kind, sample.problem.lattice.extent[face // 2]
         if not kind.fixes:
-            lost = facts.alpha.get(face, np.zeros(()))
-            u = max(u, float(np.max(np.abs(values) / (lost + float(facts.a.min()) / extent))))
+            lost = sample.alpha.get(face, np.zeros(()))
+            u = max(u, float(np.max(np.abs(values) / (lost + float(sample.a.min()) / extent))))
     if not 0.0 < u < math.inf or stopping.stop != "residual":
         return
     left = target / (softest * u)
     if not max(UNTRUSTED, AMPLIFIED * stopping.rtol) < left < math.inf:
         return
     rtol = 10.0 ** math.floor(math.log10(max(stopping.rtol * 1e-3 / left, SMALL_TOLERANCE)))
-    key, what, smaller = _largest_coefficient(facts, stopping.norm)
+    key, what, smaller = _largest_coefficient(sample, stopping.norm)
     ways = [smaller] if smaller else []
     if rtol >= LEAST_TOLERANCE or not ways:
         ways.append(f"solver.rtol = {max(rtol, LEAST_TOLERANCE):.0e}")
@@ -292,19 +277,19 @@ def _says_little(facts: Facts, settings: SolverSettings) -> Iterator[Concern]:
     )
 
 
-def _largest_coefficient(facts: Facts, norm: str) -> tuple[str, str, str]:
+def _largest_coefficient(sample: Sample, norm: str) -> tuple[str, str, str]:
     """Key of the coefficient that makes the residual large beside u, its size in words, and a smaller one that does."""
-    a, spacing = float(facts.a.max()), facts.problem.lattice.spacing
-    if facts.alpha and _reference(facts, norm) > 10.0 * _reference(facts, norm, robin=False):
-        face = max(facts.alpha, key=lambda each: float(facts.alpha[each].max()))
-        size = float(facts.alpha[face].max())
+    a, spacing = float(sample.a.max()), sample.problem.lattice.spacing
+    if sample.alpha and _reference(sample, norm) > 10.0 * _reference(sample, norm, robin=False):
+        face = max(sample.alpha, key=lambda each: float(sample.alpha[each].max()))
+        size = float(sample.alpha[face].max())
         key = f"boundary.{FACE_NAMES[face]}.alpha"
         return key, f"the coefficient is as large as {size:.2g}", _instead(size, STANDS_IN * a / spacing[face // 2])
-    contrast = a / float(facts.a.min())
-    if contrast > float(facts.c.max()) / facts.softest:
+    contrast = a / float(sample.a.min())
+    if contrast > float(sample.c.max()) / sample.softest:
         smaller = f"use a smaller a (for a conductor, {CONDUCTS:.0e} times the surrounding a is enough)"
         return "equation.a", f"a varies by a factor of {contrast:.2g}", smaller * (contrast > CONDUCTS)
-    size = float(facts.c.max())
+    size = float(sample.c.max())
     return "equation.c", f"the coefficient is as large as {size:.2g}", _instead(size, STANDS_IN * a / min(spacing) ** 2)
 
 
@@ -313,15 +298,15 @@ def _instead(size: float, enough: float) -> str:
     return f"use a smaller coefficient (in the place of a Dirichlet value {enough:.1g} is enough)" * (size > enough)
 
 
-def _too_many_sweeps(facts: Facts, settings: SolverSettings) -> Iterator[Concern]:
+def _too_many_sweeps(sample: Sample, settings: SolverSettings) -> Iterator[Concern]:
     """Sweeps that the limit does not allow."""
     stopping = settings.stopping
     factor, power = SWEEPS.get(settings.method, (0.0, 0.0))
     if not factor or not stopping.rtol > 0.0 or stopping.max_iterations != Stopping().max_iterations:
         # Who sets a limit knows of it.
         return
-    diagonal = float(facts.a.max()) * facts.laplacian.largest_diagonal + float(facts.c.max())
-    sweeps = factor * math.log(1.0 / stopping.rtol) * (diagonal / facts.softest) ** power
+    diagonal = float(sample.a.max()) * sample.laplacian.largest_diagonal + float(sample.c.max())
+    sweeps = factor * math.log(1.0 / stopping.rtol) * (diagonal / sample.softest) ** power
     if sweeps > MANY * stopping.max_iterations:
         yield Concern(
             "solver.method",

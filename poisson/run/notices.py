@@ -13,8 +13,8 @@ import numpy as np
 from poisson.errors import CaseError, CheckWarning, NotConverged
 from poisson.problem.fields import FunctionField, PartField
 from poisson.problem.problem import Problem
-from poisson.run.concerns import Concern, concerns_about
-from poisson.run.facts import facts_of
+from poisson.run.concerns import concerns_of
+from poisson.run.sample import Sample
 from poisson.run.solution import Solution
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.status import Status
@@ -72,24 +72,21 @@ def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSetting
     speaks : bool
         Whether this rank warns.
     """
-    if speaks and (lines := [concern.line for concern in _concerns(problem, settings, run)]):
-        warnings.warn(CheckWarning("\n".join(lines)), stacklevel=3)
-
-
-def _concerns(problem: Problem, settings: SolverSettings, run: RunSettings) -> tuple[Concern, ...]:
     of_faces = (data for face in problem.faces for data in (face.value, face.alpha))
     given = (problem.f, problem.a, problem.c, problem.initial, *of_faces)
-    if any(isinstance(field, PartField) for field in given):
-        return ()
+    if not speaks or any(isinstance(field, PartField) for field in given):
+        return
     try:
         with np.errstate(all="ignore"):
-            return concerns_about(facts_of(problem), settings, run)
+            concerns = concerns_of(Sample(problem), settings, run)
     except Exception as error:
         if not any(isinstance(field, FunctionField) for field in given):
             raise
         # A user's function may take the arrays of a device alone.
         log.debug("the problem was not checked: %s", error)
-        return ()
+        return
+    if concerns:
+        warnings.warn(CheckWarning("\n".join(concern.line for concern in concerns)), stacklevel=3)
 
 
 def observer_of(given: Watching | None) -> Observer | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The functions of a problem at few of its nodes, so that they can be looked at whatever the size of the grid.
+"""The functions of a problem at few of its nodes, and what follows from them, whatever the size of the grid.
 
 Along each axis a sample has runs of neighbouring nodes, from one end to the other: within a run it shows what the grid
 resolves, and all runs together what there is.
@@ -8,24 +8,31 @@ resolves, and all runs together what there is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.errors import CaseError
+from poisson.mesh.boundary import FACE_NAMES
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import FaceData
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField, Range, joined
-from poisson.problem.problem import Coefficient, Problem
-from poisson.problem.sampling import Limit, require_values
+from poisson.problem.problem import Coefficient, Problem, number
+from poisson.problem.sampling import NOT_NEGATIVE, POSITIVE, Limit, require_values
 
 MOST_NODES = 1 << 16
 """A grid of no more nodes is its own sample."""
 
 RUNS = {1: (64, 1024), 2: (16, 16), 3: (5, 8)}
 """Runs along each axis of a larger one, and the nodes of each, by the dimension."""
+
+SOFTEST = 1e-300
+"""No eigenvalue is called smaller, as it is divided by."""
 
 ZOOMS, ZOOM_POINTS = 6, 9
 """How often a peak between nodes is looked at closer, and at how many points along each axis."""
@@ -48,6 +55,12 @@ class Sample:
         Whether it has all nodes.
     runs : tuple of tuple of (int, int)
         The nodes along x(, y(, z)).
+    f, a, c : array
+        At the nodes of the sample; ones in the place of what could not be evaluated.
+    value, alpha : dict
+        g and α on the sample of each face that has them, by its number.
+    mistakes : tuple of str
+        What cannot be solved, a line each.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -59,6 +72,31 @@ class Sample:
             ((0, nodes),) if self.complete or nodes <= count * length else _spread(nodes, count, length)
             for nodes in grid.shape
         )
+        mistakes: list[str] = []
+
+        def tried(evaluated: Callable[[], Values], shape: tuple[int, ...]) -> Values:
+            try:
+                return evaluated()
+            except CaseError as error:
+                mistakes.extend(error.mistakes)
+                return np.ones(shape)
+
+        def nodes(key: str, given: Coefficient, limit: Limit | None = None) -> Values:
+            return tried(partial(self.nodes, key, given, limit), self.shape[::-1])
+
+        self.f = nodes("equation.f", problem.f)
+        self.a, self.c = nodes("equation.a", problem.a, POSITIVE), nodes("equation.c", problem.c, NOT_NEGATIVE)
+        self.value: dict[int, Values] = {}
+        self.alpha: dict[int, Values] = {}
+        for face, condition in enumerate(problem.faces):
+            key = f"boundary.{FACE_NAMES[face]}"
+            if condition.value is not None:
+                self.value[face] = tried(partial(self.face, face, key, condition.value), ())
+            if condition.alpha is not None and condition.absorbs:
+                self.alpha[face] = tried(partial(self.face, face, f"{key}.alpha", condition.alpha, NOT_NEGATIVE), ())
+        if problem.guess:
+            nodes("run.initial", problem.initial)
+        self.mistakes = tuple(mistakes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -120,6 +158,66 @@ class Sample:
             numbers = np.concatenate([np.arange(*run) for run in runs])
             found.append((numbers[2:] - numbers[:-2]) == 2)
         return tuple(found)
+
+    @property
+    def fixed(self) -> tuple[float, float] | None:
+        """The least and the largest value that a Dirichlet face holds, in U; None without one."""
+        held = [each for face, each in self.value.items() if self.problem.faces[face].kind.fixes]
+        if not held:
+            return None
+        return min(float(each.min()) for each in held), max(float(each.max()) for each in held)
+
+    @property
+    def laplacian(self) -> Operator:
+        """−∇² with the rules of the faces."""
+        return Operator(self.problem.lattice.of_arrays)
+
+    @property
+    def operator(self) -> Operator:
+        """A with the ranges of its coefficients, and without their arrays where they vary."""
+        problem, laplacian = self.problem, self.laplacian
+        a, c = number(problem.a), number(problem.c)
+        if not problem.varies:
+            return replace(laplacian, a=1.0 if a is None else a, c=0.0 if c is None else c)
+        absorbs = any(face.absorbs for face in problem.faces)
+        alpha = [float(self.alpha[face].min()) if face in self.alpha else 0.0 for face in range(len(problem.faces))]
+        axes, largest = problem.lattice.axes, float(self.c.max())
+        robin = (float(each.max()) * axes[face // 2].inflow[face % 2] for face, each in self.alpha.items())
+        coefficients = Coefficients(
+            links=(None,) * laplacian.dimension if a is None else None,
+            c=self.c if c is None or absorbs else None,
+            a_range=(float(self.a.min()), float(self.a.max())),
+            c_range=(float(self.c.min()), largest + max(robin, default=0.0)),
+            alpha=(*alpha, *(0.0,) * (2 * laplacian.dimension - len(alpha))),
+        )
+        constant = 0.0 if c is None or absorbs else c
+        return replace(laplacian, a=1.0 if a is None else a, c=constant, coefficients=coefficients)
+
+    @property
+    def mean_reaction(self) -> float:
+        """The mean of c with the terms of Robin faces over the box, in 1/L²."""
+        extent = self.problem.lattice.extent
+        return float(self.c.mean()) + sum(float(each.mean()) / extent[face // 2] for face, each in self.alpha.items())
+
+    @property
+    def softest(self) -> float:
+        """About the smallest non-zero eigenvalue of −∇·(a∇u) + c u, in 1/L²; with jumps a bound from below.
+
+        That of −a u'' along each axis, with an end that is fixed, absorbs more or less, or is free.
+        """
+        problem, a = self.problem, float(self.a.min())
+        total, free = float(self.c.min()), []
+        for axis, extent in enumerate(problem.lattice.extent):
+            held = 0.0
+            for face in (2 * axis, 2 * axis + 1):
+                if problem.faces[face].kind.fixes:
+                    held += 1.0
+                elif face in self.alpha:
+                    absorbed = float(self.alpha[face].mean()) * extent / a
+                    held += absorbed / (absorbed + 2.0)
+            total += a * (math.pi * held / (2.0 * extent)) ** 2
+            free.append(a * (math.pi / extent) ** 2)
+        return max(total if total > 0.0 else min(free), SOFTEST)
 
     def roughness(self, values: Values) -> float:
         """How much of a function goes up and down from node to node, along the axis where it does so most: 0 to 1 or 2.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What may go wrong with a case: which case gets which warnings, and none of ours gets a wrong one.
 
-Covers poisson.run.facts.
+Covers poisson.run.sample.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.case import Case, from_mapping, load
 from poisson.discrete.discretisation import Discretisation
 from poisson.run.check import check
-from poisson.run.concerns import concerns_of
-from poisson.run.facts import facts_of
+from poisson.run.concerns import Concern
+from poisson.run.concerns import concerns_of as concerns_about
+from poisson.run.sample import Sample
 from poisson.solvers.spectrum import weighted_mean
 
 CASES = [path for path in sorted((ROOT / "cases").glob("*.toml")) if path.stem != "source_from_file"]
@@ -33,6 +34,10 @@ def case_of(name: str, *overrides: str) -> Case:
     return load(ROOT / "cases" / f"{name}.toml", overrides)
 
 
+def concerns_of(case: Case, sample: Sample | None = None) -> tuple[Concern, ...]:
+    return concerns_about(sample or Sample(case.problem), case.solver, case.run)
+
+
 def keys(case: Case) -> list[str]:
     return [concern.key for concern in concerns_of(case)]
 
@@ -40,9 +45,9 @@ def keys(case: Case) -> list[str]:
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_no_case_of_ours_has_a_warning(path: Path) -> None:
     case = load(path)
-    facts = facts_of(case.problem)
-    assert facts.mistakes == ()
-    assert concerns_of(case, facts) == ()
+    sample = Sample(case.problem)
+    assert sample.mistakes == ()
+    assert concerns_of(case, sample) == ()
 
 
 PENALTY = "where(hypot(x - 0.5, y - 0.5) < 0.2, {}, 0)"
@@ -186,8 +191,8 @@ def test_mistakes_are_all_told_and_nothing_else_is_a_concern() -> None:
         "run.backend=openmp",
         'boundary.x_lower={robin="1/y", alpha="y - 1/2"}',
     )
-    facts = facts_of(case.problem)
-    assert [line.partition(":")[0] for line in facts.mistakes] == [
+    sample = Sample(case.problem)
+    assert [line.partition(":")[0] for line in sample.mistakes] == [
         "equation.f",
         "equation.a",
         "equation.c",
@@ -195,7 +200,7 @@ def test_mistakes_are_all_told_and_nothing_else_is_a_concern() -> None:
         "boundary.x_lower.alpha",
         "run.initial",
     ]
-    assert concerns_of(case, facts) == ()
+    assert concerns_of(case, sample) == ()
 
 
 COOLED = "boundary.x_lower={robin=0.0, alpha='3 + y'}"
@@ -208,12 +213,12 @@ COOLED = "boundary.x_lower={robin=0.0, alpha='3 + y'}"
         *(("screened", []), ("periodic_2d", []), ("cube", [])),
     ],
 )
-def test_the_facts_are_those_of_the_operator(name: str, overrides: list[str]) -> None:
+def test_the_sample_are_those_of_the_operator(name: str, overrides: list[str]) -> None:
     """Ranges, spectrum, singularity and the mean of c as the solver's own operator has them."""
     problem = case_of(name, *overrides).problem
     backend = NumpyBackend(np.float64)
-    exact, facts = Discretisation(problem).operator_on(backend), facts_of(problem)
-    found = facts.operator
+    exact, sample = Discretisation(problem).operator_on(backend), Sample(problem)
+    found = sample.operator
     assert (found.a, found.c, found.varies, found.singular) == (exact.a, exact.c, exact.varies, exact.singular)
     assert (found.links is None, found.reaction is None) == (exact.links is None, exact.reaction is None)
     assert found.eigenvalues()[0] == exact.eigenvalues()[0]
@@ -228,7 +233,7 @@ def test_the_facts_are_those_of_the_operator(name: str, overrides: list[str]) ->
         ones = backend.empty(exact.array_shape)
         backend.fill(ones, 1.0)
         mean = weighted_mean(backend.bind(exact), exact.reaction, ones, backend.reduction())
-        assert math.isclose(facts.mean_reaction, mean, rel_tol=0.05)
+        assert math.isclose(sample.mean_reaction, mean, rel_tol=0.05)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +248,7 @@ def test_the_facts_are_those_of_the_operator(name: str, overrides: list[str]) ->
     ],
 )
 def test_the_softest_mode(name: str, lowest: float) -> None:
-    assert math.isclose(facts_of(case_of(name).problem).softest, lowest, rel_tol=1e-2)
+    assert math.isclose(Sample(case_of(name).problem).softest, lowest, rel_tol=1e-2)
 
 
 EXTREME = ["0", "1e300", "-1e-300", "1e308*x", "1e-320", "exp(700*x)"]

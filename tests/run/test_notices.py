@@ -105,7 +105,7 @@ def test_several_concerns_are_one_warning() -> None:
 
 def test_a_solver_looks_for_concerns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     solver, looked = poisson.Solver(PENALTY, backend="numpy"), []
-    monkeypatch.setattr(notices, "concerns_about", lambda *given: looked.append(given) or ())
+    monkeypatch.setattr(notices, "concerns_of", lambda *given: looked.append(given) or ())
     for source in (1.0, 2.0):
         solver.solve(source)
         solver.solve_many([source, source])
