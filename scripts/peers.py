@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Solve the same problems with other solvers and with this one, each as its users call it, and time the whole call.
 
-    python scripts/peers.py [NAME,...] [--n 1025x1025,...] [--jump 1000] [--repeats 3] [--json]
+    python scripts/peers.py [NAME,...] [--n 1025x1025,...] [--a spots] [--jump 1e6] [--repeats 3] [--json]
 
 Without names, all of `PEERS` that this interpreter can import; others are left out with a line that says so. With PETSc
 start it under mpirun for several processes; all others have the threads that they take by themselves, which
 OMP_NUM_THREADS and its like may fix.
 
-The problem is −∇·(a∇u) = f on the unit box, u = 0 on its sides, f smooth, to 1e-8 of the norm of f. With ``--jump`` a
-is that in a box in the middle and 1 outside, with the harmonic means between nodes that finite volumes have; solvers of
-constant coefficients are left out then. A row is the first call, with its set-up, and the least time of the later ones.
-Its residual is that of the same matrix, computed here.
+The problem is −∇·(a∇u) = f on the unit box, u = 0 on its sides, f smooth, to 1e-8 of the norm of f. With ``--a`` a is
+one or all of `COEFFICIENTS`, of which ``--jump`` is the contrast, with the harmonic means between nodes that finite
+volumes have; solvers of constant coefficients are left out then, and the right-hand side is random. A row is the first
+call, with its set-up, and the least time of the later ones. Its residual is that of the same matrix, computed here.
 """
 
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import importlib.util
 import itertools
 import json
@@ -44,11 +45,37 @@ def source(shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(f)
 
 
-def coefficient(shape: tuple[int, ...], jump: float) -> Array:
-    """The jump in the middle half of each axis, and 1 outside."""
-    inside = [abs(np.linspace(0.0, 1.0, n) - 0.5) < 0.25 for n in shape]
-    grid = np.meshgrid(*inside, indexing="ij", sparse=True)
-    return np.where(np.logical_and.reduce(np.broadcast_arrays(*grid)), jump, 1.0)
+def _box(index: Array, n: int, jump: float) -> Array:
+    inside = np.logical_and.reduce([(n // 4 < i) & (i < 3 * n // 4) for i in index])
+    return np.where(inside, jump, 1.0)
+
+
+def _blobs(index: Array, jump: float, level: float = 0.0) -> Array:
+    """Two phases of a voxel image: where Gaussian noise of a correlation length of two nodes is above a level."""
+    from scipy.ndimage import gaussian_filter
+
+    noise = gaussian_filter(np.random.default_rng(0).standard_normal(index.shape[1:]), 2.0)
+    return np.where(noise > level * noise.std(), jump, 1.0)
+
+
+def _spots(index: Array, jump: float, part: float) -> Array:
+    return np.where(np.random.default_rng(0).random(index.shape[1:]) < part, jump, 1.0)
+
+
+COEFFICIENTS: dict[str, Callable[[Array, float], Array]] = {
+    "constant": lambda index, jump: np.ones(index.shape[1:]),
+    "box": lambda index, jump: _box(index, index.shape[-1], jump),
+    "spots": lambda index, jump: _spots(index, jump, 0.1),
+    "halves": lambda index, jump: _spots(index, jump, 0.5),
+    "checkers": lambda index, jump: np.where(index.sum(0) % 2 == 0, jump, 1.0),
+    "checkers 3": lambda index, jump: np.where((index // 3).sum(0) % 2 == 0, jump, 1.0),
+    "checkers 8": lambda index, jump: np.where((index // 8).sum(0) % 2 == 0, jump, 1.0),
+    "lognormal": lambda index, jump: np.exp(4.0 * np.random.default_rng(0).standard_normal(index.shape[1:])),
+    "network": lambda index, jump: np.where((index % 9 == 4).any(0), 1.0 / jump, 1.0),
+    "voxels": lambda index, jump: _blobs(index, jump),
+    "pores": lambda index, jump: _blobs(index, 1.0 / jump, 0.15),
+}
+"""By name: a from the indices of all nodes and the contrast."""
 
 
 def links(a: Array) -> list[Array]:
@@ -257,6 +284,77 @@ def hypre_boomeramg(shape: tuple[int, ...], a: Array | None) -> Solve:
     return _petsc("hypre", shape, a)
 
 
+def hypre_pfmg(shape: tuple[int, ...], a: Array | None) -> Solve:
+    """CG with the multigrid of structured grids, through ctypes; the slowest axis is divided over the processes."""
+    from mpi4py import MPI
+
+    library = ctypes.CDLL(_hypre_path())
+    comm = ctypes.c_void_p.from_address(MPI._addressof(MPI.COMM_WORLD))
+    inner = [n - 2 for n in shape]
+    ranks, rank = MPI.COMM_WORLD.size, MPI.COMM_WORLD.rank
+    first, last = inner[0] * rank // ranks, inner[0] * (rank + 1) // ranks
+    dimension, ints = len(shape), ctypes.c_int * len(shape)
+    lower, upper = ints(*[0] * (dimension - 1), first), ints(*[n - 1 for n in inner[:0:-1]], last - 1)
+
+    def made(kind: str, *arguments: Any) -> ctypes.c_void_p:
+        handle = ctypes.c_void_p()
+        getattr(library, f"HYPRE_Struct{kind}Create")(*arguments, ctypes.byref(handle))
+        return handle
+
+    def call(name: str, *arguments: Any) -> None:
+        if getattr(library, f"HYPRE_Struct{name}")(*arguments):
+            library.HYPRE_ClearAllErrors()  # a solve that stops at the most iterations is one too
+
+    grid, stencil = made("Grid", comm, dimension), made("Stencil", dimension, dimension + 1)
+    call("GridSetExtents", grid, lower, upper)
+    call("GridAssemble", grid)
+    for entry in range(dimension + 1):
+        call("StencilSetElement", stencil, entry, ints(*[int(axis == entry - 1) for axis in range(dimension)]))
+    operator = made("Matrix", comm, grid, stencil)
+    call("MatrixSetSymmetric", operator, 1)
+    call("MatrixInitialize", operator)
+    flows = links(np.ones(shape) if a is None else a)
+    middle = [np.moveaxis(flow[tuple(slice(None) if k == axis else slice(1, -1) for k in range(dimension))], axis, 0)
+              for axis, flow in enumerate(flows)]  # fmt: skip
+    entries = [sum(np.moveaxis(flow[1:] + flow[:-1], 0, axis) for axis, flow in enumerate(middle))]
+    for axis in reversed(range(dimension)):
+        ends = middle[axis][1:].copy()
+        ends[-1] = 0.0
+        entries.append(-np.moveaxis(ends, 0, axis))
+    values = np.ascontiguousarray(np.stack(entries, axis=-1)[first:last])
+    call("MatrixSetBoxValues", operator, lower, upper, dimension + 1, (ctypes.c_int * 4)(0, 1, 2, 3), _address(values))
+    call("MatrixAssemble", operator)
+    left, right = made("Vector", comm, grid), made("Vector", comm, grid)
+    for vector in (left, right):
+        call("VectorInitialize", vector)
+        call("VectorAssemble", vector)
+    cg, cycle = made("PCG", comm), made("PFMG", comm)
+    for name, value in (("Tol", ctypes.c_double(RTOL)), ("TwoNorm", 1), ("MaxIter", 500)):
+        call(f"PCGSet{name}", cg, value)
+    for name, value in (("MaxIter", 1), ("Tol", ctypes.c_double(0.0))):
+        call(f"PFMGSet{name}", cycle, value)
+    call("PFMGSetZeroGuess", cycle)
+    call("PCGSetPrecond", cg, library.HYPRE_StructPFMGSolve, library.HYPRE_StructPFMGSetup, cycle)
+    call("PCGSetup", cg, operator, right, left)
+
+    def solve(f: Array) -> Array:
+        part = np.ascontiguousarray(f[(slice(1, -1),) * dimension][first:last])
+        call("VectorSetBoxValues", right, lower, upper, _address(part))
+        call("VectorSetBoxValues", left, lower, upper, _address(np.zeros_like(part)))
+        call("PCGSolve", cg, operator, right, left)
+        call("VectorGetBoxValues", left, lower, upper, _address(part))
+        return padded(np.concatenate(MPI.COMM_WORLD.allgather(part)))
+
+    return solve
+
+
+def _hypre_path() -> str:
+    found = ctypes.util.find_library("HYPRE")
+    if found is None:
+        raise ImportError("no libHYPRE on this machine: apt-get install libhypre-dev")
+    return found
+
+
 PEERS: dict[str, tuple[Callable[[tuple[int, ...], Array | None], Solve], str, bool, int, int]] = {
     "poisson": (poisson_auto, "poisson", True, 3, 10**9),
     "poisson multigrid": (poisson_multigrid, "poisson", True, 3, 10**9),
@@ -267,6 +365,7 @@ PEERS: dict[str, tuple[Callable[[tuple[int, ...], Array | None], Solve], str, bo
     "pyamg aggregation": (pyamg_aggregation, "pyamg", True, 3, 20 * 10**6),
     "petsc gamg": (petsc_gamg, "petsc4py", True, 3, 3 * 10**6),
     "hypre boomeramg": (hypre_boomeramg, "petsc4py", True, 3, 3 * 10**6),
+    "hypre pfmg": (hypre_pfmg, "mpi4py", True, 3, 10**8),
     "scipy.sparse": (scipy_spsolve, "scipy", True, 3, 3 * 10**5),
     "py-pde": (py_pde, "pde", False, 3, 3 * 10**5),
 }
@@ -274,9 +373,8 @@ PEERS: dict[str, tuple[Callable[[tuple[int, ...], Array | None], Solve], str, bo
 nodes that it is tried with, as it takes minutes or more memory than a laptop has beyond."""
 
 
-def timed(name: str, shape: tuple[int, ...], jump: float | None, repeats: int) -> dict[str, Any]:
+def timed(name: str, shape: tuple[int, ...], a: Array | None, repeats: int) -> dict[str, Any]:
     """A row: the first call with its set-up, the least of the later ones, and the residual."""
-    a = None if jump is None else coefficient(shape, jump)
     f = source(shape)
     begin = time.perf_counter()
     solve = PEERS[name][0](shape, a)
@@ -288,11 +386,11 @@ def timed(name: str, shape: tuple[int, ...], jump: float | None, repeats: int) -
         u = solve(f)
         later.append(time.perf_counter() - begin)
     residual = relative_residual(u, f, np.ones(shape) if a is None else a) if u.shape == shape else None
-    row = {"solver": name, "nodes": "x".join(map(str, reversed(shape))), "jump": jump}
+    row = {"solver": name, "nodes": "x".join(map(str, reversed(shape)))}
     return row | {"first_s": first, "later_s": min(later), "residual": residual}
 
 
-def chosen(names: Sequence[str], shape: tuple[int, ...], jump: float | None) -> list[str]:
+def chosen(names: Sequence[str], shape: tuple[int, ...], constant: bool) -> list[str]:
     """The solvers that can be run here, with a line on standard error for each that cannot."""
     found = []
     for name in names:
@@ -300,7 +398,7 @@ def chosen(names: Sequence[str], shape: tuple[int, ...], jump: float | None) -> 
         reason = ""
         if importlib.util.find_spec(module) is None:
             reason = f"no {module} in this environment"
-        elif jump is not None and not varies:
+        elif not constant and not varies:
             reason = "constant coefficients only"
         elif len(shape) > dimension:
             reason = f"{dimension} dimensions only"
@@ -320,13 +418,18 @@ def main(words: Sequence[str]) -> int:
         print(f"{unknown[0]!r}: there is no such solver; there is {', '.join(PEERS)}", file=sys.stderr)
         return 2
     shapes = [tuple(int(n) for n in reversed(each.split("x"))) for each in options.get("--n", "129x129").split(",")]
-    jump = float(options["--jump"]) if "--jump" in options else None
+    coefficients = list(COEFFICIENTS) if options.get("--a") == "all" else options.get("--a", "").split(",")
+    if unknown := [name for name in coefficients if name and name not in COEFFICIENTS]:
+        print(f"--a {unknown[0]!r}: there is no such coefficient; there is {', '.join(COEFFICIENTS)}", file=sys.stderr)
+        return 2
+    jump = float(options.get("--jump", "1e6"))
     # Of several processes the first one speaks.
     speaks = os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK", "0")) == "0"
-    for shape in shapes:
-        for name in chosen(names, shape, jump):
+    for shape, coefficient in itertools.product(shapes, coefficients):
+        a = COEFFICIENTS[coefficient](np.indices(shape), jump) if coefficient else None
+        for name in chosen(names, shape, a is None):
             try:
-                row = timed(name, shape, jump, int(options.get("--repeats", "3")))
+                row = timed(name, shape, a, int(options.get("--repeats", "3"))) | {"a": coefficient or "1"}
             except ImportError as error:
                 print(f"{name}: left out ({error})", file=sys.stderr)
                 continue
@@ -337,7 +440,8 @@ def main(words: Sequence[str]) -> int:
                 continue
             residual = "-" if row["residual"] is None else f"{row['residual']:.1e}"
             nodes, first, later = row["nodes"], 1e3 * row["first_s"], 1e3 * row["later_s"]
-            print(f"{name:20} {nodes:14} {first:10.2f} {later:10.2f} ms  residual {residual}", flush=True)
+            line = f"{name:20} {nodes:14} {row['a']:12} {first:10.2f} {later:10.2f} ms  residual {residual}"
+            print(line, flush=True)
     return 0
 
 
