@@ -33,7 +33,8 @@ from poisson.backends.subjects import Subject, require_plain
 if TYPE_CHECKING:
     from poisson.backends.probe import Probe
     from poisson.backends.slabs import SlabSolver as SlabSolver
-    from poisson.backends.stencils import StencilOperations, StencilTransferOperations
+    from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
+    from poisson.discrete.clusters import Clusters
     from poisson.discrete.discretisation import Operator
     from poisson.discrete.full_stencil import FullStencil, StencilTransfer
     from poisson.discrete.transfer import Interpolation, Transfer
@@ -215,6 +216,8 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def bind(self, subject: FullStencil) -> StencilOperations: ...
     @overload
     def bind(self, subject: StencilTransfer) -> StencilTransferOperations: ...
+    @overload
+    def bind(self, subject: Clusters) -> ClusterOperations: ...
     def bind(self, subject: Subject) -> Any:
         """The operations of an operator, between grids, or of first derivatives; they end with the object returned.
 

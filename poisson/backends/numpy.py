@@ -25,11 +25,12 @@ from poisson.backends.base import (
     TransferOperations,
 )
 from poisson.backends.host import host_memory, keep_freed_blocks
-from poisson.backends.numpy_stencils import NumpyStencil, NumpyStencilTransfer
+from poisson.backends.numpy_stencils import NumpyClusters, NumpyStencil, NumpyStencilTransfer
 from poisson.backends.probe import Pace, Probe
 from poisson.backends.processors import default_threads
 from poisson.backends.slabs import by_rows
 from poisson.backends.transforms import by_scipy
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -291,6 +292,7 @@ class NumpyBackend(Backend):
             Differences: NumpyDifferences,
             FullStencil: NumpyStencil,
             StencilTransfer: NumpyStencilTransfer,
+            Clusters: NumpyClusters,
         }
     )
 

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.stencils import BALANCED, Array, Reduction, StencilOperations, StencilTransferOperations
+from poisson.backends.stencils import (
+    BALANCED,
+    Array,
+    ClusterOperations,
+    Reduction,
+    StencilOperations,
+    StencilTransferOperations,
+)
 from poisson.discrete.full_stencil import FullStencil, Offset, StencilTransfer
 from poisson.mesh.lattice import Lattice
 
@@ -224,3 +231,17 @@ class NumpyStencilTransfer(StencilTransferOperations):
             # No two coarse nodes have one fine node in the same direction, and weights are zero where there is none.
             np.add.at(fine, np.ix_(*reversed(places)), weight.astype(coarse.dtype) * coarse)
         return fine
+
+
+class NumpyClusters(ClusterOperations):
+    """The correction of strong clusters."""
+
+    def correct_clusters(self, r: Array, u: Array) -> None:
+        clusters = self.clusters
+        if not clusters.count:
+            return
+        volumes = np.broadcast_to(clusters.lattice.volumes(), r.shape)
+        weighted = volumes.ravel()[clusters.nodes] * r.ravel()[clusters.nodes].astype(np.float64)
+        corrections = clusters.factors * np.add.reduceat(weighted, clusters.starts[:-1])
+        places = np.unravel_index(clusters.nodes, u.shape)
+        u[places] += np.repeat(corrections, np.diff(clusters.starts)).astype(u.dtype)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The operations of full stencils and of the transfers that follow them, and what each must compute.
+"""The operations of full stencils, of the transfers that follow them and of strong clusters, and what each computes.
 
 They have the names and the arguments of those of `poisson.backends.base`, so that a level of multigrid may have either.
 A is that of `poisson.discrete.full_stencil`; inner products have the control volumes.
@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from poisson.discrete.clusters import Clusters, clusters_of
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 
@@ -81,6 +82,13 @@ class StencilOperations(ABC):
         `result` gets (Σ w out q, 0). `out` is neither z nor p.
         """
 
+    def clusters(self, threshold: float) -> Clusters:
+        """The groups of nodes that links above a threshold join (`poisson.discrete.clusters`).
+
+        They are found on the host; a backend may do so where its arrays are.
+        """
+        return clusters_of(self.stencil, self.backend.to_host(self.stencil.coefficients), threshold)
+
 
 class StencilTransferOperations(ABC):
     """The operations between the two grids of a `StencilTransfer`.
@@ -123,6 +131,32 @@ class StencilTransferOperations(ABC):
         """out = the coefficients of R A P on `StencilTransfer.coarse`, formed in float64.
 
         The row sums are those of A applied to the row sums of P, and not sums of what was rounded.
+        """
+
+
+class ClusterOperations(ABC):
+    """The correction of strong clusters, for any operator on their lattice: of links or a full stencil.
+
+    Parameters
+    ----------
+    backend : Backend
+        Where the arrays are.
+    clusters : Clusters
+        The groups of nodes.
+    """
+
+    backend: Backend
+    clusters: Clusters
+
+    def __init__(self, backend: Backend, clusters: Clusters) -> None:
+        self.backend = backend
+        self.clusters = clusters
+
+    @abstractmethod
+    def correct_clusters(self, r: Array, u: Array) -> None:
+        """u = u + factor_k Σ_{i in k} w_i r_i at the nodes of each group k; the others keep their values.
+
+        w are the control volumes. The sums are in float64, in an order that is the same on every run.
         """
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -10,7 +11,7 @@ from poisson.errors import GridError
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 
-Subject = Operator | Transfer | Interpolation | Differences | FullStencil | StencilTransfer
+Subject = Operator | Transfer | Interpolation | Differences | FullStencil | StencilTransfer | Clusters
 """The types that `Backend.bind` takes."""
 
 
@@ -31,7 +32,7 @@ def require_plain(subject: Subject, name: str, tabulated: bool, masked: bool) ->
     GridError
         If the backend does not take it.
     """
-    if isinstance(subject, FullStencil | StencilTransfer):
+    if isinstance(subject, FullStencil | StencilTransfer | Clusters):
         raise GridError(f"the {name} backend has no stencils of 9 and 27 points yet: use run.backend = 'numpy'")
     if not masked and any(operator.fixed for operator in _operators(subject)):
         raise GridError(f"the {name} backend takes no nodes that are fixed inside the box: use run.backend = 'numpy'")

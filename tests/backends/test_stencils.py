@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Full stencils and the transfers that follow them: the specification against sparse matrices that share no code.
 
-Covers poisson.backends.stencils, poisson.backends.numpy_stencils and poisson.discrete.full_stencil.
+Covers poisson.backends.stencils, poisson.backends.numpy_stencils, poisson.discrete.full_stencil and
+poisson.discrete.clusters.
 """
 
 from __future__ import annotations
@@ -342,6 +343,61 @@ def test_a_node_without_links_takes_from_nobody() -> None:
     assert np.all(np.isfinite(out)) and out[3, 3] == u[3, 3]
 
 
+@GRID
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("threshold", [0.05, 0.2])
+def test_corrections_of_clusters_are_those_of_sparse_matrices(
+    shape: tuple[int, ...], rules: tuple[Rule, ...], dtype: Any, threshold: float
+) -> None:
+    """Groups found by relabelling until nothing changes, and Z (diag Zᵀ V A Z)⁻¹ Zᵀ V as a product of matrices.
+
+    The diagonal has the excess of a group and its links to the rest, because Zᵀ V A Z itself would cancel.
+    """
+    stencil = stencil_on(grid_operator(shape, rules).lattice, dtype, jump=4.0)
+    backend, a = NumpyBackend(dtype), matrix_of(stencil).toarray()
+    fixed = reference.fixed_nodes(Operator(stencil.lattice)).ravel()
+    d = np.where(fixed, np.inf, a.diagonal())
+    strong = -a > threshold * np.sqrt(np.outer(d, d))
+    label = np.arange(len(a))
+    while True:
+        least = np.minimum(label, np.where(strong, label, len(a)).min(axis=1))
+        if np.array_equal(least, label):
+            break
+        label = least
+    names = [name for name in np.unique(label) if np.sum(label == name) > 1]
+    z = (label[:, None] == names).astype(np.float64)
+    assert stencil.coefficients is not None
+    held = z.T @ stencil.coefficients[0].astype(np.float64).ravel() - np.einsum("ik,ij,jk->k", z, a, 1.0 - z)
+    kept = held > 1e-12 * (z.T @ a.diagonal())
+    z, held = z[:, kept], held[kept]
+    clusters = backend.bind(stencil).clusters(threshold)
+    assert clusters.count == z.shape[1] > 0
+    u, r = (random_array(stencil.array_shape, dtype, seed) for seed in (1, 2))
+    volumes = np.broadcast_to(stencil.lattice.volumes(), u.shape).ravel()
+    wanted = 0.7 * z @ ((z.T @ (volumes * r.ravel())) / held)
+    found = u.copy()
+    backend.bind(clusters).correct_clusters(r, found)
+    atol = 64 * np.finfo(dtype).eps * np.abs(wanted).max(initial=1.0)
+    np.testing.assert_allclose(found.ravel(), u.ravel() + wanted, rtol=0, atol=atol)
+    assert np.array_equal(found.ravel()[~z.any(axis=1)], u.ravel()[~z.any(axis=1)])
+
+
+def test_groups_that_nothing_holds_get_no_correction() -> None:
+    """A box of strong links has one; without excess and links to the rest none, nor has a whole singular problem."""
+    stencil = stencil_on(grid_operator((9, 8), (Rule.MIRROR,) * 4).lattice)
+    assert stencil.coefficients is not None
+    stencil.coefficients[...] = 0.0
+    stencil.coefficients[1, 2:4, 2:4] = 7.0
+    operations = NumpyBackend(np.float64).bind(stencil)
+    assert operations.clusters(0.1).count == 0
+    stencil.coefficients[0, 2, 2] = 0.5
+    found = operations.clusters(0.1)
+    assert list(found.nodes) == [20, 21, 22] and list(found.starts) == [0, 3] and list(found.factors) == [1.4]
+    stencil.coefficients[0] = 0.0
+    stencil.coefficients[1:] = stencil_on(stencil.lattice).coefficients[1:]
+    assert operations.clusters(0.01).count == 0
+
+
 def test_links_that_no_product_has_are_not_stored() -> None:
     cube = FullStencil(grid_operator((9, 9, 9), (Rule.FIXED,) * 6).lattice, ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
     counts = [StencilTransfer(cube, halved).product.count
@@ -368,5 +424,7 @@ def test_refusals(make: Callable[[Lattice], Any], message: str) -> None:
 
 
 def test_other_backends_say_that_they_have_none(backend: Backend) -> None:
-    with pytest.raises(GridError, match=r"no stencils of 9 and 27 points yet: use run.backend = 'numpy'"):
-        backend.bind(stencil_on(grid_operator((7, 6), (Rule.FIXED,) * 4).lattice))
+    stencil = stencil_on(grid_operator((7, 6), (Rule.FIXED,) * 4).lattice)
+    for subject in (stencil, NumpyBackend(np.float64).bind(stencil).clusters(0.1)):
+        with pytest.raises(GridError, match=r"no stencils of 9 and 27 points yet: use run.backend = 'numpy'"):
+            backend.bind(subject)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""Strong clusters: groups of nodes that hang together by strong links, and to the rest by weak ones.
+
+Where coefficients jump from node to node, the constant of such a group is neither smoothed, its Rayleigh quotient being
+the ratio of the links, nor seen by a coarse grid that has no node for it. Each gets a correction of its own,
+
+    u += 0.7 Z (diag Zᵀ V A Z)⁻¹ Zᵀ V r,
+
+with Z the indicators of the groups and V the control volumes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.mesh.lattice import Lattice
+
+if TYPE_CHECKING:
+    from poisson.discrete.full_stencil import FullStencil
+
+DAMPING = 0.7
+"""The part of a correction that is taken: neighbouring groups correct at once."""
+
+LOOSE = 1e-12
+"""A group whose sum of rows is below this part of its diagonal is held by rounding alone, and gets no correction."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Disjoint groups of nodes, and the factor of the correction of each.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        The nodes, fewer than 2³¹ and not divided.
+    nodes : int32 array, shape (members,)
+        The numbers of the nodes in C order, without padding: one group after the other, in each ascending. A backend
+        copies NumPy arrays to where its own are.
+    starts : int64 array, shape (groups + 1,)
+        Where each group begins in `nodes`, and their end.
+    factors : float64 array, shape (groups,)
+        0.7 / (Zᵀ V A Z) of each.
+    """
+
+    lattice: Lattice
+    nodes: Any
+    starts: Any
+    factors: Any
+
+    def __post_init__(self) -> None:
+        if self.lattice.divided:
+            raise ValueError("clusters are not divided over processes")
+        if self.nodes.dtype != np.int32 or self.starts.dtype != np.int64 or self.factors.dtype != np.float64:
+            raise ValueError("the nodes of clusters are int32, their starts int64 and their factors float64")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.lattice.shape
+
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return int(self.factors.size)
+
+
+def clusters_of(stencil: FullStencil, coefficients: NDArray[Any], threshold: float) -> Clusters:
+    """The components of two nodes or more that strong links join: link > threshold √(d_i d_j), with d = diag(V A).
+
+    Fixed nodes belong to none, nor do nodes without an equation.
+
+    Parameters
+    ----------
+    stencil : FullStencil
+        A.
+    coefficients : array of the shape of `FullStencil.stack`
+        Its coefficients on the host.
+    threshold : float
+        Between 0 and 1.
+    """
+    from scipy import sparse  # 0.1 s
+    from scipy.sparse.csgraph import connected_components
+
+    lattice = stencil.lattice
+    free = np.zeros(lattice.array_shape, dtype=bool)
+    free[lattice.free] = True
+    numbers = np.arange(free.size).reshape(free.shape)
+    diagonal = coefficients[0].astype(np.float64)
+    links = []
+    for offset, link in zip(stencil.offsets, coefficients[1:].astype(np.float64), strict=True):
+        place = tuple(range(free.ndim))
+        neighbours = np.roll(numbers, [-step for step in reversed(offset)], place)
+        here = np.flatnonzero(link)  # there is none across a face
+        there, values = neighbours.ravel()[here], link.ravel()[here]
+        diagonal += np.bincount(here, values, free.size).reshape(free.shape)
+        diagonal += np.bincount(there, values, free.size).reshape(free.shape)
+        links.append((here, there, values))
+    root, held = np.sqrt(diagonal.ravel()), free.ravel()
+    ends = [(here[strong], there[strong]) for here, there, values in links
+            for strong in [(values > threshold * root[here] * root[there]) & held[here] & held[there]]]  # fmt: skip
+    one, other = (np.concatenate(part) for part in zip(*ends, strict=True))
+    graph = sparse.coo_array((np.ones(one.size, dtype=bool), (one, other)), shape=(free.size, free.size))
+    groups, label = connected_components(graph, directed=False)
+    # What holds a group is its excess and the links that leave it: nothing cancels.
+    loose = np.bincount(label, coefficients[0].astype(np.float64).ravel(), groups)
+    for here, there, values in links:
+        leaving = label[here] != label[there]
+        for end in (here, there):
+            loose += np.bincount(label[end[leaving]], values[leaving], groups)
+    kept = (np.bincount(label, minlength=groups) > 1) & (loose > LOOSE * np.bincount(label, diagonal.ravel(), groups))
+    nodes = np.flatnonzero(kept[label])
+    nodes = nodes[np.argsort(label[nodes], kind="stable")]
+    sizes = np.bincount(label[nodes], minlength=groups)[kept]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    return Clusters(lattice, nodes.astype(np.int32), starts.astype(np.int64), DAMPING / loose[kept])
