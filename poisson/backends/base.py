@@ -168,10 +168,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
         return nullcontext()
 
     def coarse_lattice(self, lattice: Lattice) -> Lattice:
-        """The lattice of a coarser grid, where `lattice` is what the axes of the finer one come to.
-
-        It is the same, but where the nodes are divided: of a coarse grid every process may better have all.
-        """
+        """The lattice of a coarser grid whose axes are those of `lattice`; a process may have all of a divided one."""
         return lattice
 
     # ---- reductions
