@@ -31,6 +31,8 @@ from poisson.backends.base import (
 )
 from poisson.backends.operations import ALL, OPERATIONS, OperationSpec, Role
 from poisson.backends.registry import AUTO, NAMES, backend_names
+from poisson.backends.stencils import StencilOperations, StencilTransferOperations
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -65,11 +67,13 @@ def case_file(text: str) -> str:
 def backends(text: str) -> str:
     """docs/backends.md with the operations as their entries and the methods of `poisson.backends.base` have them."""
     rows = []
-    for name, spec in ALL.items():
+    for spec in ALL.values():
         kind = Backend if spec.subject is None else BOUND[spec.subject]
-        bound_to = "the backend" if spec.subject is None else spec.subject.__name__.lower()
-        meaning = (inspect.getdoc(getattr(kind, name)) or "").partition("\n")[0].partition(". ")[0].removesuffix(".")
-        rows.append((f"`{name}({', '.join(spec.names)})`", bound_to, meaning.replace("|", r"\|")))
+        bound_to = "the backend" if spec.subject is None else _words(spec.subject.__name__)
+        meaning = (
+            (inspect.getdoc(getattr(kind, spec.method)) or "").partition("\n")[0].partition(". ")[0].removesuffix(".")
+        )
+        rows.append((f"`{spec.method}({', '.join(spec.names)})`", bound_to, meaning.replace("|", r"\|")))
     return _replaced(text, ("operation", "bound to", "computes"), rows)
 
 
@@ -77,6 +81,8 @@ def header(text: str) -> str:
     """native/poisson.h with the prototypes of the operations that are not put together from others."""
     lines = []
     for name, spec in OPERATIONS.items():
+        if spec.subject not in _C_SUBJECTS:
+            continue
         opening = f"    poisson_status poisson_{name}_##suffix("
         kept_together = [argument.replace(" ", "~") for argument in _c_arguments(spec)]
         wrapped = textwrap.wrap(", ".join(kept_together) + ");", 118 - 8, break_long_words=False)
@@ -144,6 +150,8 @@ BOUND: Mapping[type, type] = MappingProxyType(
         Transfer: TransferOperations,
         Interpolation: InterpolationOperations,
         Differences: DifferenceOperations,
+        FullStencil: StencilOperations,
+        StencilTransfer: StencilTransferOperations,
     }
 )
 """The class with the operations of a subject."""
@@ -236,6 +244,11 @@ def _substituted(pattern: str, replacement: str, text: str) -> str:
     if count != 1:
         raise SystemExit(f"{count} places in the document match {pattern!r}; there must be one")
     return changed
+
+
+def _words(name: str) -> str:
+    """The words of a class's name."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def _coded(words: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from poisson.backends.base import Array, Backend, FastSolver, Operations
-from poisson.backends.operations import ALL, Role
+from poisson.backends.operations import OperationSpec, Role, operations_of
 from poisson.backends.subjects import Subject
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.grid import AXES
@@ -33,7 +33,7 @@ class Call:
     ----------
     name : str
         One of `operations.ALL`, or ``fast_solve``; on one of several ranks ``slab_condense`` and ``slab_expand``.
-    subject : Operator, Transfer, Interpolation, Differences or None
+    subject : Operator, Transfer, Interpolation, Differences, FullStencil, StencilTransfer or None
         What it is bound to, if anything.
     nodes : int
         Nodes of its arrays; of the finer ones, or of those that are written, between two grids.
@@ -158,9 +158,9 @@ class _Counted:
     def __init__(self, backend: Backend, ledger: Ledger) -> None:
         self._backend = backend
         self._ledger = ledger
-        for name in ALL:
-            if operation := getattr(backend, name, None):
-                setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, name, None, operation))
+        for name, spec in operations_of(None).items():
+            operation = getattr(backend, name)
+            setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, spec, None, operation))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
@@ -212,9 +212,9 @@ class _CountedOperations:
         self.backend = backend
         self.uncounted = uncounted
         self._ledger = ledger
-        for name in ALL:
-            if operation := getattr(uncounted, name, None):
-                setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, name, subject, operation))
+        for name, spec in operations_of(type(subject)).items():
+            operation = getattr(uncounted, name)
+            setattr(self, name, partial(_operate, ledger, backend.dtype.itemsize, spec, subject, operation))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.uncounted, name)
@@ -238,22 +238,24 @@ class _CountedOperations:
 def _operate(
     ledger: Ledger,
     itemsize: int,
-    name: str,
+    spec: OperationSpec,
     subject: Subject | None,
     operation: Callable[..., None],
     *arguments: Any,
     **named: Any,
 ) -> None:
     """Make a call of an operation through a ledger."""
-    spec = ALL[name]
     values = dict(zip(spec.names, arguments, strict=False)) | named
     coarser = dict.fromkeys(argument.name for argument in spec.arguments if argument.role is Role.COARSER)
     for key in coarser:
         if values.get(key):
             between, array = values[key]
             values[key], coarser[key] = (between.uncounted, array), between.transfer
+    written = (argument.name for argument in spec.arguments if argument.role is Role.COEFFICIENTS)
+    for key in written:
+        itemsize = values[key].dtype.itemsize
     call = Call(
-        name,
+        spec.name,
         subject,
         math.prod(_shape(subject, values)),
         itemsize,

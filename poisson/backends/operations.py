@@ -9,12 +9,14 @@ docs/extending.md says how to add an operation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -27,6 +29,7 @@ class Role(Enum):
     WRITTEN = "an array that is written"
     BOTH = "an array that is read and written"
     OUTPUTS = "an array for each axis, which are written"
+    COEFFICIENTS = "arrays behind one another of float32 or float64, whatever the type of the others, which are written"
     MATRIX = "a matrix for all nodes, which is read"
     RESULT = "a place for the results of a reduction"
     NUMBER = "a number"
@@ -37,7 +40,7 @@ class Role(Enum):
     COARSER = "operations to or from a coarser grid, and an array there"
 
 
-ARRAYS = MappingProxyType({Role.READ: 1, Role.WRITTEN: 1, Role.BOTH: 2})
+ARRAYS = MappingProxyType({Role.READ: 1, Role.WRITTEN: 1, Role.BOTH: 2, Role.COEFFICIENTS: 1})
 """How often an array is moved between memory and chip."""
 
 
@@ -86,7 +89,7 @@ class Argument:
     @property
     def written(self) -> bool:
         """Whether it is an array, or several, that the operation writes."""
-        return self.role in (Role.WRITTEN, Role.BOTH, Role.OUTPUTS)
+        return self.role in (Role.WRITTEN, Role.BOTH, Role.OUTPUTS, Role.COEFFICIENTS)
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class OperationSpec:
     Parameters
     ----------
     name : str
-        The name of its methods, of its kernel (``poisson_NAME``) and of its functions in the library.
+        The name of its kernel (``poisson_NAME``) and of its functions in the library.
     subject : type or None
         What `Backend.bind` is given for it; None for an operation on plain vectors, a method of the backend.
     arguments : tuple of Argument
@@ -110,6 +113,10 @@ class OperationSpec:
         How far it looks around a node, in layers of nodes, or this given the subject; of one sweep, where it makes
         several. On a part of a grid with so many layers of halo less is right than before. Between two grids they are
         nodes of the finer one, and of an interpolation those of the source.
+    method : str
+        The name of its methods, where that is not its own: operations of several subjects may share one.
+    also : tuple of type
+        Further subjects that have it as it is, because it reads nothing but their lattice.
     """
 
     name: str
@@ -118,6 +125,11 @@ class OperationSpec:
     flops: Callable[[Any], int] | int | None = None
     coefficients: bool = False
     radius: Callable[[Any], int] | int = 0
+    method: str = ""
+    also: tuple[type, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "method", self.method or self.name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -157,6 +169,11 @@ def _stencil(more: int, each_axis: int = 5) -> Callable[[Operator], int]:
     return lambda operator: 1 + more + each_axis * operator.dimension
 
 
+def _differences(more: int, each_neighbour: int = 3) -> Callable[[FullStencil], int]:
+    """At each of the neighbours of a full stencil a difference takes three flops; `more` is what comes on top."""
+    return lambda stencil: 1 + more + 2 * each_neighbour * len(stencil.offsets)
+
+
 def _of_transfer(transfer: Transfer) -> int:
     """The nodes beside those under which coarse ones are that these gather from."""
     return 1 if transfer.halves is not None else 2
@@ -178,6 +195,10 @@ def _both(name: str, **more: Any) -> Argument:
     return Argument(name, Role.BOTH, **more)
 
 
+def _coefficients(name: str, grid: str) -> Argument:
+    return Argument(name, Role.COEFFICIENTS, grid=grid)
+
+
 def _number(name: str) -> Argument:
     return Argument(name, Role.NUMBER)
 
@@ -187,6 +208,19 @@ _OMEGAS = Argument("omegas", Role.OMEGAS)
 _AXIS = Argument("axis", Role.AXIS)
 _RESULT = Argument("result", Role.RESULT)
 _NORMS = Argument("result", Role.RESULT, optional=True)
+
+
+def _full(method: str, arguments: tuple[Argument, ...], flops: Callable[[FullStencil], int]) -> OperationSpec:
+    """An operation of full stencils."""
+    return OperationSpec(f"stencil_{method}", FullStencil, arguments, flops, coefficients=True, radius=1, method=method)
+
+
+def _weighted(method: str, arguments: tuple[Argument, ...], flops: Callable[[StencilTransfer], int]) -> OperationSpec:
+    """An operation of transfers by weights, which reads the coefficients where it writes some."""
+    reads = any(argument.role is Role.COEFFICIENTS for argument in arguments)
+    return OperationSpec(
+        f"stencil_{method}", StencilTransfer, arguments, flops, coefficients=reads, radius=1, method=method
+    )
 
 
 def _table(*specs: OperationSpec) -> Mapping[str, OperationSpec]:
@@ -207,7 +241,7 @@ OPERATIONS = _table(
         coefficients=True,
         radius=1,  # of the diagonal: the coefficients of the links around a node
     ),
-    OperationSpec("norm", Operator, (_read("r"), _RESULT), flops=2),
+    OperationSpec("norm", Operator, (_read("r"), _RESULT), flops=2, also=(FullStencil,)),
     OperationSpec(
         "sweep",
         Operator,
@@ -234,7 +268,7 @@ OPERATIONS = _table(
     ),
     OperationSpec("fill", None, (_written("x"), _number("value")), flops=0),
     OperationSpec("axpby", None, (_number("a"), _read("x"), _number("b"), _both("y", factor="b")), flops=3),
-    OperationSpec("dot", Operator, (_read("x"), _read("y"), _RESULT), flops=2),
+    OperationSpec("dot", Operator, (_read("x"), _read("y"), _RESULT), flops=2, also=(FullStencil,)),
     OperationSpec(
         "restrict",
         Transfer,
@@ -291,6 +325,7 @@ OPERATIONS = _table(
             _RESULT,
         ),
         flops=6,
+        also=(FullStencil,),
     ),
     OperationSpec(
         "defect",
@@ -331,6 +366,36 @@ OPERATIONS = _table(
         flops=lambda differences: 3 * differences.half * differences.dimension,
         radius=_of_differences,
     ),
+    _full("residual", (_read("u"), _SOURCE, _written("r"), _NORMS), _differences(1)),
+    _full("sweep", (_read("u"), _SOURCE, _written("out"), _number("omega"), _NORMS), _differences(3)),
+    _full("color_sweep", (_both("u"), _SOURCE, Argument("color", Role.COLOR), _number("omega")), _differences(3)),
+    _full("diagonal_solve", (_read("r", pointwise=True), _written("z"), _number("omega"), _NORMS), _differences(1, 1)),
+    _full(
+        "direction",
+        (
+            *(_read("z"), _number("beta"), _read("p", factor="beta"), _written("out", pointwise=True), _written("q")),
+            _RESULT,
+        ),
+        _differences(4),
+    ),
+    _weighted(
+        "restrict",
+        (_read("fine", grid="fine"), _written("coarse", grid="coarse")),
+        lambda transfer: 2 * len(transfer.directions) + 2,
+    ),
+    _weighted(
+        "prolong_add",
+        (_read("coarse", grid="coarse"), _both("fine", grid="fine", pointwise=True)),
+        lambda transfer: math.ceil((2 * len(transfer.directions) + 2) * transfer.scale),
+    ),
+    # The links of a node are summed over the other axes, and each is shared out.
+    _weighted("interpolation", (_coefficients("out", grid="table"),), lambda transfer: 4 * len(transfer.fine.offsets)),
+    # At each fine node beside a coarse one a difference for each link, its product and the sum of both.
+    _weighted(
+        "galerkin",
+        (_coefficients("out", grid="product"),),
+        lambda transfer: (2 + 6 * len(transfer.fine.offsets)) * (1 + len(transfer.directions)),
+    ),
 )
 """The operations that every backend has of its own."""
 
@@ -351,3 +416,8 @@ COMPOSITES = _table(
 
 ALL = MappingProxyType({**OPERATIONS, **COMPOSITES})
 """Both."""
+
+
+def operations_of(subject: type | None) -> Mapping[str, OperationSpec]:
+    """The entries of all operations that a subject has, by the names of their methods."""
+    return MappingProxyType({spec.method: spec for spec in ALL.values() if subject in (spec.subject, *spec.also)})

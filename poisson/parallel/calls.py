@@ -26,8 +26,8 @@ def operations_on_ranks(subject: type | None, field: str = "") -> Callable[[Clas
     """
 
     def complete(cls: Class) -> Class:
-        for name, spec in OPERATIONS.items():
-            if spec.subject is subject and name not in vars(cls):
+        for spec in OPERATIONS.values():
+            if spec.subject is subject and (name := spec.method) not in vars(cls):
                 lines = _of_vectors(spec) if subject is None else _on_lattice(spec, field)
                 method = _compiled(spec, lines)
                 method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
@@ -43,11 +43,11 @@ def _compiled(spec: OperationSpec, lines: list[str]) -> Any:
         f"{argument.name}=None" if argument.optional and argument.role is Role.RESULT else argument.name
         for argument in spec.arguments
     ]
-    text = f"def {spec.name}(self, {', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
+    text = f"def {spec.method}(self, {', '.join(parameters)}):\n" + "".join(f"    {line}\n" for line in lines)
     made: dict[str, Any] = {}
     names = {"EVERYWHERE": EVERYWHERE, "radius_of": spec.radius}
     exec(compile(text, f"<{spec.name} on ranks, from its entry>", "exec"), names, made)
-    return made[spec.name]
+    return made[spec.method]
 
 
 def _of_vectors(spec: OperationSpec) -> list[str]:
@@ -59,7 +59,7 @@ def _of_vectors(spec: OperationSpec) -> list[str]:
     passed = ", ".join(map(_passed, spec.arguments))
     return [
         f"self.note({', '.join(argument.name for argument in arrays)})",
-        f"self.local.{spec.name}({passed})",
+        f"self.local.{spec.method}({passed})",
         f"{written.name}.valid = {_least(valid or ['EVERYWHERE'])}",
     ]
 
@@ -72,7 +72,7 @@ def _on_lattice(spec: OperationSpec, field: str) -> list[str]:
         target = next((each for each in looking if spec.looks(read, each)), looking[0] if looking else None)
         layers = _reach(spec, read, target, field) if target else "0"
         lines.append(f"of_{read.name} = " + _unless_zero(read, f"lattice.need({read.name}, {layers})"))
-    lines.append(f"self._local.{spec.name}({', '.join(map(_passed, spec.arguments))})")
+    lines.append(f"self._local.{spec.method}({', '.join(map(_passed, spec.arguments))})")
     for target in written:
         least = _least(_right(spec, target, field))
         several = target.role is Role.OUTPUTS

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from poisson.backends.ledger import Call
 from poisson.backends.operations import ALL, ARRAYS, OPERATIONS, Role
 from poisson.discrete.discretisation import Operator
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.problem.problem import Problem
 
 NORM_FLOPS = 2
@@ -37,7 +38,7 @@ class Cost:
 def cost(call: Call) -> Cost:
     """The bytes that a call of an operation must move, and the flops that it must compute."""
     values, flops = SPECIAL[call.name](call) if call.name in SPECIAL else _by_entry(call)
-    return Cost(float(values) * call.itemsize - _narrower(call), float(flops))
+    return Cost(float(values) * call.itemsize - _narrower(call) + _of_stencil(call), float(flops))
 
 
 def _by_entry(call: Call) -> tuple[int, int]:
@@ -66,6 +67,18 @@ def _coefficients(call: Call) -> int:
     if not ALL[call.name].coefficients or not isinstance(subject, Operator):
         return 0
     return len(subject.links or ()) + (subject.reaction is not None)
+
+
+def _of_stencil(call: Call) -> int:
+    """Bytes of what a call reads of a full stencil and of weights, which have types of their own."""
+    subject = call.subject
+    if not isinstance(subject, FullStencil | StencilTransfer):
+        return 0
+    stencil = subject if isinstance(subject, FullStencil) else subject.fine
+    read = [(stencil.stack, stencil.coefficients)] if ALL[call.name].coefficients else []
+    if isinstance(subject, StencilTransfer) and call.name != "stencil_interpolation":
+        read.append((subject.table, subject.weights))
+    return sum(math.prod(stack.shape) * array.dtype.itemsize for stack, array in read if array is not None)
 
 
 def _dense(call: Call) -> tuple[int, int]:

@@ -14,8 +14,9 @@ import numpy as np
 
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.ledger import Ledger, counted
-from poisson.backends.operations import ARRAYS, OPERATIONS, Argument, OperationSpec, Role
+from poisson.backends.operations import ALL, ARRAYS, OPERATIONS, Argument, OperationSpec, Role
 from poisson.discrete.discretisation import Operator
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import ResourceError
 from poisson.mesh.axis import Axis
@@ -27,6 +28,8 @@ from poisson.solvers.multigrid.hierarchy import coarser
 
 MOST_ARRAYS = 8
 """Arrays of the grid's size that `every_operation` holds at the most."""
+MEASURED = frozenset(name for name, spec in ALL.items() if spec.subject not in (FullStencil, StencilTransfer))
+"""The operations that `every_operation` runs: not those of full stencils, whose coefficients take many arrays."""
 COARSEST = (20, 20)
 """The grid of the product with a matrix: a matrix for all nodes of a larger one would fit no memory."""
 
@@ -126,7 +129,7 @@ class Workload:
             Each makes its call; arguments that it is given by name take the place of its own.
         """
         spec = OPERATIONS[name]
-        operation = getattr(self._backend if spec.subject is None else self.bound(spec.subject), name)
+        operation = getattr(self._backend if spec.subject is None else self.bound(spec.subject), spec.method)
         read, written = count(), count()
         choices = [
             self._choices(spec, argument, next(read if argument.role is Role.READ else written), without)
@@ -198,8 +201,8 @@ def every_operation(backend: Backend, grid: Lattice) -> Ledger:
     # Nodes that are fixed have conditions that read nothing.
     mirrored = workload.on(laplacian_on(grid, Kind.NEUMANN))
     for name, spec in OPERATIONS.items():
-        if spec.subject is Differences and grid.tabulated:
-            continue  # taken on the host
+        if name not in MEASURED or (spec.subject is Differences and grid.tabulated):
+            continue  # those on tabulated axes are taken on the host
         for call in (mirrored if name == "boundary_conditions" else workload).calls(name):
             call()
     next(workload.calls("sweep"))(f=None)

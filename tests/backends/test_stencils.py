@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 from support.agreement import grid_operator, with_coefficients
+from support.full_stencils import halvings, stencil_on
 from support.operators import AXIS_RULES, random_array
 
 from poisson.backends.base import Backend
@@ -38,18 +39,6 @@ GRIDS = [
     if dimension < 3 or number % 2 == 0
 ]
 """Every pair of rules on every axis, with even and odd numbers of nodes."""
-
-
-def stencil_on(lattice: Lattice, dtype: Any = np.float64, jump: float = 1.0) -> FullStencil:
-    """Random links of 10^±jump to all neighbours that there are, and an excess."""
-    single = [axis for axis, nodes in enumerate(lattice.shape) if nodes == 1]
-    offsets = tuple(o for o in offsets_of(lattice.dimension) if not any(o[axis] for axis in single))
-    values = 10.0 ** (jump * random_array((1 + len(offsets), *lattice.array_shape), np.float64, 5))
-    for offset, link in zip(offsets, values[1:], strict=True):
-        for axis, (line, step) in enumerate(zip(lattice.axes, offset, strict=True)):
-            if step and not line.wraps:
-                np.moveaxis(link, lattice.array_axis(axis), 0)[-1 if step > 0 else 0] = 0.0
-    return FullStencil(lattice, offsets, values.astype(dtype))
 
 
 def neighbour(lattice: Lattice, node: tuple[int, ...], offset: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -169,13 +158,6 @@ def applied(stencil: FullStencil, dtype: Any = np.float64) -> tuple[Any, Any, An
 def residual(stencil: FullStencil, u: Any, f: Any) -> Any:
     au = (matrix_of(stencil) @ u.ravel().astype(np.float64)).reshape(u.shape) / stencil.lattice.volumes()
     return np.where(reference.fixed_nodes(Operator(stencil.lattice)), 0.0, f - au)
-
-
-def halvings(lattice: Lattice) -> list[tuple[bool, ...]]:
-    """All axes, and each alone."""
-    able = tuple(nodes > 3 for nodes in lattice.shape)
-    alone = [tuple(axis == chosen for axis in range(len(able))) for chosen in range(len(able)) if able[chosen]]
-    return list(dict.fromkeys([able, *alone]))
 
 
 GRID = pytest.mark.parametrize(("shape", "rules"), GRIDS)

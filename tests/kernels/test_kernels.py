@@ -34,7 +34,7 @@ from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
-from poisson.perf.workload import Workload
+from poisson.perf.workload import MEASURED, Workload
 from poisson.solvers.multigrid.hierarchy import coarser
 
 _KERNEL = re.compile(r"^KERNEL (\w+)\(", re.MULTILINE)
@@ -165,7 +165,7 @@ class NotingRuntime:
 def run_every_operation(backend: gpu.GpuBackend, fine: Operator, *, transforms: bool = True) -> None:
     """Launch every kernel there is on the arrays of a grid, those of transforms where they are asked for."""
     workload = Workload(backend, fine)
-    for name in OPERATIONS:
+    for name in (name for name in OPERATIONS if name in MEASURED):
         for call in workload.calls(name, without=True):
             call()
     for call in workload.calls("direction"):
@@ -207,7 +207,8 @@ def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator, *
     for links, reaction in ((both[0], None), (None, f), both)[0 if one_by_one else 2 :]:
         a = replace(like, coefficients=Coefficients(links, reaction, (1.0, 1.0), (1.0, 1.0)))
         workload = Workload(backend, a)
-        for name in (name for name, spec in OPERATIONS.items() if spec.coefficients and name not in LIKE_SWEEP):
+        varying = (name for name, spec in OPERATIONS.items() if spec.coefficients and name in MEASURED)
+        for name in (name for name in varying if name not in LIKE_SWEEP):
             for call in workload.calls(name):
                 call()
         for call in workload.calls("color_sweep"):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.operations import ALL, Argument, OperationSpec, Role
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import Axis
@@ -24,6 +25,7 @@ from poisson.mesh.placement import Cells, Nodes
 from poisson.solvers.multigrid.hierarchy import coarser
 from poisson.solvers.spectrum import red_black
 from support.axes import ENDS, example, uniform
+from support.full_stencils import halvings, stencils_on, weighted_on
 from support.operators import AXIS_RULES, operator, random_array, rules_of
 
 Values = NDArray[Any]
@@ -155,12 +157,16 @@ NODES_OF_MATRIX = 60
 Below = Callable[[Operator, Sequence[int]], Operator]
 
 
-def subjects(spec: OperationSpec, a: Operator, below: Below) -> Iterator[Any]:
+def subjects(backend: Backend, spec: OperationSpec, a: Operator, below: Below) -> Iterator[Any]:
     """The subjects of an operation on the grid of an operator, and between it and those coarser along some axes."""
     if spec.subject is None:
         yield None
     elif spec.subject is Operator:
         yield a
+    elif spec.subject is FullStencil:
+        yield from stencils_on(backend, a.lattice)
+    elif spec.subject is StencilTransfer:
+        yield from weighted_on(backend, a.lattice, spec.method == "interpolation")
     elif spec.subject is Differences:
         shortest = min(nodes for nodes in a.shape if nodes > 1)
         orders = () if a.lattice.tabulated else (2, 4, 8)
@@ -182,7 +188,8 @@ def choices(spec: OperationSpec, a: Operator, depth: int) -> Iterator[dict[str, 
     def values(argument: Argument) -> Sequence[Any]:
         if argument.role is Role.AXIS:
             return [axis for axis in range(a.dimension) if a.shape[axis] > 1]
-        fixed = {Role.OMEGAS: (OMEGAS[:depth],), Role.COLOR: (0, 1), Role.FLAG: (False, True)}
+        colors = range(2 if spec.subject is Operator else 2**a.dimension)
+        fixed = {Role.OMEGAS: (OMEGAS[:depth],), Role.COLOR: colors, Role.FLAG: (False, True)}
         fixed[Role.NUMBER] = NUMBERS.get(argument.name, (0.7,))
         return fixed.get(argument.role, (True, False) if argument.optional else (True,))
 
@@ -216,8 +223,9 @@ def call(backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: di
     arguments: list[Any] = []
     written: list[tuple[Backend, Any, Lattice]] = []
     for seed, argument in enumerate(spec.arguments):
-        lattice = (getattr(of, argument.grid) if argument.grid else a).lattice
-        shape = tuple((axis.whole or axis).nodes for axis in reversed(lattice.axes))
+        on_grid = getattr(of, argument.grid) if argument.grid else a
+        lattice = on_grid.lattice
+        shape = on_grid.array_shape[: -lattice.dimension] + lattice.whole.array_shape
         on, value = (single if argument.single else backend), chosen[argument.name]
         if argument.role in (Role.READ, Role.WRITTEN, Role.BOTH) and value:
             values = random_array(shape, on.dtype, seed)
@@ -225,6 +233,10 @@ def call(backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: di
             value = on.from_host(seen(10.0**values if argument.positive else values, lattice, argument))
             if argument.role is not Role.READ:
                 written.append((on, value, lattice))
+        elif argument.role is Role.COEFFICIENTS:
+            on = backend.companion((of.weights if of.weights is not None else of.fine.coefficients).dtype)
+            value = on.from_host(random_array(shape, on.dtype, seed))
+            written.append((on, value, lattice))
         elif argument.role is Role.OUTPUTS:
             values = random_array(shape, on.dtype, seed)
             value = [on.from_host(seen(values, lattice, argument)) for _ in range(of.dimension)]
@@ -234,7 +246,7 @@ def call(backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: di
         elif argument.role is Role.RESULT and value:
             value = result
         arguments.append(None if value is False and argument.optional else value)
-    getattr(backend if of is None else backend.bind(of), spec.name)(*arguments)
+    getattr(backend if of is None else backend.bind(of), spec.method)(*arguments)
     arrays = [(on.to_host(array), lattice) for on, array, lattice in written]
     return Left(arrays, np.array(backend.read(result)) if chosen.get("result") else None)
 
@@ -243,9 +255,16 @@ def everything(values: Values, lattice: Lattice, argument: Argument) -> Values:
     return values
 
 
+def has(backend: Backend, spec: OperationSpec) -> bool:
+    """Whether a backend has the operations of a subject."""
+    return spec.subject is None or spec.subject in backend.bound
+
+
 def applies(spec: OperationSpec, a: Operator) -> bool:
     """Whether the operation is one for a grid: colors need even numbers of nodes, and a matrix few of them."""
     roles = {argument.role for argument in spec.arguments}
+    if spec.subject is StencilTransfer and not halvings(a.lattice):
+        return False
     return (Role.COLOR not in roles or red_black(a)) and (Role.MATRIX not in roles or a.unknowns <= NODES_OF_MATRIX)
 
 
@@ -256,7 +275,7 @@ def calls(
     spec, own = ALL[name], with_coefficients(backend, a, kind)
     below = below or (lambda a, axes: coarser(backend, a, axes))
     for chosen in choices(spec, a, depth or backend.bind(own).depth()):
-        for of in subjects(spec, own, below):
+        for of in subjects(backend, spec, own, below):
             what = f"{name} on {a.lattice}, {kind} varies: {chosen}"
             yield what, call(backend, spec, own, of, chosen, everything)
 
@@ -265,7 +284,7 @@ def agree(backend: Backend, a: Operator, names: Sequence[str], kind: str = "none
     """Compare all calls of some operations with the specification; how many there were."""
     count, depth = 0, backend.bind(with_coefficients(backend, a, kind)).depth()
     for name in names:
-        if applies(ALL[name], a):
+        if applies(ALL[name], a) and has(backend, ALL[name]):
             both = (
                 calls(candidate, name, a, kind, depth, below) for candidate in (NumpyBackend(backend.dtype), backend)
             )

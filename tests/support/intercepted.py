@@ -30,6 +30,7 @@ class Intercepted(NumpyBackend):
         return bound
 
     def _intercept(self, specification: Any, outside: Any, subject: type | None) -> None:
-        for name, spec in OPERATIONS.items():
+        for spec in OPERATIONS.values():
             if spec.subject is subject:
-                setattr(outside, name, partial(self.asked, name, getattr(specification, name)))
+                operation = getattr(specification, spec.method)
+                setattr(outside, spec.method, partial(self.asked, spec.name, operation))

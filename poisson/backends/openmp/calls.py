@@ -29,8 +29,8 @@ def operations_from_entries(subject: type | None) -> Callable[[Class], Class]:
     """
 
     def complete(cls: Class) -> Class:
-        for name, spec in ALL.items():
-            if spec.subject is subject and name not in vars(cls):
+        for spec in ALL.values():
+            if spec.subject is subject and (name := spec.method) not in vars(cls):
                 method = _method(spec)
                 method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
                 setattr(cls, name, method)
@@ -54,10 +54,10 @@ def _method(spec: OperationSpec) -> Any:
             passed += [f"{argument.name}.shape[-1]"] * columns + [f"{argument.name}.rows, {argument.name}.pitch"]
     if plain:
         passed.append("self.threads")
-    text = f"def {spec.name}(self, {', '.join(parameters)}):\n    self.functions.{spec.name}({', '.join(passed)})\n"
+    text = f"def {spec.method}(self, {', '.join(parameters)}):\n    self.functions.{spec.name}({', '.join(passed)})\n"
     made: dict[str, Any] = {}
     exec(compile(text, f"<{spec.name} from its entry>", "exec"), _PLACES, made)
-    return made[spec.name]
+    return made[spec.method]
 
 
 def _passed(argument: Argument) -> str:

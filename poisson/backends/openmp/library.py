@@ -187,7 +187,7 @@ def signature(spec: OperationSpec) -> tuple[Any, ...]:
     return (*types, c_int32) if plain else tuple(types)
 
 
-OPERATION_FUNCTIONS = {name: signature(spec) for name, spec in ALL.items()}
+OPERATION_FUNCTIONS = {name: signature(spec) for name, spec in ALL.items() if spec.subject in _SUBJECTS}
 """The operations, with the suffix of their real type."""
 TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "transform": (_STATUS, (_OPERATOR, _LINE, c_int32, c_double, c_void_p)),

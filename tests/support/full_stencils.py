@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""Random full stencils and transfers by weights on any lattice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from poisson.backends.base import Backend
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
+from poisson.mesh.lattice import Lattice
+from support.operators import random_array
+
+
+def stencil_on(lattice: Lattice, dtype: Any = np.float64, jump: float = 1.0, holes: float = -1.0) -> FullStencil:
+    """Random links of 10^±jump to all neighbours that there are, and an excess.
+
+    A part of the nodes, the more the larger `holes` is, has no excess and no link at all.
+    """
+    single = [axis for axis, nodes in enumerate(lattice.shape) if nodes == 1]
+    offsets = tuple(o for o in offsets_of(lattice.dimension) if not any(o[axis] for axis in single))
+    values = 10.0 ** (jump * random_array((1 + len(offsets), *lattice.array_shape), np.float64, 5))
+    hole = random_array(lattice.array_shape, np.float64, 6) < holes
+    values[0][hole] = 0.0
+    for offset, link in zip(offsets, values[1:], strict=True):
+        link[hole | np.roll(hole, [-step for step in offset[::-1]], axis=range(hole.ndim))] = 0.0
+        for axis, (line, step) in enumerate(zip(lattice.axes, offset, strict=True)):
+            if step and not line.wraps:
+                np.moveaxis(link, lattice.array_axis(axis), 0)[-1 if step > 0 else 0] = 0.0
+    return FullStencil(lattice, offsets, values.astype(dtype))
+
+
+def along_axes(stencil: FullStencil) -> FullStencil:
+    """The same with the links along the axes alone."""
+    assert stencil.coefficients is not None
+    kept = [number for number, offset in enumerate(stencil.offsets) if sum(map(abs, offset)) == 1]
+    coefficients = stencil.coefficients[[0, *(1 + number for number in kept)]]
+    return FullStencil(stencil.lattice, tuple(stencil.offsets[number] for number in kept), coefficients)
+
+
+def halvings(lattice: Lattice) -> list[tuple[bool, ...]]:
+    """All axes, and each alone."""
+    able = tuple(axis.nodes > 3 for axis in lattice.axes)
+    alone = [tuple(axis == chosen for axis in range(len(able))) for chosen in range(len(able)) if able[chosen]]
+    return [halved for halved in dict.fromkeys([able, *alone]) if any(halved)]
+
+
+def stencils_on(backend: Backend, lattice: Lattice) -> Iterator[FullStencil]:
+    """Full stencils on a backend, with coefficients of either type."""
+    for number, dtype in enumerate((np.float64, np.float32)):
+        stencil = stencil_on(lattice, holes=-0.8)
+        yield _on(backend, along_axes(stencil) if number else stencil, dtype)
+
+
+def weighted_on(backend: Backend, lattice: Lattice, bare: bool) -> Iterator[StencilTransfer]:
+    """Transfers on a backend, with the weights of the specification or without any."""
+    for number, halved in enumerate(halvings(lattice)):
+        stencil = stencil_on(lattice, holes=-0.8)
+        stencil = along_axes(stencil) if number == 2 else stencil
+        dtype = (np.float64, np.float32)[number % 2]
+        plain = StencilTransfer(_on(backend, stencil, dtype), halved)
+        if bare:
+            yield plain
+            continue
+        specification = NumpyBackend(np.float64)
+        weights = specification.empty(plain.table.array_shape)
+        specification.bind(StencilTransfer(stencil, halved)).interpolation(weights)
+        yield replace(plain, weights=backend.companion(dtype).from_host(weights))
+
+
+def _on(backend: Backend, stencil: FullStencil, dtype: Any) -> FullStencil:
+    return replace(stencil, coefficients=backend.companion(dtype).from_host(np.asarray(stencil.coefficients)))
