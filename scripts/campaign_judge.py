@@ -34,6 +34,7 @@ DEFECTS = {
 
 OUTCOMES = {
     "converged": "as asked for",
+    "many": "a method that the package chose took more than 60 iterations",
     "at-rounding": "the target is not attainable, the residual is at its rounding level, and the status says so",
     "limited": "the limit on iterations of a slow method, as asked for",
     "refused": "a problem without a solution was refused",
@@ -59,6 +60,8 @@ AT_ROUNDING = 3.0
 """A residual up to so many times that is at rounding for certain, and a success if the target is below it."""
 EARLY = 100.0
 """The same for a target that is not attainable, which a solve may give up sooner."""
+MANY = 60
+"""More iterations of a method that the package chose are counted."""
 TEXTBOOK = 20
 """A method that takes so many times the iterations of textbook conjugate gradients, and 1000 at least, is slow."""
 MOST_CONDITION = 1e6
@@ -385,6 +388,8 @@ class Judgement:
             self._say("nullspace", f"mean {mean:.3g} of u up to {largest:.3g}")
 
     def _check_effort(self, solution: Any, b: Array, u: Array, guess: Array | None, level: float, about: str) -> None:
+        if self.options.get("method", "auto") == "auto" and solution.iterations > MANY:
+            self._say("many", about)
         slow = self.options.get("method") in SLOW_METHODS or self.options.get("preconditioner") in ("none", "fft")
         if solution.iterations <= 1000 or slow or self.verdicts[-1].bad:
             return

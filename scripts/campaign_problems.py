@@ -9,11 +9,24 @@ from typing import Any
 import numpy as np
 from campaign_reference import AXES, Box, Reference, Side
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
 
-KINDS = ("smooth", "jumps", "singular", "nearly", "scales", "guesses", "settings", "reuse", "fields", "refused")
+KINDS = (
+    "smooth",
+    "jumps",
+    "composites",
+    "singular",
+    "nearly",
+    "scales",
+    "guesses",
+    "settings",
+    "reuse",
+    "fields",
+    "refused",
+)
 """The difficulties for which problems are drawn."""
 
-TURNS = tuple(kind for kind in KINDS if kind != "refused") * 2 + ("jumps", "refused")
+TURNS = tuple(kind for kind in KINDS if kind != "refused") * 2 + ("jumps", "composites", "refused")
 """The kinds of consecutive seeds."""
 
 GUESSES = ("none", "random", "exact", "near", "huge")
@@ -192,6 +205,9 @@ class _Draw:
         if self.kind == "jumps" or (plain and self.chance(0.15)):
             form = self.pick("lognormal", "half", "half", "checkers", "boxes", "layers")
         jump = self.power(0, 6) if self.kind == "jumps" else self.power(0, 3)
+        if self.kind == "composites" or self.chance(0.05):
+            form = self.pick("lognormal", "checkers", "spots", "spots", "blobs", "network")
+            jump = self.power(3, 10)
         level = self.power(-3, 3) if self.chance(0.2) else 1.0
         index = np.indices(shape)
         match form:
@@ -204,14 +220,24 @@ class _Draw:
                 return f"{level!r}*({1.0 + self.power(-2, 1)!r} + cos(2*pi*({x} - {low!r})/{e!r}))"
             case "lognormal":
                 return level * np.exp(
-                    self.pick(0.3, 1.0, 2.0, 4.0 if self.kind == "jumps" else 1.5) * rng.standard_normal(shape)
+                    self.pick(0.3, 1.0, 2.0, 4.0 if self.kind in ("jumps", "composites") else 1.5)
+                    * rng.standard_normal(shape)
                 )
             case "half":
                 place = self.integer(0, len(shape))
                 return level * np.where(index[place] < shape[place] * rng.uniform(0.2, 0.8), jump, 1.0)
             case "checkers":
-                block = self.pick(1, 1, 2, 3)
+                block = self.pick(1, 1, 2, 3, 8 if self.kind == "composites" else 1)
                 return level * np.where((index // block).sum(axis=0) % 2 == 0, jump, 1.0)
+            case "spots":
+                part = self.pick(0.1, 0.5, rng.uniform(0.02, 0.98))
+                return level * np.where(rng.random(shape) < part, jump, 1.0)
+            case "blobs":
+                noise = gaussian_filter(rng.standard_normal(shape), rng.uniform(0.7, 3.0), mode="wrap")
+                return level * np.where(noise > rng.uniform(-1, 1) * noise.std(), self.pick(jump, 1.0 / jump), 1.0)
+            case "network":
+                walls = (index % self.integer(3, 12) == 1).any(axis=0)
+                return level * np.where(walls, self.pick(jump, 1.0 / jump), 1.0)
             case "layers":
                 place = self.integer(0, len(shape))
                 values = 10.0 ** rng.uniform(0.0, np.log10(jump), shape[place])
@@ -331,7 +357,7 @@ class _Draw:
         options: dict[str, Any] = {}
         if self.chance(0.25):
             options["norm"] = "max"
-        if self.kind in ("settings", "fields", "reuse") or self.chance(0.4):
+        if self.kind in ("settings", "fields", "reuse") or self.chance(0.1 if self.kind == "composites" else 0.4):
             options |= self.settings(box)
         if self.chance(0.3):
             options["rtol"] = self.pick(0.0, 1e-14, 1e-13, 1e-12, 1e-10, 1e-6, 1e-4, 1e-2, 0.3, 0.9)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from campaign import campaign, main
 from campaign_judge import DEFECTS, Limit, judge
-from campaign_problems import KINDS, Solve, Trial, draw
+from campaign_problems import KINDS, TURNS, Solve, Trial, draw
 from campaign_reference import Box, Reference, Side
 
 import poisson
@@ -37,7 +37,7 @@ def test_a_seed_is_one_problem() -> None:
     first, again = draw(7), draw(7)
     assert (first.kind, first.options, first.box.shape) == (again.kind, again.options, again.box.shape)
     assert np.array_equal(first.box.values(first.solves[0].f), again.box.values(again.solves[0].f))
-    assert {draw(seed).kind for seed in range(20)} == set(KINDS)
+    assert {draw(seed).kind for seed in range(len(TURNS))} == set(KINDS)
 
 
 def test_the_command_counts_and_names_the_seeds(capsys: pytest.CaptureFixture[str]) -> None:
