@@ -31,7 +31,8 @@ from poisson.backends.base import (
 )
 from poisson.backends.operations import ALL, OPERATIONS, OperationSpec, Role
 from poisson.backends.registry import AUTO, NAMES, backend_names
-from poisson.backends.stencils import StencilOperations, StencilTransferOperations
+from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -152,6 +153,7 @@ BOUND: Mapping[type, type] = MappingProxyType(
         Differences: DifferenceOperations,
         FullStencil: StencilOperations,
         StencilTransfer: StencilTransferOperations,
+        Clusters: ClusterOperations,
     }
 )
 """The class with the operations of a subject."""

@@ -33,7 +33,8 @@ class Call:
     ----------
     name : str
         One of `operations.ALL`, or ``fast_solve``; on one of several ranks ``slab_condense`` and ``slab_expand``.
-    subject : Operator, Transfer, Interpolation, Differences, FullStencil, StencilTransfer or None
+    subject : Operator, Transfer, Interpolation, Differences, FullStencil, StencilTransfer, Clusters
+        or None
         What it is bound to, if anything.
     nodes : int
         Nodes of its arrays; of the finer ones, or of those that are written, between two grids.

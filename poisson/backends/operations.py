@@ -16,6 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -396,6 +397,7 @@ OPERATIONS = _table(
         (_coefficients("out", grid="product"),),
         lambda transfer: (2 + 6 * len(transfer.fine.offsets)) * (1 + len(transfer.directions)),
     ),
+    OperationSpec("correct_clusters", Clusters, (_read("r"), _both("u"))),
 )
 """The operations that every backend has of its own."""
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from poisson.backends.ledger import Call
 from poisson.backends.operations import ALL, ARRAYS, OPERATIONS, Role
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.problem.problem import Problem
@@ -38,7 +39,7 @@ class Cost:
 def cost(call: Call) -> Cost:
     """The bytes that a call of an operation must move, and the flops that it must compute."""
     values, flops = SPECIAL[call.name](call) if call.name in SPECIAL else _by_entry(call)
-    return Cost(float(values) * call.itemsize - _narrower(call) + _of_stencil(call), float(flops))
+    return Cost(float(values) * call.itemsize - _narrower(call) + _apart(call), float(flops))
 
 
 def _by_entry(call: Call) -> tuple[int, int]:
@@ -69,9 +70,11 @@ def _coefficients(call: Call) -> int:
     return len(subject.links or ()) + (subject.reaction is not None)
 
 
-def _of_stencil(call: Call) -> int:
-    """Bytes of what a call reads of a full stencil and of weights, which have types of their own."""
+def _apart(call: Call) -> int:
+    """Bytes of what a call reads of a full stencil, of weights and of clusters, which have types of their own."""
     subject = call.subject
+    if isinstance(subject, Clusters):
+        return int(subject.nodes.nbytes + subject.starts.nbytes + subject.factors.nbytes)
     if not isinstance(subject, FullStencil | StencilTransfer):
         return 0
     stencil = subject if isinstance(subject, FullStencil) else subject.fine
@@ -84,6 +87,12 @@ def _of_stencil(call: Call) -> int:
 def _dense(call: Call) -> tuple[int, int]:
     """A matrix for all nodes, and two vectors."""
     return call.nodes**2 + 2 * call.nodes, 2 * call.nodes**2
+
+
+def _clusters(call: Call) -> tuple[int, int]:
+    """At the nodes of clusters a product and a sum, and what is added."""
+    assert isinstance(call.subject, Clusters)
+    return 3 * call.subject.nodes.size, 3 * call.subject.nodes.size
 
 
 def _fast_solve(call: Call) -> tuple[int, int]:
@@ -121,7 +130,7 @@ def _faces(call: Call) -> tuple[int, int]:
 
 SPECIAL: Mapping[str, Callable[[Call], tuple[int, int]]] = MappingProxyType(
     {
-        **{"boundary_conditions": _faces, "dense": _dense, "smooth": _smooth},
+        **{"boundary_conditions": _faces, "dense": _dense, "smooth": _smooth, "correct_clusters": _clusters},
         **dict.fromkeys(("fast_solve", "slab_condense", "slab_expand"), _fast_solve),
     }
 )

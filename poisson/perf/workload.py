@@ -15,6 +15,7 @@ import numpy as np
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.ledger import Ledger, counted
 from poisson.backends.operations import ALL, ARRAYS, OPERATIONS, Argument, OperationSpec, Role
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -28,7 +29,7 @@ from poisson.solvers.multigrid.hierarchy import coarser
 
 MOST_ARRAYS = 8
 """Arrays of the grid's size that `every_operation` holds at the most."""
-MEASURED = frozenset(name for name, spec in ALL.items() if spec.subject not in (FullStencil, StencilTransfer))
+MEASURED = frozenset(name for name, spec in ALL.items() if spec.subject not in (FullStencil, StencilTransfer, Clusters))
 """The operations that `every_operation` runs: not those of full stencils, whose coefficients take many arrays."""
 COARSEST = (20, 20)
 """The grid of the product with a matrix: a matrix for all nodes of a larger one would fit no memory."""

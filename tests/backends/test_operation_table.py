@@ -46,7 +46,8 @@ from poisson.backends.openmp.library import (
 )
 from poisson.backends.openmp.studies import STUDIES, TYPED_STUDIES
 from poisson.backends.operations import ALL, OPERATIONS, Role, operations_of
-from poisson.backends.stencils import StencilOperations, StencilTransferOperations
+from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -62,6 +63,7 @@ BOUND = {
     Differences: DifferenceOperations,
     FullStencil: StencilOperations,
     StencilTransfer: StencilTransferOperations,
+    Clusters: ClusterOperations,
     None: Backend,
 }
 """Where the operations of each subject are declared."""
@@ -125,7 +127,7 @@ def test_every_backend_has_the_operations_with_their_arguments(backend: type[Bac
 
 @pytest.mark.parametrize("backend", [NumpyBackend, OpenmpBackend, GpuBackend])
 def test_the_other_methods_of_the_backends_agree_too(backend: type[Backend]) -> None:
-    assert set(backend.bound) | {FullStencil, StencilTransfer} == set(BOUND) - {None}
+    assert set(backend.bound) | {FullStencil, StencilTransfer, Clusters} == set(BOUND) - {None}
     for subject, declared in BOUND.items():
         for name in OTHER_METHODS.get(declared, set()) | FURTHER_METHODS.get(declared, set()):
             found = getattr(kind_of(backend, subject), name)

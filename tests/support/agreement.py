@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.operations import ALL, Argument, OperationSpec, Role
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import FIXED, Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -25,7 +26,7 @@ from poisson.mesh.placement import Cells, Nodes
 from poisson.solvers.multigrid.hierarchy import coarser
 from poisson.solvers.spectrum import red_black
 from support.axes import ENDS, example, uniform
-from support.full_stencils import halvings, stencils_on, weighted_on
+from support.full_stencils import clusters_on, halvings, stencils_on, weighted_on
 from support.operators import AXIS_RULES, operator, random_array, rules_of
 
 Values = NDArray[Any]
@@ -165,6 +166,8 @@ def subjects(backend: Backend, spec: OperationSpec, a: Operator, below: Below) -
         yield a
     elif spec.subject is FullStencil:
         yield from stencils_on(backend, a.lattice)
+    elif spec.subject is Clusters:
+        yield from clusters_on(a.lattice)
     elif spec.subject is StencilTransfer:
         yield from weighted_on(backend, a.lattice, spec.method == "interpolation")
     elif spec.subject is Differences:

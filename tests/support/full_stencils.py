@@ -11,6 +11,7 @@ import numpy as np
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.clusters import Clusters, clusters_of
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.mesh.lattice import Lattice
 from support.operators import random_array
@@ -70,6 +71,13 @@ def weighted_on(backend: Backend, lattice: Lattice, bare: bool) -> Iterator[Sten
         weights = specification.empty(plain.table.array_shape)
         specification.bind(StencilTransfer(stencil, halved)).interpolation(weights)
         yield replace(plain, weights=backend.companion(dtype).from_host(weights))
+
+
+def clusters_on(lattice: Lattice) -> Iterator[Clusters]:
+    """Clusters of few nodes and of nearly all of them, and none."""
+    stencil = stencil_on(lattice, jump=3.0, holes=-0.8)
+    for threshold in (0.02, 0.4, 1.0):
+        yield clusters_of(stencil, np.asarray(stencil.coefficients), threshold)
 
 
 def _on(backend: Backend, stencil: FullStencil, dtype: Any) -> FullStencil:
