@@ -90,7 +90,7 @@ def build(
     initial = checker.node_field(("run", "initial"), form.run.initial, grid)
     output = checker.output(name, grid, f, a, c, initial, *checker.face_files(conditions, grid))
     checker.need_used_parameters(overridden)
-    solver = SolverSettings().having(**form.solver.model_dump())
+    solver = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
     run = _machine(form)
     if mistakes or grid is None or f is None or initial is None or a is None or c is None:
         _report(mistakes, solver, run, None)
@@ -127,7 +127,7 @@ def check_settings(
     mistakes = Mistakes()
     tables = {"solver": _plain(solver), "run": _plain(run)}
     form = validate(tables, mistakes)
-    settings = SolverSettings().having(**form.solver.model_dump())
+    settings = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
     machine = _machine(form)
     _report(mistakes, settings, machine, problem)
     if mistakes:

@@ -26,9 +26,8 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
         Without it only the settings are compared.
     """
     method = solver.method
-    for name, place in registry.solver_keys().items():
-        value = solver.value(name)
-        if value != place.default and name not in registry.COMMON_KEYS and method not in registry.users_of(name):
+    for name, value in solver.changed().items():
+        if name not in registry.COMMON_KEYS and method not in registry.users_of(name):
             users = ", ".join(registry.users_of(name))
             yield clash(name, value, f'only its default with method "{method}"; the key belongs to {users}')
     entry = None if method == AUTO else registry.method_of(solver)

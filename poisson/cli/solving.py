@@ -111,7 +111,7 @@ class Solve:
 
         with agreed(communicator):
             case = load(self.case, self.overrides)
-            file, size = case.output.file, memory.result_bytes(case.problem, case.run.dtype, case.output.fields)
+            file, size = case.output.file, memory.result_bytes(case.problem.lattice, case.run.dtype, case.output.fields)
             if journal:
                 journal.begin(_start_of(self.case, case))
             concerns: tuple[Concern, ...] = ()

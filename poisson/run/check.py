@@ -168,7 +168,7 @@ def check(case: Case, *, comm: Any = None) -> Findings:
         compatibility=compatibility,
         grids=tuple(shape[: problem.lattice.dimension] for shape in grids_of(operator)),
         plan=plan,
-        result_bytes=result_bytes(problem, case.run.dtype, case.output.fields),
+        result_bytes=result_bytes(problem.lattice, case.run.dtype, case.output.fields),
         ranks=communicator.size,
         concerns=(*concerns_of(sample, case.solver, case.run), *(plan.concerns if plan else ())),
         mistakes=tuple(dict.fromkeys(mistakes)),
@@ -220,7 +220,7 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
     nodes = None if lattice is None else math.prod(lattice.array_shape)
     operator = sample.operator if lattice is None else replace(sample.operator, lattice=lattice)
     outline = Outline(ranks.over(local), operator, sample.mean_reaction)
-    shared: dict[str, Any] = {"nodes": nodes, "beside": ranks.beside}
+    shared: dict[str, Any] = {"varies": problem.varies, "nodes": nodes, "beside": ranks.beside}
     question = Question(outline, settings, precision)
     if question.to_discretisation and problem.coarser() is None:
         raise no_coarser(problem.lattice.shape)
@@ -232,7 +232,7 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
         reason, (seconds, expectation) = "asked for", _asked(question)
     short: list[str] = []
     try:
-        require_memory(local, problem, settings, precision, fields, **shared)
+        require_memory(local, problem.lattice, settings, precision, fields, **shared)
     except PoissonError as error:
         short.append(str(error))
     for lines in ranks.everyone(short):
@@ -246,7 +246,7 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
         seconds=seconds,
         expectation=expectation,
         # Where both are the host's memory, the second has all.
-        needs=needs(local, problem, settings, precision, fields, **shared)[1 if local.on_host else 0 :],
+        needs=needs(local, problem.lattice, settings, precision, fields, **shared)[1 if local.on_host else 0 :],
         concerns=tuple(_slow_sizes(question)) if registry.method_of(settings).direct else (),
     )
 

@@ -15,7 +15,7 @@ from poisson.backends.base import Backend
 from poisson.backends.host import host_memory
 from poisson.case.settings import VECTORS
 from poisson.errors import ResourceError
-from poisson.problem.problem import Problem
+from poisson.mesh.lattice import Lattice
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.settings import SolverSettings
 from poisson.words import quantity
@@ -54,12 +54,12 @@ class Need:
 
 def needs(
     backend: Backend,
-    problem: Problem,
+    lattice: Lattice,
     settings: SolverSettings,
     precision: str,
     fields: Sequence[str],
     *,
-    coefficients: bool = True,
+    varies: bool,
     nodes: int | None = None,
     beside: int = 1,
     dtype: DTypeLike | None = None,
@@ -72,11 +72,10 @@ def needs(
     many bytes a need has at least: without more there is none.
     """
     dtype = np.dtype(backend.dtype if dtype is None else dtype)
-    grid = problem.lattice
-    arrays = arrays_of(settings, precision, grid.dimension, varies=problem.varies and coefficients)
-    own = grid.nodes if nodes is None else nodes
+    arrays = arrays_of(settings, precision, lattice.dimension, varies=varies)
+    own = lattice.nodes if nodes is None else nodes
     needed = int(arrays * own * dtype.itemsize)
-    room = result_bytes(problem, dtype, fields, own)
+    room = result_bytes(lattice, dtype, fields, own)
     if needed + room < least:
         return ()
     of_backend, of_host = backend.memory(), host_memory()
@@ -94,16 +93,16 @@ def needs(
 
 def require_memory(
     backend: Backend,
-    problem: Problem,
+    lattice: Lattice,
     settings: SolverSettings,
     precision: str,
     fields: Sequence[str],
     *,
-    coefficients: bool = True,
+    varies: bool,
     nodes: int | None = None,
     beside: int = 1,
 ) -> None:
-    """Refuse a problem whose arrays do not fit; without `coefficients` those of the operator are there already.
+    """Refuse a problem whose arrays, with those of coefficients that vary, do not fit.
 
     Where the grid is divided, `nodes` is how many of it this process has, halo included, and `beside` how many
     processes share the memory of this host.
@@ -115,8 +114,8 @@ def require_memory(
         in the host's memory too, more than the host has.
     """
     part = "" if nodes is None else f" for a part of {nodes} nodes"
-    wanted = partial(needs, backend, problem, settings)
-    given: dict[str, Any] = {"coefficients": coefficients, "nodes": nodes, "beside": beside}
+    wanted = partial(needs, backend, lattice, settings)
+    given: dict[str, Any] = {"varies": varies, "nodes": nodes, "beside": beside}
     for need in wanted(precision, fields, least=LITTLE, **given):
         if need.short and need.free is not None:
             shared = "" if need.users == 1 else f" for each of the {quantity(need.users, 'process')} on this host"
@@ -126,16 +125,16 @@ def require_memory(
             ):
                 smaller = ", or use run.precision = 'float32'"
             raise ResourceError(
-                f"domain.shape = {list(problem.lattice.shape)} needs {need.what}{part}, {need.size / 2**30:.3g} GiB in "
+                f"domain.shape = {list(lattice.shape)} needs {need.what}{part}, {need.size / 2**30:.3g} GiB in "
                 f"{precision}, and {need.place} has {need.free / 2**30:.3g} GiB free{shared}: reduce "
                 f"domain.shape{smaller}"
             )
 
 
-def result_bytes(problem: Problem, dtype: DTypeLike, fields: Sequence[str], nodes: int | None = None) -> int:
+def result_bytes(lattice: Lattice, dtype: DTypeLike, fields: Sequence[str], nodes: int | None = None) -> int:
     """Bytes that a result takes on the host and in its file, about; of some of the nodes, if so many are given."""
     itemsize = np.dtype(dtype).itemsize
     vectors = sum(name in VECTORS for name in fields)
     others = len([name for name in fields if name != "u"]) - vectors
-    values = itemsize * (1 + vectors * problem.lattice.dimension) + 8 * others
-    return (problem.lattice.nodes if nodes is None else nodes) * values + (1 << 20)
+    values = itemsize * (1 + vectors * lattice.dimension) + 8 * others
+    return (lattice.nodes if nodes is None else nodes) * values + (1 << 20)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -18,7 +18,8 @@ from poisson.discrete.samples import Samples
 from poisson.mesh.differences import Differences
 from poisson.problem.problem import Problem
 from poisson.run.backend import falling_back, local_backend
-from poisson.run.operator import divide, numbers_of, require_room, unchanged
+from poisson.run.memory import require_memory
+from poisson.run.operator import divide, numbers_of, unchanged
 from poisson.run.request import Request
 from poisson.run.setup import Setup
 from poisson.solvers import registry
@@ -26,6 +27,7 @@ from poisson.solvers.choose import choose
 from poisson.solvers.entries import Given
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
+from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import nearly_singular
 
 log = logging.getLogger(__name__)
@@ -58,15 +60,22 @@ def set_up_on(local: Backend, request: Request, problem: Problem) -> Setup:
     """The same on the backend and on the parts of the grid that there are, for a problem on that grid."""
     settings, precision, ranks = request.settings, request.run.precision, request.ranks
     backend, discretisation = ranks.over(local), Discretisation(problem, share=ranks.share)
-    room = partial(require_room, request, local, discretisation)
-    room(settings, precision)
+    lattice, beside = problem.lattice, ranks.beside
+    nodes = None if ranks.share is None else math.prod(ranks.share.array_shape)
+
+    def require_room(settings: SolverSettings, precision: str, *, varies: bool) -> None:
+        with ranks.agreed():
+            given = local, lattice, settings, precision, request.fields
+            require_memory(*given, varies=varies, nodes=nodes, beside=beside)
+
+    require_room(settings, precision, varies=problem.varies)
     operations = backend.bind(discretisation.operator_on(backend))
     choice = None
     if settings.method == AUTO:
         choice = ranks.of_first(choose(operations, settings, precision))
         log.info("%s", choice.line)
         settings, precision = choice.settings, choice.precision
-        room(settings, precision, coefficients=False)
+        require_room(settings, precision, varies=False)  # those of the operator are there already
     local_counting, ledger = counted(local) if request.count else (local, None)
     counting = ranks.over(local_counting) if request.count else backend
     stand_in = counting.bind(operations.operator) if request.count else operations

@@ -1,20 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The operator of a solver: its parts on the ranks, room for its arrays, and whether two problems have the same one."""
+"""The operator of a solver: its parts on the ranks, and whether two problems have the same one."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from poisson.backends.base import Backend
-from poisson.discrete.discretisation import Discretisation, Operator
+from poisson.discrete.discretisation import Operator
 from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
 from poisson.problem.problem import Problem
-from poisson.run.memory import require_memory
 from poisson.run.request import Request
 from poisson.solvers import registry
-from poisson.solvers.settings import SolverSettings
 
 
 def divide(request: Request, local: Backend) -> None:
@@ -25,28 +22,6 @@ def divide(request: Request, local: Backend) -> None:
         return max(registry.halo_of(settings, local.bind(Operator(part)).depth()), order)
 
     request.ranks.divide(request.problem.lattice.of_arrays, halo, planes=registry.needs_planes(settings))
-
-
-def require_room(
-    request: Request,
-    local: Backend,
-    discretisation: Discretisation,
-    settings: SolverSettings,
-    precision: str,
-    *,
-    coefficients: bool = True,
-) -> None:
-    """`require_memory` on every rank."""
-    ranks = request.ranks
-    nodes = None if discretisation.share is None else math.prod(discretisation.array_shape)
-    beside = ranks.beside
-    with ranks.agreed():
-        require_memory(
-            *(local, discretisation.problem, settings, precision, request.fields),
-            coefficients=coefficients,
-            nodes=nodes,
-            beside=beside,
-        )
 
 
 def numbers_of(operator: Operator) -> tuple[Any, ...]:

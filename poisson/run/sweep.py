@@ -152,7 +152,7 @@ def solve(case: Case, file: Path, observer: Observer | None) -> Solution:
 
     Of an interrupted solve the last complete iterate is written.
     """
-    size = memory.result_bytes(case.problem, case.run.dtype, case.output.fields)
+    size = memory.result_bytes(case.problem.lattice, case.run.dtype, case.output.fields)
     result.check(file, size)
 
     def keep(solution: Solution) -> None:

@@ -298,9 +298,9 @@ def _arrays(sizes: Sizes) -> float:
 
 def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
     entry = registry.preconditioner_of(settings)
-    for name in sorted(registry.keys_of_preconditioners() - entry.keys):
-        if settings.value(name) != registry.solver_keys()[name].default:
-            yield clash(name, settings.value(name), f'only its default with preconditioner "{entry.name}"')
+    changed = settings.changed()
+    for name in sorted(registry.keys_of_preconditioners() & changed.keys() - entry.keys):
+        yield clash(name, changed[name], f'only its default with preconditioner "{entry.name}"')
     yield from entry.wrong(settings, precision)
     if precision == "mixed" and not entry.mixed:
         reason = f'"float64" or "float32" with preconditioner "{entry.name}"'

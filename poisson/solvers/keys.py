@@ -2,7 +2,7 @@
 """Keys of ``[solver]``: the default of a setting, what may stand there and what it means, all in one place.
 
 A record of settings is a frozen dataclass that derives from `Settings`. Its fields made by `word`, `real`, `whole` or
-`flag` are keys; the schema of a case file, the messages and the tables of the documentation are made from them.
+`flag` are keys; the schema that checks them, the messages and the tables of the documentation are made from them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,6 @@ MAX_COUNT = 2**53
 """Integers up to here are floating-point numbers, too."""
 
 _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-_HOLDS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "gt": lambda value, bound: value > bound,
-    "ge": lambda value, bound: value >= bound,
-    "lt": lambda value, bound: value < bound,
-    "le": lambda value, bound: value <= bound,
-}
 
 
 @dataclass(frozen=True)
@@ -64,28 +58,10 @@ class Key:
         )
         return f"{kind} {bounds}{self.note}"
 
-    def holds(self, value: Any) -> bool:
-        """Whether a value of the right type may stand there; a NaN may not."""
-        if self.kind is str:
-            return value in self.words()
-        return all(_HOLDS[name](value, bound) for name, bound in self.bounds.items())
-
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that belong together.
-
-    Raises
-    ------
-    ValueError
-        If a key has a value that may not stand there.
-    """
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            key, value = field.metadata.get("key"), getattr(self, field.name)
-            if key and value is not field.default and not key.holds(value):
-                raise ValueError(f"{field.name} = {value!r}; it must be {key.allowed}")
+    """Settings that belong together; `poisson.case` has checked the values of their keys."""
 
 
 def keys_of(kind: type[Settings]) -> dict[str, Key]:

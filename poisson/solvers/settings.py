@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from poisson.backends.registry import AUTO, backend_names, threaded
-from poisson.solvers.keys import Settings, keys_of, real, word
+from poisson.backends.registry import AUTO, threaded
+from poisson.solvers.keys import Settings, real, word
 from poisson.solvers.stopping import Stopping
 
 PRECISIONS = ("float64", "float32", "mixed")
@@ -71,7 +71,7 @@ class SolverSettings(Settings):
     Raises
     ------
     ValueError
-        If there is no method or preconditioner of that name, or two parts are of one class.
+        If two parts are of one class.
     """
 
     method: str = word(
@@ -87,7 +87,6 @@ class SolverSettings(Settings):
     parts: tuple[Settings, ...] = ()
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if len({type(part) for part in self.parts}) < len(self.parts):
             raise ValueError("two parts of the settings are of one class")
         # In one form, so that equal settings are equal.
@@ -104,28 +103,46 @@ class SolverSettings(Settings):
         Raises
         ------
         ValueError
-            If there is no such key, or a value may not stand there.
+            If there is no such key.
         """
         from poisson.solvers import registry
 
-        if unknown := set(values) - set(registry.solver_keys()):
+        places = registry.solver_keys()
+        if unknown := set(values) - set(places):
             raise ValueError(f"unknown settings: {', '.join(sorted(unknown))}")
+        changes: dict[type[Settings], dict[str, Any]] = {}
+        for name, value in values.items():
+            changes.setdefault(places[name].part, {})[name] = value
+        own, stopping = changes.pop(SolverSettings, {}), replace(self.stopping, **changes.pop(Stopping, {}))
+        parts = {type(part): part for part in self.parts}
+        parts |= {kind: replace(self.of(kind), **given) for kind, given in changes.items()}
+        return replace(self, **own, stopping=stopping, parts=tuple(parts.values()))
 
-        def changed(part: S) -> S:
-            given = {name: values[name] for name in keys_of(type(part)) if name in values}
-            return replace(part, **given) if given else part
-
-        parts = tuple(changed(self.of(kind)) for kind in registry.parts())
-        return replace(changed(self), stopping=changed(self.stopping), parts=parts)
-
-    def value(self, name: str) -> Any:
-        """The value of a key."""
+    def changed(self) -> dict[str, Any]:
+        """The keys that are not at their defaults, in the order in which they are listed."""
         from poisson.solvers import registry
 
-        for part in (self, self.stopping, *(self.of(kind) for kind in registry.parts())):
-            if name in keys_of(type(part)):
-                return getattr(part, name)
-        raise ValueError(f"unknown setting: {name}")
+        found = {
+            field.name: value
+            for part in (self, self.stopping, *self.parts)
+            for field in fields(part)
+            if "key" in field.metadata and (value := getattr(part, field.name)) != field.default
+        }
+        return {name: found[name] for name in registry.solver_keys() if name in found} if len(found) > 1 else found
+
+    def value(self, name: str) -> Any:
+        """The value of a key.
+
+        Raises
+        ------
+        ValueError
+            If there is no such key.
+        """
+        from poisson.solvers import registry
+
+        if name not in registry.solver_keys():
+            raise ValueError(f"unknown setting: {name}")
+        return self.changed().get(name, registry.solver_keys()[name].default)
 
 
 @dataclass(frozen=True)
@@ -142,22 +159,12 @@ class RunSettings:
         Threads of the CPU in each process; 0: all of them.
     ranks : int or tuple of int, optional
         The processes that there must be, or the blocks along x, y(, z) that the grid is divided into, one a process.
-
-    Raises
-    ------
-    ValueError
-        If there is no backend or precision of that name.
     """
 
     backend: str = AUTO
     precision: str = PRECISIONS[0]
     threads: int = 0
     ranks: int | tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        for name, words in (("backend", backend_names()), ("precision", PRECISIONS)):
-            if getattr(self, name) not in words:
-                raise ValueError(f"{name} = {getattr(self, name)!r}; it must be one of {words}")
 
     @property
     def threaded(self) -> bool:

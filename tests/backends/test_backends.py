@@ -364,11 +364,11 @@ def test_a_case_that_does_not_fit_is_refused(precision: str, loop: str, arrays: 
     settings = (f"run.precision={precision}", f"solver.loop={loop}", "domain.shape=[1024, 512]")
     case = make_case(SINE, WALLS, (5, 5), overrides=settings)
     needed = arrays * 1024 * 512 * np.dtype(precision).itemsize
-    asked = case.problem, case.solver, precision, case.output.fields
-    require_memory(Small(precision, needed), *asked)
-    require_memory(Unknown(precision), *asked)
+    asked = case.problem.lattice, case.solver, precision, case.output.fields
+    require_memory(Small(precision, needed), *asked, varies=False)
+    require_memory(Unknown(precision), *asked, varies=False)
     with pytest.raises(ResourceError) as caught:
-        require_memory(Small(precision, needed - 1), *asked)
+        require_memory(Small(precision, needed - 1), *asked, varies=False)
     gib = f"{needed / 2**30:.3g} GiB"
     advice = (
         "reduce domain.shape, or use run.precision = 'float32'" if precision == "float64" else "reduce domain.shape"
@@ -381,13 +381,13 @@ def test_a_case_that_does_not_fit_is_refused(precision: str, loop: str, arrays: 
 
 def test_arrays_and_result_share_the_memory_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case(SINE, WALLS, (5, 5), overrides=("domain.shape=[1024, 512]", "solver.loop=staged"))
-    asked = case.problem, case.solver, "float64", case.output.fields
-    needed = 4 * 8 * 1024 * 512 + result_bytes(case.problem, np.float64, case.output.fields)
+    asked = case.problem.lattice, case.solver, "float64", case.output.fields
+    needed = 4 * 8 * 1024 * 512 + result_bytes(case.problem.lattice, np.float64, case.output.fields)
     monkeypatch.setattr(memory, "host_memory", lambda: (needed, 1 << 50))
-    require_memory(Unknown("float64"), *asked)
+    require_memory(Unknown("float64"), *asked, varies=False)
     monkeypatch.setattr(memory, "host_memory", lambda: (needed - 1, 1 << 50))
     with pytest.raises(ResourceError) as caught:
-        require_memory(Unknown("float64"), *asked)
+        require_memory(Unknown("float64"), *asked, varies=False)
     gib = f"{needed / 2**30:.3g} GiB"
     assert str(caught.value) == (
         f"domain.shape = [1024, 512] needs 4 arrays and room for its result, {gib} in float64, and this process has "
@@ -438,7 +438,7 @@ def test_nothing_is_allocated_for_a_case_that_does_not_fit(
 def test_the_size_of_a_result() -> None:
     fields = ('output.fields=["f", "residual", "u"]', "run.precision=float32")
     case = make_case(SINE, WALLS, (100, 50), overrides=fields)
-    assert result_bytes(case.problem, case.run.dtype, case.output.fields) == 5000 * (4 + 8 + 8) + (1 << 20)
+    assert result_bytes(case.problem.lattice, case.run.dtype, case.output.fields) == 5000 * (4 + 8 + 8) + (1 << 20)
 
 
 def test_the_memory_of_the_host() -> None:

@@ -66,7 +66,7 @@ def stage(owner, name, error, code, left=()):
 
 stage(poisson.case, "load", CaseError(["domain: wrong"]), 2)
 stage(poisson.backends, "create", BackendUnavailable("no device"), 2)
-stage(poisson.run.operator, "require_memory", MemoryError("8 TiB"), 2)
+stage(poisson.run.method, "require_memory", MemoryError("8 TiB"), 2)
 stage(poisson.run.loader.Loader, "fill", MemoryError("8 TiB"), 2)
 stage(poisson.run.loader.Loader, "fill", KeyboardInterrupt(), 130)
 stage(poisson.cli.terminal.Progress, "__call__", ArithmeticError("a defect"), 1)

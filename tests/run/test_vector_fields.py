@@ -142,7 +142,7 @@ def test_the_size_of_a_result_counts_every_component() -> None:
     path = ROOT / "cases" / "cube.toml"
     problem = poisson.load_case(path).problem
     sizes = [
-        result_bytes(problem, "float32", fields)
+        result_bytes(problem.lattice, "float32", fields)
         for fields in (("u",), ("u", "f"), ("u", "E"), ("u", "gradient", "flux"))
     ]
     nodes = 33**3

@@ -516,18 +516,9 @@ def test_a_symmetric_cycle_is_self_adjoint(smoother: str) -> None:
         assert products[2] > 0.0
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"cycle": "Z"}, "cycle = 'Z'"),
-        ({"smoother": "sor"}, "smoother = 'sor'"),
-        ({"pre": -1}, "pre = -1; it must be an integer >= 0 and <= 64"),
-        ({"symmetric": True}, "self-adjoint"),
-    ],
-)
-def test_wrong_settings(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MultigridSettings(**options)  # type: ignore[arg-type]  # wrong ones
+def test_a_self_adjoint_cycle_is_symmetric() -> None:
+    with pytest.raises(ValueError, match="self-adjoint"):
+        MultigridSettings(symmetric=True)
 
 
 def test_a_cycle_needs_a_sweep() -> None:

@@ -79,9 +79,7 @@ def test_every_key_is_declared_once_and_means_something_to_a_method() -> None:
     for entry in ENTRIES:
         declared = {name for part in entry.parts for name in KEYS if KEYS[name].part is part}
         assert not entry.parts or entry.keys & declared, entry.name
-    for name, (key, default, _) in KEYS.items():
-        assert key.doc, name
-        assert default is None or key.holds(default), name
+    assert all(place.key.doc for place in KEYS.values())
 
 
 def test_the_schema_is_that_of_the_registry() -> None:
@@ -90,7 +88,9 @@ def test_the_schema_is_that_of_the_registry() -> None:
     assert list(fields) == list(KEYS)
     for name, (key, default, _) in KEYS.items():
         assert (fields[name].default, fields[name].description) == (default, key.allowed)
-        assert getattr(CaseFile.model_validate({"solver": {name: other_value(key, default)}}).solver, name) != default
+        for value in (other_value(key, default), *([] if default is None else [default])):
+            found = getattr(CaseFile.model_validate({"solver": {name: value}}).solver, name)
+            assert found == value, name
     assert SolverSettings().having(**form.model_dump()) == SolverSettings()
 
 
@@ -174,9 +174,8 @@ def test_memory_of_stopping_at_the_discretisation_error() -> None:
 
 @pytest.mark.parametrize("name", [name for name, place in KEYS.items() if place.key.kind is str])
 def test_a_word_that_is_not_one(name: str) -> None:
-    with pytest.raises(ValueError, match=f"^{name} = 'no such'; it must be {either(KEYS[name].key.words())}$"):
-        SolverSettings().having(**{name: "no such"})
-    with pytest.raises(poisson.PoissonError, match=f'solver.{name}: "no such"; allowed: '):
+    allowed = re.escape(either(KEYS[name].key.words()))
+    with pytest.raises(poisson.PoissonError, match=f'^solver.{name}: "no such"; allowed: {allowed}$'):
         poisson.Solver(SQUARE, **{"backend": "numpy", name: "no such"})
 
 
@@ -185,9 +184,6 @@ def test_names_that_are_not_there() -> None:
         SolverSettings().having(rtoll=1.0)
     with pytest.raises(ValueError, match="unknown setting: rtoll"):
         SolverSettings().value("rtoll")
-    for wrong in ({"backend": "cuda"}, {"precision": "half"}):
-        with pytest.raises(ValueError, match="it must be one of"):
-            RunSettings(**wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="method = 'auto'; it must be one of"):
         registry.method_of(SolverSettings())
 
@@ -200,13 +196,17 @@ def test_names_that_are_not_there() -> None:
         ("omega", math.nan),
         ("rtol", 1.0),
         ("rtol", -1e-9),
+        ("rtol", math.nan),
+        ("atol", -1e-9),
         ("max_iterations", 0),
+        ("check_every", -1),
         ("pre", 65),
+        ("pre", -1),
     ],
 )
 def test_a_number_out_of_its_bounds(name: str, wrong: float) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"{name} = {wrong}; it must be {KEYS[name].key.allowed}")):
-        SolverSettings().having(**{name: wrong})
+    with pytest.raises(poisson.PoissonError, match=f"^solver.{name}: .*; allowed: {re.escape(KEYS[name].key.allowed)}"):
+        poisson.Solver(SQUARE, **{name: wrong})  # type: ignore[arg-type]
 
 
 # ---- one record of settings
@@ -285,8 +285,6 @@ def test_an_entry_is_enough(found_anew: ModuleType) -> None:
     u, f = np.zeros((9, 9)), np.zeros((9, 9))
     f[1:-1, 1:-1] = 1.0
     assert solver.solve(u, f, stopping=settings.stopping).status is poisson.Status.CONVERGED
-    with pytest.raises(ValueError, match=r"shift = 2\.0; it must be a number >= 0 and <= 1"):
-        settings.having(shift=2.0)
 
 
 def test_two_of_one_name_are_refused(found_anew: ModuleType) -> None:

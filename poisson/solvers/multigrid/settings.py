@@ -58,7 +58,6 @@ class MultigridSettings(Settings):
     symmetric: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.symmetric and self.pre != self.post:
             raise ValueError("a self-adjoint cycle has as many sweeps before the restriction as after the correction")
 
