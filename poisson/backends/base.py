@@ -224,7 +224,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
             If the backend does not take an axis of it: see `any_axis`.
         """
         if not self.any_axis:
-            require_plain(subject, self.name, self.tabulated, self.masked)
+            require_plain(subject, self.name, self.bound, self.tabulated, self.masked)
         return self.bound[type(subject)](self, subject)
 
     # ---- vectors

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
@@ -15,7 +17,7 @@ Subject = Operator | Transfer | Interpolation | Differences | FullStencil | Sten
 """The types that `Backend.bind` takes."""
 
 
-def require_plain(subject: Subject, name: str, tabulated: bool, masked: bool) -> None:
+def require_plain(subject: Subject, name: str, bound: Container[type], tabulated: bool, masked: bool) -> None:
     """Refuse tabulated axes and masks, if the backend does not take them, and parts of a lattice divided along x.
 
     Parameters
@@ -24,6 +26,8 @@ def require_plain(subject: Subject, name: str, tabulated: bool, masked: bool) ->
         What is bound.
     name : str
         The name of the backend.
+    bound : container of type
+        What it has operations for.
     tabulated, masked : bool
         Whether it takes tabulated axes, and operators with `Coefficients.fixed` nodes.
 
@@ -32,7 +36,7 @@ def require_plain(subject: Subject, name: str, tabulated: bool, masked: bool) ->
     GridError
         If the backend does not take it.
     """
-    if isinstance(subject, FullStencil | StencilTransfer | Clusters):
+    if type(subject) not in bound:
         raise GridError(f"the {name} backend has no stencils of 9 and 27 points yet: use run.backend = 'numpy'")
     if not masked and any(operator.fixed for operator in _operators(subject)):
         raise GridError(f"the {name} backend takes no nodes that are fixed inside the box: use run.backend = 'numpy'")

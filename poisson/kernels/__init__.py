@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 
 _PASSES = ("operator/operator.h", "multigrid/passes.h", "multigrid/lines.h", "multigrid/planes.h")
+_STENCILS = ("operator/operator.h", "stencils/stencil.h")
 
 PARTS = {
     "stencil": ("operator/operator.h", "operator/march.h", "operator/stencil.hip"),
@@ -19,6 +20,9 @@ PARTS = {
     "vectors": ("operator/operator.h", "operator/vectors.hip"),
     "transfer": ("operator/operator.h", "multigrid/window.h", "multigrid/transfer.hip"),
     "grids": ("operator/operator.h", "multigrid/window.h", "multigrid/grids.hip"),
+    "full": (*_STENCILS, "stencils/full.hip"),
+    "weights": (*_STENCILS, "stencils/weights.h", "stencils/weights.hip"),
+    "galerkin": (*_STENCILS, "stencils/weights.h", "stencils/galerkin.hip"),
     "transform": (
         "transforms/complex.h",
         "transforms/transform_lines.h",

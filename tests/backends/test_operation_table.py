@@ -86,6 +86,7 @@ FURTHER_METHODS = {
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
     *("smooth", "smooth_norm", "interpolate_gather", "take", "integrate"),
+    *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot"),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary", "slab_condense", "slab_expand"),
 }
 """Kernels without an operation of their own: passes with a reduction, other variants, half a level, what reads

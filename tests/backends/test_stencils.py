@@ -408,5 +408,7 @@ def test_refusals(make: Callable[[Lattice], Any], message: str) -> None:
 def test_other_backends_say_that_they_have_none(backend: Backend) -> None:
     stencil = stencil_on(grid_operator((7, 6), (Rule.FIXED,) * 4).lattice)
     for subject in (stencil, NumpyBackend(np.float64).bind(stencil).clusters(0.1)):
+        if type(subject) in backend.bound:
+            continue
         with pytest.raises(GridError, match=r"no stencils of 9 and 27 points yet: use run.backend = 'numpy'"):
             backend.bind(subject)

@@ -30,10 +30,12 @@ from poisson.backends.gpu.overlap import FEWEST_NODES
 from poisson.backends.gpu.runtime import Event, Kernel
 from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
 from poisson.backends.operations import OPERATIONS, Role
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
+from poisson.mesh.lattice import Lattice
 from poisson.perf.workload import MEASURED, Workload
 from poisson.solvers.multigrid.hierarchy import coarser
 
@@ -197,6 +199,27 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
     slab.expand(f, u, None, plane, None)
 
 
+def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
+    """Launch the kernels of operators of 9 and 27 points in float32, and of transfers by weights along all axes."""
+    single, norms = backend.companion(np.float32), backend.reduction()
+    plain = FullStencil(lattice, offsets_of(lattice.dimension))
+    stencil = replace(plain, coefficients=single.empty(plain.stack.array_shape))
+    bare = StencilTransfer(stencil, (True,) * lattice.dimension)
+    transfer = replace(bare, weights=single.empty(bare.table.array_shape))
+    u, f, out = (backend.empty(lattice.array_shape) for _ in range(3))
+    coarse, operations, between = backend.empty(bare.coarse.array_shape), backend.bind(stencil), backend.bind(transfer)
+    for result in (None, norms):
+        operations.residual(u, f, out, result)
+        operations.sweep(u, f, out, 0.8, result)
+        operations.diagonal_solve(u, out, 0.8, result)
+    operations.color_sweep(u, f, 0, 0.8)
+    operations.direction(u, 0.5, f, out, u, norms)
+    between.restrict(u, coarse)
+    between.prolong_add(coarse, u)
+    between.interpolation(transfer.weights)
+    between.galerkin(single.empty(bare.product.array_shape))
+
+
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator, *, one_by_one: bool) -> None:
     """Launch the kernels of an operator that varies, on a grid of the same size.
 
@@ -298,6 +321,11 @@ def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90"
     # Transforms know one axis, of which the other grid of mixed faces has every kind.
     transforms = (dtype, rules) != ("float32", MIXED)
     run_every_operation(backend, operator(large, rules), transforms=transforms)
+    # Masks and types are the same for all: one compilation for each dimension, and launches alone elsewhere.
+    if rules == RULES[len(rules) // 2][0] or (dtype, len(rules) // 2, rules[:4]) in [
+        (*case, MIXED[:4]) for case in SAMPLE
+    ]:
+        full_stencils(backend, operator(large, rules).lattice)
     if rules == RULES[len(rules) // 2][-1] and architecture == "sm_90":
         most = (dtype, len(rules) // 2) == SAMPLE[-1]
         if most:

@@ -28,8 +28,10 @@ from poisson.backends.gpu.probe import GpuProbe
 from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
 from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
+from poisson.backends.gpu.stencils import GpuStencil, GpuStencilTransfer
 from poisson.backends.gpu.tables import tabulated
 from poisson.discrete.discretisation import Operator
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 
@@ -174,6 +176,8 @@ class GpuBackend(Launcher):
             Transfer: GpuTransfer,
             Interpolation: GpuInterpolation,
             Differences: GpuDifferences,
+            FullStencil: GpuStencil,
+            StencilTransfer: GpuStencilTransfer,
         }
     )
 

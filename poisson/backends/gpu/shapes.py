@@ -59,7 +59,7 @@ VARYING = MappingProxyType(
 )
 """The kinds that take the place of others where coefficients vary, and a thread reads more beside u."""
 
-UNTUNED = ("direction", "interpolate", "prolong_add", "restrict", *sorted(set(VARYING.values())))
+UNTUNED = ("direction", "full", "full_norm", "interpolate", "prolong_add", "restrict", *sorted(set(VARYING.values())))
 """The kinds that have built-in shapes alone."""
 
 Shapes = Mapping[tuple[str, int], Shape]
@@ -92,6 +92,10 @@ _HOPPER: Shapes = MappingProxyType(
         ("direction", 3): Shape(32, 8, 64, resident=3, strip=_STRIP),
         ("varying_direction", 2): Shape(256, 1, 32, resident=3),
         ("varying_direction", 3): Shape(32, 8, 64, resident=2),
+        ("full", 2): Shape(64, 4, 8),
+        ("full", 3): Shape(32, 8, 8),
+        ("full_norm", 2): Shape(64, 4, 32),
+        ("full_norm", 3): Shape(32, 8, 32),
     }
 )
 """The fastest shapes found on an H200; docs/performance.md has the numbers."""
@@ -156,6 +160,10 @@ LANES = 32
 VECTOR_SHAPE = Shape(32, 8, 8)
 GATHER_SHAPE = Shape(32, 8, 1, resident=5)
 """The shape of interpolation from a finer grid: many threads wait for what they gather."""
+WEIGHTS_SHAPE = Shape(32, 8, 1)
+"""The shape of transfers by weights of each node, and of coloured sweeps: a thread for each node that is written."""
+SETUP_SHAPE = Shape(32, 8, 1)
+"""The shape of what sets a coarse grid up: rows of threads share the directions, or the arrays, of some nodes."""
 DENSE_SHAPE = Shape(LANES, 4, 1, 8)
 """The shape of a product with a dense matrix: a group of lanes for each of its rows."""
 REDUCTION_SHAPE = Shape(32, 8, 64, 4)

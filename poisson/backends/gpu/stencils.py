@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""The operations of the gpu backend with operators of 9 and 27 points, and between grids by weights of each node."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from poisson.backends.base import Array, Reduction
+from poisson.backends.gpu.callers import TYPES
+from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
+from poisson.backends.gpu.marches import OperatorLauncher
+from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE
+from poisson.backends.gpu.tables import tabulated
+from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
+from poisson.discrete.operator import Operator
+
+
+class GpuStencil(StencilOperations):
+    """Launches of the kernels in full.hip."""
+
+    backend: Launcher
+
+    def __init__(self, backend: Launcher, stencil: FullStencil) -> None:
+        super().__init__(backend, stencil)
+        self._nodes = cast(OperatorLauncher, self._plain)
+        coefficients = stencil.coefficients
+        pitch = backend.pitch(coefficients)
+        self._geometry = (*self._nodes.constants[:4], coefficients, pitch, *self._nodes.widths)
+        offsets = f"-DOFFSETS={mask(stencil)}"
+        self._defines = (typed("COEFFICIENT", coefficients), offsets, *tabulated(self._nodes.operator))
+
+    def residual(self, u: Array, f: Array | None, r: Array, result: Reduction | None = None) -> None:
+        self._march("stencil_residual", (u, or_null(f), r, *self._geometry), result, "_norm", given(f))
+
+    def sweep(self, u: Array, f: Array | None, out: Array, omega: float, result: Reduction | None = None) -> None:
+        arguments = (u, or_null(f), out, *self._geometry, self.backend.real(omega))
+        self._march("stencil_sweep", arguments, result, "_norm", given(f))
+
+    def color_sweep(self, u: Array, f: Array | None, color: int, omega: float) -> None:
+        shape, operator = WEIGHTS_SHAPE, self._nodes.operator
+        nx, ny, nz = (blocks_for(int(n), 2) for n in sizes(operator))
+        grid = (blocks_for(nx, shape.block_x), blocks_for(ny, shape.block_y), nz)
+        arguments = (u, or_null(f), *self._geometry, self.backend.real(omega), np.int32(color))
+        defines = (*given(f), *self._defines)
+        self.backend.launch("full", "stencil_color_sweep", shape, operator, grid, arguments, defines)
+
+    def diagonal_solve(self, r: Array, z: Array, omega: float, result: Reduction | None = None) -> None:
+        self._march("stencil_diagonal_solve", (r, z, *self._geometry, self.backend.real(omega)), result, "_dot")
+
+    def direction(self, z: Array, beta: float, p: Array, out: Array, q: Array, result: Reduction) -> None:
+        before = p if beta else None
+        arguments = (z, or_null(before), out, q, *self._geometry, self.backend.real(beta))
+        self._march("stencil_direction", arguments, result, "", given(before))
+
+    def _march(
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        result: Reduction | None,
+        ending: str,
+        defines: tuple[str, ...] = (),
+    ) -> None:
+        operator = self._nodes.operator
+        shape = self.backend.shapes.of("full" if result is None else "full_norm", operator)
+        grid = self._nodes.march_grid(shape, width=1)
+        name += "" if result is None else ending
+        self.backend.reduce("full", name, shape, operator, grid, arguments, result, (*defines, *self._defines))
+
+
+class GpuStencilTransfer(StencilTransferOperations):
+    """Launches of the kernels in weights.hip, and of those in galerkin.hip that set a coarse grid up."""
+
+    backend: Launcher
+
+    def __init__(self, backend: Launcher, transfer: StencilTransfer) -> None:
+        super().__init__(backend, transfer)
+        self._fine, self._coarse = Operator(transfer.fine.lattice), Operator(transfer.coarse.lattice)
+        self._nodes = OperatorLauncher(backend, self._fine)
+        self._halved = sum(1 << axis for axis, halved in enumerate(transfer.halved) if halved)
+
+    def restrict(self, fine: Array, coarse: Array) -> None:
+        nx, ny, nz = map(int, sizes(self._coarse))
+        arguments = (fine, coarse, *self._between, self.backend.real(self.transfer.scale), *self._nodes.widths)
+        self._launch("stencil_restrict", (nx, ny, nz), arguments, tabulated(self._fine))
+
+    def prolong_add(self, coarse: Array, fine: Array) -> None:
+        nx, ny, nz = map(int, sizes(self._fine))
+        columns = blocks_for(nx, 2) if self.transfer.halved[0] else nx
+        self._launch("stencil_prolong_add", (columns, ny, nz), (coarse, fine, *self._between))
+
+    def interpolation(self, out: Array) -> None:
+        arguments = (out, *self._operator, *sizes(self._coarse), self.backend.pitch(out), np.float64(BALANCED))
+        self._set_up("stencil_interpolation", arguments, typed("WEIGHT", out))
+
+    def galerkin(self, out: Array) -> None:
+        weights, pitch = self.transfer.weights, self.backend.pitch
+        offsets, scale = np.int32(mask(self.transfer.coarse)), np.float64(self.transfer.scale)
+        arguments = (out, *self._operator, *sizes(self._coarse), weights, pitch(weights), pitch(out), offsets, scale)
+        self._set_up("stencil_galerkin", arguments, typed("WEIGHT", weights), typed("PRODUCT", out))
+
+    @property
+    def _between(self) -> tuple[Any, ...]:
+        """The sizes and distances of both grids, and the weights."""
+        weights, pitch_of = self.transfer.weights, self.backend.pitch_of
+        pitches = (np.int64(pitch_of(operator.shape[0])) for operator in (self._fine, self._coarse))
+        return (*sizes(self._fine), *pitches, *sizes(self._coarse), weights, self.backend.pitch(weights))
+
+    @property
+    def _operator(self) -> tuple[Any, ...]:
+        """The fine nodes, the coefficients of their stencil, and the axes that are halved."""
+        fine = self.transfer.fine
+        coefficients = fine.coefficients, self.backend.pitch(fine.coefficients)
+        return (*sizes(self._fine), np.int32(mask(fine)), *coefficients, np.int32(self._halved))
+
+    def _launch(self, name: str, nodes: tuple[int, int, int], arguments: tuple[Any, ...], defines: Any = ()) -> None:
+        shape = WEIGHTS_SHAPE
+        grid = (blocks_for(nodes[0], shape.block_x), blocks_for(nodes[1], shape.block_y), nodes[2])
+        defines = (typed("WEIGHT", self.transfer.weights), f"-DHALVED={self._halved}", *defines)
+        self.backend.launch("weights", name, shape, self._fine, grid, arguments, defines)
+
+    def _set_up(self, name: str, arguments: tuple[Any, ...], *defines: str) -> None:
+        shape = SETUP_SHAPE
+        nx, ny, nz = map(int, sizes(self._coarse))
+        grid = (blocks_for(nx, shape.block_x), ny, nz)
+        defines = (typed("COEFFICIENT", self.transfer.fine.coefficients), *defines)
+        self.backend.launch("galerkin", name, shape, self._fine, grid, arguments, defines)
+
+
+def mask(stencil: FullStencil) -> int:
+    """The slots with links, a bit each."""
+    slots = offsets_of(stencil.dimension)
+    return sum(1 << slots.index(offset) for offset in stencil.offsets)
+
+
+def typed(name: str, array: Array) -> str:
+    """The macro with the type of an array."""
+    return f"-D{name}={TYPES[array.dtype.name]}"

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+// What a coarse grid is set up by: the weights that follow the operator, and the Galerkin product.
+//
+// A block has BLOCK_X coarse nodes of a row, and each of its rows of threads other directions or arrays of them. Masks
+// of axes and slots are arguments: these kernels run once a set-up, and would be compiled for each.
+//
+// Options: PRODUCT (the type of the coefficients of the product).
+
+#ifndef PRODUCT
+#define PRODUCT real
+#endif
+
+// The links of fine nodes, read one by one.
+struct FineLinks {
+    Nodes nodes;
+    int offsets;
+    const COEFFICIENT* coefficients;
+    index_t pitch;
+
+    __device__ __forceinline__ double at(int array, int i, int j, int k) const {
+        return (double)coefficients[i + pitch * (j + (index_t)nodes.ny * (k + (index_t)nodes.nz * array))];
+    }
+    __device__ __forceinline__ bool has(int slot) const { return offsets >> slot & 1; }
+};
+
+// The node some steps from another, which counts around an axis that wraps; whether there is one.
+__device__ __forceinline__ bool moved(int& i, int step, int n, int lower) {
+    i += step;
+    if (lower == WRAP) {
+        i = i < 0 ? i + n : i >= n ? i - n : i;
+        return true;
+    }
+    return i >= 0 && i < n;
+}
+
+__device__ __forceinline__ bool moved(const Nodes& nodes, int& i, int& j, int& k, int x, int y, int z) {
+    const bool there_x = moved(i, x, nodes.nx, RULE_XL), there_y = moved(j, y, nodes.ny, RULE_YL);
+    const bool there_z = DIMENSION == 2 || moved(k, z, nodes.nz, RULE_ZL);
+    return there_x && there_y && there_z;
+}
+
+#define FINE_PARAMETERS \
+    int nx, int ny, int nz, int offsets, const COEFFICIENT *__restrict__ coefficients, index_t coefficients_pitch
+#define FINE \
+    FineLinks { Nodes{nx, ny, nz}, offsets, coefficients, coefficients_pitch }
+
+// out = the weights. A direction along more axes needs those along fewer, which other rows of threads have made.
+KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, FINE_PARAMETERS, int halved, int coarse_nx,
+                                     int coarse_ny, int coarse_nz, index_t out_pitch, double balanced) {
+    const FineLinks fine = FINE;
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y, k = blockIdx.z, lane = threadIdx.x;
+    __shared__ double weights[27][BLOCK_X];
+    const bool works = i < coarse_nx;
+    const int to_x = halved & 1, to_y = halved >> 1 & 1, to_z = halved >> 2 & 1;
+    if (threadIdx.y == 0)
+        weights[13][lane] = is_fixed_node(Nodes{coarse_nx, coarse_ny, coarse_nz}, i, j, k) ? 0.0 : 1.0;
+    for (int count = 1; count <= DIMENSION; ++count) {
+        __syncthreads();
+        int array = 0, turn = 0;
+        for (int z = -to_z; z <= to_z; ++z) {
+            for (int y = -to_y; y <= to_y; ++y) {
+                for (int x = -to_x; x <= to_x; ++x) {
+                    const int axes = (x != 0) + (y != 0) + (z != 0), own = array;
+                    if (axes > 0) ++array;
+                    if (axes != count || turn++ % BLOCK_Y != threadIdx.y || !works) continue;
+                    const int at_x = fine_of(to_x, i, x, nx, RULE_XL), at_y = fine_of(to_y, j, y, ny, RULE_YL);
+                    const int at_z = DIMENSION == 3 ? fine_of(to_z, k, z, nz, RULE_ZL) : 0;
+                    const bool takes = lies_between(to_x, i, x, nx, RULE_XL) && lies_between(to_y, j, y, ny, RULE_YL) &&
+                                       (DIMENSION == 2 || lies_between(to_z, k, z, nz, RULE_ZL)) &&
+                                       !is_fixed_node(fine.nodes, at_x, at_y, at_z);
+                    double weight = 0;
+                    if (takes) {
+                        double holding = fine.at(0, at_x, at_y, at_z), balance = 0, taken = 0;
+                        int from = 0;
+                        for (int slot = 0; slot < SLOTS; ++slot) {
+                            if (!fine.has(slot)) continue;
+                            ++from;
+                            for (int sign = 1; sign >= -1; sign -= 2) {
+                                const int step_x = sign * step_of(slot, 0), step_y = sign * step_of(slot, 1);
+                                const int step_z = sign * step_of(slot, 2);
+                                int p = at_x, q = at_y, s = at_z;
+                                if (!moved(fine.nodes, p, q, s, step_x, step_y, step_z)) continue;
+                                const double link = sign > 0 ? fine.at(from, at_x, at_y, at_z) : fine.at(from, p, q, s);
+                                if (is_fixed_node(fine.nodes, p, q, s)) {
+                                    holding += link;
+                                    continue;
+                                }
+                                // The links are summed over the axes along which the node is coarse itself.
+                                const int across_x = x ? step_x : 0, across_y = y ? step_y : 0,
+                                          across_z = z ? step_z : 0;
+                                if (across_x == 0 && across_y == 0 && across_z == 0) continue;
+                                balance += link;
+                                const int near_x = x + across_x, near_y = y + across_y, near_z = z + across_z;
+                                if (near_x * near_x <= 1 && near_y * near_y <= 1 && near_z * near_z <= 1)
+                                    taken += link * weights[13 + near_x + 3 * near_y + 9 * near_z][lane];
+                            }
+                        }
+                        const double centre = balance + (holding > balanced * balance ? holding : 0.0);
+                        if (balance > 0 && centre > 0) weight = taken / centre;
+                    }
+                    weights[13 + x + 3 * y + 9 * z][lane] = weight;
+                    out[i + out_pitch * (j + (index_t)coarse_ny * (k + (index_t)coarse_nz * own))] = (WEIGHT)weight;
+                }
+            }
+        }
+    }
+}
+
+// What a fine node takes from all coarse ones.
+__device__ __forceinline__ double row_sum(const Weights& p, int i, int j, int k) {
+    const Parents along = parents_of(p.halves(0), i, p.nx, RULE_XL), beside = parents_of(p.halves(1), j, p.ny, RULE_YL);
+    const Parents further = DIMENSION == 3 ? parents_of(p.halves(2), k, p.nz, RULE_ZL) : Parents{1};
+    double sum = 0;
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+#pragma unroll
+        for (int b = 0; b < 2; ++b) {
+#pragma unroll
+            for (int a = 0; a < 2; ++a) {
+                if (a < along.count && b < beside.count && c < further.count)
+                    sum +=
+                        p.at(along.at[a], beside.at[b], further.at[c], along.step[a], beside.step[b], further.step[c]);
+            }
+        }
+    }
+    return sum;
+}
+
+// The fine steps from a coarse node to its neighbour: one where an axis of an odd number of nodes wraps between them.
+__device__ __forceinline__ int steps_away(bool halved, int coarse, int step, int n_coarse, int n, int lower) {
+    if (!halved) return step;
+    const bool across = lower == WRAP && n % 2 == 1 && coarse == (step > 0 ? n_coarse - 1 : 0);
+    return across ? step : 2 * step;
+}
+
+// What fine nodes take from one coarse node, by their direction from it: zero farther away.
+struct Column {
+    Weights p;
+    int i, j, k;
+    bool there;
+
+    __device__ __forceinline__ bool reaches(int x, int y, int z) const {
+        return there && x * x <= p.halves(0) && y * y <= p.halves(1) && z * z <= p.halves(2);
+    }
+    __device__ __forceinline__ double at(int x, int y, int z) const { return p.at(i, j, k, x, y, z); }
+};
+
+// out = the coefficients of R A P. The links of a coarse node come from the fine nodes that take from it, and its
+// excess is that of A applied to the row sums of P.
+KERNEL poisson_stencil_galerkin(PRODUCT* __restrict__ out, FINE_PARAMETERS, int halved, int coarse_nx, int coarse_ny,
+                                int coarse_nz, const WEIGHT* __restrict__ weights, index_t weights_pitch,
+                                index_t out_pitch, int coarse_offsets, double scale) {
+    const FineLinks fine = FINE;
+    const Weights p{halved, coarse_nx, coarse_ny, coarse_nz, weights, weights_pitch};
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y, k = blockIdx.z;
+    if (i >= coarse_nx) return;
+    const int to_x = halved & 1, to_y = halved >> 1 & 1, to_z = halved >> 2 & 1;
+    int array = 0;
+    for (int link = -1; link < SLOTS; ++link) {
+        const bool sums = link < 0;  // the excess, not a link
+        if (!sums && !(coarse_offsets >> link & 1)) continue;
+        if (array++ % BLOCK_Y != threadIdx.y) continue;
+        const int go_x = sums ? 0 : step_of(link, 0), go_y = sums ? 0 : step_of(link, 1),
+                  go_z = sums ? 0 : step_of(link, 2);
+        Column column{p, i, j, k};
+        column.there = moved(Nodes{coarse_nx, coarse_ny, coarse_nz}, column.i, column.j, column.k, go_x, go_y, go_z);
+        const int away_x = steps_away(to_x, i, go_x, coarse_nx, nx, RULE_XL);
+        const int away_y = steps_away(to_y, j, go_y, coarse_ny, ny, RULE_YL);
+        const int away_z = DIMENSION == 3 ? steps_away(to_z, k, go_z, coarse_nz, nz, RULE_ZL) : 0;
+        double total = 0;
+        for (int z = -to_z; z <= to_z; ++z) {
+            for (int y = -to_y; y <= to_y; ++y) {
+                for (int x = -to_x; x <= to_x; ++x) {
+                    const double weight = p.at(i, j, k, x, y, z);
+                    if (weight == 0) continue;
+                    const int at_x = fine_of(to_x, i, x, nx, RULE_XL), at_y = fine_of(to_y, j, y, ny, RULE_YL);
+                    const int at_z = DIMENSION == 3 ? fine_of(to_z, k, z, nz, RULE_ZL) : 0;
+                    const int from_x = x - away_x, from_y = y - away_y, from_z = z - away_z;
+                    const bool taking = sums || column.reaches(from_x, from_y, from_z);
+                    const double here = sums     ? row_sum(p, at_x, at_y, at_z)
+                                        : taking ? column.at(from_x, from_y, from_z)
+                                                 : 0.0;
+                    double flow = taking ? fine.at(0, at_x, at_y, at_z) * here : 0.0;
+                    int from = 0;
+                    for (int slot = 0; slot < SLOTS; ++slot) {
+                        if (!fine.has(slot)) continue;
+                        ++from;
+                        for (int sign = 1; sign >= -1; sign -= 2) {
+                            const int step_x = sign * step_of(slot, 0), step_y = sign * step_of(slot, 1);
+                            const int step_z = sign * step_of(slot, 2);
+                            const bool ending =
+                                sums || column.reaches(from_x + step_x, from_y + step_y, from_z + step_z);
+                            int q = at_x, r = at_y, s = at_z;
+                            if (!(taking || ending) || !moved(fine.nodes, q, r, s, step_x, step_y, step_z)) continue;
+                            const double between = sign > 0 ? fine.at(from, at_x, at_y, at_z) : fine.at(from, q, r, s);
+                            const double end = sums     ? row_sum(p, q, r, s)
+                                               : ending ? column.at(from_x + step_x, from_y + step_y, from_z + step_z)
+                                                        : 0.0;
+                            flow += between * (here - end);
+                        }
+                    }
+                    total += weight * flow;
+                }
+            }
+        }
+        const index_t to = i + out_pitch * (j + (index_t)coarse_ny * (k + (index_t)coarse_nz * (array - 1)));
+        out[to] = (PRODUCT)((sums ? scale : -scale) * total);
+    }
+}
