@@ -93,12 +93,12 @@ def build(
     solver = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
     run = _machine(form)
     if mistakes or grid is None or f is None or initial is None or a is None or c is None:
-        _report(mistakes, solver, run, None)
+        mistakes.disagree(clashes(solver, run, None))
         raise CaseError(mistakes.lines(overridden))
     faces = _faces(conditions, exact, a)
     title = name if form.title is None else form.title
     problem = Problem(grid, faces, f, c, initial, exact, title, a, form.equation.mean)
-    _report(mistakes, solver, run, problem)
+    mistakes.disagree(clashes(solver, run, problem))
     tables = _resolved(form, title, conditions, output)
     if changes and not _gives_exact(overridden) and exact is not None and not holds(problem):
         problem, output = _without_exact(mistakes, problem, output, tables, changes, overridden)
@@ -125,11 +125,15 @@ def check_settings(
         With one line for each mistake.
     """
     mistakes = Mistakes()
-    tables = {"solver": _plain(solver), "run": _plain(run)}
+    tables = {
+        # Numbers of Python in the place of NumPy's.
+        name: {key: item.item() if isinstance(item, np.generic) else item for key, item in given.items()}
+        for name, given in (("solver", solver), ("run", run))
+    }
     form = validate(tables, mistakes)
     settings = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
     machine = _machine(form)
-    _report(mistakes, settings, machine, problem)
+    mistakes.disagree(clashes(settings, machine, problem))
     if mistakes:
         raise CaseError(mistakes.lines({}))
     return settings, machine
@@ -139,18 +143,6 @@ def _machine(form: CaseFile) -> RunSettings:
     run = form.run
     ranks = None if isinstance(run.ranks, str) else tuple(run.ranks) if isinstance(run.ranks, list) else run.ranks
     return RunSettings(run.backend, run.precision, run.threads, ranks)
-
-
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with numbers of Python in the place of NumPy's."""
-    return {name: item.item() if isinstance(item, np.generic) else item for name, item in settings.items()}
-
-
-def _report(mistakes: Mistakes, solver: SolverSettings, run: RunSettings, problem: Problem | None) -> None:
-    """Note the settings that do not go together; a key that is wrong by itself is one mistake."""
-    for clash in clashes(solver, run, problem):
-        if not mistakes.touch(clash.path) and not mistakes.touch(("solver", "method")):
-            mistakes.wrong(clash.path, clash.item, clash.allowed)
 
 
 class _Checker:

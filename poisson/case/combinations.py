@@ -45,7 +45,8 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
         reason = f'only its default with backend "{run.backend}", which has no number of threads'
         yield Clash(("run", "threads"), run.threads, reason)
     if problem is not None:
-        yield from _blocks(run.blocks, problem)
+        if run.blocks is not None:
+            yield from _blocks(run.blocks, problem.lattice.array_shape[::-1])
         if solver.stopping.stop == "discretisation" and problem.guess:
             reason = '"residual" with an initial guess (run.initial), which full multigrid would not use'
             yield clash("stop", solver.stopping.stop, reason)
@@ -55,11 +56,9 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
             yield from entry.refused(solver, problem)
 
 
-def _blocks(blocks: tuple[int, ...] | None, problem: Problem) -> Iterator[Clash]:
+def _blocks(blocks: tuple[int, ...], nodes: tuple[int, ...]) -> Iterator[Clash]:
     """Whether a grid can be divided into these blocks."""
-    if blocks is None:
-        return
-    path, given, nodes = ("run", "ranks"), list(blocks), problem.lattice.array_shape[::-1]
+    path, given = ("run", "ranks"), list(blocks)
     named = ", ".join(AXES[: len(nodes)])
     if len(blocks) != len(nodes):
         yield Clash(path, given, f"one number of blocks for each of {named}")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import Tag, ValidationError
@@ -13,6 +13,7 @@ from poisson.backends.registry import nearest
 from poisson.case import toml
 from poisson.case.schema import BoundaryTable, CaseFile, Table
 from poisson.mesh.grid import AXES
+from poisson.solvers.entries import Clash
 
 Path = tuple[str, ...]
 """The keys that lead to a value, from the top of the file."""
@@ -55,6 +56,12 @@ class Mistakes:
         """Nothing stands at `path`; no second mistake where a wrong or misspelt value does."""
         if path not in self._meant and not self.touch(path):
             self.add(path, f"missing; allowed: {allowed(path)}")
+
+    def disagree(self, clashes: Iterable[Clash]) -> None:
+        """These settings do not go together; a key that is wrong by itself is one mistake."""
+        for clash in clashes:
+            if not self.touch(clash.path) and not self.touch(("solver", "method")):
+                self.wrong(clash.path, clash.item, clash.allowed)
 
     def touch(self, path: Path) -> bool:
         """Whether a mistake is known at this key, inside it, or in a table around it."""
@@ -109,8 +116,8 @@ def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
     CaseFile
         What was right, with defaults in the place of what was wrong.
     """
-    boundary, absent = data.get("boundary"), _absent(data)
-    if absent and isinstance(boundary, dict):
+    boundary = data.get("boundary")
+    if isinstance(boundary, dict) and (absent := _absent(data)):
         for name in [name for name in boundary if name in BoundaryTable.model_fields and name.startswith(absent)]:
             mistakes.unknown(("boundary", name), _keys(("boundary",), data), None)
             del boundary[name]

@@ -272,7 +272,7 @@ class Discretisation:
         least, largest = math.inf, -math.inf
         with self.agreed():
             for block in self._blocks():
-                for face, _ in sampling.faces(self.problem, Rule.FIXED, block):
+                for face, _ in sampling.faces(self.problem.lattice, Rule.FIXED, block):
                     values = sampling.face_value(self.problem, xp, face, block)
                     least, largest = min(least, float(values.min())), max(largest, float(values.max()))
         least, largest = -self.largest(-least)[0], self.largest(largest)[0]
@@ -333,7 +333,7 @@ class Discretisation:
     def _flux(self, xp: ModuleType) -> tuple[float, float]:
         """The integrals of the data of the faces and of their sizes, over this process's own nodes."""
         own, flux, scale = self._own, 0.0, 0.0
-        for face, where in sampling.faces(self.problem, Rule.MIRROR, own):
+        for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, own):
             g = sampling.face_source(self.problem, xp, face, own)
             on_it = zip(own, where, strict=True)
             block = tuple(each if isinstance(place, slice) else _end(each, place) for each, place in on_it)
@@ -378,9 +378,9 @@ class Discretisation:
 
     def _source(self, xp: ModuleType, block: Block) -> Any:
         values = self._f(xp, block)
-        for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
+        for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
             values[where] += sampling.face_source(self.problem, xp, face, block)
-        for _, where in sampling.faces(self.problem, Rule.FIXED, block):
+        for _, where in sampling.faces(self.problem.lattice, Rule.FIXED, block):
             values[where] = 0.0
         return values
 
@@ -397,7 +397,7 @@ class Discretisation:
         return self._with_boundary(xp.zeros(sampling.shape_of(block)), xp, block)
 
     def _with_boundary(self, values: Any, xp: ModuleType, block: Block) -> Any:
-        for face, where in reversed(list(sampling.faces(self.problem, Rule.FIXED, block))):
+        for face, where in reversed(list(sampling.faces(self.problem.lattice, Rule.FIXED, block))):
             values[where] = sampling.face_value(self.problem, xp, face, block)
         return values
 
@@ -413,7 +413,7 @@ class Discretisation:
 
     def _reaction(self, xp: ModuleType, block: Block) -> Any:
         values = self._c(xp, block)
-        for face, where in sampling.faces(self.problem, Rule.MIRROR, block):
+        for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
             if self.problem.faces[face].kind.takes_alpha:
                 values[where] += sampling.face_reaction(self.problem, xp, face, block)
         return values
@@ -463,7 +463,7 @@ class Discretisation:
         least = [math.inf if face.absorbs else 0.0 for face in self.problem.faces]
         with self.agreed():
             for block in self._blocks():
-                for face, _ in sampling.faces(self.problem, Rule.MIRROR, block):
+                for face, _ in sampling.faces(self.problem.lattice, Rule.MIRROR, block):
                     if self.problem.faces[face].absorbs:
                         alpha = sampling.face_alpha(self.problem, np, face, block)
                         least[face] = min(least[face], float(alpha.min()))

@@ -35,14 +35,14 @@ class FaceTerms:
     def __init__(self, problem: Problem) -> None:
         shape = problem.lattice.of_arrays.array_shape
         block = tuple((0, count) for count in shape)
-        fixed = list(sampling.faces(problem, Rule.FIXED, block))
+        fixed = list(sampling.faces(problem.lattice, Rule.FIXED, block))
         # The face that stands first has the nodes that it shares: it comes last.
         self._fixed: Terms = [
             (where, _on(shape, where, sampling.face_value(problem, np, face, block))) for face, where in fixed[::-1]
         ]
         self._held = any(values.any() for _, values in self._fixed)
         self._terms: Terms = []
-        for face, where in sampling.faces(problem, Rule.MIRROR, block):
+        for face, where in sampling.faces(problem.lattice, Rule.MIRROR, block):
             values = _on(shape, where, sampling.face_source(problem, np, face, block))
             for other, there in fixed:
                 if other // 2 != face // 2:

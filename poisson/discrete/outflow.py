@@ -115,7 +115,7 @@ class _Wall:
     def _walls(self) -> NDArray[np.float64]:
         """On how many Dirichlet faces each node lies."""
         found = np.zeros([stop - start for start, stop in self.block])
-        for _, where in sampling.faces(self.problem, Rule.FIXED, self.block):
+        for _, where in sampling.faces(self.problem.lattice, Rule.FIXED, self.block):
             found[where] += 1.0
         return found
 
@@ -174,7 +174,7 @@ class _Wall:
     def _through_others(self) -> NDArray[np.float64]:
         """The flux through the Neumann and Robin faces that meet this one."""
         found = np.zeros(self.walls.shape)
-        for face, where in sampling.faces(self.problem, Rule.MIRROR, self.block):
+        for face, where in sampling.faces(self.problem.lattice, Rule.MIRROR, self.block):
             place = _place(self.discretisation, face // 2)
             edge = list(self.block)
             count = self.discretisation.array_shape[place]

@@ -200,7 +200,7 @@ class ArrayField:
     values: Any
 
     def __post_init__(self) -> None:
-        if not self.on_device:
+        if type(self.values) is not np.ndarray and not self.on_device:
             object.__setattr__(self, "values", arrays.host(self.values))
 
     def __eq__(self, other: object) -> bool:
@@ -259,7 +259,9 @@ class ArrayField:
             If the values are on a device, and cannot be read from there or are not real.
         """
         index = _index(start, stop, others)
-        if xp is np and self.on_device and hasattr(self.values, "__getitem__"):
+        if xp is np and type(self.values) is np.ndarray:
+            part = self.values[index]
+        elif xp is np and self.on_device and hasattr(self.values, "__getitem__"):
             part = arrays.host(self.values[index])
         elif self.on_device:
             part = arrays.brought(self.values, xp)[index]

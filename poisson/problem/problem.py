@@ -7,6 +7,7 @@ import contextlib
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from poisson.errors import CaseError
@@ -274,7 +275,7 @@ class Problem:
         with _one_line():
             return replace(self, **found)
 
-    @property
+    @cached_property
     def varies(self) -> bool:
         """Whether the coefficients of the discrete operator differ from node to node; α of a Robin face is one.
 
@@ -285,7 +286,7 @@ class Problem:
         """
         return number(self.a) is None or number(self.c) is None or any(face.absorbs for face in self.faces)
 
-    @property
+    @cached_property
     def guess(self) -> bool:
         """Whether there is an initial guess other than zero.
 
@@ -311,19 +312,10 @@ class Problem:
         return f"{EQUATION}, a = a({', '.join(AXES[: self.lattice.dimension])}), {self.mean} mean between nodes"
 
 
-def require_problem(given: object) -> None:
-    """Refuse what is no `Problem`, such as a case.
-
-    Raises
-    ------
-    CaseError
-        With what to give instead.
-    """
-    if not isinstance(given, Problem):
-        kind = type(given).__name__
-        raise CaseError(
-            [f"problem: {article(kind)}; allowed: a poisson.Problem; the problem of a case is case.problem"]
-        )
+def no_problem(given: object) -> CaseError:
+    """The error for what is no `Problem`, such as a case: the line says what to give instead."""
+    kind = article(type(given).__name__)
+    return CaseError([f"problem: {kind}; allowed: a poisson.Problem; the problem of a case is case.problem"])
 
 
 def _corner(name: str, given: Any, convert: Callable[[Any], Number], kind: str) -> tuple[Number, ...]:

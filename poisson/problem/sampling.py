@@ -92,14 +92,14 @@ def nodes(
     return found
 
 
-def faces(problem: Problem, rule: Rule, block: Block) -> Iterator[tuple[int, Index]]:
+def faces(lattice: Lattice, rule: Rule, block: Block) -> Iterator[tuple[int, Index]]:
     """The faces with a rule that touch a block, in order of precedence, each with its place in the block."""
-    shape = problem.lattice.of_arrays.array_shape
-    for face, its_rule in enumerate(problem.lattice.rules):
+    shape = lattice.of_arrays.array_shape
+    for face, its_rule in enumerate(lattice.rules):
         if its_rule is not rule:
             continue
         upper = face % 2
-        place = _place(problem, face)
+        place = _place(lattice, face)
         start, stop = block[place]
         if stop < shape[place] if upper else start > 0:
             continue
@@ -118,14 +118,14 @@ def face_value(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any
     """
     function = problem.faces[face].value
     assert function is not None
-    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}", face, function, block)
+    return _on_face(problem.lattice, xp, f"boundary.{FACE_NAMES[face]}", face, function, block)
 
 
 def face_alpha(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     """α on the part of a Robin face that lies in a block, as `face_value`; no value may be negative."""
     function = problem.faces[face].alpha
     assert function is not None
-    return _on_face(problem, xp, f"boundary.{FACE_NAMES[face]}.alpha", face, function, block, NOT_NEGATIVE)
+    return _on_face(problem.lattice, xp, f"boundary.{FACE_NAMES[face]}.alpha", face, function, block, NOT_NEGATIVE)
 
 
 def face_source(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
@@ -159,7 +159,7 @@ def face_reaction(problem: Problem, xp: ModuleType, face: int, block: Block) -> 
 def wall_coefficient(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     """a in the half cells before a wall: that of the links beside them, as the operator has it."""
     beside = _end(problem, face, block)
-    place = _place(problem, face)
+    place = _place(problem.lattice, face)
     start = beside[place][0] - face % 2
     two = (*beside[:place], (start, start + 2), *beside[place + 1 :])
     a = problem.a if isinstance(problem.a, (int, float)) else nodes(problem, xp, "equation.a", problem.a, two, POSITIVE)
@@ -178,20 +178,21 @@ def _passed(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     """The part of a flow at a Robin face half a cell away that is left at the nodes: 1 / (1 + α d / a)."""
     a: Any = problem.a
     if not isinstance(a, (int, float)):
-        a = nodes(problem, xp, "equation.a", a, _end(problem, face, block), POSITIVE).squeeze(_place(problem, face))
+        beside = nodes(problem, xp, "equation.a", a, _end(problem, face, block), POSITIVE)
+        a = beside.squeeze(_place(problem.lattice, face))
     distance = problem.lattice.axes[face // 2].offsets[face % 2]
     return 1.0 / (1.0 + distance * face_alpha(problem, xp, face, block) / a)
 
 
 def _end(problem: Problem, face: int, block: Block) -> Block:
     """The layer of a block that is next to a face."""
-    place = _place(problem, face)
+    place = _place(problem.lattice, face)
     start, stop = block[place]
     return (*block[:place], (stop - 1, stop) if face % 2 else (start, start + 1), *block[place + 1 :])
 
 
 def _on_face(
-    problem: Problem,
+    lattice: Lattice,
     xp: ModuleType,
     key: str,
     face: int,
@@ -200,9 +201,9 @@ def _on_face(
     limit: Limit | None = None,
 ) -> Any:
     """A function on the part of a face that lies in a block."""
-    places = coordinates(problem.lattice, xp, block)
-    place = _place(problem, face)
-    places[face // 2] = xp.full((1,) * len(block), problem.lattice.axes[face // 2].interval[face % 2])
+    places = coordinates(lattice, xp, block)
+    place = _place(lattice, face)
+    places[face // 2] = xp.full((1,) * len(block), lattice.axes[face // 2].interval[face % 2])
     along = block[:place] + block[place + 1 :]
     values = xp.asarray(_evaluated(key, function, xp, places, along), dtype=xp.float64)
     if isinstance(function, Stored):
@@ -216,9 +217,9 @@ def shape_of(block: Block) -> tuple[int, ...]:
     return tuple(stop - start for start, stop in block)
 
 
-def _place(problem: Problem, face: int) -> int:
+def _place(lattice: Lattice, face: int) -> int:
     """The array axis that a face is at an end of."""
-    return array_axis(face // 2, problem.lattice.of_arrays.dimension)
+    return array_axis(face // 2, lattice.of_arrays.dimension)
 
 
 def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], ranges: Sequence[Range]) -> Any:

@@ -57,7 +57,7 @@ def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequ
         return found
     with np.errstate(all="ignore"):
         parts = [Discretisation(problem.having(f=f)) for f in sources]
-        fs, begin = [loader.in_place(part) for part in parts], loader.start(problem)
+        fs, begin = [loader.in_place(part) for part in parts], loader.start(parts[0])
         if begin is None or any(f is None for f in fs):
             return found
         us = [setup.backend.empty(setup.operator.array_shape) for _ in fs]

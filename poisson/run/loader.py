@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, Reduction, Slab
+from poisson.backends.base import Array, Reduction, Slab
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.faces import FaceTerms
 from poisson.discrete.share import Share
@@ -71,7 +71,7 @@ class Loader:
         self._unread.clear()
         setup.given = None
         if self._whole:
-            faces = self._terms(problem)
+            faces = self._terms(discretisation)
             setup.given = None if faces.adds else given
             # Also what the caller still does with an iterate that was handed over comes first.
             with backend.ordered():
@@ -100,9 +100,9 @@ class Loader:
             if not math.isfinite(self._setup.backend.read(place)[0]):
                 look()
 
-    def start(self, problem: Problem) -> Array | None:
+    def start(self, discretisation: Discretisation) -> Array | None:
         """A new array with the boundary values and zeros, for several sources; None where faces add to the sources."""
-        if not self._whole or (faces := self._terms(problem)).adds:
+        if not self._whole or (faces := self._terms(discretisation)).adds:
             return None
         backend, shape = self._setup.backend, self._setup.operator.array_shape
         start = backend.empty(shape)
@@ -117,8 +117,16 @@ class Loader:
     def _in_place(self, field: Any, function: Slab) -> Array | None:
         """The values of a field in the memory of the caller, by which the problem has a function of its nodes."""
         backend = self._setup.backend
-        values = _rows(field, backend) if self._whole else None
-        return None if values is None else backend.in_place(values, partial(self._look, function))
+        if not self._whole or not isinstance(field, ArrayField) or isinstance(field, PartField):
+            return None
+        values = field.values
+        if type(values) is not np.ndarray and field.on_device:
+            if backend.on_host:
+                return None
+            values = brought(values, backend.array_module)
+        if values.ndim == 1:
+            values = values[np.newaxis]
+        return backend.in_place(values, partial(self._look, function))
 
     def _sums(self, given: Array | None, discretisation: Discretisation) -> tuple[float, float] | None:
         """The sums that `Discretisation.balance` takes, of a source in the memory of the caller."""
@@ -179,8 +187,9 @@ class Loader:
         self._take("f", given, discretisation.source, setup.f)
         faces.add(backend.view(setup.f))
 
-    def _terms(self, problem: Problem) -> FaceTerms:
+    def _terms(self, discretisation: Discretisation) -> FaceTerms:
         """The terms of the faces; data that may have changed since they were read are read again."""
+        problem = discretisation.problem
         if self._faces is None or self._faces[0] is not problem.faces or not all(map(_lasts, problem.faces)):
             self._faces = problem.faces, FaceTerms(problem).on(self._setup.backend.array_module)
         return self._faces[1]
@@ -210,13 +219,3 @@ def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
 def _lasts(face: Face) -> bool:
     """Whether the data of a face are the same at every time."""
     return face.value is None or isinstance(face.value, Expression)
-
-
-def _rows(field: Any, backend: Backend) -> Any:
-    """The values of a field that is an array the backend can read, in the shape of its arrays."""
-    if not isinstance(field, ArrayField) or isinstance(field, PartField):
-        return None
-    if field.on_device and backend.on_host:
-        return None
-    values = brought(field.values, backend.array_module) if field.on_device else field.values
-    return values[np.newaxis] if values.ndim == 1 else values

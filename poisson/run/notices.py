@@ -58,7 +58,7 @@ def judged(solution: Solution, *, strict: bool, speaks: bool) -> Solution:
     return solution
 
 
-def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSettings, *, speaks: bool) -> None:
+def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSettings) -> None:
     """One warning of all that `check` is concerned about, which names the line that called the caller of this function.
 
     Where a process has its own part of an array alone, nothing is known.
@@ -69,12 +69,10 @@ def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSetting
         What was solved.
     settings, run : SolverSettings, RunSettings
         How, and where.
-    speaks : bool
-        Whether this rank warns.
     """
     of_faces = (data for face in problem.faces for data in (face.value, face.alpha))
     given = (problem.f, problem.a, problem.c, problem.initial, *of_faces)
-    if not speaks or any(isinstance(field, PartField) for field in given):
+    if any(isinstance(field, PartField) for field in given):
         return
     try:
         with np.errstate(all="ignore"):

@@ -37,11 +37,5 @@ def unchanged(problem: Problem, other: Problem) -> frozenset[str]:
     return frozenset(name for name, values in pairs.items() if all(_alike(*pair) for pair in values))
 
 
-def same_operator(problem: Problem, other: Problem) -> bool:
-    """Whether two problems that differ in their data have the same operator for certain."""
-    identical = problem.a is other.a and problem.c is other.c and problem.faces is other.faces
-    return identical or unchanged(problem, other) == {"a", "c"}
-
-
 def _alike(one: Any, two: Any) -> bool:
     return one is two or (isinstance(one, (int, float, Expression)) and bool(one == two))

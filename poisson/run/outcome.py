@@ -64,7 +64,7 @@ class Solved(NamedTuple):
 
 def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
     """The solution, its residual recomputed in float64, with those of the fields asked for that there are."""
-    problem, discretisation, result, out, times, origin = solved
+    problem, discretisation, result, _, times, origin = solved
     names, ranks, stopping = request.fields, request.ranks, setup.stopping
     wanted = names and tuple(name for name in names if name != "error" or problem.exact is not None)
     backend, operator = setup.backend, setup.operator
@@ -72,7 +72,7 @@ def finish(request: Request, setup: Setup, solved: Solved) -> Solution:
         result = setup.left_over(result)
     if operator.singular and remove_mean(setup.operations, result.u, result.work, setup.norms):
         result = replace(result, norms=None)
-    u, result = _u(setup, ranks, problem, result, out)
+    u, result = _u(setup, ranks, solved, result)
     double = setup.local.companion(np.float64)
     residual, norms = certificate.true_residual(
         *(setup.operations, double, discretisation, result, setup.source, setup.norms),
@@ -165,12 +165,12 @@ def unfinished(
     )
 
 
-def _u(setup: Setup, ranks: Ranks, problem: Problem, result: SolveResult, out: Any) -> tuple[Any, SolveResult]:
+def _u(setup: Setup, ranks: Ranks, solved: Solved, result: SolveResult) -> tuple[Any, SolveResult]:
     """The solution of the grid's shape, or of that of this rank's part: on the device where the data were there.
 
     With the result that has it still.
     """
-    backend, lattice = setup.backend, setup.operator.lattice
+    backend, lattice, problem, out = setup.backend, setup.operator.lattice, solved.problem, solved.out
     if out is not None:
         if ranks.division:
             out[...] = backend.to_host(result.u)[lattice.owned].reshape(out.shape)
@@ -236,8 +236,6 @@ def require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backe
     CaseError
         With one line that says what is wrong.
     """
-    if out is None:
-        return
     held = ranks.held(shape)
     wanted = shape if held is None else tuple(stop - start for start, stop in held.ranges)
     on_device = not backend.on_host and not ranks.division and isinstance(out, backend.array_module.ndarray)
@@ -260,13 +258,13 @@ def apart(problem: Problem, out: Any, backend: Backend) -> Problem:
     ----------
     problem : Problem
         The problem.
-    out : array, optional
+    out : array
         Where u is to be.
     backend : Backend
         Where it is solved.
     """
     f = problem.f
-    if out is None or not isinstance(f, ArrayField) or (f.on_device and backend.on_host):
+    if not isinstance(f, ArrayField) or (f.on_device and backend.on_host):
         return problem
     xp = backend.array_module
     values = brought(f.values, xp) if f.on_device else f.values

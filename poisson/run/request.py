@@ -104,7 +104,7 @@ class Request:
         from poisson.case.build import check_settings
 
         settings, machine = check_settings(solver, run, problem)
-        checked = checked_fields(fields, order, problem)
+        checked = checked_fields(fields, order, exact=problem.exact is not None)
         return cls(problem, settings, machine, checked, order, Ranks(communicator_of(comm), machine.ranks))
 
     @property
@@ -113,7 +113,7 @@ class Request:
         return any(name in VECTORS for name in self.fields)
 
 
-def checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple[str, ...]:
+def checked_fields(fields: Sequence[str], order: int, *, exact: bool) -> tuple[str, ...]:
     """The fields asked for but u, which a solution has in any case."""
     wrong = [fields] if isinstance(fields, str) else [name for name in fields if name not in FIELDS]
     if wrong:
@@ -122,6 +122,6 @@ def checked_fields(fields: Sequence[str], order: int, problem: Problem) -> tuple
         raise CaseError([f"order: {order!r}; allowed: {', '.join(map(str, ORDERS))}"])
     if order != ORDERS[0] and not any(name in VECTORS for name in fields):
         raise CaseError([f"order: {order!r}; allowed: {WITHOUT_VECTORS.format('fields')}"])
-    if "error" in fields and problem.exact is None:
+    if "error" in fields and not exact:
         raise CaseError(["fields: 'error'; allowed: only if the exact solution is given"])
     return tuple(name for name in fields if name != "u")

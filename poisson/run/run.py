@@ -118,7 +118,8 @@ def solve(
             raise CaseError(["resume: allowed only with a case, not with a problem"])
         solver = Solver(case, comm=comm, **settings)
         solution = _solve(solver, watching, None, None, None, None)
-        warn_of_concerns(solution.problem, solver.settings, solver.run, speaks=solver.ranks.speaks)
+        if solver.ranks.speaks:
+            warn_of_concerns(solution.problem, solver.settings, solver.run)
         return judged(solution, strict=strict, speaks=solver.ranks.speaks)
     if not isinstance(case, Case):
         kinds = "a case (poisson.load_case) or a problem (poisson.Problem.on_box)"
@@ -140,7 +141,8 @@ def solve(
         if saved is not None and saved.complete:
             return load(saved.path)
         solution = go_on(case, saved, observer=watching, comm=communicator)
-    warn_of_concerns(solution.problem, case.solver, case.run, speaks=communicator.rank == 0)
+    if communicator.rank == 0:
+        warn_of_concerns(solution.problem, case.solver, case.run)
     return judged(solution, strict=strict, speaks=communicator.rank == 0)
 
 

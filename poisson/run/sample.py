@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,28 +74,26 @@ class Sample:
         )
         mistakes: list[str] = []
 
-        def tried(evaluated: Callable[[], Values], shape: tuple[int, ...]) -> Values:
+        def tried(evaluated: Callable[..., Values], *given: Any) -> Values:
             try:
-                return evaluated()
+                return evaluated(*given)
             except CaseError as error:
                 mistakes.extend(error.mistakes)
-                return np.ones(shape)
+                return np.ones(self.shape[::-1] if evaluated == self.nodes else ())
 
-        def nodes(key: str, given: Coefficient, limit: Limit | None = None) -> Values:
-            return tried(partial(self.nodes, key, given, limit), self.shape[::-1])
-
-        self.f = nodes("equation.f", problem.f)
-        self.a, self.c = nodes("equation.a", problem.a, POSITIVE), nodes("equation.c", problem.c, NOT_NEGATIVE)
+        self.f = tried(self.nodes, "equation.f", problem.f)
+        self.a = tried(self.nodes, "equation.a", problem.a, POSITIVE)
+        self.c = tried(self.nodes, "equation.c", problem.c, NOT_NEGATIVE)
         self.value: dict[int, Values] = {}
         self.alpha: dict[int, Values] = {}
         for face, condition in enumerate(problem.faces):
             key = f"boundary.{FACE_NAMES[face]}"
             if condition.value is not None:
-                self.value[face] = tried(partial(self.face, face, key, condition.value), ())
+                self.value[face] = tried(self.face, face, key, condition.value)
             if condition.alpha is not None and condition.absorbs:
-                self.alpha[face] = tried(partial(self.face, face, f"{key}.alpha", condition.alpha, NOT_NEGATIVE), ())
+                self.alpha[face] = tried(self.face, face, f"{key}.alpha", condition.alpha, NOT_NEGATIVE)
         if problem.guess:
-            nodes("run.initial", problem.initial)
+            tried(self.nodes, "run.initial", problem.initial)
         self.mistakes = tuple(mistakes)
 
     @property

@@ -19,7 +19,7 @@ from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.reference import fixed_nodes
 from poisson.errors import CaseError
 from poisson.problem.arrays import host, is_array
-from poisson.problem.problem import Problem, require_problem
+from poisson.problem.problem import Problem, no_problem
 from poisson.run.exclusive import Exclusive
 from poisson.run.request import BackendName
 from poisson.solvers import registry
@@ -100,7 +100,8 @@ class LinearOperator(_RealMap):
     """
 
     def __init__(self, problem: Problem, backend: BackendName = "auto", *, threads: int = 0) -> None:
-        require_problem(problem)
+        if not isinstance(problem, Problem):
+            raise no_problem(problem)
         if threads and not threaded(backend):
             raise CaseError(
                 [f"threads: {threads}; allowed: 0 with backend {backend!r}, which has no number of threads"]

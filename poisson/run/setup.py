@@ -7,7 +7,7 @@ import contextlib
 import math
 import weakref
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,6 @@ class Setup:
     work: Array | None = None
     u: Array | None = None
     _f: Array | None = None
-    _stopping: Stopping | None = None
     _faces: tuple[tuple[Face, ...], tuple[float, float]] | None = None
     _returned: _Returned = field(default_factory=lambda: _Returned())
     source: Array | None = None
@@ -185,8 +184,8 @@ class Setup:
 
     def method_for(self, *, guess: bool) -> Method:
         """The method for a solve with or without an initial guess, which a start on the coarsest grid would not use."""
-        settings = registry.method_of(self.settings).resuming(self.settings)
-        if not guess or settings == self.settings:
+        settings = registry.method_of(self.settings).resuming(self.settings) if guess else self.settings
+        if settings == self.settings:
             return self.method
         if self.resuming is None:
             given = Given(self.stand_in, settings, inner=self.inner)
@@ -255,14 +254,13 @@ class Setup:
             self.operations.residual(self.u, None, left, self.norms)
             left = self.settings.stopping.measure(operator, backend.read(self.norms))
             data = min(half * smoothest(operator), left)
-        self.data, self.boundary, self._stopping = data, boundary, None
+        self.data, self.boundary = data, boundary
+        self.__dict__.pop("stopping", None)
 
-    @property
+    @cached_property
     def stopping(self) -> Stopping:
         """When a solve ends."""
-        if self._stopping is None:
-            self._stopping = replace(self.settings.stopping, data=self.data, boundary=self.boundary)
-        return self._stopping
+        return replace(self.settings.stopping, data=self.data, boundary=self.boundary)
 
     def left_over(self, result: SolveResult) -> SolveResult:
         """The result of a solve, with an array that may be overwritten in any case."""

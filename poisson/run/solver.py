@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from poisson.discrete.discretisation import Discretisation, Operator
 from poisson.errors import CaseError, PoissonError
 from poisson.output.record import SIGNAL
 from poisson.problem.given import Boundary, Condition, Data
-from poisson.problem.problem import Problem, require_problem
+from poisson.problem.problem import Problem, no_problem
 from poisson.run import distribution, interrupts
 from poisson.run.backend import NextBackend, falling_back
 from poisson.run.batch import solve_together
@@ -31,7 +32,7 @@ from poisson.run.exclusive import Exclusive
 from poisson.run.loader import Loader, sources_of
 from poisson.run.method import renewed, set_up, set_up_on
 from poisson.run.notices import Watching, judged, observer_of, warn_of_concerns
-from poisson.run.operator import same_operator
+from poisson.run.operator import unchanged
 from poisson.run.outcome import Solved, apart, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
 from poisson.run.request import BackendName, Method, Options, Precision, Request
@@ -106,15 +107,16 @@ class Solver:
         ranks: int | Sequence[int] | None = None,
         **options: Unpack[Options],
     ) -> None:
-        communicator, given = communicator_of(comm), problem
-        problem, arrays = distribution.without_arrays(communicator, given)
-        require_problem(problem)
-        assert problem is not None
+        communicator, given, names = communicator_of(comm), problem, tuple[str, ...]()
+        if communicator.size > 1:
+            problem, names = distribution.without_arrays(communicator, given)
+        if not isinstance(problem, Problem):
+            raise no_problem(problem)
         run: dict[str, Any] = {"backend": backend, "precision": precision, "threads": threads}
         if ranks is not None:
             run["ranks"] = ranks if isinstance(ranks, int) else list(ranks)
         request = Request.of_problem(problem, {"method": method, **options}, run, fields, order, communicator)
-        self._arrays = (given, arrays)
+        self._arrays = (given, names)
         self._begin(request)
 
     @classmethod
@@ -293,9 +295,10 @@ class Solver:
         >>> solver.solve(f=source, initial=solution.u).iterations
         0
         """
-        given = {"f": f, "initial": initial, "a": a, "c": c}
-        solution = self._solve_somewhere(given, boundary, out, observer_of(observer), interrupted)
-        warn_of_concerns(solution.problem, self.settings, self.run, speaks=self._speaks_first())
+        given = {"f": f, "initial": initial, "a": a, "c": c, "boundary": boundary}
+        solution = self._solve_somewhere(given, out, observer_of(observer), interrupted)
+        if self._speaks_first():
+            warn_of_concerns(solution.problem, self.settings, self.run)
         return judged(solution, strict=strict, speaks=self.ranks.speaks)
 
     def solve_many(self, fs: Any, *, strict: bool = False) -> list[Solution]:
@@ -327,9 +330,9 @@ class Solver:
         """
         sources, solutions = sources_of(fs, self.problem.lattice.array_shape), []
         for f, found in zip(sources, self._together(sources), strict=True):
-            given = {"f": f}
-            solution = found or self._solve_somewhere(given, None, None, None, None)
-            warn_of_concerns(solution.problem, self.settings, self.run, speaks=self._speaks_first())
+            solution = found or self._solve_somewhere({"f": f})
+            if self._speaks_first():
+                warn_of_concerns(solution.problem, self.settings, self.run)
             solutions.append(judged(solution, strict=strict, speaks=self.ranks.speaks))
         return solutions
 
@@ -356,75 +359,69 @@ class Solver:
         >>> poisson.Solver(poisson.Problem.on_box((33, 33), f=1.0)).keep_on(None, None, lambda: False).status
         <Status.CONVERGED: 'converged'>
         """
-        return self._solve_somewhere({}, None, None, observer, interrupted, checkpoints)
+        return self._solve_somewhere({}, None, observer, interrupted, checkpoints)
 
     def _solve_somewhere(
         self,
         given: dict[str, Any],
-        boundary: Any,
-        out: Any,
-        observer: Observer | None,
-        interrupted: Callable[[], bool] | None,
+        out: Any = None,
+        observer: Observer | None = None,
+        interrupted: Callable[[], bool] | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> Solution:
         """Solve where the solver is set up, and on the next backend where that fails and ``auto`` had chosen it.
 
         Ctrl-C ends it, unless the caller asks to be asked.
         """
-        ranks = self.ranks
+        ranks, solution = self.ranks, None
+        own = interrupts.noted(CTRL_C) if interrupted is None else contextlib.nullcontext(interrupted)
         # While another thread solves here, Ctrl-C ends the wait.
-        with self._exclusive.use(), ranks.speaking():
-            if interrupted is not None:
-                return self._solve_on_backends(given, boundary, out, observer, interrupted, checkpoints)
-            with interrupts.noted(CTRL_C) as pressed:
-                solution = self._solve_on_backends(given, boundary, out, observer, pressed, checkpoints)
-        if ranks.communicator.agree(pressed()):
-            number = pressed.number or signal.SIGINT
+        with self._exclusive.use(), ranks.speaking(), own as asked:
+            while solution is None:
+                setup = self._setup
+                falls_back, used = falling_back(setup.local, self.request), setup.backend.in_use()
+                try:
+                    with used, ranks.communicator.together(), falls_back, np.errstate(all="ignore"):
+                        solution = self._solve(given, out, observer, asked, checkpoints)
+                        continue
+                except NextBackend as failed:
+                    self._failed[failed.name] = failed.reason
+                with np.errstate(all="ignore"):
+                    self._set_up_somewhere()
+                if checkpoints:
+                    checkpoints.go_on_from_the_last()
+        if interrupted is None and ranks.communicator.agree(asked()):
+            number = getattr(asked, "number", 0) or signal.SIGINT
             name = {SIGNAL: signal.Signals(number).name}
             raise Interrupted(replace(solution, provenance=dict(solution.provenance) | name), number)
         return solution
 
-    def _solve_on_backends(
+    def _solve(
         self,
         given: dict[str, Any],
-        boundary: Any,
         out: Any,
         observer: Observer | None,
         interrupted: Callable[[], bool],
         checkpoints: Checkpoints | None,
     ) -> Solution:
-        while True:
-            setup = self._setup
-            falls_back = falling_back(setup.local, self.request)
-            try:
-                used = setup.backend.in_use()
-                with used, self.ranks.communicator.together(), falls_back, np.errstate(all="ignore"):
-                    return self._solve(given, boundary, out, observer, interrupted, checkpoints)
-            except NextBackend as failed:
-                self._failed[failed.name] = failed.reason
-            with np.errstate(all="ignore"):
-                self._set_up_somewhere()
-            if checkpoints:
-                checkpoints.go_on_from_the_last()
-
-    def _solve(
-        self,
-        given: dict[str, Any],
-        boundary: Any,
-        out: Any,
-        observer: Observer | None,
-        interrupted: Callable[[], bool],
-        checkpoints: Checkpoints | None = None,
-    ) -> Solution:
-        ranks = self.ranks
-        shape = self.problem.lattice.array_shape
+        ranks, problem = self.ranks, self.problem
+        shape = problem.lattice.array_shape
         if ranks.size > 1:
             backend = self._setup.backend
-            given = {name: distribution.array(ranks, name, data, shape, backend) for name, data in given.items()}
+            given = {
+                name: data if name == "boundary" else distribution.array(ranks, name, data, shape, backend)
+                for name, data in given.items()
+            }
         with ranks.agreed():
-            problem = self._with(given | {"boundary": boundary})
-            require_place(out, ranks, shape, self._setup.backend)
-            problem = apart(problem, out, self._setup.local)
+            others = {name for name, data in given.items() if data is not None}
+            if others:
+                problem = problem.having(**given)
+            # A source has no say in what goes together.
+            for clash in clashes(self.settings, self.run, problem) if others - {"f"} else ():
+                raise CaseError([f"{clash.path[0]}.{clash.path[1]}: {clash.item!r}; allowed: {clash.allowed}"])
+            if out is not None:
+                require_place(out, ranks, shape, self._setup.backend)
+                problem = apart(problem, out, self._setup.local)
         clock, started = _Clock(), datetime.now(UTC)
         self._take_operator(problem)
         setup = self._setup
@@ -459,18 +456,11 @@ class Solver:
         times["finish"] = clock.seconds()
         return solution if ranks.size == 1 else replace(solution, times=ranks.slowest(times))
 
-    def _with(self, given: dict[str, Any]) -> Problem:
-        problem = self.problem.having(**given)
-        # A source has no say in what goes together.
-        if any(data is not None for name, data in given.items() if name != "f"):
-            for clash in clashes(self.settings, self.run, problem):
-                raise CaseError([f"{clash.path[0]}.{clash.path[1]}: {clash.item!r}; allowed: {clash.allowed}"])
-        return problem
-
     def _take_operator(self, problem: Problem) -> None:
         """Set up again what depends on the operator, and on the boundary values, where they are others."""
         before = self._operator_of
-        if before is None or not same_operator(problem, before):
+        same = before and problem.a is before.a and problem.c is before.c and problem.faces is before.faces
+        if before is None or not (same or unchanged(problem, before) == {"a", "c"}):
             # What ends this leaves arrays that are those of neither problem.
             self._operator_of = None
             if before is None or not renewed(self._setup, self.request, problem, before):
