@@ -10,6 +10,7 @@ What to call for what:
       solve(problem, "multigrid", rtol=1e-10)           once
       Solver(problem).solve(f=…)                        for many sources, with all set up once
       LinearOperator(problem)                           as a matrix, for the solvers of SciPy
+      effective(image, phases)                          the effective conductivity of voxels: an Effective
     What comes back: a Solution
       .u  .status  .residual  .error  .history          the values, and how it ended
       .E  .gradient  .flux  .at(x, y)  .fluxes()        derivatives, between the nodes, through the faces
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from poisson.errors import NotConverged as NotConverged
     from poisson.errors import PoissonError as PoissonError
     from poisson.problem.problem import Problem as Problem
+    from poisson.run.effective import Effective as Effective
+    from poisson.run.effective import effective as effective
     from poisson.run.run import solve as solve
     from poisson.run.saved import load as load
     from poisson.run.scipy_operator import LinearOperator as LinearOperator
@@ -58,6 +61,8 @@ _PLACES = {
     "CheckWarning": ("poisson.errors", "CheckWarning"),
     "NotConverged": ("poisson.errors", "NotConverged"),
     "PoissonError": ("poisson.errors", "PoissonError"),
+    "Effective": ("poisson.run.effective", "Effective"),
+    "effective": ("poisson.run.effective", "effective"),
     "Interrupted": ("poisson.run.solution", "Interrupted"),
     "LinearOperator": ("poisson.run.scipy_operator", "LinearOperator"),
     "Problem": ("poisson.problem.problem", "Problem"),
@@ -71,6 +76,7 @@ _PLACES = {
 __all__ = [
     "Case",
     "CheckWarning",
+    "Effective",
     "Interrupted",
     "LinearOperator",
     "NotConverged",
@@ -79,6 +85,7 @@ __all__ = [
     "Solution",
     "Solver",
     "Status",
+    "effective",
     "load",
     "load_case",
     "solve",

@@ -21,7 +21,7 @@ from poisson.case.combinations import clashes
 from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, validate
 from poisson.case.mistakes import Path as Keys
-from poisson.case.schema import CaseFile, FaceTable, FileTable, OutputTable
+from poisson.case.schema import CaseFile, FaceTable, FileTable, ImageTable, OutputTable
 from poisson.case.settings import WITHOUT_VECTORS, Case, Interval, OutputSettings, Units
 from poisson.errors import CaseError, ExpressionError
 from poisson.mesh.boundary import FACE_NAMES, ONE_CONDITION, Kind, Rule
@@ -31,6 +31,7 @@ from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression, parameter_mistake, parse
 from poisson.problem.faces import Face, require_on_face
 from poisson.problem.fields import FieldFile
+from poisson.problem.images import phases_of
 from poisson.problem.problem import Coefficient, Problem, manufactured_source, manufactured_value
 from poisson.problem.user_data import NodeField
 from poisson.solvers.settings import RunSettings, SolverSettings
@@ -315,7 +316,8 @@ class _Checker:
         """A formula or a file, which is looked at if a grid is given."""
         if not isinstance(item, FileTable):
             return self._formula(path, item)
-        field = FieldFile(self.folder / item.file, item.dataset)
+        phases = item.phases if isinstance(item, ImageTable) else None
+        field = FieldFile(self.folder / item.file, item.dataset, phases_of(phases) if phases else None)
         if grid is not None and not self.mistakes.touch(path):
             try:
                 field.check(grid.array_shape)

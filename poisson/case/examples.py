@@ -5,9 +5,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from poisson.case import toml
 from poisson.errors import OutputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -23,7 +28,7 @@ EDITORS = (
 """The first line of a case that `poisson new` writes."""
 
 SOURCE = "source.h5"
-"""The field file that one of the cases reads, which is made and not shipped."""
+"""The field file that two of the cases read, which is made and not shipped."""
 
 _TEMPLATE = """\
 title = {title}
@@ -108,9 +113,10 @@ def reads_source(text: str) -> bool:
 
 
 def write_source(place: Path) -> None:
-    """Write the source of ``source_from_file.toml``, two charges of opposite sign, into a new HDF5 file.
+    """Write the source of ``source_from_file.toml`` and the image of ``voxels.toml`` into a new HDF5 file.
 
-    The grid is that of the case: 65 nodes in x, both ends counted, and 49 in y, which is periodic, on [-1, 1]².
+    Two charges of opposite sign, on the grid of the case: 65 nodes in x, both ends counted, and 49 in y, which is
+    periodic, on [-1, 1]²; and 32³ voxels of two phases, each half of the volume: random blobs of some 4 voxels.
     """
     import h5py
     import numpy as np
@@ -122,3 +128,16 @@ def write_source(place: Path) -> None:
     with h5py.File(place, "w", locking=False) as file:
         file["f"] = charges[0] - charges[1]
         file["f"].attrs["about"] = "source of source_from_file.toml, shape (ny, nx)"
+        file["voxels"] = blobs((32, 32, 32), 4.0)
+        file["voxels"].attrs["about"] = "labels of voxels.toml, shape (nz, ny, nx)"
+
+
+def blobs(shape: tuple[int, ...], size: float, seed: int = 0) -> NDArray[np.uint8]:
+    """Labels 0 and 1 of random periodic blobs of about `size` voxels, half of the volume each."""
+    import numpy as np
+
+    waves = np.meshgrid(*(np.fft.fftfreq(nodes) for nodes in shape), indexing="ij")
+    smooth = np.exp(-((np.pi * size) ** 2) * sum(wave**2 for wave in waves) / 2.0)
+    noise = np.random.default_rng(seed).standard_normal(shape)
+    values = np.fft.ifftn(smooth * np.fft.fftn(noise)).real
+    return (values > np.median(values)).astype(np.uint8)

@@ -17,6 +17,7 @@ from poisson.case.settings import LENGTH, VALUE, FieldName, Interval
 from poisson.mesh.axis import MIN_NODES
 from poisson.mesh.boundary import CONDITIONS, TABLES
 from poisson.problem.fields import HDF5_SUFFIXES
+from poisson.problem.images import NO_PHASES, phases_of
 from poisson.solvers import registry
 from poisson.solvers.keys import MAX_COUNT, Key, either
 from poisson.solvers.settings import PRECISIONS
@@ -123,10 +124,25 @@ Data = Annotated[
 ]
 
 
+def _phases(given: dict[str, float]) -> dict[str, float]:
+    phases_of(given)
+    return given
+
+
+class ImageTable(FileTable):
+    file: PathText = Field(
+        title="the file with the values at the nodes, or a pattern for the pages of an image",
+        description='the path of a .npy, .h5, .hdf5, .png, .tif or .tiff file, or of images such as "slices/*.tif"',
+    )
+    phases: Annotated[dict[str, Real], AfterValidator(_phases)] | None = Field(
+        default=None, title="the value of each phase, for a file with labels", description=NO_PHASES
+    )
+
+
 PositiveData = Annotated[
     Annotated[Real, Field(gt=0.0), Tag("<number>")]
     | Annotated[str, Tag("<text>")]
-    | Annotated[FileTable, Tag("<table>")],
+    | Annotated[ImageTable, Tag("<table>")],
     Discriminator(_kind),
 ]
 NonNegativeData = Annotated[

@@ -19,6 +19,7 @@ from poisson.errors import ExpressionError
 from poisson.mesh.boundary import FACE_NAMES
 from poisson.problem.expressions import Expression
 from poisson.problem.fields import FieldFile
+from poisson.problem.images import phases_of
 from poisson.problem.problem import Problem
 
 NOWHERE = "given-in-python.h5"
@@ -55,10 +56,15 @@ def text_of(problem: Problem) -> str:
     return tomli_w.dumps(tables)
 
 
-def _written(name: str, given: Any) -> float | str | dict[str, str]:
+def _written(name: str, given: Any) -> float | str | dict[str, Any]:
     if isinstance(given, FieldFile):
         path = str(given.path.absolute())
-        return {"file": path} | ({} if given.dataset is None else {"dataset": given.dataset})
+        phases = {str(label): value for label, value in given.phases or ()}
+        return {
+            "file": path,
+            **({"dataset": given.dataset} if given.dataset is not None else {}),
+            **({"phases": phases} if phases else {}),
+        }
     if not isinstance(given, Expression):
         return float(given) if isinstance(given, (int, float)) else {"file": NOWHERE, "dataset": name}
     try:
@@ -118,9 +124,14 @@ def _without_files(
     found: dict[str, Any] = {}
     for key, entry in item.items():
         below = (*path, key)
-        if isinstance(entry, dict) and isinstance(entry.get("file"), str) and set(entry) <= {"file", "dataset"}:
-            dataset = entry.get("dataset")
-            files[below] = FieldFile(folder / entry["file"], None if dataset is None else str(dataset))
+        if (
+            isinstance(entry, dict)
+            and isinstance(entry.get("file"), str)
+            and set(entry) <= {"file", "dataset", "phases"}
+        ):
+            dataset, phases = entry.get("dataset"), entry.get("phases")
+            name = None if dataset is None else str(dataset)
+            files[below] = FieldFile(folder / entry["file"], name, phases_of(phases) if phases else None)
             found[key] = _VARIES
         else:
             found[key] = _without_files(entry, folder, below, files) if isinstance(entry, dict) else entry

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from poisson.backends.registry import NAMES, backend_names
+from poisson.cli.averaging import effective
 from poisson.cli.calling import bench_call
 from poisson.cli.checking import check
 from poisson.cli.comparing import compare
@@ -64,6 +65,7 @@ GROUPS: dict[str, dict[str, Callable[..., Invocation | SharedInvocation]]] = {
     "Solve": {
         "check CASE": check,
         "solve CASE": solve,
+        "effective CASE": effective,
         "sweep CASE": sweep,
         "verify CASE": verify,
     },

@@ -21,14 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson import apart
-from poisson.errors import CaseError, PoissonError
+from poisson.errors import CaseError, PackageMissing, PoissonError
 from poisson.mesh.axis import Axis
 from poisson.mesh.axis_transfer import cubic
 from poisson.plain import NotPlain, find, nearest, of_library, require_file
-from poisson.problem import arrays
+from poisson.problem import arrays, images
 
 HDF5_SUFFIXES = (".h5", ".hdf5")
-SUFFIXES = (".npy", *HDF5_SUFFIXES)
+SUFFIXES = (".npy", *HDF5_SUFFIXES, *images.SUFFIXES)
 
 Range = tuple[int, int]
 """Nodes along an axis: from the first, without the last."""
@@ -43,18 +43,27 @@ MOST_NAMES = 1000
 
 @dataclass(frozen=True)
 class FieldFile:
-    """A field in a ``.npy`` or HDF5 file, with the ``array_shape`` of the grid, such as ``(nz, ny, nx)``, or of a face.
+    """A field in a file, with the ``array_shape`` of the grid, such as ``(nz, ny, nx)``, or of a face.
 
     Parameters
     ----------
     path : Path
-        The file.
+        A ``.npy`` or HDF5 file, or what `poisson.problem.images.Pages` takes.
     dataset : str, optional
-        The dataset in an HDF5 file, such as ``f`` or ``group/f``; None for a ``.npy`` file.
+        The dataset in an HDF5 file, such as ``f`` or ``group/f``; None for another file.
+    phases : tuple of (int, float), optional
+        The value of each label, where the file has labels.
     """
 
     path: Path
     dataset: str | None = None
+    phases: images.Phases | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array in the file."""
+        with self._open() as array:
+            return tuple(array.shape or ())
 
     def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "") -> None:
         """Make sure that the file can be read as a field on a grid, or on a face of one, without reading its values.
@@ -75,7 +84,7 @@ class FieldFile:
             if array.shape != array_shape:
                 why = axes or f"arrays are {('(nx,)', '(ny, nx)', '(nz, ny, nx)')[len(array_shape) - 1]}"
                 raise CaseError([f"{self} has the shape {array.shape}; {place} needs {array_shape}, because {why}"])
-            if array.dtype.kind not in "fiu":
+            if array.dtype.kind not in ("fiub" if self.phases else "fiu"):
                 raise CaseError([f"{self} has values of type {array.dtype}; real numbers are needed"])
 
     def read(self, start: int, stop: int, others: Sequence[Range] = ()) -> NDArray[np.float64]:
@@ -89,7 +98,7 @@ class FieldFile:
             If the file cannot be read.
         """
         with self._open(_index(start, stop, others)) as array:
-            return np.ascontiguousarray(array[_index(start, stop, others)], dtype=np.float64)
+            return self._values(array[_index(start, stop, others)])
 
     def read_runs(self, runs: Sequence[Sequence[Range]]) -> NDArray[np.float64]:
         """The values at every combination of ranges of nodes along each array axis, as float64.
@@ -110,8 +119,11 @@ class FieldFile:
                 values: NDArray[Any] = array[tuple(slice(*ends) for ends in block)]
                 return values[..., places] if whole else values
 
-            found = joined(np, read, (*slow, ((first, last),)) if whole else runs)
-            return np.ascontiguousarray(found, dtype=np.float64)
+            return self._values(joined(np, read, (*slow, ((first, last),)) if whole else runs))
+
+    def _values(self, given: NDArray[Any]) -> NDArray[np.float64]:
+        values = images.in_phases(given, self.phases, str(self)) if self.phases else given
+        return np.ascontiguousarray(values, dtype=np.float64)
 
     def __str__(self) -> str:
         return f"{str(self.path)!r}" if self.dataset is None else f"{self.dataset!r} in {str(self.path)!r}"
@@ -123,11 +135,14 @@ class FieldFile:
         name = str(self.path)
         if suffix not in SUFFIXES:
             raise CaseError([f"{name!r} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"])
-        if suffix == ".npy" and self.dataset is not None:
-            raise CaseError([f"{name!r} is a .npy file, which has no datasets; leave 'dataset' out"])
-        if suffix != ".npy" and self.dataset is None:
+        if suffix not in HDF5_SUFFIXES and self.dataset is not None:
+            raise CaseError([f"{name!r} is a {suffix} file, which has no datasets; leave 'dataset' out"])
+        if suffix in HDF5_SUFFIXES and self.dataset is None:
             raise CaseError([f'{name!r} is an HDF5 file; name the dataset, such as dataset = "f"'])
         try:
+            if suffix in images.SUFFIXES:
+                yield images.Pages(self.path)
+                return
             require_file(self.path)
             if suffix == ".npy":
                 _require_short_header(self.path)
@@ -136,7 +151,7 @@ class FieldFile:
                 self._try_apart(index)
                 with self._open_dataset() as dataset:
                     yield dataset
-        except (CaseError, MemoryError):
+        except (CaseError, PackageMissing, MemoryError):
             raise
         except NotPlain as error:
             raise CaseError([f"{name!r} {error}"]) from None
@@ -147,7 +162,7 @@ class FieldFile:
         except BlockingIOError:
             raise CaseError([f"{name!r} is locked by another program; close the file there"]) from None
         except Exception as error:  # the readers of a damaged file let through whatever their parsers raise
-            kind = "a .npy" if suffix == ".npy" else "an HDF5"
+            kind = "an HDF5" if suffix in HDF5_SUFFIXES else f"a {suffix}"
             raise CaseError([f"{name!r} cannot be read as {kind} file: {_one_line(of_library(error))}"]) from error
 
     def _try_apart(self, index: tuple[slice, ...] | None) -> None:

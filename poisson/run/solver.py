@@ -350,16 +350,20 @@ class Solver:
             return solve_together(self._setup, self._loader, self.problem, sources)
 
     def keep_on(
-        self, checkpoints: Checkpoints | None, observer: Observer | None, interrupted: Callable[[], bool]
+        self,
+        checkpoints: Checkpoints | None,
+        observer: Observer | None,
+        interrupted: Callable[[], bool] | None,
+        f: Data | None = None,
     ) -> Solution:
-        """Solve for the problem's own data, from a checkpoint on and with others on the way, without a word of the end.
+        """Solve, from a checkpoint on and with others on the way, without a word of the end or of concerns.
 
         Examples
         --------
         >>> poisson.Solver(poisson.Problem.on_box((33, 33), f=1.0)).keep_on(None, None, lambda: False).status
         <Status.CONVERGED: 'converged'>
         """
-        return self._solve_somewhere({}, None, observer, interrupted, checkpoints)
+        return self._solve_somewhere({"f": f}, None, observer, interrupted, checkpoints)
 
     def _solve_somewhere(
         self,

@@ -78,7 +78,7 @@ WRONG: list[tuple[str, str | None, str]] = [
         'equation.f.dataset: ""; allowed: the name of a dataset in an HDF5 file',
     ),
     ("equation.f", '{ file = "no.npy" }', "equation.f: no such file: 'no.npy'"),
-    ("equation.f", '{ file = "no.txt" }', "equation.f: 'no.txt' must end in .npy, .h5 or .hdf5"),
+    ("equation.f", '{ file = "no.txt" }', "equation.f: 'no.txt' must end in .npy, .h5, .hdf5, .png, .tif or .tiff"),
     ("equation.c", "-1.0", f"equation.c: -1.0; allowed: {C_DATA}"),
     ("equation.c", "inf", f"equation.c: inf; allowed: {C_DATA}"),
     ("equation.c", "true", f"equation.c: true; allowed: {C_DATA}"),

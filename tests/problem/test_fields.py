@@ -86,7 +86,7 @@ def test_directory(tmp_path: Path) -> None:
 
 def test_unknown_suffix(tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
-    assert message(FieldFile(path)) == f"'{path}' must end in .npy, .h5 or .hdf5"
+    assert message(FieldFile(path)) == f"'{path}' must end in .npy, .h5, .hdf5, .png, .tif or .tiff"
 
 
 def test_dataset_given_or_not(tmp_path: Path, store: Path) -> None:

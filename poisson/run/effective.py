@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: MIT
+"""The effective conductivity of a periodic cell: one solve along each axis, and the energies of the three fields.
+
+With the periodic solution χ_k of −∇·(a ∇(χ_k + x_k)) = 0 the tensor is the mean of a ∇(χ_j + x_j) · ∇(χ_k + x_k), here
+over the links of the operator. For exact χ these are the mean fluxes; for others the error is quadratic in theirs.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson import __version__
+from poisson.case import Case
+from poisson.discrete.discretisation import Discretisation
+from poisson.errors import CaseError
+from poisson.mesh.grid import AXES
+from poisson.output import hdf5
+from poisson.output.files import drafted
+from poisson.problem import arrays
+from poisson.problem.fields import FieldFile
+from poisson.problem.images import NO_PHASES, in_phases, phases_of
+from poisson.problem.problem import Problem
+from poisson.problem.sampling import link_mean
+from poisson.run.notices import Watching, judged, observer_of
+from poisson.run.request import Arguments, BackendName, Method, Precision
+from poisson.run.solution import Solution
+from poisson.run.solver import Solver
+from poisson.solvers.stopping import Observer
+
+FORMAT = f"{hdf5.FORMAT}: effective 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Effective:
+    """The effective conductivity of a periodic cell.
+
+    Attributes
+    ----------
+    tensor : array of shape (d, d)
+        Symmetric, rows and columns in the order x, y(, z), in the unit of a.
+    bounds : mapping
+        ``reuss`` and ``voigt``, between which every eigenvalue lies, and ``lower`` and ``upper``, the bounds of Hashin
+        and Shtrikman, which hold for isotropic media.
+    fractions : mapping
+        The volume fraction of each conductivity; empty without phases.
+    islands : int
+        Conducting voxels that no path through the periodic cell visits.
+    solutions : mapping
+        The `Solution` χ along each axis that has one, by its name.
+    seconds : float
+        Wall time.
+
+    Examples
+    --------
+    >>> layers = np.repeat([[0], [1]], 4, axis=0) * np.ones((8, 8), dtype=int)
+    >>> found = poisson.effective(layers, {0: 1.0, 1: 3.0})
+    >>> [round(float(value), 6) for value in np.diag(found.tensor)], found.fractions
+    ([2.0, 1.5], {1.0: 0.5, 3.0: 0.5})
+    """
+
+    tensor: NDArray[np.float64]
+    bounds: Mapping[str, float]
+    fractions: Mapping[float, float]
+    islands: int
+    solutions: Mapping[str, Solution] = field(repr=False)
+    seconds: float = 0.0
+
+    @property
+    def converged(self) -> bool:
+        """Whether every solve converged.
+
+        Examples
+        --------
+        >>> poisson.effective(np.eye(4) + 1.0).converged
+        True
+        """
+        return all(solution.status.success for solution in self.solutions.values())
+
+    def save(self, path: str | Path, *, potentials: bool = False, overwrite: bool = False) -> Path:
+        """Write an HDF5 file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write or replace.
+        potentials : bool
+            Whether χ along each axis is written, too.
+        overwrite : bool
+            Whether a file that this package did not write may be replaced.
+
+        Raises
+        ------
+        OutputError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> poisson.effective(np.eye(4) + 1.0).save("eye.h5").name
+        'eye.h5'
+        """
+        import h5py
+
+        hdf5.check_replaceable(path, overwrite=overwrite)
+        with drafted(Path(path)) as draft:
+            with h5py.File(draft.temporary, "w", locking=False) as file:
+                file.attrs["format"] = FORMAT
+                file.attrs["version"] = __version__
+                file.attrs["converged"] = int(self.converged)
+                file.attrs["islands"] = self.islands
+                file["tensor"] = self.tensor
+                file["tensor"].attrs["axes"] = list(AXES[: len(self.tensor)])
+                file["conductivities"], file["fractions"] = list(self.fractions), list(self.fractions.values())
+                file.create_group("bounds").attrs.update(self.bounds)
+                for name, solution in self.solutions.items():
+                    group = file.create_group(name)
+                    group.attrs["status"] = solution.status.value
+                    group.attrs["iterations"] = solution.iterations
+                    for key in ("method", "backend", "device", "precision"):
+                        group.attrs[key] = solution.provenance[key]
+                    if potentials:
+                        group["potential"] = solution.host_u
+            draft.put()
+        return Path(path)
+
+
+def effective(
+    image: Any,
+    phases: Mapping[Any, float] | None = None,
+    method: Method = "auto",
+    backend: BackendName = "auto",
+    precision: Precision = "float64",
+    *,
+    spacing: float | tuple[float, ...] = 1.0,
+    dataset: str | None = None,
+    observer: Watching | None = None,
+    strict: bool = False,
+    **options: Unpack[Arguments],
+) -> Effective:
+    """The effective conductivity of a periodic voxel image.
+
+    Parameters
+    ----------
+    image : array, str or Path
+        ``(ny, nx)`` or ``(nz, ny, nx)`` labels, or without phases values of a; or a file with them: ``.npy``, HDF5,
+        ``.png``, ``.tif``, or a pattern such as ``slices/*.png`` for the pages of a stack.
+    phases : mapping, optional
+        The conductivity >= 0 of every label.
+    method, backend, precision, **options
+        As of `poisson.Solver`. The error of the tensor is about the square of that of the solves.
+    spacing : float or tuple of float
+        The size of a voxel, or its sizes along x, y(, z).
+    dataset : str, optional
+        The dataset of an HDF5 file.
+    observer, strict
+        As of `poisson.solve`.
+
+    Raises
+    ------
+    CaseError
+        If the image, its phases or a setting is wrong.
+    PoissonError
+        As of `poisson.Solver`.
+
+    Examples
+    --------
+    >>> board = np.indices((32, 32)).sum(axis=0) // 8 % 2  # not a checkerboard, but stripes along a diagonal
+    >>> tensor = poisson.effective(board, {0: 1.0, 1: 4.0}, rtol=1e-6).tensor
+    >>> bool(tensor[0, 1] < 0.0)
+    True
+    """
+    problem = _problem(image, phases, spacing, dataset)
+    conductivities = phases_of(phases) if phases else ()
+
+    def make(problem: Problem) -> Solver:
+        return Solver(problem, method, backend, precision, **options)
+
+    found = _effective(problem, tuple(value for _, value in conductivities), make, observer_of(observer))
+    for solution in found.solutions.values():
+        judged(solution, strict=strict, speaks=True)
+    return found
+
+
+def effective_of(case: Case, observer: Observer | None = None) -> Effective:
+    """The same of a case, without a word of the ends: its box is the cell, and its f plays no part.
+
+    Raises
+    ------
+    CaseError
+        If the box is not periodic along every axis, or c is not 0.
+    """
+    problem = case.problem
+    if not all(problem.lattice.periodic):
+        raise CaseError(['boundary: a cell is periodic; allowed here: "periodic" along every axis'])
+    if problem.c != 0.0:
+        raise CaseError(["equation.c: a cell has no losses; allowed here: 0"])
+    phases = problem.a.phases if isinstance(problem.a, FieldFile) else None
+    values = tuple(value for _, value in phases or ())
+    return _effective(problem, values, lambda other: Solver.of(replace(case, problem=other)), observer)
+
+
+def _problem(image: Any, phases: Mapping[Any, float] | None, spacing: Any, dataset: str | None) -> Problem:
+    """The problem of a cell."""
+    try:
+        known = phases_of(phases) if phases is not None else None
+    except (TypeError, ValueError, AttributeError):
+        raise CaseError([f"phases: {phases!r}; allowed: {NO_PHASES}"]) from None
+    if isinstance(image, (str, Path)):
+        a: Any = FieldFile(Path(image), dataset, known)
+        shape = a.shape
+    else:
+        a = in_phases(arrays.host(image), known, "image") if known else image
+        shape = np.shape(a) if isinstance(a, (list, tuple)) else arrays.shape_of(a)
+    if len(shape) not in (2, 3):
+        raise CaseError([f"image: the shape {shape}; allowed: (ny, nx) or (nz, ny, nx)"])
+    try:
+        sizes = [float(size) for size in np.broadcast_to(spacing, len(shape))]
+        if not min(sizes) > 0.0:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise CaseError([f"spacing: {spacing!r}; allowed: a number > 0, or one for each of x, y(, z)"]) from None
+    nodes = shape[::-1]
+    upper = [size * count for size, count in zip(sizes, nodes, strict=True)]
+    return Problem.on_box(nodes, a=a, upper=upper, boundary="periodic")
+
+
+def _effective(
+    problem: Problem,
+    phases: tuple[float, ...],
+    make: Callable[[Problem], Solver],
+    observer: Observer | None,
+) -> Effective:
+    start = time.perf_counter()
+    solver = make(problem)
+    xp = solver.backend.array_module
+    lattice = problem.lattice
+    a = Discretisation(problem).a(xp, 0, lattice.array_shape[0])
+    solutions = {}
+    links = [_links(xp, a, lattice.array_axis(axis), problem.mean) for axis in range(lattice.dimension)]
+    for axis, name in enumerate(AXES[: lattice.dimension]):
+        place, link = lattice.array_axis(axis), links[axis]
+        f = (link - xp.roll(link, 1, axis=place)) / lattice.spacing[axis]
+        solutions[name] = solver.keep_on(None, observer, None, f=f)
+    tensor = np.zeros((lattice.dimension,) * 2)
+    for axis, link in enumerate(links):
+        place, h = lattice.array_axis(axis), lattice.spacing[axis]
+        slopes = [
+            (xp.roll(u, -1, axis=place) - u) / h + (axis == other)
+            for other, u in enumerate(xp.asarray(solution.u, dtype=float) for solution in solutions.values())
+        ]
+        for j, k in zip(*np.triu_indices(len(slopes)), strict=True):
+            tensor[j, k] += float(xp.vdot(link * slopes[j], slopes[k])) / a.size
+    tensor += np.triu(tensor, 1).T
+    counts = {value: float(xp.count_nonzero(a == value)) / a.size for value in sorted(set(phases))}
+    return Effective(tensor, _bounds(a), counts, 0, solutions, time.perf_counter() - start)
+
+
+def _links(xp: Any, a: Any, place: int, mean: str) -> Any:
+    """a on the links from the nodes to the next ones along an axis of an array, as the operator has it."""
+    with np.errstate(divide="ignore"):
+        return link_mean(mean, a, xp.roll(a, -1, axis=place))
+
+
+def _bounds(a: Any) -> dict[str, float]:
+    """The bounds that follow from the values of a alone.
+
+    References
+    ----------
+    Z. Hashin and S. Shtrikman, "A variational approach to the theory of the effective magnetic permeability of
+    multiphase materials", Journal of Applied Physics 33 (1962) 3125-3131.
+    """
+
+    def mean(least: float) -> float:
+        """The harmonic mean of a + (d − 1) least, without that again."""
+        rest = (a.ndim - 1) * least
+        with np.errstate(divide="ignore"):
+            inverse = float((1.0 / (a + rest)).mean())
+        return 1.0 / inverse - rest if math.isfinite(inverse) else 0.0
+
+    return {
+        "reuss": mean(0.0),
+        "lower": mean(float(a.min())),
+        "upper": mean(float(a.max())),
+        "voigt": float(a.mean()),
+    }
