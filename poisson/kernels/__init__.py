@@ -23,6 +23,7 @@ PARTS = {
     "full": (*_STENCILS, "stencils/full.hip"),
     "weights": (*_STENCILS, "stencils/weights.h", "stencils/weights.hip"),
     "galerkin": (*_STENCILS, "stencils/weights.h", "stencils/galerkin.hip"),
+    "clusters": (*_STENCILS, "stencils/clusters.hip"),
     "transform": (
         "transforms/complex.h",
         "transforms/transform_lines.h",

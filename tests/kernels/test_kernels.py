@@ -30,6 +30,7 @@ from poisson.backends.gpu.overlap import FEWEST_NODES
 from poisson.backends.gpu.runtime import Event, Kernel
 from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, shared_bytes
 from poisson.backends.operations import OPERATIONS, Role
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -200,7 +201,7 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
 
 
 def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
-    """Launch the kernels of operators of 9 and 27 points in float32, and of transfers by weights along all axes."""
+    """Launch the kernels of full stencils in float32, of transfers by weights along all axes, and of clusters."""
     single, norms = backend.companion(np.float32), backend.reduction()
     plain = FullStencil(lattice, offsets_of(lattice.dimension))
     stencil = replace(plain, coefficients=single.empty(plain.stack.array_shape))
@@ -218,6 +219,9 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     between.prolong_add(coarse, u)
     between.interpolation(transfer.weights)
     between.galerkin(single.empty(bare.product.array_shape))
+    starts = np.array([0, 9, 9000])  # a small cluster, and a large one of several pieces
+    clusters = Clusters(lattice, np.arange(9000, dtype=np.int32), starts, np.ones(2))
+    backend.bind(clusters).correct_clusters(u, out)
 
 
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator, *, one_by_one: bool) -> None:

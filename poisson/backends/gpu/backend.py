@@ -19,6 +19,7 @@ import numpy as np
 from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduction
 from poisson.backends.gpu import derivative as derivatives
 from poisson.backends.gpu.callers import TYPES, CallersArray, distances, lies_in_rows
+from poisson.backends.gpu.clusters import GpuClusters
 from poisson.backends.gpu.device_transforms import GpuFastSolver
 from poisson.backends.gpu.eigenvectors import GpuEigenvectors
 from poisson.backends.gpu.grid_transfer import GpuInterpolation, GpuTransfer
@@ -30,6 +31,7 @@ from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
 from poisson.backends.gpu.stencils import GpuStencil, GpuStencilTransfer
 from poisson.backends.gpu.tables import tabulated
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -178,6 +180,7 @@ class GpuBackend(Launcher):
             Differences: GpuDifferences,
             FullStencil: GpuStencil,
             StencilTransfer: GpuStencilTransfer,
+            Clusters: GpuClusters,
         }
     )
 

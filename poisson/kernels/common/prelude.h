@@ -114,6 +114,16 @@ __device__ __forceinline__ T lane_below(T value, int offset) {
 #endif
 }
 
+// The value of the lane whose number differs in the bits of a mask, likewise.
+template <class T>
+__device__ __forceinline__ T lane_across(T value, int mask) {
+#if (defined(__HIP__) || defined(__HIPCC__)) && !defined(POISSON_EMULATION)
+    return __shfl_xor(value, mask, 32);
+#else
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+#endif
+}
+
 template <class T>
 __device__ __forceinline__ T larger(T a, T b) {
     return a > b ? a : b;

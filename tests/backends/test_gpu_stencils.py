@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""Full stencils and clusters on the gpu backend, where the table of operations is not enough: pieces, large grids.
+
+Covers poisson.backends.gpu.stencils and poisson.backends.gpu.clusters.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import BACKENDS, emulated
+from support.agreement import FEW_RULES, TABLE, agree, grid_operator
+from support.emulation import Order
+from support.operators import AXIS_RULES, random_array
+
+from poisson.backends.gpu.clusters import PIECE, SMALL
+from poisson.backends.numpy import NumpyBackend
+from poisson.backends.operations import ALL
+from poisson.discrete.clusters import Clusters
+from poisson.discrete.full_stencil import FullStencil
+
+SIZES = (2, 3, SMALL, SMALL + 1, PIECE, PIECE + 1, 8, 2 * PIECE + 700)
+"""Nodes of clusters that a team takes, of those that a block takes, and of those that have several pieces."""
+
+
+def scattered(shape: tuple[int, int]) -> Clusters:
+    """Clusters of these sizes, of nodes anywhere on a grid with mirrors and fixed nodes."""
+    lattice = grid_operator(shape, (*AXIS_RULES[1], *AXIS_RULES[3])).lattice
+    order = np.random.default_rng(0).permutation(lattice.nodes)
+    starts = np.cumsum([0, *SIZES])
+    nodes = [np.sort(order[first:last]) for first, last in itertools.pairwise(starts)]
+    factors = 0.5 + random_array((len(SIZES),), np.float64, 1) ** 2
+    return Clusters(lattice, np.concatenate(nodes).astype(np.int32), starts, factors)
+
+
+def test_large_clusters_are_corrected_with_the_same_bits_in_every_order_of_blocks(dtype: Any) -> None:
+    clusters = scattered((130, 140))
+    r, u = (random_array(clusters.lattice.array_shape, dtype, seed) for seed in (1, 2))
+    expected, found = u.copy(), []
+    NumpyBackend(dtype).bind(clusters).correct_clusters(r, expected)
+    for order in Order:
+        backend = emulated(dtype, order)
+        operations = backend.bind(clusters)
+        for _ in range(2):  # the counters of the first are zero again
+            out = backend.from_host(u)
+            operations.correct_clusters(backend.from_host(r), out)
+            found.append(backend.to_host(out))
+    assert all(np.array_equal(out, found[0]) for out in found)
+    atol = 16 * np.finfo(dtype).eps * np.abs(expected).max()
+    np.testing.assert_allclose(found[0], expected, rtol=0, atol=atol)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(1030, 1022), (130, 102, 90)])
+@pytest.mark.parametrize("name", [name for name in TABLE if ALL[name].subject is FullStencil])
+def test_grids_that_fill_a_device(dtype: Any, name: str, shape: tuple[int, ...]) -> None:
+    """A thread marches through several planes there, which it does not on the grids of the table's tests."""
+    assert agree(BACKENDS["gpu"](dtype), grid_operator(shape, FEW_RULES[len(shape)][-1]), [name])
