@@ -139,9 +139,10 @@ class NumpyStencilTransfer(StencilTransferOperations):
                 across = tuple(step * abs(along) for step, along in zip(offset, direction, strict=True))
                 if any(across):
                     summed[across] = summed.get(across, 0.0) + link
+            summed = {across: np.abs(link) for across, link in summed.items()}
             balance = sum(summed.values(), np.zeros(free.shape))
             centre = balance + np.where(holding > BALANCED * balance, holding, 0.0)
-            has = free & (balance > 0.0) & (centre > 0.0)
+            has = free & (balance > 0.0)
             weights[direction] = np.zeros(self._coarse.array_shape)
             for across, link in summed.items():
                 nearer = tuple(there + step for there, step in zip(direction, across, strict=True))

@@ -41,6 +41,11 @@ class StencilOperations(ABC):
         # What needs no coefficient is the same for every operator on the lattice.
         self._plain = backend.bind(Operator(stencil.lattice))
 
+    @property
+    def operator(self) -> FullStencil:
+        """A, by the name that it has where operations are those of links."""
+        return self.stencil
+
     def norm(self, r: Array, result: Reduction) -> None:
         """result = (Σ r², max |r|) over all nodes, in float64."""
         self._plain.norm(r, result)
@@ -122,8 +127,9 @@ class StencilTransferOperations(ABC):
 
         A fine node between coarse ones along some axes balances its own stencil, whose links are summed over the other
         axes (J. E. Dendy, Black box multigrid, Journal of Computational Physics 48, 1982), and so takes from its
-        neighbours along the former, which are coarse or have such weights themselves. What holds it, the excess and
-        the links to fixed nodes, counts where it is more than `BALANCED` of the links.
+        neighbours along the former, which are coarse or have such weights themselves. Products have negative links
+        where a jumps; of each such sum the size counts. What holds the node, the excess and the links to fixed nodes,
+        counts where it is more than `BALANCED` of the links.
         """
 
     @abstractmethod

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DAMPING = 0.7
 """The part of a correction that is taken: neighbouring groups correct at once."""
 
-LOOSE = 1e-12
+LOOSE = 1e-14
 """A group whose sum of rows is below this part of its diagonal is held by rounding alone, and gets no correction."""
 
 

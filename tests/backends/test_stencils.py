@@ -114,7 +114,8 @@ def dendy(stencil: FullStencil, halved: tuple[bool, ...]) -> Any:
                 place = tuple(k // 2 if h else k for k, h in zip(node, halved, strict=True))
                 p[i, number(coarse, place)] = 1.0
                 continue
-            links, holding, taken = 0.0, a[i].sum(), np.zeros(p.shape[1])
+            summed: dict[tuple[int, ...], float] = {}
+            holding = a[i].sum()
             for offset in (
                 *offsets_of(lattice.dimension),
                 *(tuple(-s for s in o) for o in offsets_of(lattice.dimension)),
@@ -128,10 +129,12 @@ def dendy(stencil: FullStencil, halved: tuple[bool, ...]) -> Any:
                     continue
                 across = tuple(s if b else 0 for s, b in zip(offset, between[node], strict=True))
                 if any(across):
-                    links += link
-                    near = neighbour(lattice, node, across)
-                    assert near is not None
-                    taken += link * p[number(lattice, near)]
+                    summed[across] = summed.get(across, 0.0) + link
+            taken, links = np.zeros(p.shape[1]), sum(map(abs, summed.values()))
+            for across, link in summed.items():
+                near = neighbour(lattice, node, across)
+                assert near is not None
+                taken += abs(link) * p[number(lattice, near)]
             p[i] = taken / (links + (holding if holding > 1e-3 * links else 0.0))
     return p
 
@@ -266,6 +269,12 @@ def test_weights_and_products_are_those_of_sparse_matrices(
     backend = NumpyBackend(np.float64)
     a = with_coefficients(backend, grid_operator(shape, rules), "both")
     stencil = star(backend, a) if links else stencil_on(a.lattice)
+    if not links:
+        assert stencil.coefficients is not None
+        # As products have where a jumps.
+        stencil.coefficients[1:] *= np.where(
+            random_array(stencil.coefficients[1:].shape, np.float64, 6) < -0.6, -0.5, 1.0
+        )
     for halved in halvings(a.lattice):
         plain = StencilTransfer(stencil, halved)
         weights, product = backend.empty(plain.table.array_shape), backend.empty(plain.product.array_shape)
@@ -350,7 +359,7 @@ def test_corrections_of_clusters_are_those_of_sparse_matrices(
     z = (label[:, None] == names).astype(np.float64)
     assert stencil.coefficients is not None
     held = z.T @ stencil.coefficients[0].astype(np.float64).ravel() - np.einsum("ik,ij,jk->k", z, a, 1.0 - z)
-    kept = held > 1e-12 * (z.T @ a.diagonal())
+    kept = held > 1e-14 * (z.T @ a.diagonal())
     z, held = z[:, kept], held[kept]
     clusters = backend.bind(stencil).clusters(threshold)
     assert clusters.count == z.shape[1] > 0
