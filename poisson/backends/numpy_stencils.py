@@ -138,8 +138,7 @@ class NumpyStencilTransfer(StencilTransferOperations):
             for offset, link in links:
                 across = tuple(step * abs(along) for step, along in zip(offset, direction, strict=True))
                 if any(across):
-                    summed[across] = summed.get(across, 0.0) + link
-            summed = {across: np.abs(link) for across, link in summed.items()}
+                    summed[across] = summed.get(across, 0.0) + np.abs(link)
             balance = sum(summed.values(), np.zeros(free.shape))
             centre = balance + np.where(holding > BALANCED * balance, holding, 0.0)
             has = free & (balance > 0.0)

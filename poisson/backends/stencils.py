@@ -127,9 +127,9 @@ class StencilTransferOperations(ABC):
 
         A fine node between coarse ones along some axes balances its own stencil, whose links are summed over the other
         axes (J. E. Dendy, Black box multigrid, Journal of Computational Physics 48, 1982), and so takes from its
-        neighbours along the former, which are coarse or have such weights themselves. Products have negative links
-        where a jumps; of each such sum the size counts. What holds the node, the excess and the links to fixed nodes,
-        counts where it is more than `BALANCED` of the links.
+        neighbours along the former, which are coarse or have such weights themselves. Of links, which are negative in
+        some products, the sizes count. What holds the node, the excess and the links to fixed nodes, counts where it is
+        more than `BALANCED` of the links.
         """
 
     @abstractmethod

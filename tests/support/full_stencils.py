@@ -17,14 +17,18 @@ from poisson.mesh.lattice import Lattice
 from support.operators import random_array
 
 
-def stencil_on(lattice: Lattice, dtype: Any = np.float64, jump: float = 1.0, holes: float = -1.0) -> FullStencil:
+def stencil_on(
+    lattice: Lattice, dtype: Any = np.float64, jump: float = 1.0, holes: float = -1.0, negative: float = -1.0
+) -> FullStencil:
     """Random links of 10^±jump to all neighbours that there are, and an excess.
 
-    A part of the nodes, the more the larger `holes` is, has no excess and no link at all.
+    A part of the nodes, the more the larger `holes` is, has no excess and no link at all. A part of the links is
+    negative, the more the larger `negative` is, as some of products are where a jumps.
     """
     single = [axis for axis, nodes in enumerate(lattice.shape) if nodes == 1]
     offsets = tuple(o for o in offsets_of(lattice.dimension) if not any(o[axis] for axis in single))
     values = 10.0 ** (jump * random_array((1 + len(offsets), *lattice.array_shape), np.float64, 5))
+    values[1:][random_array(values[1:].shape, np.float64, 7) < negative] *= -0.5
     hole = random_array(lattice.array_shape, np.float64, 6) < holes
     values[0][hole] = 0.0
     for offset, link in zip(offsets, values[1:], strict=True):
@@ -60,7 +64,7 @@ def stencils_on(backend: Backend, lattice: Lattice) -> Iterator[FullStencil]:
 def weighted_on(backend: Backend, lattice: Lattice, bare: bool) -> Iterator[StencilTransfer]:
     """Transfers on a backend, with the weights of the specification or without any."""
     for number, halved in enumerate(halvings(lattice)):
-        stencil = stencil_on(lattice, holes=-0.8)
+        stencil = stencil_on(lattice, holes=-0.8, negative=-0.6)
         stencil = along_axes(stencil) if number == 2 else stencil
         dtype = (np.float64, np.float32)[number % 2]
         plain = StencilTransfer(_on(backend, stencil, dtype), halved)

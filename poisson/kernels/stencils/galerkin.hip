@@ -89,14 +89,15 @@ KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, FINE_PARAMETERS, 
                                 const int across_x = x ? step_x : 0, across_y = y ? step_y : 0,
                                           across_z = z ? step_z : 0;
                                 if (across_x == 0 && across_y == 0 && across_z == 0) continue;
-                                balance += link;
+                                const double size = link < 0 ? -link : link;
+                                balance += size;
                                 const int near_x = x + across_x, near_y = y + across_y, near_z = z + across_z;
                                 if (near_x * near_x <= 1 && near_y * near_y <= 1 && near_z * near_z <= 1)
-                                    taken += link * weights[13 + near_x + 3 * near_y + 9 * near_z][lane];
+                                    taken += size * weights[13 + near_x + 3 * near_y + 9 * near_z][lane];
                             }
                         }
                         const double centre = balance + (holding > balanced * balance ? holding : 0.0);
-                        if (balance > 0 && centre > 0) weight = taken / centre;
+                        if (balance > 0) weight = taken / centre;
                     }
                     weights[13 + x + 3 * y + 9 * z][lane] = weight;
                     out[i + out_pitch * (j + (index_t)coarse_ny * (k + (index_t)coarse_nz * own))] = (WEIGHT)weight;
