@@ -107,104 +107,103 @@ KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, FINE_PARAMETERS, 
     }
 }
 
-// What a fine node takes from all coarse ones.
-__device__ __forceinline__ double row_sum(const Weights& p, int i, int j, int k) {
-    const Parents along = parents_of(p.halves(0), i, p.nx, RULE_XL), beside = parents_of(p.halves(1), j, p.ny, RULE_YL);
-    const Parents further = DIMENSION == 3 ? parents_of(p.halves(2), k, p.nz, RULE_ZL) : Parents{1};
-    double sum = 0;
-#pragma unroll
-    for (int c = 0; c < 2; ++c) {
-#pragma unroll
-        for (int b = 0; b < 2; ++b) {
-#pragma unroll
-            for (int a = 0; a < 2; ++a) {
-                if (a < along.count && b < beside.count && c < further.count)
-                    sum +=
-                        p.at(along.at[a], beside.at[b], further.at[c], along.step[a], beside.step[b], further.step[c]);
+// The coarse nodes that a fine one takes from along an axis, as steps from a coarse node that is `away` fine steps from
+// it, and its directions from them. Around an axis of an odd number of nodes the first and the last coarse node are
+// neighbours.
+struct Takes {
+    int count, step[2], direction[2];
+};
+
+__device__ __forceinline__ Takes takes_of(bool halved, int away, int coarse, int n_coarse, int n, int lower) {
+    if (!halved) return Takes{1, {away, away}, {0, 0}};
+    const bool seam = lower == WRAP && n % 2 == 1 && coarse == (away > 0 ? n_coarse - 1 : 0);
+    if (away % 2 == 0 || seam) {
+        const int step = seam ? away : away / 2;
+        return Takes{1, {step, step}, {0, 0}};
+    }
+    return away > 0 ? Takes{2, {0, 1}, {1, -1}} : Takes{2, {-1, 0}, {1, -1}};
+}
+
+// Calls visit(place, weight) for each coarse node that a fine one takes from; the place counts the neighbours of the
+// coarse node (i, j, k), from which the fine one is x, y and z steps away.
+template <class Visit>
+__device__ __forceinline__ void each_taken(const Weights& p, const Nodes& fine, int i, int j, int k, int x, int y,
+                                           int z, Visit visit) {
+    const Nodes coarse{p.nx, p.ny, p.nz};
+    const Takes along = takes_of(p.halves(0), x, i, p.nx, fine.nx, RULE_XL);
+    const Takes beside = takes_of(p.halves(1), y, j, p.ny, fine.ny, RULE_YL);
+    const Takes further = DIMENSION == 3 ? takes_of(p.halves(2), z, k, p.nz, fine.nz, RULE_ZL) : Takes{1};
+    for (int c = 0; c < further.count; ++c) {
+        for (int b = 0; b < beside.count; ++b) {
+            for (int a = 0; a < along.count; ++a) {
+                int q = i, r = j, s = k;
+                if (!moved(coarse, q, r, s, along.step[a], beside.step[b], further.step[c])) continue;
+                const int place = along.step[a] + 3 * beside.step[b] + 9 * further.step[c];
+                visit(place, p.at(q, r, s, along.direction[a], beside.direction[b], further.direction[c]));
             }
         }
     }
-    return sum;
 }
-
-// The fine steps from a coarse node to its neighbour: one where an axis of an odd number of nodes wraps between them.
-__device__ __forceinline__ int steps_away(bool halved, int coarse, int step, int n_coarse, int n, int lower) {
-    if (!halved) return step;
-    const bool across = lower == WRAP && n % 2 == 1 && coarse == (step > 0 ? n_coarse - 1 : 0);
-    return across ? step : 2 * step;
-}
-
-// What fine nodes take from one coarse node, by their direction from it: zero farther away.
-struct Column {
-    Weights p;
-    int i, j, k;
-    bool there;
-
-    __device__ __forceinline__ bool reaches(int x, int y, int z) const {
-        return there && x * x <= p.halves(0) && y * y <= p.halves(1) && z * z <= p.halves(2);
-    }
-    __device__ __forceinline__ double at(int x, int y, int z) const { return p.at(i, j, k, x, y, z); }
-};
 
 // out = the coefficients of R A P. The links of a coarse node come from the fine nodes that take from it, and its
-// excess is that of A applied to the row sums of P.
+// excess is that of A applied to the row sums of P. The rows of threads share the fine nodes of a coarse one.
 KERNEL poisson_stencil_galerkin(PRODUCT* __restrict__ out, FINE_PARAMETERS, int halved, int coarse_nx, int coarse_ny,
                                 int coarse_nz, const WEIGHT* __restrict__ weights, index_t weights_pitch,
                                 index_t out_pitch, int coarse_offsets, double scale) {
     const FineLinks fine = FINE;
     const Weights p{halved, coarse_nx, coarse_ny, coarse_nz, weights, weights_pitch};
-    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y, k = blockIdx.z;
-    if (i >= coarse_nx) return;
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y, k = blockIdx.z, lane = threadIdx.x;
     const int to_x = halved & 1, to_y = halved >> 1 & 1, to_z = halved >> 2 & 1;
-    int array = 0;
-    for (int link = -1; link < SLOTS; ++link) {
-        const bool sums = link < 0;  // the excess, not a link
-        if (!sums && !(coarse_offsets >> link & 1)) continue;
-        if (array++ % BLOCK_Y != threadIdx.y) continue;
-        const int go_x = sums ? 0 : step_of(link, 0), go_y = sums ? 0 : step_of(link, 1),
-                  go_z = sums ? 0 : step_of(link, 2);
-        Column column{p, i, j, k};
-        column.there = moved(Nodes{coarse_nx, coarse_ny, coarse_nz}, column.i, column.j, column.k, go_x, go_y, go_z);
-        const int away_x = steps_away(to_x, i, go_x, coarse_nx, nx, RULE_XL);
-        const int away_y = steps_away(to_y, j, go_y, coarse_ny, ny, RULE_YL);
-        const int away_z = DIMENSION == 3 ? steps_away(to_z, k, go_z, coarse_nz, nz, RULE_ZL) : 0;
-        double total = 0;
-        for (int z = -to_z; z <= to_z; ++z) {
-            for (int y = -to_y; y <= to_y; ++y) {
-                for (int x = -to_x; x <= to_x; ++x) {
-                    const double weight = p.at(i, j, k, x, y, z);
-                    if (weight == 0) continue;
-                    const int at_x = fine_of(to_x, i, x, nx, RULE_XL), at_y = fine_of(to_y, j, y, ny, RULE_YL);
-                    const int at_z = DIMENSION == 3 ? fine_of(to_z, k, z, nz, RULE_ZL) : 0;
-                    const int from_x = x - away_x, from_y = y - away_y, from_z = z - away_z;
-                    const bool taking = sums || column.reaches(from_x, from_y, from_z);
-                    const double here = sums     ? row_sum(p, at_x, at_y, at_z)
-                                        : taking ? column.at(from_x, from_y, from_z)
-                                                 : 0.0;
-                    double flow = taking ? fine.at(0, at_x, at_y, at_z) * here : 0.0;
-                    int from = 0;
-                    for (int slot = 0; slot < SLOTS; ++slot) {
-                        if (!fine.has(slot)) continue;
-                        ++from;
-                        for (int sign = 1; sign >= -1; sign -= 2) {
-                            const int step_x = sign * step_of(slot, 0), step_y = sign * step_of(slot, 1);
-                            const int step_z = sign * step_of(slot, 2);
-                            const bool ending =
-                                sums || column.reaches(from_x + step_x, from_y + step_y, from_z + step_z);
-                            int q = at_x, r = at_y, s = at_z;
-                            if (!(taking || ending) || !moved(fine.nodes, q, r, s, step_x, step_y, step_z)) continue;
-                            const double between = sign > 0 ? fine.at(from, at_x, at_y, at_z) : fine.at(from, q, r, s);
-                            const double end = sums     ? row_sum(p, q, r, s)
-                                               : ending ? column.at(from_x + step_x, from_y + step_y, from_z + step_z)
-                                                        : 0.0;
-                            flow += between * (here - end);
-                        }
+    __shared__ double totals[BLOCK_Y][SLOTS + 1][BLOCK_X];  // the excess, and the links to each slot
+    double (&own)[SLOTS + 1][BLOCK_X] = totals[threadIdx.y];
+    for (int number = 0; number <= SLOTS; ++number) own[number][lane] = 0;
+    int turn = 0;
+    for (int z = -to_z; z <= to_z; ++z) {
+        for (int y = -to_y; y <= to_y; ++y) {
+            for (int x = -to_x; x <= to_x; ++x) {
+                if (turn++ % BLOCK_Y != threadIdx.y || i >= coarse_nx) continue;
+                const double weight = p.at(i, j, k, x, y, z);
+                if (weight == 0) continue;
+                const int at_x = fine_of(to_x, i, x, nx, RULE_XL), at_y = fine_of(to_y, j, y, ny, RULE_YL);
+                const int at_z = DIMENSION == 3 ? fine_of(to_z, k, z, nz, RULE_ZL) : 0;
+                const double excess = fine.at(0, at_x, at_y, at_z);
+                double here = 0, diagonal = excess, flow = 0;
+                each_taken(p, fine.nodes, i, j, k, x, y, z, [&](int, double taken) { here += taken; });
+                int from = 0;
+                for (int slot = 0; slot < SLOTS; ++slot) {
+                    if (!fine.has(slot)) continue;
+                    ++from;
+                    for (int sign = 1; sign >= -1; sign -= 2) {
+                        const int step_x = sign * step_of(slot, 0), step_y = sign * step_of(slot, 1);
+                        const int step_z = sign * step_of(slot, 2);
+                        int q = at_x, r = at_y, s = at_z;
+                        if (!moved(fine.nodes, q, r, s, step_x, step_y, step_z)) continue;
+                        const double link = sign > 0 ? fine.at(from, at_x, at_y, at_z) : fine.at(from, q, r, s);
+                        double there = 0;
+                        each_taken(p, fine.nodes, i, j, k, x + step_x, y + step_y, z + step_z,
+                                   [&](int place, double taken) {
+                                       there += taken;
+                                       if (place > 0) own[place][lane] += weight * (link * taken);
+                                   });
+                        diagonal += link;
+                        flow += link * (here - there);
                     }
-                    total += weight * flow;
                 }
+                own[0][lane] += weight * (excess * here + flow);
+                each_taken(p, fine.nodes, i, j, k, x, y, z, [&](int place, double taken) {
+                    if (place > 0) own[place][lane] -= weight * (diagonal * taken);
+                });
             }
         }
-        const index_t to = i + out_pitch * (j + (index_t)coarse_ny * (k + (index_t)coarse_nz * (array - 1)));
-        out[to] = (PRODUCT)((sums ? scale : -scale) * total);
+    }
+    __syncthreads();
+    int array = 0;
+    for (int number = 0; number <= SLOTS; ++number) {
+        if (number > 0 && !(coarse_offsets >> (number - 1) & 1)) continue;
+        if (array++ % BLOCK_Y != threadIdx.y || i >= coarse_nx) continue;
+        double total = 0;
+        for (int row = 0; row < BLOCK_Y; ++row) total += totals[row][number][lane];
+        out[i + out_pitch * (j + (index_t)coarse_ny * (k + (index_t)coarse_nz * (array - 1)))] =
+            (PRODUCT)(scale * total);
     }
 }
