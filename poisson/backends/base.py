@@ -69,8 +69,8 @@ class Backend(CallersArrays, Exchanges, Recordings):
         The device, for people.
     bound : mapping
         What `bind` makes of this backend and a subject, by the type of the subject.
-    tabulated, masked : bool
-        Whether it takes tabulated axes, and operators with nodes of a mask.
+    tabulated : bool
+        Whether it takes tabulated axes.
     any_axis : bool
         Whether it takes parts with any halos, of x too. Another takes a part with a halo of one node alone, and to
         it the halo is fixed nodes: `residual` is right at the nodes that are owned and zero in the halo, and so is what
@@ -92,7 +92,6 @@ class Backend(CallersArrays, Exchanges, Recordings):
     views: bool = True
     instead_of: str = ""
     tabulated: bool = False
-    masked: bool = False
     any_axis: bool = False
     bound: Mapping[type, Callable[[Any, Any], Any]]
 
@@ -224,7 +223,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
             If the backend does not take an axis of it: see `any_axis`.
         """
         if not self.any_axis:
-            require_plain(subject, self.name, self.bound, self.tabulated, self.masked)
+            require_plain(subject, self.name, self.bound, self.tabulated)
         return self.bound[type(subject)](self, subject)
 
     # ---- vectors

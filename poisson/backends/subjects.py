@@ -17,8 +17,8 @@ Subject = Operator | Transfer | Interpolation | Differences | FullStencil | Sten
 """The types that `Backend.bind` takes."""
 
 
-def require_plain(subject: Subject, name: str, bound: Container[type], tabulated: bool, masked: bool) -> None:
-    """Refuse tabulated axes and masks, if the backend does not take them, and parts of a lattice divided along x.
+def require_plain(subject: Subject, name: str, bound: Container[type], tabulated: bool) -> None:
+    """Refuse tabulated axes, if the backend does not take them, and parts of a lattice divided along x.
 
     Parameters
     ----------
@@ -28,8 +28,8 @@ def require_plain(subject: Subject, name: str, bound: Container[type], tabulated
         The name of the backend.
     bound : container of type
         What it has operations for.
-    tabulated, masked : bool
-        Whether it takes tabulated axes, and operators with `Coefficients.fixed` nodes.
+    tabulated : bool
+        Whether it takes tabulated axes.
 
     Raises
     ------
@@ -38,25 +38,11 @@ def require_plain(subject: Subject, name: str, bound: Container[type], tabulated
     """
     if type(subject) not in bound:
         raise GridError(f"the {name} backend has no stencils of 9 and 27 points yet: use run.backend = 'numpy'")
-    if not masked and any(operator.fixed for operator in _operators(subject)):
-        raise GridError(f"the {name} backend takes no nodes that are fixed inside the box: use run.backend = 'numpy'")
     for lattice in _lattices(subject):
         if lattice.tabulated and (not tabulated or isinstance(subject, Differences)):
             raise GridError(f"the {name} backend takes equally spaced nodes only: use run.backend = 'numpy'")
         if lattice.axes[0].whole is not None:
             raise GridError(f"the {name} backend takes no grid that is divided along x: use run.backend = 'numpy'")
-
-
-def _operators(subject: Subject) -> tuple[Operator, ...]:
-    match subject:
-        case Operator():
-            return (subject,)
-        case Transfer():
-            return subject.fine, subject.coarse
-        case Interpolation():
-            return (subject.target,)
-        case _:
-            return ()
 
 
 def _lattices(subject: Subject) -> tuple[Lattice, ...]:

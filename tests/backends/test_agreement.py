@@ -20,7 +20,7 @@ import pytest
 from conftest import BACKENDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.agreement import FEW_RULES, KINDS, PLACED, SHAPES, TABLE, agree, grid_operator, has, kinds_of, rules_for
+from support.agreement import FEW_RULES, KINDS, PLACED, SHAPES, TABLE, agree, grid_operator, has, rules_for
 from support.operators import AXIS_RULES, SPACING, rules_of
 
 from poisson.backends.base import Backend
@@ -64,8 +64,10 @@ def cases(backend: Backend, name: str, dimension: int, kind: str) -> list[Operat
         if any(argument.role is Role.AXIS for argument in ALL[name].arguments):
             # All that these kernels ask of the faces is which axes wrap.
             faces = list({tuple(rule is Rule.WRAP for rule in rules): rules for rules in faces}.values())
-        number = (*KINDS, "masked").index(kind)
-        tabulated = PLACED[dimension][number : number + 1] if backend.dtype == np.float64 or kind == "both" else []
+        number = KINDS.index(kind)
+        # With a mask both arrays vary, which is compiled for its own sake and takes the others' place here.
+        several = ("none", "a", "masked") if backend.dtype == np.float64 else ("masked",)
+        tabulated = PLACED[dimension][number : number + 1] if kind in several else []
         singles = collapsed(dimension)[1::5][-2:] if backend.dtype == np.float64 and kind == "both" else []
         return (
             [grid_operator(shape, rules) for rules in faces for shape in (shapes[1], shapes[-1])] + singles + tabulated
@@ -82,9 +84,7 @@ def cases(backend: Backend, name: str, dimension: int, kind: str) -> list[Operat
 @pytest.mark.parametrize("name", TABLE)
 def test_every_entry_agrees_with_the_specification(backend: Backend, name: str, dimension: int) -> None:
     spec, calls = ALL[name], 0
-    kinds = (
-        kinds_of(backend) if spec.coefficients else [kind for kind in kinds_of(backend) if kind in ("none", "masked")]
-    )
+    kinds = KINDS if spec.coefficients else ("none", "masked")
     for kind in ("none",) if spec.subject in (FullStencil, StencilTransfer, Clusters) else kinds:
         calls += sum(agree(backend, a, [name], kind) for a in cases(backend, name, dimension, kind))
     assert calls or spec.subject is Differences or not has(backend, spec)

@@ -83,7 +83,8 @@ def smoothed(
     """What `smooth` leaves: out, the restriction and the norms."""
     zero, correct, sweeps, restrict, norm = call
     a, dtype = with_coefficients(backend, transfer.fine, kind), backend.dtype
-    transfer = Transfer(a, transfer.coarse)
+    coarse_a = with_coefficients(backend, transfer.coarse, kind) if kind == "masked" else transfer.coarse
+    transfer = Transfer(a, coarse_a)
     u = None if zero else backend.from_host(random_array(a.array_shape, dtype, 1))
     f = backend.from_host(100.0 * random_array(a.array_shape, dtype, 2))
     out, work = (backend.from_host(np.full(a.array_shape, np.nan)) for _ in range(2))
@@ -140,8 +141,8 @@ def test_smooth_is_the_composition_of_its_parts(dimension: int, number: int, nam
 def test_smooth_where_coefficients_vary(number: int) -> None:
     runtime = EmulatedRuntime(Order.SHUFFLED, seed=number)
     for single in (False, True):
-        dtype, kind = (np.float64, np.float32)[single], ("a", "both", "c")[(number + single) % 3]
-        name = ("from zero, down", "up and down", "up", "correction and residual")[(number + 2 * single) % 4]
+        dtype, kind = (np.float64, np.float32)[single], ("a", "both", "c", "masked")[(number + 3 * single) % 4]
+        name = ("from zero, down", "up and down", "up", "correction and residual")[(number + single) % 4]
         axes = halvings(3)[number if single else 0]
         for size in SIZES[3]:
             transfer = transfer_between(size, FEW_RULES[3][number], axes)

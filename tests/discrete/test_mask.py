@@ -6,21 +6,21 @@ Covers poisson.discrete.mask.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import BACKENDS
 from numpy.typing import NDArray
 from support.axes import D, Example, N, P, dense, example, fixed_nodes, uniform
 from support.multigrid import solver_of
 
-from poisson.backends import create
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.mask import masked
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
-from poisson.errors import GridError
 from poisson.mesh.axis import Axis
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
@@ -191,14 +191,20 @@ def test_methods_find_the_direct_solution(given: Setting, method: str) -> None:
     assert np.array_equal(result.u[~given.free], u[~given.free])
 
 
-@pytest.mark.parametrize("name", ["numpy", "openmp"])
-@pytest.mark.parametrize("method", ["multigrid", "cg", "jacobi"])
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        *itertools.product(("numpy", "openmp"), ("multigrid", "cg", "jacobi")),
+        *(("emulated", method) for method in ("multigrid", "cg")),
+    ],
+)
 def test_a_box_of_many_nodes_with_a_body(method: str, name: str) -> None:
     """A disc that holds its value, with constant links: multigrid needs few cycles still."""
-    lattice = Lattice.box((0.0, 0.0), (1.0, 1.0), (65, 65))
+    nodes = 17 if name == "emulated" else 65
+    lattice = Lattice.box((0.0, 0.0), (1.0, 1.0), (nodes, nodes))
     x, y = np.meshgrid(lattice.coordinates(0), lattice.coordinates(1))
     body = (x - 0.4) ** 2 + (y - 0.55) ** 2 < 0.04
-    backend = create(name, np.float64)
+    backend = NumpyBackend(np.float64) if name == "numpy" else BACKENDS[name](np.float64)
     operator = masked(Operator(lattice), body, backend.to_host, backend.from_host)
     assert (operator.fixed, operator.singular) == (np.count_nonzero(body), False)
     u, f = backend.from_host(np.where(body, 3.0, 0.0)), backend.from_host(np.zeros(body.shape))
@@ -260,12 +266,3 @@ def test_fixed_nodes_of_faces_are_not_counted_twice() -> None:
     everything = masked(operator, np.ones(operator.array_shape, dtype=bool), np.asarray, np.array)
     assert everything.unknowns == 0 and everything.fixed == operator.lattice.unknowns
     assert sum(len(fixed_nodes(line.axis)) for line in lines) == 2
-
-
-def test_a_backend_without_masks_refuses_them() -> None:
-    class Other(NumpyBackend):
-        name, any_axis, masked = "other", False, False
-
-    operator, _ = operator_on(BOXES["walls"], 1)
-    with pytest.raises(GridError, match=r"^the other backend takes no nodes that are fixed inside the box"):
-        Other(np.float64).bind(operator)

@@ -227,12 +227,12 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator, *, one_by_one: bool) -> None:
     """Launch the kernels of an operator that varies, on a grid of the same size.
 
-    With both coefficients, which take the most registers, and where asked for with each of them as well.
+    With a mask in both coefficients, which takes the most registers, and where asked for with each of them as well.
     """
     u, f = (backend.empty(like.array_shape) for _ in range(2))
     both = ((u,) * like.dimension, f)
-    for links, reaction in ((both[0], None), (None, f), both)[0 if one_by_one else 2 :]:
-        a = replace(like, coefficients=Coefficients(links, reaction, (1.0, 1.0), (1.0, 1.0)))
+    for links, reaction, fixed in ((both[0], None, 0), (None, f, 0), (*both, 0), (*both, 1))[0 if one_by_one else 3 :]:
+        a = replace(like, coefficients=Coefficients(links, reaction, (1.0, 1.0), (1.0, 1.0), fixed=fixed))
         workload = Workload(backend, a)
         varying = (name for name, spec in OPERATIONS.items() if spec.coefficients and name in MEASURED)
         for name in (name for name in varying if name not in LIKE_SWEEP):
@@ -253,8 +253,11 @@ def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> 
     fine, coarse = operator(shape, like.rules), operator(tuple(-(-n // 2) for n in shape), like.rules)
     u, f, out, work = (backend.empty(fine.array_shape) for _ in range(4))
     if like.coefficients is not None:
-        c = None if like.reaction is None else f
-        fine = replace(fine, c=0.0, coefficients=Coefficients((u,) * fine.dimension, c, (1.0, 1.0), (1.0, 1.0)))
+        varies, given = like.reaction is not None, like.coefficients
+        fine, coarse = (
+            replace(a, c=0.0, coefficients=replace(given, links=(x,) * a.dimension, c=x if varies else None))
+            for a, x in ((fine, u), (coarse, backend.empty(coarse.array_shape)))
+        )
     pair = (backend.bind(Transfer(fine, coarse)), backend.empty(coarse.array_shape))
     pair[0].restrict(u, pair[1])
     pair[0].prolong_add(pair[1], u)

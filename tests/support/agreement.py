@@ -71,13 +71,8 @@ PLACED = {
 }
 """Operators of each dimension with tabulated axes, each kind of which has every pair of ends."""
 
-KINDS = ("none", "a", "c", "both")
-"""The coefficients that are arrays."""
-
-
-def kinds_of(backend: Backend) -> tuple[str, ...]:
-    """These, and with nodes of a mask where a backend takes such operators."""
-    return (*KINDS, "masked") if backend.masked else KINDS
+KINDS = ("none", "a", "c", "both", "masked")
+"""The coefficients that are arrays; with a mask both are, links of zero among them."""
 
 
 def rules_for(backend: Backend, dimension: int, kind: str = "both") -> list[tuple[Rule, ...]]:

@@ -20,7 +20,7 @@ from poisson.backends.gpu.shapes import (
     VARYING,
     Shape,
     nearest,
-    with_tables,
+    with_registers,
 )
 from poisson.backends.gpu.tuned import Setting, Table
 
@@ -57,8 +57,8 @@ class ShapeChoice:
         else:  # a Laplacian with tables marches as a sweep does
             wanted = "sweep" if kind == "laplacian" and operator.lattice.tabulated else kind
         shape = self._wanted(wanted, operator)
-        if operator.lattice.tabulated and kind not in BETWEEN_GRIDS:
-            shape = with_tables(shape)
+        if (operator.lattice.tabulated or operator.fixed) and kind not in BETWEEN_GRIDS:
+            shape = with_registers(shape)
         # On a long, thin grid the longest march that the device's limit on blocks asks for.
         lines = MAX_BLOCKS * (shape.block_y if operator.dimension == 2 and kind != "sweeps" else 1)
         return replace(shape, march=max(shape.march, -(-operator.shape[-1] // lines)))

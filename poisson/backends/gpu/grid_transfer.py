@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, InterpolationOperations, TransferOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, sizes
-from poisson.backends.gpu.marches import OperatorLauncher
+from poisson.backends.gpu.marches import OperatorLauncher, mask_of, masked
 from poisson.backends.gpu.passes import Pass
 from poisson.backends.gpu.shapes import GATHER_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.smooth import PassLauncher
@@ -51,8 +51,8 @@ class GpuTransfer(TransferOperations):
             shape,
             target,
             grid,
-            self._restriction.arguments(fine, coarse),
-            self._restriction.defines("RESTRICTED"),
+            (*self._restriction.arguments(fine, coarse), *mask_of(target)),
+            (*self._restriction.defines("RESTRICTED"), *masked(target)),
         )
 
     def prolong_add(self, coarse: Array, fine: Array) -> None:
@@ -61,12 +61,14 @@ class GpuTransfer(TransferOperations):
             return
         target = self.transfer.fine
         if target.lattice.divided:
-            arguments = self._prolongation.arguments(coarse, fine)
-            _over_nodes(self.backend, "interpolate_gather", target, arguments, ("-DADD=1",), GATHER_SHAPE)
+            arguments = (*self._prolongation.arguments(coarse, fine), *mask_of(target))
+            defines = ("-DADD=1", *masked(target))
+            _over_nodes(self.backend, "interpolate_gather", target, arguments, defines, GATHER_SHAPE)
             return
         shape = self.backend.shapes.of("prolong_add", target)
-        arguments = (*self._prolongation.arguments(coarse, fine), sizes(self.transfer.coarse)[0])
-        self.backend.launch("transfer", "prolong_add", shape, target, self._fine.march_grid(shape), arguments)
+        grid = self._fine.march_grid(shape)
+        arguments = (*self._prolongation.arguments(coarse, fine), sizes(self.transfer.coarse)[0], *mask_of(target))
+        self.backend.launch("transfer", "prolong_add", shape, target, grid, arguments, masked(target))
 
     def coarsen_links(self, axis: int, fine: Array, coarse: Array) -> None:
         transfer = self.transfer
@@ -105,17 +107,18 @@ class GpuInterpolation(InterpolationOperations):
         interpolation = self.interpolation
         coarse, target = interpolation.source, interpolation.target
         arguments = self._gathering.arguments(source, out)
-        defines: tuple[str, ...] = (f"-DEVERYWHERE={interpolation.everywhere:d}",)
+        mask = () if interpolation.everywhere else mask_of(target)
+        defines = (f"-DEVERYWHERE={interpolation.everywhere:d}", *masked(target) * len(mask))
         finer = any(few > many for few, many in zip(coarse.shape, target.shape, strict=True))
         # The march takes any entries along the slowest axis, but along the others those that lie side by side.
         if finer or any(axis.whole is not None for axis in target.lattice.axes[:-1]):
-            _over_nodes(self.backend, "interpolate_gather", target, arguments, defines, GATHER_SHAPE)
+            _over_nodes(self.backend, "interpolate_gather", target, (*arguments, *mask), defines, GATHER_SHAPE)
             return
         defines += tuple(f"-DHALVE_{name}={_halves(interpolation, axis):d}" for axis, name in enumerate("XY"))
         shape = self.backend.shapes.of("interpolate", target)
         lines = shape.rows if target.dimension == 3 else 1
         grid = self._target.march_grid(replace(shape, block_y=shape.block_y * lines))
-        arguments = (*arguments, sizes(coarse)[0])
+        arguments = (*arguments, sizes(coarse)[0], *mask)
         self.backend.launch("grids", "interpolate", shape, target, grid, arguments, defines)
 
 

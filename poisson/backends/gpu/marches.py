@@ -136,7 +136,17 @@ class OperatorLauncher:
 def varying(operator: Operator) -> tuple[str, ...]:
     """The macros that tell a kernel which coefficients vary, and which axes are tabulated."""
     a, c = operator.links is not None, operator.reaction is not None
-    return ("-DLINKS=1",) * a + ("-DREACTION=1",) * c + tabulated(operator)
+    return ("-DLINKS=1",) * a + (masked(operator) or ("-DREACTION=1",) * c) + tabulated(operator)
+
+
+def masked(operator: Operator) -> tuple[str, ...]:
+    """The macros that tell a kernel that the array of c has a mask."""
+    return ("-DREACTION=1", "-DMASKED=1") if operator.fixed else ()
+
+
+def mask_of(operator: Operator) -> tuple[Any, ...]:
+    """The array with the mask, as an argument of kernels that write to the grid and need nothing else of c."""
+    return (operator.reaction,) if operator.fixed else ()
 
 
 def strips(operator: Operator, shape: Shape, lines: int, itemsize: int) -> tuple[int, int]:

@@ -189,7 +189,7 @@ MOST_SHARED = 48 << 10
 """Bytes of shared memory that a block has without asking for more."""
 SHARED_BY_NORMS = 1 << 10
 """Bytes of it that the reduction of a norm may take."""
-TABLES_THREADS = 512
+ROOMY_THREADS = 512
 """Threads of a multiprocessor that may have 128 registers each."""
 MOST_RESIDENT = 2048
 """Threads that a multiprocessor holds at most."""
@@ -243,9 +243,9 @@ def fits(shape: Shape, kind: str, dimension: int, width: int) -> bool:
     return owned_lines(shape, shape.depth, False) > 0 and shared_bytes(shape, shape.depth) <= MOST_SHARED
 
 
-def with_tables(shape: Shape) -> Shape:
-    """The shape with a line for each thread, and 128 registers, where tabulated axes have their factors in some."""
-    threads = TABLES_THREADS // shape.block_x
+def with_registers(shape: Shape) -> Shape:
+    """The shape with a line for each thread, and 128 registers: factors of tabulated axes, and masks, take some."""
+    threads = ROOMY_THREADS // shape.block_x
     lines = min(shape.block_y * shape.rows, threads)
     return replace(shape, block_y=lines, rows=1, resident=max(1, min(shape.resident, threads // lines)))
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from poisson.backends.base import Array, Operations, Reduction, TransferOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null
-from poisson.backends.gpu.marches import OperatorLauncher, strips
+from poisson.backends.gpu.marches import OperatorLauncher, mask_of, masked, strips
 from poisson.backends.gpu.overlap import Cut
 from poisson.backends.gpu.passes import Pass, fastest_passes, passes
 from poisson.backends.gpu.shapes import (
@@ -27,8 +27,8 @@ from poisson.backends.gpu.shapes import (
     SMOOTH_STAGES,
     Shape,
     owned_lines,
+    with_registers,
     with_room,
-    with_tables,
 )
 from poisson.discrete.transfer import Transfer
 
@@ -72,18 +72,20 @@ class PassLauncher(OperatorLauncher):
         halves = (*((coarser[0].transfer.halves if coarser else None) or ()), False, False, False)[:3]
         above, below = (pair and seen_from_fine(*pair) for pair in (correction, restriction))
         coarse, rows = above or below or (None, ())
+        held = mask_of(restriction[0].transfer.coarse) if restriction else ()
         shape = self.smooth_shape(step, halves if restriction else None)
         grid = self.lines_grid(shape, step.stages, halves, restriction is not None)
         relaxes = step.stages > 0 or step.zero
         defines = (
             *given(f),
-            *self.varying * relaxes,
+            *(self.varying if relaxes else masked(self.operator)),
             f"-DZERO={step.zero:d}",
             f"-DCORRECT={correction is not None:d}",
             f"-DRESIDUAL={step.residual:d}",
             f"-DRESTRICT={restriction is not None:d}",
             *(f"-DHALVE_{axis}={along:d}" for axis, along in zip("XYZ", halves, strict=True)),
             *("-DCOARSE_WINDOW=1",) * len(rows),
+            *("-DCOARSE_MASKED=1",) * len(held),
         )
         arguments = (
             *(or_null(u), or_null(f), or_null(out)),
@@ -91,7 +93,8 @@ class PassLauncher(OperatorLauncher):
             *((np.int32(1),) * 3 if coarse is None else map(np.int32, (*coarse.shape[::-1], 1)[:3])),
             np.int64(1) if coarse is None else self.backend.pitch(coarse),
             *rows,
-            *(self.geometry if relaxes else self.constants),
+            *(seen_from_fine(restriction[0], mask)[0] for mask in held if restriction),
+            *(self.geometry if relaxes else (*self.constants, *mask_of(self.operator))),
             *self.scales(omegas),
         )
         name = "smooth" if result is None else "smooth_norm"
@@ -111,7 +114,9 @@ class PassLauncher(OperatorLauncher):
         kind = "varying " * (self.operator.varies and step.stages > 0) + step.kind
         shape = SMOOTH_SHAPES[self.operator.dimension, kind][self.backend.width == 2]
         if self.operator.lattice.tabulated and (step.stages > 0 or step.zero):
-            shape = with_tables(shape)
+            shape = with_registers(shape)
+        elif self.operator.fixed and step.stages == 0:
+            shape = replace(shape, resident=max(1, shape.resident - 1))  # a mask takes some registers
         march, shortest, slowest = shape.march, SHORTEST_MARCH[self.operator.dimension], self.operator.shape[-1]
         columns = blocks_for(self.operator.shape[0], LANES * self.backend.width)
         if self.operator.dimension == 2:

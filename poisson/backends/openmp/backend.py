@@ -56,7 +56,7 @@ class OpenmpBackend(Backend):
     """
 
     name = "openmp"
-    tabulated = masked = True
+    tabulated = True
     bound = MappingProxyType(
         {
             Operator: OpenmpOperations,

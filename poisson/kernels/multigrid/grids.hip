@@ -5,9 +5,10 @@
 // written: index[ENTRIES i + n] and weight[ENTRIES i + n]. Entries that are not needed have weight zero and a valid
 // index.
 //
-// Options: ENTRIES (4 unless it is given), EVERYWHERE (whether interpolate writes the fixed nodes too), ADD (whether
-// poisson_interpolate_gather adds to what is there), HALVE_X, HALVE_Y (along which axes its source has half the
-// intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the links), HARMONIC (which mean links takes).
+// Options: ENTRIES (4 unless it is given), MASKED (that of the grid that an interpolation writes), EVERYWHERE (whether
+// interpolate writes the fixed nodes too), ADD (whether poisson_interpolate_gather adds to what is there), HALVE_X,
+// HALVE_Y (along which axes its source has half the intervals), ROWS (lines of a thread in 3D), ALONG (the axis of the
+// links), HARMONIC (which mean links takes).
 
 #ifndef ENTRIES
 #define ENTRIES 4
@@ -52,7 +53,7 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
                            int nx, int ny, int nz, index_t pitch, const int* __restrict__ index_x,
                            const real* __restrict__ weight_x, const int* __restrict__ index_y,
                            const real* __restrict__ weight_y, const int* __restrict__ index_z,
-                           const real* __restrict__ weight_z, int source_nx) {
+                           const real* __restrict__ weight_z, int source_nx MASK_PARAMETER) {
     const int i = WIDTH * (blockIdx.x * BLOCK_X + threadIdx.x);
 #if DIMENSION == 2
     const int j = 0, lines = 1, slowest = ny, first = (blockIdx.y * BLOCK_Y + threadIdx.y) * MARCH;
@@ -136,13 +137,15 @@ KERNEL poisson_interpolate(const real* __restrict__ source, real* __restrict__ o
             if (j + l >= ny) continue;
 #endif
             if (fixed_line && !EVERYWHERE) continue;
-            real* const to = out + i + pitch * (j + l) + stride * s;
-            if (EVERYWHERE || (!is_fixed(i, nx, RULE_XL, RULE_XU) && (RULE_XU != FIXED || i + WIDTH < nx))) {
+            const index_t place = i + pitch * (j + l) + stride * s;
+            real* const to = out + place;
+            if (EVERYWHERE || (!MASKED && !is_fixed(i, nx, RULE_XL, RULE_XU) && (RULE_XU != FIXED || i + WIDTH < nx))) {
                 store_streaming(to, value);
             } else {
 #pragma unroll
                 for (int n = 0; n < WIDTH; ++n) {
-                    if (i + n < nx && !is_fixed(i + n, nx, RULE_XL, RULE_XU)) to[n] = value.node[n];
+                    if (i + n < nx && !is_fixed(i + n, nx, RULE_XL, RULE_XU) && !IS_MASKED(place + n))
+                        to[n] = value.node[n];
                 }
             }
         }
@@ -154,7 +157,7 @@ KERNEL poisson_interpolate_gather(const real* __restrict__ source, real* __restr
                                   index_t source_pitch, int nx, int ny, int nz, index_t pitch,
                                   const int* __restrict__ index_x, const real* __restrict__ weight_x,
                                   const int* __restrict__ index_y, const real* __restrict__ weight_y,
-                                  const int* __restrict__ index_z, const real* __restrict__ weight_z) {
+                                  const int* __restrict__ index_z, const real* __restrict__ weight_z MASK_PARAMETER) {
     const int i = blockIdx.x * BLOCK_X + threadIdx.x;
     const int j = blockIdx.y * BLOCK_Y + threadIdx.y;
     const int k = blockIdx.z;
@@ -163,7 +166,7 @@ KERNEL poisson_interpolate_gather(const real* __restrict__ source, real* __restr
 #if DIMENSION == 3
     fixed = fixed || is_fixed(k, nz, RULE_ZL, RULE_ZU);
 #endif
-    if (fixed && !EVERYWHERE) return;
+    if ((fixed || IS_MASKED(i + pitch * (j + (index_t)ny * k))) && !EVERYWHERE) return;
     const Entries x = entries_of(index_x, weight_x, i);
     real sum = 0;
     // Not unrolled: with few registers many threads wait for their values at a time.

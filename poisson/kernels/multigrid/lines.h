@@ -83,7 +83,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     CoarsePack gathered = {};
     const auto store_gathered = [&](int j) {
         if (!(own.owned && j >= 0 && j < coarser.ny)) return;
-        store_coarse<EDGE>(coarser.restriction + coarser.pitch * j, gathered, coarse_own.column, coarser.nx,
+        store_coarse<EDGE>(coarser, coarser.pitch * j, gathered, coarse_own.column,
                            is_fixed(j, coarser.ny, RULE_SL, RULE_SU));
     };
     // Takes line j of the residual. Its even lines are those of the coarser grid; the odd ones count for two.
@@ -124,8 +124,13 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         if (CORRECT) change = correction(s);
         if (ZERO || CORRECT) {
             const bool fixed_line = is_fixed(image(s, ny, RULE_SL, RULE_SU), ny, RULE_SL, RULE_SU);
+            Links links;
+#if MASKED
+            links.c = load_nodes<EDGE, Pack>(a.reaction + a.pitch * image(s, ny, RULE_SL, RULE_SU), own.place);
+#endif
 #pragma unroll
-            for (int n = 0; n < WIDTH; ++n) upper.node[n] += fixed_line || own.fixed[n] ? (real)0 : change.node[n];
+            for (int n = 0; n < WIDTH; ++n)
+                upper.node[n] += fixed_line || own.fixed[n] || is_masked(links, n) ? (real)0 : change.node[n];
         }
 #pragma unroll
         for (int t = 0; t < STAGES; ++t) {

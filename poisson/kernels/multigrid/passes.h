@@ -14,7 +14,8 @@
 // RESIDUAL (the residual after the last sweep is computed), RESTRICT (what the last stage leaves, the residual or u
 // itself, is restricted to the coarser grid),
 // HALVE_X, HALVE_Y, HALVE_Z (along which axes the coarser grid has the even nodes only; else it has the same nodes),
-// COARSE_WINDOW (in 3D: the coarser grid is a window in arrays with more rows, whose number is an argument).
+// COARSE_WINDOW (in 3D: the coarser grid is a window in arrays with more rows, whose number is an argument),
+// COARSE_MASKED (the coarser grid has a mask, in its array of c).
 // BLOCK_X is 32. With a coarser grid MARCH is even. Arrays of coefficients are for 3D alone, with one stage at most and
 // no ZERO. Tabulated axes may have any number of stages, but do not halve.
 //
@@ -43,6 +44,9 @@
 
 #ifndef COARSE_WINDOW
 #define COARSE_WINDOW 0
+#endif
+#ifndef COARSE_MASKED
+#define COARSE_MASKED 0
 #endif
 
 #define LANES 32
@@ -94,6 +98,9 @@ struct Coarser {
     __device__ __forceinline__ int rows_of_plane() const { return rows; }
 #else
     __device__ __forceinline__ int rows_of_plane() const { return ny; }
+#endif
+#if COARSE_MASKED
+    const real* reaction;
 #endif
 };
 
@@ -175,14 +182,34 @@ struct CoarseColumns {
     }
 };
 
-// Stores a pack of the restriction, zero at fixed nodes. What lies behind the end of a row belongs to the row's
-// padding.
+// Neighbouring nodes of a row; at an edge one by one, from where their images are.
+template <bool EDGE, class Nodes, int COUNT>
+__device__ __forceinline__ Nodes load_nodes(const real* row, const int (&place)[COUNT]) {
+    Nodes nodes;
+    if (EDGE) {
+#pragma unroll
+        for (int n = 0; n < COUNT; ++n) nodes.node[n] = row[place[n]];
+    } else {
+        nodes = *reinterpret_cast<const Nodes*>(row + place[0]);
+    }
+    return nodes;
+}
+
+// Stores a pack of the restriction in the row at `offset`, zero at fixed nodes. What lies behind the end of a row
+// belongs to the row's padding.
 template <bool EDGE>
-__device__ __forceinline__ void store_coarse(real* row, CoarsePack value, int column, int nx, bool fixed_line) {
-    if (column >= nx) return;
+__device__ __forceinline__ void store_coarse(const Coarser& coarser, index_t offset, CoarsePack value, int column,
+                                             bool fixed_line) {
+    if (column >= coarser.nx) return;
+#if COARSE_MASKED
+    const CoarsePack c = *reinterpret_cast<const CoarsePack*>(coarser.reaction + offset + column);
+#endif
 #pragma unroll
     for (int n = 0; n < COARSE_WIDTH; ++n) {
-        if (fixed_line || (EDGE && is_fixed(column + n, nx, RULE_XL, RULE_XU))) value.node[n] = 0;
+        if (fixed_line || (EDGE && is_fixed(column + n, coarser.nx, RULE_XL, RULE_XU))) value.node[n] = 0;
+#if COARSE_MASKED
+        if (c.node[n] < 0) value.node[n] = 0;
+#endif
     }
-    *reinterpret_cast<CoarsePack*>(row + column) = value;
+    *reinterpret_cast<CoarsePack*>(coarser.restriction + offset + column) = value;
 }

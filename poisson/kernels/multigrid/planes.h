@@ -31,18 +31,6 @@ struct Tile {
     CoarsePack restricted[HALVE_S ? 1 : 2][RESTRICT ? LINES : 1][LANES];
 };
 
-template <bool EDGE, class Nodes, int COUNT>
-__device__ __forceinline__ Nodes load_nodes(const real* row, const int (&place)[COUNT]) {
-    Nodes nodes;
-    if (EDGE) {
-#pragma unroll
-        for (int n = 0; n < COUNT; ++n) nodes.node[n] = row[place[n]];
-    } else {
-        nodes = *reinterpret_cast<const Nodes*>(row + place[0]);
-    }
-    return nodes;
-}
-
 // The planes first to last - 1 of a block whose nodes begin at `strip`, and its lines at `row`.
 template <bool EDGE, bool NORM>
 __device__ __forceinline__ void march(const real* u, const real* __restrict__ f, real* out, const Operator& a,
@@ -146,8 +134,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                     sum.node[n] = (real)0.5 * sum.node[n] + (real)0.25 * (lower.node[n] + upper.node[n]);
             }
             const int coarse_j = j >> HALVE_Y;
-            store_coarse<EDGE>(coarser.restriction + coarse_stride * k + coarser.pitch * coarse_j, sum,
-                               coarse_own.column, coarser.nx,
+            store_coarse<EDGE>(coarser, coarse_stride * k + coarser.pitch * coarse_j, sum, coarse_own.column,
                                fixed_plane || is_fixed(coarse_j, coarser.ny, RULE_YL, RULE_YU));
         }
     };
@@ -219,9 +206,16 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                 }
             }
             if (ZERO || CORRECT) {
+                Links at_plane;
+#if MASKED
+                at_plane.c = load_nodes<EDGE, Pack>(
+                    a.reaction + stride * image(s, nz, RULE_SL, RULE_SU) + at_line(line_of[l]), own.place);
+#endif
 #pragma unroll
-                for (int n = 0; n < WIDTH; ++n)
-                    upper[l].node[n] += fixed_plane || fixed_line[l] || own.fixed[n] ? (real)0 : change.node[n];
+                for (int n = 0; n < WIDTH; ++n) {
+                    const bool fixed = fixed_plane || fixed_line[l] || own.fixed[n] || is_masked(at_plane, n);
+                    upper[l].node[n] += fixed ? (real)0 : change.node[n];
+                }
             }
         }
         ask_for(s + 1);
@@ -260,7 +254,8 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                     const real au = apply_at(a, at, links[l], n, middle.node[n], left, right, y_lower.node[n],
                                              y_upper.node[n], lower[t][l].node[n], upper[l].node[n]);
                     const real f_node = SOURCE ? source[t + ZERO][l].node[n] : (real)0;
-                    const real r = fixed || fixed_line[l] || own.fixed[n] ? (real)0 : residual_of(f_node, au);
+                    const bool holds = fixed || fixed_line[l] || own.fixed[n] || is_masked(links[l], n);
+                    const real r = holds ? (real)0 : residual_of(f_node, au);
                     relaxed[l].node[n] = RESIDUAL && t == SWEEPS
                                              ? r
                                              : relax_at(a, at, links[l], n, middle.node[n], r, scale.of[t + ZERO]);

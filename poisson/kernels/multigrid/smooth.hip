@@ -3,14 +3,19 @@
 // has the options.
 
 #if COARSE_WINDOW
-#define COARSER_PARAMETERS int coarse_nx, int coarse_ny, int coarse_nz, index_t coarse_pitch, int coarse_rows
-#define COARSER \
-    Coarser { correction, restriction, coarse_nx, coarse_ny, coarse_nz, coarse_pitch, coarse_rows }
+#define EACH_ROWS(type) , type coarse_rows
 #else
-#define COARSER_PARAMETERS int coarse_nx, int coarse_ny, int coarse_nz, index_t coarse_pitch
-#define COARSER \
-    Coarser { correction, restriction, coarse_nx, coarse_ny, coarse_nz, coarse_pitch }
+#define EACH_ROWS(type)
 #endif
+#if COARSE_MASKED
+#define EACH_MASK(type) , type coarse_reaction
+#else
+#define EACH_MASK(type)
+#endif
+#define COARSER_PARAMETERS \
+    int coarse_nx, int coarse_ny, int coarse_nz, index_t coarse_pitch EACH_ROWS(int) EACH_MASK(const real* __restrict__)
+#define COARSER \
+    Coarser { correction, restriction, coarse_nx, coarse_ny, coarse_nz, coarse_pitch EACH_ROWS() EACH_MASK() }
 
 KERNEL poisson_smooth(const real* u, const real* __restrict__ f, real* out, const real* __restrict__ correction,
                       real* __restrict__ restriction, COARSER_PARAMETERS, OPERATOR_PARAMETERS,

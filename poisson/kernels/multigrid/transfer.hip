@@ -5,7 +5,7 @@
 // restrict_index[RESTRICTED I + n]; the fine node i takes from the coarse nodes prolong_index[2 i + n], n = 0, 1.
 // A weight of zero stands at entries that are not needed; their index is a valid one.
 //
-// Options: RESTRICTED (4 unless it is given: fine nodes of a coarse one).
+// Options: RESTRICTED (4 unless it is given: fine nodes of a coarse one); MASKED is that of the grid that is written.
 
 #ifndef RESTRICTED
 #define RESTRICTED 4
@@ -26,7 +26,7 @@ KERNEL poisson_restrict(const real* __restrict__ fine, real* __restrict__ coarse
                         int nx, int ny, int nz, index_t pitch, const int* __restrict__ index_x,
                         const real* __restrict__ weight_x, const int* __restrict__ index_y,
                         const real* __restrict__ weight_y, const int* __restrict__ index_z,
-                        const real* __restrict__ weight_z) {
+                        const real* __restrict__ weight_z MASK_PARAMETER) {
     const int i = blockIdx.x * BLOCK_X + threadIdx.x;
 #if DIMENSION == 2
     const int slowest = ny, first = (blockIdx.y * BLOCK_Y + threadIdx.y) * MARCH;
@@ -116,7 +116,7 @@ KERNEL poisson_restrict(const real* __restrict__ fine, real* __restrict__ coarse
             }
             sum += part * value;
         }
-        coarse[row + stride * s] = sum;
+        coarse[row + stride * s] = IS_MASKED(row + stride * s) ? (real)0 : sum;
     }
 }
 
@@ -126,7 +126,7 @@ KERNEL poisson_prolong_add(const real* __restrict__ coarse, real* __restrict__ f
                            index_t coarse_pitch, int nx, int ny, int nz, index_t pitch, const int* __restrict__ index_x,
                            const real* __restrict__ weight_x, const int* __restrict__ index_y,
                            const real* __restrict__ weight_y, const int* __restrict__ index_z,
-                           const real* __restrict__ weight_z, int coarse_nx) {
+                           const real* __restrict__ weight_z, int coarse_nx MASK_PARAMETER) {
     const int i = WIDTH * (blockIdx.x * BLOCK_X + threadIdx.x);
 #if DIMENSION == 2
     const int slowest = ny, first = (blockIdx.y * BLOCK_Y + threadIdx.y) * MARCH;
@@ -183,7 +183,8 @@ KERNEL poisson_prolong_add(const real* __restrict__ coarse, real* __restrict__ f
 #pragma unroll
         for (int n = 0; n < WIDTH; ++n) {
             const real change = part_below * lower.node[n] + part_above * upper.node[n];
-            value.node[n] += is_fixed(i + n, nx, RULE_XL, RULE_XU) ? (real)0 : change;
+            const bool fixed = is_fixed(i + n, nx, RULE_XL, RULE_XU) || IS_MASKED(row + stride * s + n);
+            value.node[n] += fixed ? (real)0 : change;
         }
         store_streaming(to, value);
     }

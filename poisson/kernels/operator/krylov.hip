@@ -35,6 +35,9 @@ struct Combination {
     const real* __restrict__ z;
     const real* __restrict__ p;
     real beta;
+#if MASKED
+    const real* __restrict__ reaction;
+#endif
 
     __device__ __forceinline__ Pack pack(index_t offset) const {
         Pack sum = load(z + offset);
@@ -43,9 +46,17 @@ struct Combination {
 #pragma unroll
         for (int n = 0; n < WIDTH; ++n) sum.node[n] += beta * other.node[n];
 #endif
+#if MASKED
+        const Pack c = load(reaction + offset);
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n) {
+            if (c.node[n] < 0) sum.node[n] = 0;
+        }
+#endif
         return sum;
     }
     __device__ __forceinline__ real one(index_t offset) const {
+        if (IS_MASKED(offset)) return 0;
         return SOURCE ? z[offset] + beta * p[offset] : z[offset];
     }
 };
@@ -55,7 +66,12 @@ KERNEL poisson_direction(const real* __restrict__ z, const real* __restrict__ p,
                          real* __restrict__ q, OPERATOR_PARAMETERS, real beta, double* partial, double* result) {
     const Operator a = OPERATOR;
     double sum = 0;
-    march(Combination{z, p, beta}, a,
+#if MASKED
+    const Combination direction{z, p, beta, reaction};
+#else
+    const Combination direction{z, p, beta};
+#endif
+    march(direction, a,
           [&](const Place& at, const Pack& centre, const Pack& au, const Links&, const bool (&fixed)[WIDTH]) {
               Pack applied;
 #pragma unroll

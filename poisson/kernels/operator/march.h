@@ -22,9 +22,9 @@ struct Values {
     __device__ __forceinline__ real one(index_t offset) const { return u[offset]; }
 };
 
-// Calls emit(at, centre, au, links, fixed) for each pack of nodes: its place, u there, A u there, what varies, and
-// which of its nodes are fixed. Nodes past the end of a row have no meaning. Where u is said to be zero at fixed nodes,
-// what `u` gives for them is not used.
+// Calls emit(at, centre, au, links, fixed) for each pack of nodes: its place, u there, A u there, which is zero at
+// nodes of the mask, what varies, and which of its nodes are fixed. Nodes past the end of a row have no meaning. Where
+// u is said to be zero at fixed nodes, what `u` gives for them is not used.
 template <class Field, class Emit>
 __device__ __forceinline__ void march(const Field& u, const Operator& a, Emit emit) {
     const int nx = a.nx, ny = a.ny, nz = a.nz;
@@ -108,7 +108,9 @@ __device__ __forceinline__ void march(const Field& u, const Operator& a, Emit em
             au.node[n] = apply_at(a, at, links, n, centre.node[n], left, right, y_lower.node[n], y_upper.node[n],
                                   lower.node[n], upper.node[n]);
 #endif
-            fixed[n] = fixed_row || is_fixed(i + n, nx, RULE_XL, RULE_XU) || is_fixed(s, slowest, RULE_SL, RULE_SU);
+            fixed[n] = fixed_row || is_fixed(i + n, nx, RULE_XL, RULE_XU) || is_fixed(s, slowest, RULE_SL, RULE_SU) ||
+                       is_masked(links, n);
+            if (is_masked(links, n)) au.node[n] = 0;
         }
         emit(at, centre, au, links, fixed);
         step_up(links);

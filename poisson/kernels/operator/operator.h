@@ -2,17 +2,20 @@
 // The operator A u = -div(a grad u) + c u on nodes, as kernels see it: weights, coefficients that vary, neighbours.
 //
 // Options: LINKS (1: a varies; the coefficients of the links along each axis are arrays, as those of Coefficients),
-// REACTION (1: c varies; it is an array), TABULATED (a bit for each axis whose links have other factors from node to
-// node: it has tables). A kernel takes only the arrays and tables that there are. HALO_YL, HALO_YU, HALO_ZL and
-// HALO_ZU (0 unless they are given: the nodes below and above along y and z that are those of other processes, and
-// count in no sum or norm; whatever they hold is left out), PART (1: a launch has a part of the blocks of the grid;
-// several that have them all leave what one launch does).
+// REACTION (1: c varies; it is an array), MASKED (1: that array has the mask of Coefficients), TABULATED (a bit for
+// each axis whose links have other factors from node to node: it has tables). A kernel takes only the arrays and tables
+// that there are. HALO_YL, HALO_YU, HALO_ZL and HALO_ZU (0 unless they are given: the nodes below and above along y and
+// z that are those of other processes, and count in no sum or norm; whatever they hold is left out), PART (1: a launch
+// has a part of the blocks of the grid; several that have them all leave what one launch does).
 
 #ifndef LINKS
 #define LINKS 0
 #endif
 #ifndef REACTION
 #define REACTION 0
+#endif
+#ifndef MASKED
+#define MASKED 0
 #endif
 #ifndef TABULATED
 #define TABULATED 0
@@ -39,6 +42,15 @@
 #define EACH_REACTION(prefix) , prefix reaction
 #else
 #define EACH_REACTION(prefix)
+#endif
+
+// What kernels without an operator know of the mask of the grid that they write to, whose rows are as far apart.
+#if MASKED
+#define MASK_PARAMETER , const real* __restrict__ reaction
+#define IS_MASKED(offset) (reaction[offset] < 0)
+#else
+#define MASK_PARAMETER
+#define IS_MASKED(offset) false
 #endif
 
 // Of each tabulated axis: lower, upper and extra as common/tables.h has them, behind one another with TABLE_MARGIN more
@@ -246,7 +258,16 @@ __device__ __forceinline__ void links_at(const Operator& a, const Place& at, con
 }
 #endif
 
-// c at the node n of a pack.
+// Whether the node n of a pack belongs to the mask.
+__device__ __forceinline__ bool is_masked(const Links& links, int n) {
+#if MASKED
+    return links.c.node[n] < 0;
+#else
+    return false;
+#endif
+}
+
+// c at the node n of a pack; what follows from it at one of the mask has no meaning.
 __device__ __forceinline__ real reaction_at(const Operator& a, const Links& links, int n) {
 #if REACTION
     return links.c.node[n];
@@ -327,8 +348,9 @@ __device__ __forceinline__ real diagonal_at(const Operator& a, const Place& at, 
 }
 
 // What a step of weighted Jacobi multiplies the residual by at the node n of a pack: the host's omega / diag(A), or its
-// omega over the diagonal where that varies.
+// omega over the diagonal where that varies. At a node of the mask the diagonal may be zero.
 __device__ __forceinline__ real scale_at(const Operator& a, const Place& at, const Links& links, int n, real scale) {
+    if (is_masked(links, n)) return 0;
     return VARIES ? scale / diagonal_at(a, at, links, n) : scale;
 }
 __device__ __forceinline__ real relax_at(const Operator& a, const Place& at, const Links& links, int n, real centre,

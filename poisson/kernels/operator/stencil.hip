@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The operator on nodes: laplacian, boundary_conditions, residual and sweep.
 
-// out = A u at the nodes that lie on no face; the others keep their values. No rule is needed there, so with constant
-// coefficients this has a march of its own, whose few registers let more threads be resident.
+// out = A u at the nodes that lie on no face, zero at those of the mask; the others keep their values. No rule is
+// needed there, so with constant coefficients this has a march of its own, whose few registers let more threads be
+// resident.
 KERNEL poisson_laplacian(const real* __restrict__ u, real* __restrict__ out, OPERATOR_PARAMETERS) {
 #if VARIES
     march(Values{u}, OPERATOR, [&](const Place& at, const Pack&, const Pack& au, const Links&, const bool (&)[WIDTH]) {
@@ -136,7 +137,7 @@ KERNEL poisson_boundary_conditions(const real* __restrict__ u, real* __restrict_
     Links links;
     load_lone(a, at, links);
     const real au = apply_at(a, at, links, 0, centre, x_lower, x_upper, y_lower, y_upper, z_lower, z_upper);
-    out[row + i] = fixed ? (real)0 : au;
+    out[row + i] = fixed || is_masked(links, 0) ? (real)0 : au;
 }
 
 // r = f - A u, or out = u + scale (f - A u); zero or u at fixed nodes. With a norm, the sum of squares and the maximum
