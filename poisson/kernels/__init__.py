@@ -22,8 +22,8 @@ PARTS = {
     "grids": ("operator/operator.h", "multigrid/window.h", "multigrid/grids.hip"),
     "full": (*_STENCILS, "stencils/full.hip"),
     "weights": (*_STENCILS, "stencils/weights.h", "stencils/weights.hip"),
-    "galerkin": (*_STENCILS, "stencils/weights.h", "stencils/galerkin.hip"),
-    "clusters": (*_STENCILS, "stencils/clusters.hip"),
+    "galerkin": (*_STENCILS, "stencils/links.h", "stencils/weights.h", "stencils/galerkin.hip"),
+    "clusters": (*_STENCILS, "stencils/links.h", "stencils/clusters.hip"),
     "transform": (
         "transforms/complex.h",
         "transforms/transform_lines.h",

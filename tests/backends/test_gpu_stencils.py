@@ -7,6 +7,8 @@ Covers poisson.backends.gpu.stencils and poisson.backends.gpu.clusters.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 from conftest import BACKENDS, emulated
 from support.agreement import FEW_RULES, TABLE, agree, grid_operator
 from support.emulation import Order
+from support.full_stencils import along_axes, stencil_on
 from support.operators import AXIS_RULES, random_array
 
 from poisson.backends.gpu.clusters import PIECE, SMALL
@@ -21,6 +24,9 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.backends.operations import ALL
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil
+
+SHAPES = [((7, 5), FEW_RULES[2]), ((41, 38), FEW_RULES[2]), ((5, 4, 3), FEW_RULES[3]), ((37, 5, 6), FEW_RULES[3])]
+"""Small grids, each with all faces."""
 
 SIZES = (2, 3, SMALL, SMALL + 1, PIECE, PIECE + 1, 8, 2 * PIECE + 700)
 """Nodes of clusters that a team takes, of those that a block takes, and of those that have several pieces."""
@@ -51,6 +57,31 @@ def test_large_clusters_are_corrected_with_the_same_bits_in_every_order_of_block
     assert all(np.array_equal(out, found[0]) for out in found)
     atol = 16 * np.finfo(dtype).eps * np.abs(expected).max()
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize(
+    "make", [emulated, pytest.param(lambda *_: BACKENDS["gpu"](np.float64), marks=pytest.mark.gpu)]
+)
+def test_clusters_found_on_the_device_are_those_found_on_the_host(make: Callable[..., Any], order: Order) -> None:
+    """Nodes and starts exactly, in which labels are those of the smallest nodes; on all faces, with large clusters."""
+    backend, host, largest = make(np.float64, order), NumpyBackend(np.float64), 0
+    for shape, rules in [((70, 130), FEW_RULES[2][0]), *((shape, rules) for shape, few in SHAPES for rules in few)]:
+        full = stencil_on(grid_operator(shape, rules).lattice, np.float32, jump=4.0, holes=-0.8)
+        for stencil in (full, along_axes(full)):
+            there = backend.companion(np.float32).from_host(np.asarray(stencil.coefficients))
+            operations = backend.bind(replace(stencil, coefficients=there))
+            for threshold in (1e-4, 0.05, 0.3, 1.0):
+                expected, found = host.bind(stencil).clusters(threshold), operations.clusters(threshold)
+                assert np.array_equal(on_host(found.nodes), expected.nodes)
+                assert np.array_equal(on_host(found.starts), expected.starts)
+                np.testing.assert_allclose(on_host(found.factors), expected.factors, rtol=1e-12)
+                largest = max(largest, *np.diff(expected.starts), 0)
+    assert largest > PIECE
+
+
+def on_host(values: Any) -> Any:
+    return values.get() if hasattr(values, "get") else values
 
 
 @pytest.mark.gpu

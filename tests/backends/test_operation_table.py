@@ -86,7 +86,8 @@ FURTHER_METHODS = {
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
     *("smooth", "smooth_norm", "interpolate_gather", "take", "integrate"),
-    *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "correct_clusters_add"),
+    *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add"),
+    *("clusters_begin", "clusters_join", "clusters_label", "clusters_held"),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary", "slab_condense", "slab_expand"),
 }
 """Kernels without an operation of their own: passes with a reduction, other variants, half a level, what reads

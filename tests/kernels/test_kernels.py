@@ -116,7 +116,7 @@ class NotingRuntime:
         return True
 
     def allocate(self, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        return np.empty(count, dtype=dtype)
+        return np.ones(count, dtype=dtype)  # numbers that later steps of a set-up can go on with
 
     def allocate_shared(self, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
         values = np.zeros(count)
@@ -222,6 +222,7 @@ def full_stencils(backend: gpu.GpuBackend, lattice: Lattice) -> None:
     starts = np.array([0, 9, 9000])  # a small cluster, and a large one of several pieces
     clusters = Clusters(lattice, np.arange(9000, dtype=np.int32), starts, np.ones(2))
     backend.bind(clusters).correct_clusters(u, out)
+    operations.clusters(0.1)
 
 
 def operations_that_read_coefficients(backend: gpu.GpuBackend, like: Operator, *, one_by_one: bool) -> None:

@@ -9,11 +9,13 @@ import numpy as np
 
 from poisson.backends.base import Array, Reduction
 from poisson.backends.gpu.callers import TYPES
+from poisson.backends.gpu.clusters import find
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
 from poisson.backends.gpu.marches import OperatorLauncher
 from poisson.backends.gpu.shapes import SETUP_SHAPE, WEIGHTS_SHAPE
 from poisson.backends.gpu.tables import tabulated
 from poisson.backends.stencils import BALANCED, StencilOperations, StencilTransferOperations
+from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.discrete.operator import Operator
 
@@ -54,6 +56,11 @@ class GpuStencil(StencilOperations):
         before = p if beta else None
         arguments = (z, or_null(before), out, q, *self._geometry, self.backend.real(beta))
         self._march("stencil_direction", arguments, result, "", given(before))
+
+    def clusters(self, threshold: float) -> Clusters:
+        nx, ny, nz, _, *coefficients = self._geometry[:6]
+        links = (nx, ny, nz, np.int32(mask(self.stencil)), *coefficients)
+        return find(self.backend, self.stencil.lattice, links, self._defines[0], threshold)
 
     def _march(
         self,

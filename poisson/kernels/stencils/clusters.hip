@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The correction of strong clusters: u + factor times the sum of w r over the nodes of each, in float64.
+// Strong clusters: how they are found, and their correction, u + factor times the sum of w r over the nodes of each.
 //
-// The nodes of one cluster after the other are members; starts has where each begins. A small cluster has a team of
-// TEAM lanes, and a large one a block for each piece of PIECE members, of which the last to come joins the sums.
+// Nodes have numbers in C order, without padding. The nodes of one cluster after the other are `members`, and `starts`
+// has where each begins. A small cluster has a team of TEAM lanes, and a large one a block for each piece of PIECE
+// members, of which the last to come joins the sums. Sums are in float64, and have the same bits at every run.
 //
 // Options: TEAM, PIECE.
 
@@ -11,113 +12,244 @@
 #define PIECE 4096
 #endif
 
-#define CLUSTER_PARAMETERS                                                                                       \
-    int nx, int ny, int nz, index_t pitch, const int *__restrict__ members, const index_t *__restrict__ starts, \
-        const int *__restrict__ clusters, const int *__restrict__ parts
-#define CLUSTER_PIECES                                                                              \
-    Pieces {                                                                                        \
-        Members{Nodes{nx, ny, nz EACH_WIDTH}, pitch, members}, starts, clusters, parts \
+#define GROUPS_PARAMETERS                                                                                         \
+    const int *__restrict__ members, const index_t *__restrict__ starts, const int *__restrict__ clusters,        \
+        const int *__restrict__ parts, const int *__restrict__ small, int few, int blocks_of_teams, double *sums, \
+        unsigned *counters
+#define GROUPS                                                                                       \
+    Groups {                                                                                         \
+        Nodes{nx, ny, nz EACH_WIDTH}, members, starts, clusters, parts, small, few, blocks_of_teams, \
+            reinterpret_cast<Partial*>(sums), counters                                               \
     }
 
-// The nodes of all clusters.
-struct Members {
-    Nodes nodes;
-    index_t pitch;
-    const int* numbers;
-
-    // Where the node of a member is in an array.
-    __device__ __forceinline__ Place place(index_t member) const {
-        const int number = numbers[member], row = number / nodes.nx;
-        const int k = DIMENSION == 3 ? row / nodes.ny : 0;
-        return Place{number - row * nodes.nx + pitch * row, number - row * nodes.nx, row - k * nodes.ny, k};
-    }
-
-    // Every so manieth member of some, from one on.
-    __device__ __forceinline__ double sum(const real* __restrict__ r, index_t first, index_t last, int step) const {
-        double total = 0;
-        for (index_t member = first; member < last; member += step) {
-            const Place at = place(member);
-            total += volume_of(nodes, at.i, at.j, at.k) * (double)r[at.offset];
-        }
-        return total;
-    }
-    __device__ __forceinline__ void add(real* u, real change, index_t first, index_t last, int step) const {
-        for (index_t member = first; member < last; member += step) u[place(member).offset] += change;
-    }
-};
-
-// The pieces of large clusters: the cluster of each, and which of its pieces it is.
-struct Pieces {
-    Members members;
-    const index_t* starts;
-    const int* clusters;
-    const int* parts;
-};
-
-// One of them.
+// What a piece of a large cluster is: the number of the first one, how many there are, and the members of this one.
 struct Piece {
-    int cluster, first, count;  // the number of the first piece of the cluster, and how many it has
+    int cluster, first, count;
     index_t begin, end;
 };
 
-__device__ __forceinline__ Piece piece_of(const Pieces& pieces, int number) {
-    const int cluster = pieces.clusters[number], part = pieces.parts[number];
-    const index_t from = pieces.starts[cluster], to = pieces.starts[cluster + 1];
-    const index_t begin = from + (index_t)PIECE * part, end = begin + PIECE < to ? begin + PIECE : to;
-    return Piece{cluster, number - part, (int)((to - from + PIECE - 1) / PIECE), begin, end};
-}
+struct Groups {
+    Nodes nodes;
+    const int* members;
+    const index_t* starts;
+    const int *clusters, *parts;  // of each piece: its cluster, and which of the pieces of that it is
+    const int* small;             // the clusters of teams
+    int few, blocks_of_teams;
+    Partial* sums;       // of pieces
+    unsigned* counters;  // of the pieces that have come, at the first one of a cluster
 
-// Blocks of teams come first, then those of pieces. The correction of a cluster of several pieces is left for the
-// kernel below, behind the sums of the pieces.
-KERNEL poisson_correct_clusters(const real* __restrict__ r, real* u, CLUSTER_PARAMETERS,
-                                const double* __restrict__ factors, const int* __restrict__ small, int few,
-                                int blocks_of_teams, double* sums, double* corrections,
-                                unsigned* counters WIDTH_PARAMETERS) {
-    const Pieces pieces = CLUSTER_PIECES;
-    const Members& all = pieces.members;
+    // Where a member is; its offset is its number.
+    __device__ __forceinline__ Place place(index_t member) const {
+        const int number = members[member], row = number / nodes.nx, k = DIMENSION == 3 ? row / nodes.ny : 0;
+        return Place{number, number - row * nodes.nx, row - k * nodes.ny, k};
+    }
+    __device__ __forceinline__ Piece piece(int number) const {
+        const int cluster = clusters[number], part = parts[number];
+        const index_t from = starts[cluster], to = starts[cluster + 1];
+        const index_t begin = from + (index_t)PIECE * part, end = begin + PIECE < to ? begin + PIECE : to;
+        return Piece{cluster, number - part, (int)((to - from + PIECE - 1) / PIECE), begin, end};
+    }
+    __device__ __forceinline__ index_t offset(const Place& at, index_t pitch) const {
+        return at.i + pitch * (at.j + (index_t)nodes.ny * at.k);
+    }
+};
+
+// Sums value(place), a Partial of two sums, over the members of each cluster. The threads of a team or of a block that
+// have a whole cluster call finish(cluster, sums, first, last, step) with the members of each; one thread calls
+// left(piece, sums) for a cluster of several pieces.
+template <bool BOTH, class Value, class Finish, class Left>
+__device__ __forceinline__ void sum_clusters(const Groups& groups, Value value, Finish finish, Left left) {
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y;
-    if ((int)blockIdx.x < blocks_of_teams) {
+    const auto sum_of = [&](index_t first, index_t last, int step) {
+        Partial total{0, 0};
+        for (index_t member = first; member < last; member += step) {
+            const Partial part = value(groups.place(member));
+            total.sum += part.sum;
+            if (BOTH) total.maximum += part.maximum;
+        }
+        return total;
+    };
+    if ((int)blockIdx.x < groups.blocks_of_teams) {
         const int team = (int)(blockIdx.x * (THREADS / TEAM)) + thread / TEAM;
-        const int cluster = team < few ? small[team] : 0;
-        const index_t first = starts[cluster] + thread % TEAM, last = team < few ? starts[cluster + 1] : 0;
-        double total = all.sum(r, first, last, TEAM);
-        for (int other = TEAM / 2; other > 0; other /= 2) total += lane_across(total, other);
-        all.add(u, (real)(factors[cluster] * total), first, last, TEAM);
+        const bool works = team < groups.few;
+        const int cluster = works ? groups.small[team] : 0;
+        const index_t first = groups.starts[cluster] + thread % TEAM, last = works ? groups.starts[cluster + 1] : 0;
+        Partial total = sum_of(first, last, TEAM);
+        for (int other = TEAM / 2; other > 0; other /= 2) {
+            total.sum += lane_across(total.sum, other);
+            if (BOTH) total.maximum += lane_across(total.maximum, other);
+        }
+        if (works) finish(cluster, total, first, last, TEAM);
         return;
     }
-    const int number = (int)blockIdx.x - blocks_of_teams;
-    const Piece piece = piece_of(pieces, number);
-    Partial* const parts_of_sums = reinterpret_cast<Partial*>(sums);
-    __shared__ double total[2];
+    const int number = (int)blockIdx.x - groups.blocks_of_teams;
+    const Piece piece = groups.piece(number);
+    __shared__ double slot[2];
     __shared__ bool last;
-    reduce_block(all.sum(r, piece.begin + thread, piece.end, THREADS), 0, total);
+    Partial total = sum_of(piece.begin + thread, piece.end, THREADS);
+    reduce_block(total.sum, total.maximum, slot);
     __syncthreads();
     if (piece.count == 1) {
-        all.add(u, (real)(factors[piece.cluster] * total[0]), piece.begin + thread, piece.end, THREADS);
+        finish(piece.cluster, Partial{slot[0], slot[1]}, piece.begin + thread, piece.end, THREADS);
         return;
     }
     if (thread == 0) {
-        parts_of_sums[number].sum = total[0];
+        groups.sums[number] = Partial{slot[0], slot[1]};
         __threadfence();
-        last = atomicAdd(counters + piece.first, 1u) == piece.count - 1;
+        last = atomicAdd(groups.counters + piece.first, 1u) == piece.count - 1;
     }
     __syncthreads();
     if (!last) return;
     __threadfence();
-    double sum = 0;
-    for (int other = thread; other < piece.count; other += THREADS) sum += load_partial(parts_of_sums + piece.first + other).sum;
-    reduce_block(sum, 0, total);
+    total = Partial{0, 0};
+    for (int other = thread; other < piece.count; other += THREADS) {
+        const Partial part = load_partial(groups.sums + piece.first + other);
+        total.sum += part.sum;
+        total.maximum += part.maximum;
+    }
+    reduce_block(total.sum, total.maximum, slot);
     if (thread != 0) return;
-    corrections[piece.first] = factors[piece.cluster] * total[0];
-    counters[piece.first] = 0;
+    left(piece, Partial{slot[0], slot[1]});
+    groups.counters[piece.first] = 0;
+}
+
+// The correction of a cluster of several pieces is left for the kernel below.
+KERNEL poisson_correct_clusters(const real* __restrict__ r, real* u, const double* __restrict__ factors,
+                                double* corrections, int nx, int ny, int nz, index_t pitch,
+                                GROUPS_PARAMETERS WIDTH_PARAMETERS) {
+    const Groups groups = GROUPS;
+    sum_clusters<false>(
+        groups,
+        [&](const Place& at) {
+            const double volume = volume_of(groups.nodes, at.i, at.j, at.k);
+            return Partial{volume * (double)r[groups.offset(at, pitch)], 0};
+        },
+        [&](int cluster, const Partial& total, index_t first, index_t last, int step) {
+            const real change = (real)(factors[cluster] * total.sum);
+            for (index_t member = first; member < last; member += step)
+                u[groups.offset(groups.place(member), pitch)] += change;
+        },
+        [&](const Piece& piece, const Partial& total) {
+            corrections[piece.first] = factors[piece.cluster] * total.sum;
+        });
 }
 
 // The corrections of clusters of several pieces.
-KERNEL poisson_correct_clusters_add(real* u, CLUSTER_PARAMETERS,
-                                    const double* __restrict__ corrections WIDTH_PARAMETERS) {
-    const Pieces pieces = CLUSTER_PIECES;
-    const Piece piece = piece_of(pieces, blockIdx.x);
+KERNEL poisson_clusters_add(real* u, const double* __restrict__ corrections, int nx, int ny, int nz, index_t pitch,
+                            GROUPS_PARAMETERS WIDTH_PARAMETERS) {
+    const Groups groups = GROUPS;
+    const Piece piece = groups.piece(blockIdx.x);
     if (piece.count == 1) return;
+    const real change = (real)corrections[piece.first];
     const int thread = threadIdx.x + BLOCK_X * threadIdx.y;
-    pieces.members.add(u, (real)corrections[piece.first], piece.begin + thread, piece.end, THREADS);
+    for (index_t member = piece.begin + thread; member < piece.end; member += THREADS)
+        u[groups.offset(groups.place(member), pitch)] += change;
+}
+
+// ---- how they are found: labels are joined along strong links, the smaller one above the larger
+
+#define NODE_OF_THREAD                                                \
+    const int i = blockIdx.x * BLOCK_X + threadIdx.x;                 \
+    const int j = blockIdx.y * BLOCK_Y + threadIdx.y, k = blockIdx.z; \
+    if (i >= nx || j >= ny) return;                                   \
+    const int here = number_of(a.nodes, i, j, k)
+
+__device__ __forceinline__ int number_of(const Nodes& nodes, int i, int j, int k) {
+    return i + nodes.nx * (j + nodes.ny * k);
+}
+
+// Labels that other threads change meanwhile: any value that one had will do, as it leads to the same end.
+__device__ __forceinline__ int look(const int* label) {
+#if defined(POISSON_EMULATION)
+    return __atomic_load_n(label, __ATOMIC_RELAXED);
+#else
+    return *(const volatile int*)label;
+#endif
+}
+__device__ __forceinline__ void put(int* label, int value) {
+#if defined(POISSON_EMULATION)
+    __atomic_store_n(label, value, __ATOMIC_RELAXED);
+#else
+    *(volatile int*)label = value;
+#endif
+}
+
+// The end that the labels of a node lead to; those on the way are shortened.
+__device__ __forceinline__ int end_of(int* labels, int node) {
+    int before = node, current = look(labels + node);
+    for (int next; current > (next = look(labels + current)); current = next) {
+        put(labels + before, next);
+        before = current;
+    }
+    return current;
+}
+
+// Every node has its own number, and the root of its diagonal.
+KERNEL poisson_clusters_begin(double* __restrict__ roots, int* __restrict__ labels, int* __restrict__ grouped,
+                              STENCIL_LINKS_PARAMETERS) {
+    const StencilLinks a = STENCIL_LINKS;
+    NODE_OF_THREAD;
+    double diagonal = a.at(0, i, j, k);
+    for_each_link(a, i, j, k, [&](int, int, int, double link, bool) { diagonal += link; });
+    roots[here] = sqrt(diagonal);
+    labels[here] = here;
+    grouped[here] = 0;
+}
+
+// Join the ends of strong links.
+KERNEL poisson_clusters_join(const double* __restrict__ roots, int* labels, STENCIL_LINKS_PARAMETERS,
+                             double threshold) {
+    const StencilLinks a = STENCIL_LINKS;
+    NODE_OF_THREAD;
+    if (is_fixed_node(a.nodes, i, j, k)) return;
+    const double least = threshold * roots[here];
+    for_each_link(a, i, j, k, [&](int p, int q, int s, double link, bool behind) {
+        const int there = number_of(a.nodes, p, q, s);
+        if (!behind || is_fixed_node(a.nodes, p, q, s) || !(link > least * roots[there])) return;
+        int one = end_of(labels, here), other = end_of(labels, there);
+        while (one != other) {
+            const int larger = one > other ? one : other, smaller = one > other ? other : one;
+            const int found = atomicCAS(labels + larger, larger, smaller);
+            if (found == larger) break;
+            one = found;
+            other = smaller;
+        }
+    });
+}
+
+// Give every node the smallest number of its cluster; grouped: whether that has other nodes.
+KERNEL poisson_clusters_label(int* labels, int* grouped, int nx, int ny, int nz) {
+    const StencilLinks a{Nodes{nx, ny, nz}};
+    NODE_OF_THREAD;
+    const int label = end_of(labels, here);
+    if (label == here) return;
+    put(labels + here, label);
+    put(grouped + here, 1);
+    put(grouped + label, 1);
+}
+
+// Of each cluster the excess and the links that leave it, and the diagonal.
+KERNEL poisson_clusters_held(double* __restrict__ out, const int* __restrict__ labels, STENCIL_LINKS_PARAMETERS,
+                             GROUPS_PARAMETERS) {
+    const StencilLinks a = STENCIL_LINKS;
+    const Groups groups = GROUPS;
+    const auto keep = [&](int cluster, const Partial& total) {
+        out[2 * cluster] = total.sum;
+        out[2 * cluster + 1] = total.maximum;
+    };
+    sum_clusters<true>(
+        groups,
+        [&](const Place& at) {
+            const double excess = a.at(0, at.i, at.j, at.k);
+            Partial held{excess, excess};
+            for_each_link(a, at.i, at.j, at.k, [&](int p, int q, int s, double link, bool) {
+                if (labels[number_of(a.nodes, p, q, s)] != labels[at.offset]) held.sum += link;
+                held.maximum += link;
+            });
+            return held;
+        },
+        [&](int cluster, const Partial& total, index_t first, index_t, int) {
+            if (first == starts[cluster]) keep(cluster, total);
+        },
+        [&](const Piece& piece, const Partial& total) { keep(piece.cluster, total); });
 }

@@ -10,44 +10,10 @@
 #define PRODUCT real
 #endif
 
-// The links of fine nodes, read one by one.
-struct FineLinks {
-    Nodes nodes;
-    int offsets;
-    const COEFFICIENT* coefficients;
-    index_t pitch;
-
-    __device__ __forceinline__ double at(int array, int i, int j, int k) const {
-        return (double)coefficients[i + pitch * (j + (index_t)nodes.ny * (k + (index_t)nodes.nz * array))];
-    }
-    __device__ __forceinline__ bool has(int slot) const { return offsets >> slot & 1; }
-};
-
-// The node some steps from another, which counts around an axis that wraps; whether there is one.
-__device__ __forceinline__ bool moved(int& i, int step, int n, int lower) {
-    i += step;
-    if (lower == WRAP) {
-        i = i < 0 ? i + n : i >= n ? i - n : i;
-        return true;
-    }
-    return i >= 0 && i < n;
-}
-
-__device__ __forceinline__ bool moved(const Nodes& nodes, int& i, int& j, int& k, int x, int y, int z) {
-    const bool there_x = moved(i, x, nodes.nx, RULE_XL), there_y = moved(j, y, nodes.ny, RULE_YL);
-    const bool there_z = DIMENSION == 2 || moved(k, z, nodes.nz, RULE_ZL);
-    return there_x && there_y && there_z;
-}
-
-#define FINE_PARAMETERS \
-    int nx, int ny, int nz, int offsets, const COEFFICIENT *__restrict__ coefficients, index_t coefficients_pitch
-#define FINE \
-    FineLinks { Nodes{nx, ny, nz}, offsets, coefficients, coefficients_pitch }
-
 // out = the weights. A direction along more axes needs those along fewer, which other rows of threads have made.
-KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, FINE_PARAMETERS, int halved, int coarse_nx,
+KERNEL poisson_stencil_interpolation(WEIGHT* __restrict__ out, STENCIL_LINKS_PARAMETERS, int halved, int coarse_nx,
                                      int coarse_ny, int coarse_nz, index_t out_pitch, double balanced) {
-    const FineLinks fine = FINE;
+    const StencilLinks fine = STENCIL_LINKS;
     const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y, k = blockIdx.z, lane = threadIdx.x;
     __shared__ double weights[27][BLOCK_X];
     const bool works = i < coarse_nx;
@@ -147,10 +113,10 @@ __device__ __forceinline__ void each_taken(const Weights& p, const Nodes& fine, 
 
 // out = the coefficients of R A P. The links of a coarse node come from the fine nodes that take from it, and its
 // excess is that of A applied to the row sums of P. The rows of threads share the fine nodes of a coarse one.
-KERNEL poisson_stencil_galerkin(PRODUCT* __restrict__ out, FINE_PARAMETERS, int halved, int coarse_nx, int coarse_ny,
-                                int coarse_nz, const WEIGHT* __restrict__ weights, index_t weights_pitch,
+KERNEL poisson_stencil_galerkin(PRODUCT* __restrict__ out, STENCIL_LINKS_PARAMETERS, int halved, int coarse_nx,
+                                int coarse_ny, int coarse_nz, const WEIGHT* __restrict__ weights, index_t weights_pitch,
                                 index_t out_pitch, int coarse_offsets, double scale) {
-    const FineLinks fine = FINE;
+    const StencilLinks fine = STENCIL_LINKS;
     const Weights p{halved, coarse_nx, coarse_ny, coarse_nz, weights, weights_pitch};
     const int i = blockIdx.x * BLOCK_X + threadIdx.x, j = blockIdx.y, k = blockIdx.z, lane = threadIdx.x;
     const int to_x = halved & 1, to_y = halved >> 1 & 1, to_z = halved >> 2 & 1;

@@ -251,4 +251,9 @@ static inline unsigned int atomicAdd(unsigned int* address, unsigned int value) 
     return __atomic_fetch_add(address, value, __ATOMIC_ACQ_REL);  // with the fence that stands before it in a kernel
 }
 
+static inline int atomicCAS(int* address, int compare, int value) {
+    __atomic_compare_exchange_n(address, &compare, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return compare;
+}
+
 #endif
