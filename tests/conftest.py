@@ -15,6 +15,8 @@ import signal
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,8 +51,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         return
     reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
     terminalreporter.section("tests skipped, by reason")
-    for reason, count in reasons.most_common():
-        terminalreporter.write_line(f"{count:6d}  {reason}")
+    for reason, times in reasons.most_common():
+        terminalreporter.write_line(f"{times:6d}  {reason}")
 
 
 def pytest_collection_finish() -> None:
@@ -104,10 +106,17 @@ def backend(request: pytest.FixtureRequest, dtype: Any) -> Backend:
     return BACKENDS[request.param](dtype)
 
 
+@pytest.fixture(scope="session")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that are not there yet. `mktemp` for each would list all that there are: a minute for all tests."""
+    folder = tmp_path_factory.mktemp("caches")
+    return (folder / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def no_measured_shapes(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def no_measured_shapes(monkeypatch: pytest.MonkeyPatch, caches: Iterator[Path]) -> None:
     """No test reads or writes what `tune` has found on this machine."""
-    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setenv(FOLDER_VARIABLE, str(next(caches)))
 
 
 @pytest.fixture

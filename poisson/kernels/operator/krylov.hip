@@ -41,11 +41,11 @@ struct Combination {
 
     __device__ __forceinline__ Pack pack(index_t offset) const {
         Pack sum = load(z + offset);
-#if SOURCE
-        const Pack other = load(p + offset);
+        if (SOURCE) {
+            const Pack other = load(p + offset);
 #pragma unroll
-        for (int n = 0; n < WIDTH; ++n) sum.node[n] += beta * other.node[n];
-#endif
+            for (int n = 0; n < WIDTH; ++n) sum.node[n] += beta * other.node[n];
+        }
 #if MASKED
         const Pack c = load(reaction + offset);
 #pragma unroll

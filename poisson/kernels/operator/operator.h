@@ -21,13 +21,15 @@
 #define TABULATED 0
 #endif
 #define VARIES (LINKS || REACTION || TABULATED)
-#ifndef HALO_YL
+#ifdef HALO_YL
+#define HALOS 1
+#else
+#define HALOS 0
 #define HALO_YL 0
 #define HALO_YU 0
 #define HALO_ZL 0
 #define HALO_ZU 0
 #endif
-#define HALOS (HALO_YL + HALO_YU + HALO_ZL + HALO_ZU > 0)
 
 #define EACH_LINKS_2(prefix) , prefix links_x, prefix links_y
 #define EACH_LINKS_3(prefix) EACH_LINKS_2(prefix), prefix links_z

@@ -20,13 +20,22 @@ from support.emulation.errors import CompilationError
 HEADER = Path(__file__).with_name("emulation.h")
 RUNTIME = Path(__file__).with_name("emulation.cpp")
 
-CHOSEN = tuple(f"RULE_{face}" for face in ("XL", "XU", "YL", "YU", "ZL", "ZU"))
-"""Macros whose values a launch gives: kernels use them as numbers only, and each value would be a compilation more."""
+CHOSEN = {
+    **dict.fromkeys((f"RULE_{face}" for face in ("XL", "XU", "YL", "YU", "ZL", "ZU")), -1),
+    **dict.fromkeys(("HALO_YL", "HALO_YU", "HALO_ZL", "HALO_ZU", "MARCH", "HARMONIC", "EVERYWHERE", "ADD"), -1),
+    **dict.fromkeys(("AXIS", "KIND", "REVERSED", "DIVIDE", "SECOND_SUM"), -1),
+    "SOURCE": 1,
+}
+"""Macros whose values a launch gives, each of which would be a compilation more, where a source has numbers for them
+only; and the values of those that are not given."""
+
+_NO_NUMBER = r"^\s*#\s*(?:if|elif)\b.*\b{0}\b|\[[^\]\n]*\b{0}\b|<[^<>;\n]*\b{0}\b[^<>;\n]*>\s*\("
+"""A condition of the preprocessor, the length of an array or the argument of a template with a macro."""
 
 RACES = "EMULATION_RACES"
 """An environment variable: where it is set, kernels are compiled for ThreadSanitizer, which must then be preloaded."""
 
-_COMMON = ("-std=c++17", "-DPOISSON_EMULATION")
+_COMMON = ("-std=c++17", "-DPOISSON_EMULATION", f"-DEMULATION_CHOSEN={len(CHOSEN)}")
 # No contraction: results are NumPy's, bit for bit, for the same order of operations. A frame fits the stack of a fiber.
 # The handler of -fsanitize=bounds is in the header, so no libubsan. Without weak symbols, the shared arrays of inline
 # functions may lie in one section with those of kernels. To compile takes longer than to run, so nothing is optimised.
@@ -38,7 +47,7 @@ _LINK = ("-shared", "-Wl,-Bsymbolic", "-nodefaultlibs", "-lm", "-lgcc", "-lc")
 if os.environ.get(RACES):
     _COMPILE += ("-fsanitize=thread", "-g")
 # Fortified longjmp forbids jumps between stacks.
-_COMPILE_RUNTIME = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-shared")
+_COMPILE_RUNTIME = (*_COMMON, "-O2", "-fPIC", "-fvisibility=hidden", "-U_FORTIFY_SOURCE", "-shared")
 if os.environ.get(RACES):
     _COMPILE_RUNTIME += (f"-D{RACES}",)
 
@@ -106,7 +115,7 @@ class Unit:
     """
 
     def __init__(self, source: str, defines: tuple[str, ...], folder: Path) -> None:
-        text = f'#include "{HEADER}"\n{"".join(map(_macro, defines))}#line 1 "kernels"\n{source}\n'
+        text = f'#include "{HEADER}"\n{_macros(source, defines)}#line 1 "kernels"\n{source}\n'
         self._folder = folder / _digest(text)
         self._shared = folder
         if not self._folder.exists():
@@ -180,18 +189,21 @@ def _runtime(folder: Path) -> Path:
     return there
 
 
-def _macro(option: str) -> str:
-    """``-DNAME=VALUE`` as a line behind the header, whose own names it then leaves alone."""
-    name, equals, value = option.removeprefix("-D").partition("=")
-    if name in CHOSEN:
-        value = f"emulation::view.chosen[{CHOSEN.index(name)}]"
-    return f"#define {name} {value if equals else 1}\n"
+def _macros(source: str, defines: tuple[str, ...]) -> str:
+    """``-DNAME=VALUE`` as lines behind the header, whose own names they then leave alone."""
+    values = dict(option.removeprefix("-D").partition("=")[::2] for option in defines)
+    if re.search(r"\bSOURCE\b", source):
+        values.setdefault("SOURCE", str(CHOSEN["SOURCE"]))
+    for number, name in enumerate(CHOSEN):
+        if name in values and not re.search(_NO_NUMBER.format(name), source, re.MULTILINE):
+            values[name] = f"emulation::view.chosen[{number}]"
+    return "".join(f"#define {name} {value or 1}\n" for name, value in values.items())
 
 
 def chosen(defines: tuple[str, ...]) -> tuple[int, ...]:
-    """The values of `CHOSEN` in options; -1 for those that are not given."""
+    """The values of `CHOSEN` in options."""
     given = dict(option.removeprefix("-D").split("=", 1) for option in defines if "=" in option)
-    return tuple(int(given.get(name, -1)) for name in CHOSEN)
+    return tuple(int(given.get(name, value)) for name, value in CHOSEN.items())
 
 
 def _without_mark(kernel: re.Match[str]) -> str:

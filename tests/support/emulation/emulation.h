@@ -55,7 +55,7 @@ struct Launch {
     unsigned block[3];
     unsigned order;  // 0 forward, 1 reversed, 2 shuffled
     unsigned seed;
-    int chosen[6];  // the values of the macros in build.CHOSEN
+    int chosen[EMULATION_CHOSEN];  // the values of the macros in build.CHOSEN
 };
 
 struct Site {
@@ -75,7 +75,7 @@ struct Kernel {
 struct View {
     uint3 thread, block;
     dim3 block_dim, grid_dim;
-    int chosen[6];
+    int chosen[EMULATION_CHOSEN];
 };
 
 EMULATION_SHARED extern View view;
