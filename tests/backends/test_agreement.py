@@ -85,6 +85,8 @@ def cases(backend: Backend, name: str, dimension: int, kind: str) -> list[Operat
 def test_every_entry_agrees_with_the_specification(backend: Backend, name: str, dimension: int) -> None:
     spec, calls = ALL[name], 0
     kinds = KINDS if spec.coefficients else ("none", "masked")
+    if backend.name == "gpu" and backend.dtype == np.float32:
+        kinds = tuple(kind for kind in kinds if kind not in ("a", "c"))  # compiled alone in one type
     for kind in ("none",) if spec.subject in (FullStencil, StencilTransfer, Clusters) else kinds:
         calls += sum(agree(backend, a, [name], kind) for a in cases(backend, name, dimension, kind))
     assert calls or spec.subject is Differences or not has(backend, spec)
