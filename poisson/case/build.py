@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -20,40 +20,30 @@ from poisson.case import toml
 from poisson.case.combinations import clashes
 from poisson.case.exact import holds
 from poisson.case.mistakes import Mistakes, allowed, dimension, validate
-from poisson.case.mistakes import Path as Keys
-from poisson.case.schema import CaseFile, FaceTable, FileTable, ImageTable, OutputTable
+from poisson.case.schema import CaseFile, FileTable, OutputTable
 from poisson.case.settings import WITHOUT_VECTORS, Case, Interval, OutputSettings, Units
 from poisson.errors import CaseError, ExpressionError
-from poisson.mesh.boundary import FACE_NAMES, ONE_CONDITION, Kind, Rule
+from poisson.mesh.boundary import FACE_NAMES, Kind, Rule
 from poisson.mesh.differences import ORDERS
 from poisson.mesh.grid import AXES, wanted_spacing
 from poisson.mesh.lattice import Lattice
-from poisson.problem.expressions import Expression, parameter_mistake, parse
-from poisson.problem.faces import Face, require_on_face
+from poisson.problem.expressions import Expression, parameter_mistake
+from poisson.problem.faces import Face, FaceData
 from poisson.problem.fields import FieldFile
 from poisson.problem.images import phases_of
+from poisson.problem.mistakes import Path as Keys
 from poisson.problem.problem import Coefficient, Problem, manufactured_source, manufactured_value
-from poisson.problem.user_data import NodeField
+from poisson.problem.user_data import Conditions, NodeField, Reader
 from poisson.solvers.settings import RunSettings, SolverSettings
 
 MAX_NODES = 2**60
 """Arrays of more nodes have more bytes than a 64-bit integer counts."""
 
-ALPHA = "alpha"
 EXACT = "exact"
 """In the place of a formula: derive it from the exact solution."""
 
 
 log = logging.getLogger(__name__)
-
-
-class Condition(NamedTuple):
-    """The condition of a face as the case file gives it: the kind, its keys, g unless it is "exact", and α."""
-
-    kind: Kind
-    table: dict[str, Any]
-    value: Expression | FieldFile | None
-    alpha: Expression | FieldFile | None
 
 
 def build(
@@ -79,32 +69,34 @@ def build(
     CaseError
         With one line for each mistake.
     """
-    mistakes = Mistakes()
+    mistakes = Mistakes(overridden)
     axes = dimension(data)
     form = validate(data, mistakes)
-    checker = _Checker(form, mistakes, axes, folder, overridden)
-    exact = checker.exact()
-    conditions = checker.conditions()
-    grid = checker.grid(conditions)
-    a, c = checker.coefficient("a", grid), checker.coefficient("c", grid)
-    f = checker.source(grid, exact, a, c)
-    initial = checker.node_field(("run", "initial"), form.run.initial, grid)
-    output = checker.output(name, grid, f, a, c, initial, *checker.face_files(conditions, grid))
-    checker.need_used_parameters(overridden)
+    reader = _Reader(form, mistakes, axes, folder)
+    exact = reader.exact()
+    conditions = reader.conditions(reader.tables["boundary"])
+    lattice = reader.lattice(conditions)
+    a, c = reader.coefficient("a", lattice), reader.coefficient("c", lattice)
+    f = reader.source(lattice, exact, a, c)
+    initial = reader.on_nodes(("run", "initial"), form.run.initial, lattice)
+    on_faces = [data for each in conditions.values() for data in (each.value, each.alpha)] if lattice else []
+    if lattice:
+        reader.compare(conditions, lattice.shape)
+    output = reader.output(name, lattice, f, a, c, initial, *on_faces)
+    reader.need_used_parameters()
     solver = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
     run = _machine(form)
-    if mistakes or grid is None or f is None or initial is None or a is None or c is None:
+    if mistakes or lattice is None or f is None or initial is None or a is None or c is None:
         mistakes.disagree(clashes(solver, run, None))
-        raise CaseError(mistakes.lines(overridden))
+        raise CaseError(mistakes.lines())
     faces = _faces(conditions, exact, a)
     title = name if form.title is None else form.title
-    problem = Problem(grid, faces, f, c, initial, exact, title, a, form.equation.mean)
+    problem = Problem(lattice, faces, f, c, initial, exact, title, a, form.equation.mean)
     mistakes.disagree(clashes(solver, run, problem))
-    tables = _resolved(form, title, conditions, output)
+    tables = _resolved(reader.tables, title, conditions, output)
     if changes and not _gives_exact(overridden) and exact is not None and not holds(problem):
-        problem, output = _without_exact(mistakes, problem, output, tables, changes, overridden)
-    if mistakes:
-        raise CaseError(mistakes.lines(overridden))
+        problem, output = _without_exact(mistakes, problem, output, tables, changes)
+    mistakes.refuse()
     return Case(problem, solver, run, output, tomli_w.dumps(tables))
 
 
@@ -135,8 +127,7 @@ def check_settings(
     settings = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
     machine = _machine(form)
     mistakes.disagree(clashes(settings, machine, problem))
-    if mistakes:
-        raise CaseError(mistakes.lines({}))
+    mistakes.refuse()
     return settings, machine
 
 
@@ -146,102 +137,39 @@ def _machine(form: CaseFile) -> RunSettings:
     return RunSettings(run.backend, run.precision, run.threads, ranks)
 
 
-class _Checker:
-    """Checks the keys that depend on each other, and turns them into the parts of a problem."""
+class _Reader(Reader):
+    """Reads the keys that depend on each other, and has what only a case file has: parameters, files, ``exact``."""
 
-    def __init__(
-        self, form: CaseFile, mistakes: Mistakes, axes: int | None, folder: Path, overridden: Mapping[Keys, str]
-    ) -> None:
+    def __init__(self, form: CaseFile, mistakes: Mistakes, axes: int | None, folder: Path) -> None:
+        super().__init__(mistakes, axes)
         self.form = form
-        self.overridden = overridden
-        self.mistakes = mistakes
-        self.axes = axes
+        self.tables = form.model_dump(exclude_none=True)
+        self.mistakes: Mistakes = mistakes
         self.folder = folder
         self.parameters = self._parameters()
         self._words: set[str] = set()
 
-    def conditions(self) -> dict[str, Condition]:
-        """The condition on each face that has a right one, by the name of the face."""
-        boundary, mistakes = self.form.boundary, self.mistakes
-        conditions: dict[str, Condition] = {}
-        general = self._condition("all", boundary.all)
-        self._need_a_face_for_all()
-        for axis in AXES[: self.axes or 3]:
-            periodic = getattr(boundary, axis) is not None
-            for name in (f"{axis}_lower", f"{axis}_upper"):
-                table: FaceTable | None = getattr(boundary, name)
-                condition = self._condition(name, table) or general
-                path = ("boundary", name)
-                if periodic and table:
-                    item = table.model_dump(exclude_none=True)
-                    mistakes.wrong(path, item, f'nothing, because {axis} = "periodic" sets both faces')
-                elif periodic:
-                    conditions[name] = Condition(Kind.PERIODIC, {}, None, None)
-                elif condition:
-                    conditions[name] = condition
-                elif self.axes and not any(mistakes.touch(("boundary", key)) for key in (axis, "all")):
-                    mistakes.missing(path)
-        return conditions
+    def field(self, path: Keys, given: Any) -> NodeField | None:
+        return self._file(given) if isinstance(given, (FileTable, Mapping)) else super().field(path, given)
 
-    def face_files(self, conditions: dict[str, Condition], grid: Lattice | None) -> list[FieldFile]:
-        """The files with data of faces, after a look at each."""
-        found: list[FieldFile] = []
-        for name, condition in conditions.items() if grid else ():
-            place = name if getattr(self.form.boundary, name) else "all"
-            for key, data in ((condition.kind.value, condition.value), (ALPHA, condition.alpha)):
-                path = ("boundary", place, key)
-                if grid and isinstance(data, FieldFile) and not self.mistakes.touch(path):
-                    found.append(data)
-                    try:
-                        require_on_face(data, grid.shape, FACE_NAMES.index(name))
-                    except CaseError as error:
-                        self.mistakes.add(path, str(error))
-        return found
+    def formula(self, path: Keys, text: str) -> Expression | None:
+        self._words.update(re.findall(r"\w+", text))
+        return super().formula(path, text)
 
-    def _need_a_face_for_all(self) -> None:
-        """Report a condition for all faces that none of them takes."""
-        boundary, path = self.form.boundary, ("boundary", "all")
-        if boundary.all is None or self.axes is None or self.mistakes.touch(("boundary",)):
-            return
-        own = [getattr(boundary, name) or getattr(boundary, name[0]) for name in FACE_NAMES[: 2 * self.axes]]
-        if all(own):
-            given = boundary.all.model_dump(exclude_none=True)
-            instead = "; override those conditions" if any(each[:2] == path for each in self.overridden) else ""
-            self.mistakes.wrong(path, given, f"nothing, because every face has its own condition{instead}")
-
-    def _condition(self, name: str, table: FaceTable | None) -> Condition | None:
-        path = ("boundary", name)
-        if table is None or self.mistakes.touch(path):
-            return None
-        given = table.model_dump(exclude_none=True)
-        kinds = [name for name in given if name != ALPHA]
-        if len(kinds) != 1 or (ALPHA in given and not Kind(kinds[0]).takes_alpha):
-            self.mistakes.wrong(path, given, f"exactly {ONE_CONDITION}{self._replaced(path, given)}")
-            return None
-        kind = Kind(kinds[0])
-        if kind.takes_alpha and ALPHA not in given:
-            self.mistakes.missing((*path, ALPHA))
-            return None
-        alpha = None if table.alpha is None else self._least((*path, ALPHA), table.alpha)
-        item, key = getattr(table, kind.value), (*path, kind.value)
-        if item != EXACT:
-            return Condition(kind, given, self.node_field(key, item, None), alpha)
-        self._need_exact(key, EXACT)
+    def value(self, path: Keys, given: Any, kind: Kind, alpha: FaceData | None) -> FaceData | None:
+        if given != EXACT:
+            return self.field(path, given)
+        self._need_exact(path, EXACT)
         if isinstance(alpha, FieldFile):
-            self.mistakes.wrong(key, EXACT, "only if alpha is a number or an expression")
+            self.mistakes.wrong(path, EXACT, "only if alpha is a number or an expression")
         if not kind.fixes:
-            self._need_formulas(key, "a")
-        return Condition(kind, given, None, alpha)
+            self._need_formulas(path, "a")
+        return None
 
-    def _replaced(self, path: Keys, given: Mapping[str, Any]) -> str:
-        """How to replace the table of a face, where overrides of single keys have added to what the file has."""
-        keys = [each[2] for each in self.overridden if each[:2] == path and len(each) > 2]
-        table = {key: given[key] for key in keys if key in given}
-        if not set(table) - {ALPHA}:
-            return ""
-        return f"; to replace the condition: --set {toml.dotted(path)}={toml.shown(table)}"
+    def alpha(self, path: Keys, given: Any) -> FaceData | None:
+        return self._least(path, given)
 
-    def grid(self, conditions: dict[str, Condition]) -> Lattice | None:
+    def lattice(self, conditions: Conditions) -> Lattice | None:
         domain, mistakes = self.form.domain, self.mistakes
         for key in ("lower", "upper", "shape"):
             if getattr(domain, key) is None:
@@ -283,49 +211,34 @@ class _Checker:
 
     def exact(self) -> Expression | None:
         item = self.form.equation.exact
-        return None if item is None else self._formula(("equation", "exact"), item)
+        return None if item is None else self._formula(("equation", EXACT), item)
 
-    def coefficient(self, name: str, grid: Lattice | None) -> Coefficient | None:
+    def coefficient(self, name: str, lattice: Lattice | None) -> Coefficient | None:
         """a or c: the number that it is, or else the field."""
         path = ("equation", name)
         item = getattr(self.form.equation, name)
         if isinstance(item, FileTable):
-            return self.node_field(path, item, grid)
+            return self.on_nodes(path, item, lattice)
         formula = self._least(path, item, positive=name == "a")
         return formula.value if isinstance(formula, Expression) and formula.is_constant else formula
 
     def source(
-        self, grid: Lattice | None, exact: Expression | None, a: Coefficient | None, c: Coefficient | None
+        self, lattice: Lattice | None, exact: Expression | None, a: Coefficient | None, c: Coefficient | None
     ) -> NodeField | None:
         path = ("equation", "f")
         item = self.form.equation.f
         if item is None:
             self.mistakes.missing(path)
             return None
-        if item == EXACT:
-            self._need_exact(path, item)
-            self._need_formulas(path, "a", "c")
-            if exact is None or not isinstance(a, (float, Expression)) or not isinstance(c, (float, Expression)):
-                return None
-            return manufactured_source(exact, a, c, self.axes or 3)
-        return self.node_field(path, item, grid)
+        if item != EXACT:
+            return self.on_nodes(path, item, lattice)
+        self._need_exact(path, item)
+        self._need_formulas(path, "a", "c")
+        if exact is None or not isinstance(a, (float, Expression)) or not isinstance(c, (float, Expression)):
+            return None
+        return manufactured_source(exact, a, c, self.dimension or 3)
 
-    def node_field(
-        self, path: Keys, item: float | str | FileTable, grid: Lattice | None
-    ) -> Expression | FieldFile | None:
-        """A formula or a file, which is looked at if a grid is given."""
-        if not isinstance(item, FileTable):
-            return self._formula(path, item)
-        phases = item.phases if isinstance(item, ImageTable) else None
-        field = FieldFile(self.folder / item.file, item.dataset, phases_of(phases) if phases else None)
-        if grid is not None and not self.mistakes.touch(path):
-            try:
-                field.check(grid.array_shape)
-            except CaseError as error:
-                self.mistakes.add(path, str(error))
-        return field
-
-    def output(self, name: str, grid: Lattice | None, *read: Coefficient | None) -> OutputSettings:
+    def output(self, name: str, lattice: Lattice | None, *read: Coefficient | None) -> OutputSettings:
         output, mistakes = self.form.output, self.mistakes
         file = Path(output.file or f"{name}.h5")
         sources = [os.path.realpath(field.path) for field in read if isinstance(field, FieldFile)]
@@ -341,15 +254,15 @@ class _Checker:
         settings = OutputSettings(file, fields, output.order, units, every)
         if not settings.vectors and output.order != OutputTable.model_fields["order"].default:
             mistakes.wrong(("output", "order"), output.order, WITHOUT_VECTORS.format("output.fields"))
-        if grid is not None and settings.vectors and min(grid.shape) <= output.order:
-            largest = max(order for order in ORDERS if order < min(grid.shape))
-            reason = f"because order p needs p + 1 nodes along every axis of domain.shape = {list(grid.shape)}"
+        if lattice is not None and settings.vectors and min(lattice.shape) <= output.order:
+            largest = max(order for order in ORDERS if order < min(lattice.shape))
+            reason = f"because order p needs p + 1 nodes along every axis of domain.shape = {list(lattice.shape)}"
             mistakes.wrong(("output", "order"), output.order, f"at most {largest}, {reason}")
         return settings
 
-    def need_used_parameters(self, overridden: Mapping[Keys, str]) -> None:
+    def need_used_parameters(self) -> None:
         """Report an override of a parameter that no text uses; in a file there may be such a one."""
-        for path in overridden:
+        for path in self.mistakes.overridden:
             if path[0] != "parameters" or len(path) != 2 or path[1] in self._words or self.mistakes.touch(path):
                 continue
             used = sorted(self._words & set(self.form.parameters))
@@ -358,23 +271,12 @@ class _Checker:
             self.mistakes.wrong(path, self.form.parameters[path[1]], wanted, near[0] if near else None)
 
     def _formula(self, path: Keys, item: float | str) -> Expression | None:
-        if not isinstance(item, str):
-            return Expression.constant(item)
-        self._words.update(re.findall(r"\w+", item))
-        try:
-            return parse(item, self.axes or 3, self.parameters)
-        except ExpressionError as error:
-            self.mistakes.add(path, f"{toml.shown(item)}; {error}")
-            return None
+        return self.formula(path, item) if isinstance(item, str) else Expression.constant(item)
 
-    def _least(
-        self, path: Keys, item: float | str | FileTable, *, positive: bool = False
-    ) -> Expression | FieldFile | None:
-        """Refuse values that must not be negative, or zero; only the values of a formula that is constant are known
-        yet.
-        """
-        if isinstance(item, FileTable):
-            return FieldFile(self.folder / item.file, item.dataset)
+    def _least(self, path: Keys, item: Any, *, positive: bool = False) -> Expression | FieldFile | None:
+        """Refuse values that must not be negative, or zero; only those of a formula that is constant are known yet."""
+        if isinstance(item, Mapping):
+            return self._file(item)
         formula = self._formula(path, item)
         if formula is None or not formula.is_constant:
             return formula
@@ -383,6 +285,11 @@ class _Checker:
         if not self.mistakes.touch(path):
             self.mistakes.wrong(path, item, allowed(path))
         return None
+
+    def _file(self, given: FileTable | Mapping[str, Any]) -> FieldFile:
+        table = given if isinstance(given, Mapping) else given.model_dump()
+        phases = table.get("phases")
+        return FieldFile(self.folder / table["file"], table.get("dataset"), phases_of(phases) if phases else None)
 
     def _need_formulas(self, path: Keys, *names: str) -> None:
         """Report "exact" where a coefficient stands in a file, so that no derivative of it is known."""
@@ -407,12 +314,12 @@ class _Checker:
         return parameters
 
 
-def _faces(conditions: dict[str, Condition], exact: Expression | None, a: Coefficient) -> tuple[Face, ...]:
+def _faces(conditions: Conditions, exact: Expression | None, a: Coefficient) -> tuple[Face, ...]:
     faces = []
     for face, name in enumerate(FACE_NAMES):
         if name in conditions:
-            kind, table, value, alpha = conditions[name]
-            if table.get(kind.value) == EXACT and exact is not None and not isinstance(alpha, FieldFile):
+            _, kind, table, value, alpha, _ = conditions[name]
+            if table.get(kind.value) == EXACT and exact is not None and isinstance(alpha, (Expression, type(None))):
                 # Where a is no formula only Dirichlet data, which need no a, are derived.
                 formula = a if isinstance(a, (float, Expression)) else 1.0
                 value = manufactured_value(exact, formula, kind, alpha, face)
@@ -431,14 +338,13 @@ def _without_exact(
     output: OutputSettings,
     tables: dict[str, Any],
     changes: Sequence[Keys],
-    overridden: Mapping[Keys, str],
 ) -> tuple[Problem, OutputSettings]:
     """The problem and the output of a case whose exact solution is none any more; `tables` lose it as well.
 
     What was derived from it stays as it is, written as a formula.
     """
     keys = ", ".join(map(toml.dotted, changes))
-    if "error" in output.fields and ("output", "fields") in overridden:
+    if "error" in output.fields and ("output", "fields") in mistakes.overridden:
         reason = f"only if equation.exact solves the case; override equation.exact together with {keys}"
         mistakes.wrong(("output", "fields"), "error", reason)
     output = replace(output, fields=tuple(name for name in output.fields if name != "error"))
@@ -466,7 +372,7 @@ def _without_exact(
     return replace(problem, exact=None), output
 
 
-def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], output: OutputSettings) -> dict[str, Any]:
+def _resolved(tables: dict[str, Any], title: str, conditions: Conditions, output: OutputSettings) -> dict[str, Any]:
     """The tables of the case, with every default filled in."""
     boundary: dict[str, Any] = {}
     for name, condition in conditions.items():
@@ -474,7 +380,6 @@ def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], outp
             boundary[name[0]] = condition.kind.value
         else:
             boundary[name] = condition.table
-    tables = form.model_dump(exclude_none=True)
     tables |= {
         "title": title,
         "boundary": boundary,
@@ -486,5 +391,5 @@ def _resolved(form: CaseFile, title: str, conditions: dict[str, Condition], outp
         }
         | {name: item for name, item in tables["output"].items() if name == "checkpoint_every"},
     }
-    order = [name for name in CaseFile.model_fields if name != "parameters" or form.parameters]
+    order = [name for name in CaseFile.model_fields if name != "parameters" or tables[name]]
     return {name: tables[name] for name in order}

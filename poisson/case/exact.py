@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.case.mistakes import Path
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
 from poisson.problem.expressions import Expression
+from poisson.problem.mistakes import Path
 from poisson.problem.problem import Problem, manufactured_value
 
 TOLERANCE = 1e-6

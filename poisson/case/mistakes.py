@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, get_args
 
 from pydantic import Tag, ValidationError
@@ -13,59 +14,66 @@ from poisson.backends.registry import nearest
 from poisson.case import toml
 from poisson.case.schema import BoundaryTable, CaseFile, Table
 from poisson.mesh.grid import AXES
+from poisson.problem import mistakes as problem
+from poisson.problem.mistakes import Path
+from poisson.problem.user_data import ALPHA
 from poisson.solvers.entries import Clash
-
-Path = tuple[str, ...]
-"""The keys that lead to a value, from the top of the file."""
 
 MOST_SHOWN = 40
 """The most mistakes that are shown, and for which suggestions are looked for."""
 
 
-class Mistakes:
-    """The mistakes found so far, each with the path of its key."""
+class Mistakes(problem.Mistakes):
+    """The mistakes in a case file so far.
 
-    def __init__(self) -> None:
-        self._found: list[tuple[Path, str]] = []
-        self._paths: set[Path] = set()
-        self._inside: set[Path] = set()  # the tables and keys with a mistake at them or further inside
+    Parameters
+    ----------
+    overridden : mapping
+        The keys that overrides gave, with the options that gave them, such as ``--set run.backend`` or ``--backend``.
+    """
+
+    def __init__(self, overridden: Mapping[Path, str] = MappingProxyType({})) -> None:
+        super().__init__()
+        self.overridden = overridden
         self._meant: list[Path] = []
         self._suggestions = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._found)
+    def dotted(self, path: Path) -> str:
+        return toml.dotted(path)
 
-    def add(self, path: Path, message: str) -> None:
-        self._found.append((path, f"{toml.dotted(path)}: {message}"))
-        self._paths.add(path)
-        self._inside.update(path[:depth] for depth in range(len(path) + 1))
+    def shown(self, item: Any) -> str:
+        return toml.shown(item)
 
-    def wrong(self, path: Path, item: Any, allowed: str, near: str | None = None) -> None:
-        """`item` stands at `path`, where only `allowed` may; `near` is what may have been meant."""
-        self.add(path, f"{toml.shown(item)}; allowed: {allowed}{_question(near)}")
+    def allowed(self, path: Path) -> str:
+        return allowed(path)
 
-    def unknown(self, path: Path, keys: list[str], meant: Path | None) -> None:
+    def replacing(self, path: Path, table: Mapping[str, Any] | None) -> str:
+        """How to replace the table of a face, where overrides of single keys have added to what the file has."""
+        overrides = [each for each in self.overridden if each[:2] == path]
+        if table is None:
+            return "; override those conditions" if overrides else ""
+        found = {each[2]: table[each[2]] for each in overrides if len(each) > 2 and each[2] in table}
+        if not set(found) - {ALPHA}:
+            return ""
+        return f"; to replace the condition: --set {toml.dotted(path)}={toml.shown(found)}"
+
+    def misspelt(self, path: Path, keys: list[str], meant: Path | None) -> None:
         """There is no key `path`, but `keys` in its table; `meant` is the path of the key that may have been meant."""
         near = None
         if meant:
             self._meant.append(meant)
             near = meant[-1] if meant[:-1] == path[:-1] else toml.dotted(meant)
-        self.add(path, f"unknown key; allowed: {', '.join(keys)}{_question(near)}")
+        self.unknown(path, keys, near)
 
     def missing(self, path: Path) -> None:
-        """Nothing stands at `path`; no second mistake where a wrong or misspelt value does."""
-        if path not in self._meant and not self.touch(path):
-            self.add(path, f"missing; allowed: {allowed(path)}")
+        if path not in self._meant:
+            super().missing(path)
 
     def disagree(self, clashes: Iterable[Clash]) -> None:
         """These settings do not go together; a key that is wrong by itself is one mistake."""
         for clash in clashes:
             if not self.touch(clash.path) and not self.touch(("solver", "method")):
                 self.wrong(clash.path, clash.item, clash.allowed)
-
-    def touch(self, path: Path) -> bool:
-        """Whether a mistake is known at this key, inside it, or in a table around it."""
-        return path in self._inside or any(path[:depth] in self._paths for depth in range(len(path)))
 
     def keys_in(self, table: str) -> list[str]:
         """The keys directly in a table that have mistakes."""
@@ -76,20 +84,18 @@ class Mistakes:
         self._suggestions += 1
         return self._suggestions <= MOST_SHOWN
 
-    def lines(self, overridden: Mapping[Path, str]) -> list[str]:
+    def lines(self) -> list[str]:
         """One line each, in the order of the tables; those at a key that an override gave name the override.
-
-        `overridden` has the options that gave these keys, such as ``--set run.backend`` or ``--backend``.
 
         After `MOST_SHOWN` mistakes a line says how many more there are.
         """
         order = {name: position for position, name in enumerate(CaseFile.model_fields)}
         ordered = sorted(self._found, key=lambda mistake: order.get(mistake[0][0], len(order)))
         lines = [
-            f"{overridden[path]}{line.removeprefix(toml.dotted(path))}"
-            if path in overridden
+            f"{self.overridden[path]}{line.removeprefix(toml.dotted(path))}"
+            if path in self.overridden
             else f"--set {line}"
-            if any(_touches(path, given) for given in overridden)
+            if any(_touches(path, given) for given in self.overridden)
             else line
             for path, line in ordered[:MOST_SHOWN]
         ]
@@ -119,7 +125,7 @@ def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
     boundary = data.get("boundary")
     if isinstance(boundary, dict) and (absent := _absent(data)):
         for name in [name for name in boundary if name in BoundaryTable.model_fields and name.startswith(absent)]:
-            mistakes.unknown(("boundary", name), _keys(("boundary",), data), None)
+            mistakes.misspelt(("boundary", name), _keys(("boundary",), data), None)
             del boundary[name]
     while True:
         try:
@@ -168,11 +174,11 @@ def _unknown(path: Path, data: dict[str, Any], mistakes: Mistakes) -> None:
     near = difflib.get_close_matches(name.lower(), keys, n=1) if mistakes.suggest() else []
     elsewhere = [place for place, model in _TABLES.items() if len(place) == 1 and name in model.model_fields]
     if near:
-        mistakes.unknown(path, keys, (*table, near[0]))
+        mistakes.misspelt(path, keys, (*table, near[0]))
     elif elsewhere and elsewhere[0] != table:
-        mistakes.unknown(path, keys, (*elsewhere[0], name))
+        mistakes.misspelt(path, keys, (*elsewhere[0], name))
     else:
-        mistakes.unknown(path, keys, None)
+        mistakes.misspelt(path, keys, None)
 
 
 def _keys(path: Path, data: dict[str, Any]) -> list[str]:
@@ -193,10 +199,6 @@ def _nearest_value(path: Path, item: Any) -> str | None:
         return nearest(words[0])
     near = difflib.get_close_matches(words[0].lower(), choices, n=1) if words else []
     return near[0] if near else None
-
-
-def _question(near: str | None) -> str:
-    return f"; did you mean {near!r}?" if near else ""
 
 
 def _at(data: Any, path: Path) -> Any:

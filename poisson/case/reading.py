@@ -148,10 +148,9 @@ def check_keys(path: str | Path, overrides: Sequence[str] = ()) -> None:
 
     tables = _copy(_read(Path(path)), 0)
     overridden = dict(_override(tables, override) for override in overrides)
-    mistakes = Mistakes()
+    mistakes = Mistakes(overridden)
     validate(tables, mistakes)
-    if mistakes:
-        raise CaseError(mistakes.lines(overridden))
+    mistakes.refuse()
 
 
 def field_files(problem: Problem) -> dict[str, FieldFile]:

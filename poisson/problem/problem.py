@@ -18,7 +18,17 @@ from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, CoarserField, FieldFile, FunctionField
 from poisson.problem.given import AxisTable, Boundary, Condition, Data, Mean
-from poisson.problem.user_data import NodeField, box_faces, exact_solution, lattice_of, node_field, other_faces
+from poisson.problem.user_data import (
+    Conditions,
+    NodeField,
+    conditions_of,
+    exact_solution,
+    faces_of,
+    lattice_of,
+    node_field,
+    other_faces,
+    require_axes,
+)
 from poisson.words import article
 
 EQUATION = "-div(a grad u) + c u = f"
@@ -150,13 +160,12 @@ class Problem:
         (33, 65)
         """
         nodes = _corner("shape", shape, operator.index, "integers")
-        dimension = len(nodes)
-        faces = box_faces(boundary, nodes)
-        low = _corner("lower", (0.0,) * dimension if lower is None else lower, float, "finite numbers")
-        high = _corner("upper", (1.0,) * dimension if upper is None else upper, float, "finite numbers")
+        low = _corner("lower", (0.0,) * len(nodes) if lower is None else lower, float, "finite numbers")
+        high = _corner("upper", (1.0,) * len(nodes) if upper is None else upper, float, "finite numbers")
+        conditions = conditions_of(boundary, len(nodes))
         with _one_line():
-            lattice = Lattice.box(low, high, nodes, tuple(face.kind.rule for face in faces))
-        return _from_data(lattice, faces, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
+            lattice = Lattice.box(low, high, nodes, tuple(each.kind.rule for each in conditions.values()))
+        return _described(lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
 
     @staticmethod
     def on_lattice(
@@ -197,9 +206,9 @@ class Problem:
         >>> problem.lattice.shape
         (41, 32)
         """
-        lattice = lattice_of(axes, boundary)
-        faces = box_faces(boundary, lattice.shape)
-        return _from_data(lattice, faces, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
+        conditions = conditions_of(boundary, require_axes(axes))
+        lattice = lattice_of(axes, [each.kind for each in conditions.values()])
+        return _described(lattice, conditions, {"f": f, "a": a, "c": c, "initial": initial}, exact, mean, title)
 
     def coarser(self) -> Problem | None:
         """The same problem on a grid of half the intervals, without its initial guess and its exact solution.
@@ -341,10 +350,11 @@ def _one_line() -> Iterator[None]:
         raise CaseError([str(error)]) from error
 
 
-def _from_data(
-    lattice: Lattice, faces: tuple[Face, ...], given: Mapping[str, Any], exact: Any, mean: str, title: str
+def _described(
+    lattice: Lattice, conditions: Conditions, given: Mapping[str, Any], exact: Any, mean: str, title: str
 ) -> Problem:
-    """The problem with these faces on a lattice, from what users give as its data."""
+    """The problem with these conditions on a lattice, from what users give as its data."""
+    faces = faces_of(conditions, lattice)
     solution = None if exact is None else exact_solution(exact, lattice.dimension)
     fields: dict[str, Any] = {name: node_field(value, lattice, name) for name, value in given.items()}
     for name in ("a", "c"):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Fields, the exact solution, axes and the conditions of faces from what users give in Python."""
+"""Fields, axes and the conditions of faces from tables: of a case file, or of what users give in Python."""
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import index
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,172 @@ from poisson.problem.arrays import REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField
+from poisson.problem.mistakes import Mistakes, Path, shown
 from poisson.words import article
 
-PERIODIC = Kind.PERIODIC.value
-NO_FACE_LEFT = "allowed: nothing, because every face has its own condition"
+PERIODIC, ALPHA = Kind.PERIODIC.value, "alpha"
+KINDS = {kind.value: kind for kind in CONDITIONS}
+NO_FACE_LEFT = "nothing, because every face has its own condition"
 
 NodeField = FaceData
 """A function given at every node, as those of faces are: by a text (or a number), a file, an array or a function."""
+
+
+class Condition(NamedTuple):
+    """The condition of a face as its table gives it.
+
+    Parameters
+    ----------
+    path : tuple of str
+        Where it stands.
+    kind : Kind
+        Of the face.
+    table : mapping
+        Its keys.
+    value, alpha : a function on the face, optional
+        g and α; None where they are mistakes, or g is to be derived.
+    key : str
+        The name of g there.
+    """
+
+    path: Path
+    kind: Kind
+    table: Mapping[str, Any]
+    value: FaceData | None
+    alpha: FaceData | None
+    key: str
+
+
+Conditions = Mapping[str, Condition]
+"""By the names of the faces."""
+
+
+class Reader:
+    """Makes the parts of a problem of tables, and notes what is wrong with these.
+
+    Parameters
+    ----------
+    mistakes : Mistakes
+        Receives one for each wrong value.
+    dimension : int, optional
+        Of the grid, where it is known.
+    parameters : mapping
+        Names that expressions may use.
+    """
+
+    def __init__(
+        self, mistakes: Mistakes, dimension: int | None, parameters: Mapping[str, float] = MappingProxyType({})
+    ) -> None:
+        self.mistakes = mistakes
+        self.dimension = dimension
+        self.parameters = parameters
+
+    def field(self, path: Path, given: Any) -> NodeField | None:
+        """A field of any kind, not yet compared with the grid; None of what is a mistake."""
+        if isinstance(given, (Expression, FieldFile, FunctionField, ArrayField)):
+            return given
+        if callable(given) and not getattr(given, "shape", ()):
+            return FunctionField(given)
+        if isinstance(given, str):
+            return self.formula(path, given)
+        try:
+            if isinstance(given, (list, tuple)):
+                given = _from_lists(given)
+            if is_array(given):
+                array = ArrayField(given)
+                if array.shape != ():
+                    return array
+                given = host(given)[()]
+            # NumPy makes a number of a complex one by leaving a part of it out.
+            if isinstance(given, np.complexfloating):
+                raise TypeError
+            return Expression.constant(float(given))
+        except (CaseError, ExpressionError) as error:
+            self.mistakes.add(path, str(error) if isinstance(error, CaseError) else f"{given!r}; {error}")
+        except (TypeError, ValueError, OverflowError):
+            kind = article(type(given).__name__)
+            self.mistakes.add(path, f"{kind}; allowed: a number, an expression, a function of x(, y, z) or an array")
+        return None
+
+    def formula(self, path: Path, text: str) -> Expression | None:
+        try:
+            return parse(text, self.dimension or len(AXES), self.parameters)
+        except ExpressionError as error:
+            self.mistakes.add(path, f"{self.mistakes.shown(text)}; {error}")
+            return None
+
+    def on_nodes(self, path: Path, given: Any, lattice: Lattice | None) -> NodeField | None:
+        """A field with a value for each node of a lattice, where that is known."""
+        field = self.field(path, given)
+        if lattice is not None and isinstance(field, (FieldFile, ArrayField)) and not self.mistakes.touch(path):
+            with self.mistakes.at(path):
+                field.check(lattice.array_shape)
+        return field
+
+    def value(self, path: Path, given: Any, kind: Kind, alpha: FaceData | None) -> FaceData | None:
+        """g of a face."""
+        return self.field(path, given)
+
+    def alpha(self, path: Path, given: Any) -> FaceData | None:
+        """α of a face."""
+        return self.field(path, given)
+
+    def condition(self, name: str, given: Any) -> Condition | None:
+        """The condition under a name of the table of faces; None where there is none or a mistake."""
+        path = ("boundary", name)
+        if given is None or self.mistakes.touch(path):
+            return None
+        if isinstance(given, Face):
+            return Condition(path, given.kind, {}, given.value, given.alpha, "value")
+        if is_text(given, PERIODIC):
+            axis = name[0]
+            self.mistakes.wrong(path, given, f'a condition; for both {axis} faces at once {axis} = "periodic"')
+            return None
+        table = given if isinstance(given, Mapping) else {Kind.DIRICHLET.value: given}
+        kinds = [KINDS.get(key) for key in table if key != ALPHA]
+        kind = kinds[0] if len(kinds) == 1 else None
+        if kind is None or (ALPHA in table and not kind.takes_alpha):
+            self.mistakes.wrong(path, given, f"exactly {ONE_CONDITION}{self.mistakes.replacing(path, table)}")
+            return None
+        if kind.takes_alpha and ALPHA not in table:
+            self.mistakes.missing((*path, ALPHA))
+            return None
+        alpha = self.alpha((*path, ALPHA), table[ALPHA]) if kind.takes_alpha else None
+        value = self.value((*path, kind.value), table[kind.value], kind, alpha)
+        return Condition(path, kind, table, value, alpha, kind.value)
+
+    def conditions(self, tables: Mapping[str, Any]) -> dict[str, Condition]:
+        """The condition on each face that has a right one, by the name of the face."""
+        found: dict[str, Condition] = {}
+        wraps_all = is_text(tables.get("all"), PERIODIC)
+        general = None if wraps_all else self.condition("all", tables.get("all"))
+        names = FACE_NAMES[: 2 * (self.dimension or len(AXES))]
+        path: Path = ("boundary", "all")
+        unused = "all" in tables and all(name in tables or name[0] in tables for name in names)
+        if unused and self.dimension and not self.mistakes.touch(path):
+            self.mistakes.wrong(path, tables["all"], NO_FACE_LEFT + self.mistakes.replacing(path, None))
+        for name in names:
+            axis, path = name[0], ("boundary", name)
+            wraps = axis in tables or (wraps_all and name not in tables)
+            condition = self.condition(name, None if wraps else tables.get(name)) or general
+            if wraps and name in tables:
+                self.mistakes.wrong(path, tables[name], f'nothing, because {axis} = "periodic" sets both faces')
+            elif wraps:
+                found[name] = Condition(path, Kind.PERIODIC, {}, None, None, "")
+            elif condition:
+                found[name] = condition
+            elif self.dimension and not any(self.mistakes.touch(("boundary", key)) for key in (axis, "all")):
+                self.mistakes.missing(path)
+        return found
+
+    def compare(self, conditions: Conditions, nodes: tuple[int, ...]) -> None:
+        """Note the arrays and files on faces that have not one value for each node there."""
+        for name, condition in conditions.items():
+            for key, data in ((condition.key, condition.value), (ALPHA, condition.alpha)):
+                path = (*condition.path, key)
+                if isinstance(data, (ArrayField, FieldFile)) and not self.mistakes.touch(path):
+                    with self.mistakes.at(path):
+                        require_on_face(data, nodes, FACE_NAMES.index(name))
 
 
 def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
@@ -50,61 +209,18 @@ def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
     """
     if type(given) is np.ndarray and given.shape == lattice.array_shape and given.dtype.kind in REAL:
         return ArrayField(given)
-    field = _field(given, lattice.dimension, name)
-    if isinstance(field, (FieldFile, ArrayField)):
-        with _named(name):
-            field.check(lattice.array_shape)
+    reader = Reader(Mistakes(), lattice.dimension)
+    field = reader.on_nodes((name,), given, lattice)
+    reader.mistakes.refuse()
+    assert field is not None
     return field
-
-
-def _field(given: Any, dimension: int, name: str) -> NodeField:
-    """A field of any kind, not yet checked against the grid."""
-    if isinstance(given, (Expression, FieldFile, FunctionField, ArrayField)):
-        return given
-    if callable(given) and not getattr(given, "shape", ()):
-        return FunctionField(given)
-    if isinstance(given, (list, tuple)):
-        given = _from_lists(given, name)
-    if is_array(given):
-        with _named(name):
-            array = ArrayField(given)
-            if array.shape != ():
-                return array
-            given = host(given)[()]
-    try:
-        # NumPy makes a number of a complex one by leaving a part of it out.
-        if isinstance(given, np.complexfloating):
-            raise TypeError
-        return parse(given, dimension, {}) if isinstance(given, str) else Expression.constant(float(given))
-    except ExpressionError as error:
-        raise CaseError([f"{name}: {given!r}; {error}"]) from None
-    except (TypeError, ValueError, OverflowError):
-        kind = type(given).__name__
-        raise CaseError(
-            [f"{name}: {article(kind)}; allowed: a number, an expression, a function of x(, y, z) or an array"]
-        ) from None
-
-
-def _from_lists(given: Sequence[Any], name: str) -> NDArray[Any]:
-    """The array that lists of numbers, nested as deep as there are axes, stand for."""
-    try:
-        return np.asarray(given)
-    except ValueError:
-        raise CaseError([f"{name}: lists of different lengths; allowed: lists of one length at each depth"]) from None
-
-
-@contextlib.contextmanager
-def _named(name: str) -> Iterator[None]:
-    """Within, an error about a value says where that stands."""
-    try:
-        yield
-    except CaseError as error:
-        raise CaseError([f"{name}: {error}"]) from error
 
 
 def exact_solution(given: Any, dimension: int) -> Expression:
     """The exact solution, which derivatives are taken of."""
-    field = _field(given, dimension, "exact")
+    reader = Reader(Mistakes(), dimension)
+    field = reader.field(("exact",), given)
+    reader.mistakes.refuse()
     if isinstance(field, Expression):
         return field
     kind = {FunctionField: "a function", ArrayField: "an array"}.get(type(field), "a file")
@@ -113,81 +229,49 @@ def exact_solution(given: Any, dimension: int) -> Expression:
     )
 
 
-def lattice_of(axes: Any, boundary: Any) -> Lattice:
-    """The lattice from what `Problem.on_lattice` is given; of `boundary` which axes are periodic counts.
+def conditions_of(boundary: Any, dimension: int) -> dict[str, Condition]:
+    """The conditions of all faces from what a user gives in Python.
 
     Raises
     ------
     CaseError
-        With one line that says what is wrong.
+        With a line for each mistake.
     """
-    if not isinstance(axes, Sequence) or not 1 <= len(axes) <= 3:
-        raise CaseError([f"axes: {_shown(axes)}; allowed: 1, 2 or 3 tables, in the order x(, y(, z))"])
+    mistakes = Mistakes()
     tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
-    found = []
-    for name, table in zip(AXES, axes, strict=False):
-        of_all = is_text(tables.get("all"), PERIODIC) and not {f"{name}_lower", f"{name}_upper"} & set(tables)
-        kind = Kind.PERIODIC if of_all or is_text(tables.get(name), PERIODIC) else Kind.NEUMANN
-        found.append(_axis(name, table, (kind, kind)))
-    return Lattice(tuple(found))
-
-
-def _axis(name: str, table: Any, kinds: tuple[Kind, Kind]) -> Axis:
-    if not isinstance(table, Mapping) or len(table) != 1 or not set(table) <= {"nodes", "cells", "uniform"}:
-        allowed = '{"nodes": coordinates}, {"cells": their boundaries} or {"uniform": (lower, upper, nodes)}'
-        raise CaseError([f"axes: {_shown(table)} along {name}; allowed: {allowed}"])
-    [(key, given)] = table.items()
-    try:
-        if key == "uniform":
-            try:
-                lower, upper, nodes = given
-                ends, count = (float(lower), float(upper)), index(nodes)
-            except (TypeError, ValueError):
-                raise ValueError(f"{_shown(given)}; allowed: (lower, upper, number of nodes)") from None
-            return Lattice.box(ends[:1], ends[1:], (count,), tuple(kind.rule for kind in kinds)).axes[0]
-        marks = host(given) if is_array(given) else _from_lists(given, name)
-        if marks.ndim != 1 or marks.dtype.kind not in REAL:
-            raise ValueError(f"{_shown(given)}; allowed: real numbers in ascending order")
-        return Axis.placed({"nodes": Nodes, "cells": Cells}[key](marks, kinds))
-    except (CaseError, TypeError, ValueError) as error:
-        raise CaseError([f"axes: {key} along {name}: {' '.join(str(error).split())}"]) from error
-
-
-def box_faces(boundary: Any, nodes: tuple[int, ...]) -> tuple[Face, ...]:
-    """The faces from what `Problem.on_box` is given."""
-    dimension = len(nodes)
-    tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
-    names = FACE_NAMES[: 2 * dimension]
-    known = ("all", *AXES[:dimension], *names)
+    axes, names = AXES[:dimension], FACE_NAMES[: 2 * dimension]
+    known = ("all", *axes, *names)
     for name in tables:
         if name not in known:
             near = difflib.get_close_matches(str(name), known, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise CaseError([f"boundary.{name}: unknown key; allowed: {', '.join(known)}{meant}"])
-    faces = []
-    wraps_all = is_text(tables.get("all"), PERIODIC)
-    for face, name in enumerate(names):
-        axis = tables.get(name[0])
-        if axis is not None and not is_text(axis, PERIODIC):
-            raise CaseError([f'boundary.{name[0]}: {_shown(axis)}; allowed: "periodic"'])
-        if axis is None and name not in tables and "all" not in tables:
-            raise CaseError([f'boundary.{name}: missing; allowed: a condition here, under "all", or a periodic axis'])
-        if axis is not None and name in tables:
-            raise CaseError(
-                [f'boundary.{name}: {_shown(tables[name])}; allowed: nothing together with {name[0]} = "periodic"']
-            )
-        if axis is not None or (wraps_all and name not in tables):
-            faces.append(Face(Kind.PERIODIC))
-        else:
-            key = name if name in tables else "all"
-            faces.append(_box_face(tables[key], nodes, face, f"boundary.{key}"))
-    for face, name in enumerate(names):
-        if faces[face].kind.wraps and not faces[face ^ 1].kind.wraps:
-            reason = f"because {names[face ^ 1]} has one; {AXES[face // 2]} = 'periodic' makes both faces periodic"
-            raise CaseError([f"boundary.{name}: 'periodic'; allowed: a condition, {reason}"])
-    if names and "all" in tables and all(name in tables or name[0] in tables for name in names):
-        raise CaseError([f"boundary.all: {_shown(tables['all'])}; {NO_FACE_LEFT}"])
-    return tuple(faces)
+            mistakes.unknown(("boundary", name), known, near[0] if near else None)
+    for axis in axes:
+        if axis in tables and not is_text(tables[axis], PERIODIC):
+            mistakes.wrong(("boundary", axis), tables[axis], '"periodic"')
+    mistakes.refuse()
+    found = Reader(mistakes, dimension).conditions(tables)
+    for axis, pair in zip(axes, zip(names[::2], names[1::2], strict=True), strict=True):
+        wraps = [name for name in pair if name in found and found[name].kind.wraps]
+        if len(wraps) == 1 and not mistakes:
+            [other] = set(pair) - set(wraps)
+            reason = f"because {other} has one; {axis} = 'periodic' makes both faces periodic"
+            mistakes.wrong(("boundary", *wraps), PERIODIC, f"a condition, {reason}")
+    mistakes.refuse()
+    return found
+
+
+def faces_of(conditions: Conditions, lattice: Lattice) -> tuple[Face, ...]:
+    """The faces of a lattice with these conditions.
+
+    Raises
+    ------
+    CaseError
+        With a line for each array or file that does not fit its face.
+    """
+    mistakes = Mistakes()
+    Reader(mistakes, lattice.dimension).compare(conditions, lattice.shape)
+    mistakes.refuse()
+    return tuple(Face(condition.kind, condition.value, condition.alpha) for condition in conditions.values())
 
 
 def other_faces(lattice: Lattice, before: tuple[Face, ...], boundary: Any) -> tuple[Face, ...]:
@@ -200,7 +284,7 @@ def other_faces(lattice: Lattice, before: tuple[Face, ...], boundary: Any) -> tu
                 tables.setdefault(name[0], PERIODIC)
         elif "all" not in tables and name[0] not in tables:
             tables.setdefault(name, before[face])
-    faces = box_faces(tables, lattice.shape)
+    faces = faces_of(conditions_of(tables, lattice.dimension), lattice)
     for name, old, new in zip(names, before, faces, strict=True):
         if new.kind is not old.kind:
             allowed = f"{old.kind.value}, because the kind of a face cannot change"
@@ -208,41 +292,60 @@ def other_faces(lattice: Lattice, before: tuple[Face, ...], boundary: Any) -> tu
     return faces
 
 
-def _shown(given: Any) -> str:
-    """A value on one line of a message."""
-    text = " ".join(repr(given).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def require_axes(axes: Any) -> int:
+    """How many tables of axes there are: 1, 2 or 3.
+
+    Raises
+    ------
+    CaseError
+        If there are not.
+    """
+    if not isinstance(axes, Sequence) or not 1 <= len(axes) <= len(AXES):
+        raise CaseError([f"axes: {shown(axes)}; allowed: 1, 2 or 3 tables, in the order x(, y(, z))"])
+    return len(axes)
+
+
+def lattice_of(axes: Sequence[Any], kinds: Sequence[Kind]) -> Lattice:
+    """The lattice from what `Problem.on_lattice` is given, with these kinds of faces.
+
+    Raises
+    ------
+    CaseError
+        With one line that says what is wrong.
+    """
+    pairs = zip(kinds[::2], kinds[1::2], strict=True)
+    return Lattice(tuple(_axis(name, table, pair) for name, table, pair in zip(AXES, axes, pairs, strict=False)))
+
+
+def _axis(name: str, table: Any, kinds: tuple[Kind, Kind]) -> Axis:
+    if not isinstance(table, Mapping) or len(table) != 1 or not set(table) <= {"nodes", "cells", "uniform"}:
+        allowed = '{"nodes": coordinates}, {"cells": their boundaries} or {"uniform": (lower, upper, nodes)}'
+        raise CaseError([f"axes: {shown(table)} along {name}; allowed: {allowed}"])
+    [(key, given)] = table.items()
+    try:
+        if key == "uniform":
+            try:
+                lower, upper, nodes = given
+                ends, count = (float(lower), float(upper)), index(nodes)
+            except (TypeError, ValueError):
+                raise ValueError(f"{shown(given)}; allowed: (lower, upper, number of nodes)") from None
+            return Lattice.box(ends[:1], ends[1:], (count,), tuple(kind.rule for kind in kinds)).axes[0]
+        marks = host(given) if is_array(given) else _from_lists(given)
+        if marks.ndim != 1 or marks.dtype.kind not in REAL:
+            raise ValueError(f"{shown(given)}; allowed: real numbers in ascending order")
+        return Axis.placed({"nodes": Nodes, "cells": Cells}[key](marks, kinds))
+    except (CaseError, TypeError, ValueError) as error:
+        raise CaseError([f"axes: {key} along {name}: {' '.join(str(error).split())}"]) from error
+
+
+def _from_lists(given: Any) -> NDArray[Any]:
+    """The array that lists of numbers, nested as deep as there are axes, stand for."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        raise CaseError(["lists of different lengths; allowed: lists of one length at each depth"]) from None
 
 
 def is_text(given: Any, text: str) -> bool:
     """Whether it is that text, and no array, which compares with texts value by value."""
     return isinstance(given, str) and given == text
-
-
-def _box_face(given: Any, nodes: tuple[int, ...], face: int, name: str) -> Face:
-    if is_text(given, PERIODIC):
-        axis = AXES[face // 2]
-        raise CaseError(
-            [f'{name}: {_shown(given)}; allowed: a condition; for both {axis} faces at once {axis} = "periodic"']
-        )
-    if isinstance(given, Face):
-        for part, data in {"value": given.value, "alpha": given.alpha}.items():
-            with _named(f"{name}.{part}"):
-                require_on_face(data, nodes, face)
-        return given
-    table = dict(given) if isinstance(given, Mapping) else {Kind.DIRICHLET.value: given}
-    alpha = table.pop("alpha", None)
-    kinds = {kind.value: kind for kind in CONDITIONS}
-    wrong = len(table) != 1 or not set(table) <= set(kinds)
-    if wrong or any(kinds[kind].takes_alpha != (alpha is not None) for kind in table):
-        raise CaseError([f"{name}: {_shown(given)}; allowed: {ONE_CONDITION}"])
-    [(kind, value)] = table.items()
-    robin = None if alpha is None else _face_data(alpha, nodes, face, f"{name}.alpha")
-    return Face(kinds[kind], _face_data(value, nodes, face, f"{name}.{kind}"), robin)
-
-
-def _face_data(given: Any, nodes: tuple[int, ...], face: int, name: str) -> FaceData:
-    field = _field(given, len(nodes), name)
-    with _named(name):
-        require_on_face(field, nodes, face)
-    return field

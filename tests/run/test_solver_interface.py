@@ -106,7 +106,7 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
         ),
         ({"boundary": {"x": "periodic"}}, "boundary.y_lower: missing; "),
         ({"boundary": {"x": "open", "all": 0.0}}, "boundary.x: 'open'; allowed: \"periodic\""),
-        ({"boundary": {"all": {"robin": 1.0}}}, "boundary.all: {'robin': 1.0}; allowed: one of dirichlet, neumann and"),
+        ({"boundary": {"all": {"robin": 1.0}}}, "boundary.all.alpha: missing; allowed: a number >= 0, an expression"),
         ({"exact": bumps}, "exact: a function; allowed: a number or an expression, because derivatives"),
         ({"upper": (0.0, 1.0)}, "x: the interval [0.0, 0.0] is empty or not finite"),
         ({"upper": (1e160, 1.0)}, "x: 5 nodes on [0.0, 1e+160]; allowed: a spacing of the nodes of more than 1e-150"),
@@ -115,15 +115,25 @@ def test_numbers_stay_numbers_and_the_faces_default_to_zero() -> None:
         ({"lower": np.ones(3)}, "lower, upper, shape and the pairs of rules differ in length"),
         (
             {"boundary": {"x": "periodic", "x_lower": 1.0, "all": 0.0}},
-            "boundary.x_lower: 1.0; allowed: nothing together with",
+            'boundary.x_lower: 1.0; allowed: nothing, because x = "periodic" sets both faces',
         ),
     ],
 )
 def test_a_wrong_argument_is_named(arguments: dict[str, Any], line: str) -> None:
     with pytest.raises(CaseError) as caught:
         Problem.on_box((5, 4), **arguments)
-    [mistake] = caught.value.mistakes
-    assert mistake.startswith(line)
+    assert caught.value.mistakes[0].startswith(line)
+
+
+def test_all_wrong_faces_are_named_at_once() -> None:
+    boundary: Any = {"x_lower": {"neumann": 1.0, "alpha": 2.0}, "x_upper": "x +", "y_lower": np.ones(4)}
+    with pytest.raises(CaseError) as caught:
+        Problem.on_box((5, 4), boundary=boundary)
+    assert [line.partition(";")[0] for line in caught.value.mistakes] == [
+        "boundary.x_lower: {'neumann': 1.0, 'alpha': 2.0}",
+        "boundary.x_upper.dirichlet: 'x +'",
+        "boundary.y_upper: missing",
+    ]
 
 
 @pytest.mark.parametrize("shape", [9, (9.5, 9), "ab", None])
