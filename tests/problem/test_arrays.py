@@ -476,3 +476,14 @@ def test_a_boundary_that_contradicts_itself(boundary: Any, line: str) -> None:
     [mistake] = caught.value.mistakes
     assert mistake == line or (line.endswith("[[") and mistake.startswith(line))
     assert "\n" not in mistake
+
+
+def test_all_wrong_faces_are_named_at_once() -> None:
+    boundary: Any = {"x_lower": {"neumann": 1.0, "alpha": 2.0}, "x_upper": "x +", "y_lower": np.ones(4)}
+    with pytest.raises(CaseError) as caught:
+        Problem.on_box((5, 4), boundary=boundary)
+    assert [line.partition(";")[0] for line in caught.value.mistakes] == [
+        "boundary.x_lower: {'neumann': 1.0, 'alpha': 2.0}",
+        "boundary.x_upper.dirichlet: 'x +'",
+        "boundary.y_upper: missing",
+    ]

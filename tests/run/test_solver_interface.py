@@ -125,17 +125,6 @@ def test_a_wrong_argument_is_named(arguments: dict[str, Any], line: str) -> None
     assert caught.value.mistakes[0].startswith(line)
 
 
-def test_all_wrong_faces_are_named_at_once() -> None:
-    boundary: Any = {"x_lower": {"neumann": 1.0, "alpha": 2.0}, "x_upper": "x +", "y_lower": np.ones(4)}
-    with pytest.raises(CaseError) as caught:
-        Problem.on_box((5, 4), boundary=boundary)
-    assert [line.partition(";")[0] for line in caught.value.mistakes] == [
-        "boundary.x_lower: {'neumann': 1.0, 'alpha': 2.0}",
-        "boundary.x_upper.dirichlet: 'x +'",
-        "boundary.y_upper: missing",
-    ]
-
-
 @pytest.mark.parametrize("shape", [9, (9.5, 9), "ab", None])
 def test_a_shape_that_is_none_is_named(shape: Any) -> None:
     with pytest.raises(CaseError, match=r"^shape: .*; allowed: 1, 2 or 3 integers, in the order x\(, y\(, z\)\)$"):
