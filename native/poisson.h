@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 14
+#define POISSON_ABI_VERSION 15
 
 #ifdef __cplusplus
 extern "C" {
@@ -179,18 +179,9 @@ typedef struct {
  * padded, in the row below them and in the last of them, where the ends of the axis have no rule. Before these are
  * known, `condense` gives what the rows add to their equations; a null one is not there.
  *
- * Values in the memory of the caller, rows of `pitch` float64 values, or real ones, need no alignment. `take` copies
- * them less `shift`, with zeros at fixed nodes, and leaves the norms of what is written; the sum is not finite if a
- * value is not, also at a fixed node. `integrate` leaves the sums of the values and of their sizes under the control
- * volumes, `sums` those of an array of the library's, `certify` the norms of f - shift - A u of an operator with one
- * diagonal, as `residual` does of f - A u, and `certify_in_double` the same in float64 for u in float32.
- *
  * `to_modes` leaves in u the modes of f - shift with what fixed nodes of u add to the equations of their neighbours,
  * and in `result` the norms of f - shift where no node is fixed, if it is not null; fixed nodes keep theirs.
  * `from_modes` leaves u from its modes, and the norms of f - shift - A u. */
-
-poisson_status poisson_certify_in_double(const poisson_operator* operator_, const float* u, const double* f,
-                                         int64_t pitch, double shift, double* result);
 
 /* clang-format off */
 #define POISSON_OF_HOST(real, suffix)                                                                                  \
@@ -203,14 +194,6 @@ poisson_status poisson_certify_in_double(const poisson_operator* operator_, cons
     poisson_status poisson_tridiagonal_##suffix(const poisson_operator* operator_, const double* spectrum_x,           \
         const double* spectrum_y, const double* spectrum_z, const real* f, real* u, const real* below,                 \
         const real* above);                                                                                            \
-    poisson_status poisson_take_##suffix(const poisson_operator* operator_, const double* from, int64_t pitch,         \
-        double shift, real* to, double* result);                                                                       \
-    poisson_status poisson_sums_##suffix(const poisson_operator* operator_, const real* x, int64_t pitch,              \
-        double* result);                                                                                               \
-    poisson_status poisson_integrate_##suffix(const poisson_operator* operator_, const double* from, int64_t pitch,    \
-        double* result);                                                                                               \
-    poisson_status poisson_certify_##suffix(const poisson_operator* operator_, const real* u, const real* f,           \
-        int64_t pitch, double shift, double* result);                                                                  \
     poisson_status poisson_to_modes_##suffix(const poisson_operator* operator_, const poisson_direct* direct,          \
         const real* f, int64_t pitch, double shift, real* u, double* result);                                          \
     poisson_status poisson_from_modes_##suffix(const poisson_operator* operator_, const poisson_direct* direct,        \
@@ -230,13 +213,16 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
                                   double* norms);
 
 /* ---- operations; `result` may be null where no norm is wanted, and so may `f` where the source is zero, but not that
- * of `smooth`. The omegas of `sweeps` and `smooth` lie in the host's memory. Tables of interpolate are those of its
- * cubics; those of coarsen_links run in series along `axis`. Arrays of dense have rows of `columns` values; its matrix
- * has a row for each of their nodes. `smooth` begins with zero where `u` is null; `correction` and `restriction` are
+ * of `smooth`. f of `integrate`, `take` and `certify` may be in the memory of the caller: rows of `f_pitch` float64
+ * values, or real ones, which need no alignment, less `f_shift`. `certify` is for an operator with one diagonal, and
+ * computes in float64 where f has such values. The omegas of `sweeps` and `smooth` lie in the host's memory. Tables of
+ * interpolate are those of its cubics; those of coarsen_links run in series along `axis`. Arrays of dense have rows of
+ * `columns` values; its matrix has a row for each of their nodes. `smooth` begins with zero where `u` is null; `correction` and `restriction` are
  * null, and their operators and tables not read, where there are none; `u` and `work` lose their values. Of `smooth`
  * the coarse grid has no axis of one node where the fine one has more. */
 
-/* scripts/method_tables.py writes these, but for the last two, from the entries of the operations. */
+/* scripts/method_tables.py writes these, but for the last one, from the entries of the operations. A library for a GPU
+ * has no `integrate`, `take` and `certify`. */
 /* clang-format off */
 #define POISSON_OPERATIONS(real, suffix)                                                                               \
     poisson_status poisson_laplacian_##suffix(                                                                         \
@@ -260,6 +246,9 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
         double a, const real* x, double b, real* y, int64_t rows, int64_t pitch, int32_t threads);                     \
     poisson_status poisson_dot_##suffix(                                                                               \
         const poisson_operator* operator_, const real* x, const real* y, double* result);                              \
+    poisson_status poisson_integrate_##suffix(                                                                         \
+        const poisson_operator* operator_, const void* f, int64_t f_pitch, double f_shift, int32_t f_double,           \
+        double* result);                                                                                               \
     poisson_status poisson_restrict_##suffix(                                                                          \
         const poisson_operator* fine_operator, const poisson_operator* coarse_operator,                                \
         const poisson_transfer* tables, const real* fine, real* coarse);                                               \
@@ -295,12 +284,18 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
         const poisson_differences* differences, int32_t axis, const real* u, real* out);                               \
     poisson_status poisson_gradient_##suffix(                                                                          \
         const poisson_differences* differences, const real* u, real* const* outs);                                     \
-    int32_t poisson_depth_##suffix(const poisson_operator* operator_);                                                 \
     poisson_status poisson_smooth_##suffix(                                                                            \
         const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
         int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \
-        const real* correction, const poisson_operator* restriction_operator,                                          \
-        const poisson_transfer* restriction_tables, real* restriction, double* result);
+        real* correction, const poisson_operator* restriction_operator, const poisson_transfer* restriction_tables,    \
+        real* restriction, double* result);                                                                            \
+    poisson_status poisson_take_##suffix(                                                                              \
+        const poisson_operator* operator_, const void* f, int64_t f_pitch, double f_shift, int32_t f_double,           \
+        real* out, double* result);                                                                                    \
+    poisson_status poisson_certify_##suffix(                                                                           \
+        const poisson_operator* operator_, const real* u, const void* f, int64_t f_pitch, double f_shift,              \
+        int32_t f_double, double* result);                                                                             \
+    int32_t poisson_depth_##suffix(const poisson_operator* operator_);
 /* clang-format on */
 
 POISSON_OPERATIONS(float, f32)

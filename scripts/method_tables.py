@@ -29,11 +29,13 @@ from poisson.backends.base import (
     Operations,
     TransferOperations,
 )
-from poisson.backends.operations import ALL, OPERATIONS, OperationSpec, Role
+from poisson.backends.inverses import DividedInverseOperations, InverseOperations
+from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.registry import AUTO, NAMES, backend_names
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -79,9 +81,9 @@ def backends(text: str) -> str:
 
 
 def header(text: str) -> str:
-    """native/poisson.h with the prototypes of the operations that are not put together from others."""
+    """native/poisson.h with the prototypes of the operations."""
     lines = []
-    for name, spec in OPERATIONS.items():
+    for name, spec in ALL.items():
         if spec.subject not in _C_SUBJECTS:
             continue
         opening = f"    poisson_status poisson_{name}_##suffix("
@@ -126,6 +128,11 @@ _C_SUBJECTS: Mapping[type | None, tuple[str, ...]] = MappingProxyType(
 _C_ARGUMENTS: Mapping[Role, tuple[str, ...]] = MappingProxyType(
     {
         Role.READ: ("const REAL* NAME",),
+        Role.GIVEN: ("const void* NAME", "int64_t NAME_pitch", "double NAME_shift", "int32_t NAME_double"),
+        Role.SPARE: (),
+        Role.COARSER: (
+            *("const poisson_operator* NAME_operator", "const poisson_transfer* NAME_tables", "REAL* NAME"),
+        ),
         **dict.fromkeys((Role.WRITTEN, Role.BOTH), ("REAL* NAME",)),
         Role.OUTPUTS: ("REAL* const* NAME",),
         Role.MATRIX: ("const REAL* NAME", "int64_t NAME_pitch"),
@@ -154,6 +161,8 @@ BOUND: Mapping[type, type] = MappingProxyType(
         FullStencil: StencilOperations,
         StencilTransfer: StencilTransferOperations,
         Clusters: ClusterOperations,
+        Inverse: InverseOperations,
+        DividedInverse: DividedInverseOperations,
     }
 )
 """The class with the operations of a subject."""

@@ -10,21 +10,21 @@ namespace {
 
 // The row `to` from the row `from` less `shift`, zero at the nodes that are fixed and behind the row. Where a value is
 // not finite the sum is not, whether its node is fixed or not.
-template <class T>
-void take_row(const Local<T>& a, bool fixed_row, const T* mask, const double* from, double shift, T* to, bool stream,
+template <class T, class V>
+void take_row(const Local<T>& a, bool fixed_row, const T* mask, const V* from, double shift, T* to, bool stream,
               double& sum, double& maximum) {
     const bool lower = fixed_row || a.fixed(0, a.nx, 0), upper = fixed_row || a.fixed(a.nx - 1, a.nx, 0);
     const double kept = fixed_row ? 0.0 : 1.0, moved = fixed_row ? 0.0 : shift;
     const Pack<double> factor = spread(kept), less = spread(moved);
     PackNorms norms;
     for (int64_t i = 0; i < a.nx; i += LANES) {
-        Pack<double> values = {};
+        Pack<V> given = {};
         if (i + LANES <= a.nx)
-            values = load(from + i);
+            given = load(from + i);
         else
-            std::memcpy(&values, from + i, (a.nx - i) * sizeof(double));
+            std::memcpy(&given, from + i, (a.nx - i) * sizeof(V));
         prefetch(from + i, FAR_AHEAD);
-        values = values * factor - less;
+        Pack<double> values = __builtin_convertvector(given, Pack<double>) * factor - less;
         for (int64_t lane = a.nx - i; lane < LANES; ++lane) values[lane] = 0;
         if (mask) values = __builtin_convertvector(load(mask + i), Pack<double>) < 0.0 ? 0.0 * values : values;
         if (i == 0 && lower) values[0] *= 0.0;
@@ -36,8 +36,8 @@ void take_row(const Local<T>& a, bool fixed_row, const T* mask, const double* fr
     norms.join(sum, maximum);
 }
 
-template <class T>
-poisson_status take(const poisson_operator* operator_, const double* from, int64_t from_pitch, double shift, T* to,
+template <class T, class V>
+poisson_status take(const poisson_operator* operator_, const V* from, int64_t from_pitch, double shift, T* to,
                     double* result) {
     if (!operator_ || !from || !to || !result) return POISSON_BAD_ARGUMENT;
     const Local<T> a = local<T>(operator_);
@@ -48,11 +48,12 @@ poisson_status take(const poisson_operator* operator_, const double* from, int64
     if (!partial) return POISSON_OUT_OF_MEMORY;
     POISSON_REGION(all.nodes(), (), ())
     for (int64_t number = 0; number < all.count(); ++number) {
-        double sum = 0, maximum = 0;
+        double sum = 0, maximum = 0, other_sum = 0, other_maximum = 0;
         for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
+            const bool counts = a.counts(j, k);
             const bool fixed = a.fixed(j, a.ny, 1) || (a.dimension == 3 && a.fixed(k, a.nz, 2));
             take_row(a, fixed, mask ? mask + a.row(j, k) : nullptr, from + from_pitch * (j + a.ny * k), shift,
-                     to + a.row(j, k), stream, sum, maximum);
+                     to + a.row(j, k), stream, counts ? sum : other_sum, counts ? maximum : other_maximum);
         });
         if (stream) store_fence();
         keep_pair(partial, number, all.count(), sum, maximum, result);
@@ -61,9 +62,10 @@ poisson_status take(const poisson_operator* operator_, const double* from, int64
     return POISSON_SUCCESS;
 }
 
-// The sums of w f and of w |f|, with the control volumes w.
+// The sums of w (f - shift) and of its size, with the control volumes w.
 template <class T, class V>
-poisson_status integrate(const poisson_operator* operator_, const V* from, int64_t from_pitch, double* result) {
+poisson_status integrate(const poisson_operator* operator_, const V* from, int64_t from_pitch, double shift,
+                         double* result) {
     if (!operator_ || !from || !result) return POISSON_BAD_ARGUMENT;
     const Local<T> a = local<T>(operator_);
     const Tiling all(a);
@@ -76,31 +78,33 @@ poisson_status integrate(const poisson_operator* operator_, const V* from, int64
     for (int64_t number = 0; number < all.count(); ++number) {
         double sum = 0, size = 0;
         for_each_row(a, all.tile(number), [&](int64_t j, int64_t k) {
-            const V* row = from + from_pitch * (j + a.ny * k);
+            if (!a.counts(j, k)) return;
+            const V* const values = from + from_pitch * (j + a.ny * k);
+            const auto row = [&](int64_t i) { return double(values[i]) - shift; };
             double of_row = 0, size_of_row = 0;
             if (!along_x) {
-                of_row = -lower * row[0], size_of_row = -lower * std::abs(double(row[0]));
+                of_row = -lower * row(0), size_of_row = -lower * std::abs(row(0));
                 if (a.nx > 1) {
-                    of_row -= upper * row[a.nx - 1];
-                    size_of_row -= upper * std::abs(double(row[a.nx - 1]));
+                    of_row -= upper * row(a.nx - 1);
+                    size_of_row -= upper * std::abs(row(a.nx - 1));
                 }
             }
             // An order that does not depend on where rows lie, as one that begins at aligned values would.
             double sums[LANES] = {}, sizes[LANES] = {};
             int64_t i = 0;
             for (; along_x && i < a.nx; ++i) {
-                sums[i % LANES] += along_x[i] * double(row[i]);
-                sizes[i % LANES] += along_x[i] * std::abs(double(row[i]));
+                sums[i % LANES] += along_x[i] * row(i);
+                sizes[i % LANES] += along_x[i] * std::abs(row(i));
             }
             for (; i + LANES <= a.nx; i += LANES) {
                 for (int64_t lane = 0; lane < LANES; ++lane) {
-                    sums[lane] += double(row[i + lane]);
-                    sizes[lane] += std::abs(double(row[i + lane]));
+                    sums[lane] += row(i + lane);
+                    sizes[lane] += std::abs(row(i + lane));
                 }
             }
             for (int64_t lane = 0; i < a.nx; ++i, ++lane) {
-                sums[lane] += double(row[i]);
-                sizes[lane] += std::abs(double(row[i]));
+                sums[lane] += row(i);
+                sizes[lane] += std::abs(row(i));
             }
             for (int64_t lane = 0; lane < LANES; ++lane) {
                 of_row += sums[lane];
@@ -190,18 +194,20 @@ poisson_status certify(const poisson_operator* a, const U* u, const T* f, int64_
 }  // namespace
 
 POISSON_EXPORT(take,
-               (const poisson_operator* a, const double* from, int64_t pitch, double shift, real* to, double* result),
-               a, take<real>(a, from, pitch, shift, to, result))
-POISSON_EXPORT(integrate, (const poisson_operator* a, const double* from, int64_t pitch, double* result), a,
-               integrate<real>(a, from, pitch, result))
-POISSON_EXPORT(sums, (const poisson_operator* a, const real* x, int64_t pitch, double* result), a,
-               integrate<real>(a, x, pitch, result))
+               (const poisson_operator* a, const void* f, int64_t f_pitch, double f_shift, int32_t f_double, real* out,
+                double* result),
+               a,
+               f_double ? take(a, static_cast<const double*>(f), f_pitch, f_shift, out, result)
+                        : take(a, static_cast<const real*>(f), f_pitch, f_shift, out, result))
+POISSON_EXPORT(integrate,
+               (const poisson_operator* a, const void* f, int64_t f_pitch, double f_shift, int32_t f_double,
+                double* result),
+               a,
+               f_double ? integrate<real>(a, static_cast<const double*>(f), f_pitch, f_shift, result)
+                        : integrate<real>(a, static_cast<const real*>(f), f_pitch, f_shift, result))
 POISSON_EXPORT(certify,
-               (const poisson_operator* a, const real* u, const real* f, int64_t pitch, double shift, double* result),
-               a, certify(a, u, f, pitch, shift, result))
-
-extern "C" poisson_status poisson_certify_in_double(const poisson_operator* a, const float* u, const double* f,
-                                                    int64_t pitch, double shift, double* result) {
-    use_threads(a);
-    return certify(a, u, f, pitch, shift, result);
-}
+               (const poisson_operator* a, const real* u, const void* f, int64_t f_pitch, double f_shift,
+                int32_t f_double, double* result),
+               a,
+               f_double ? certify(a, u, static_cast<const double*>(f), f_pitch, f_shift, result)
+                        : certify(a, u, static_cast<const real*>(f), f_pitch, f_shift, result))

@@ -19,24 +19,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.callers import CallersArrays, CallersSources
-from poisson.backends.callers import CallersSolver as CallersSolver
+from poisson.backends.callers import CallersArray, CallersArrays
 from poisson.backends.exchanges import Exchanges
 from poisson.backends.recordings import Recordings
 from poisson.backends.subjects import Subject, require_plain
 
 if TYPE_CHECKING:
+    from poisson.backends.inverses import DividedInverseOperations, InverseOperations
     from poisson.backends.probe import Probe
-    from poisson.backends.slabs import SlabSolver as SlabSolver
     from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
     from poisson.discrete.clusters import Clusters
     from poisson.discrete.discretisation import Operator
     from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+    from poisson.discrete.inverse import DividedInverse, Inverse
     from poisson.discrete.transfer import Interpolation, Transfer
     from poisson.mesh.differences import Differences
     from poisson.mesh.lattice import Lattice
@@ -44,13 +44,6 @@ if TYPE_CHECKING:
 Array = Any
 Reduction = Any
 Slab = Callable[[ModuleType, int, int], Any]
-
-
-class FastSolver(Protocol):
-    """A direct solver by fast transforms of one operator with constant coefficients; its set-up is done."""
-
-    def solve(self, f: Array, u: Array) -> None:
-        """u = A⁻¹ f where nodes are not fixed; if A is singular, of zero mean, for f less its mean. f may change."""
 
 
 class Backend(CallersArrays, Exchanges, Recordings):
@@ -214,6 +207,10 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def bind(self, subject: StencilTransfer) -> StencilTransferOperations: ...
     @overload
     def bind(self, subject: Clusters) -> ClusterOperations: ...
+    @overload
+    def bind(self, subject: DividedInverse) -> DividedInverseOperations: ...
+    @overload
+    def bind(self, subject: Inverse) -> InverseOperations: ...
     def bind(self, subject: Subject) -> Any:
         """The operations of an operator, between grids, or of first derivatives; they end with the object returned.
 
@@ -251,7 +248,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
         """The backend of another type on the same device, whose operations run in order with those of this one."""
 
 
-class Operations(CallersSources):
+class Operations(ABC):
     """The operations of an operator on a backend, as `Backend.bind` gives them.
 
     What they need beside the arrays of a call belongs to this object: tables, structures, plans of launches. Several
@@ -319,12 +316,7 @@ class Operations(CallersSources):
 
     @abstractmethod
     def sweeps(
-        self,
-        u: Array,
-        f: Array | None,
-        out: Array,
-        omegas: Sequence[float],
-        result: Reduction | None = None,
+        self, u: Array, f: Array | None, out: Array, omegas: Sequence[float], result: Reduction | None = None
     ) -> None:
         """out = u after one sweep with each weight ω in turn, at most `depth` of them; u keeps its values.
 
@@ -384,6 +376,37 @@ class Operations(CallersSources):
         The array is laid out as `Coefficients.links` says.
         """
 
+    # ---- of sources, which may be in the memory of the caller (`CallersArray`)
+
+    @abstractmethod
+    def integrate(self, f: Array, work: Array | None, result: Reduction) -> None:
+        """result = (Σ w f, Σ w |f|) with the weights of `dot`; f is read in `work` then, if it has to be copied."""
+
+    def take(self, f: Array, out: Array, result: Reduction) -> None:
+        """out = f, zero at fixed nodes; `result` gets the norms of it.
+
+        An array of the backend is zero there. The sum is not finite if a value is not, wherever it is.
+        """
+        self.norm(f, result)
+        self.backend.axpby(1.0, f, 0.0, out)
+
+    def certify(self, u: Array, f: Array, work: Array, result: Reduction) -> None:
+        """result = the norms of f − A u, as `residual` has them."""
+        self.residual(u, self.settled(f), work, result)
+
+    @property
+    def widens(self) -> bool:
+        """Whether `certify` computes in float64 for u in float32 and f in float64."""
+        return False
+
+    def settled(self, f: Array) -> Array:
+        """A source as an array of the backend: itself, or what `take` makes of one in the memory of the caller."""
+        if not isinstance(f, CallersArray):
+            return f
+        array = self.backend.empty(f.shape)
+        self.take(f, array, self.backend.reduction())
+        return array
+
     # ---- half a level of multigrid
 
     def smooth(
@@ -439,39 +462,9 @@ class Operations(CallersSources):
         if restriction:
             restriction[0].restrict(work, restriction[1])
 
-    # ---- direct solution
-
-    @abstractmethod
-    def fast_solver(self) -> FastSolver:
-        """A direct solver by fast transforms; the operator has constant coefficients.
-
-        Raises
-        ------
-        ValueError
-            If the coefficients of the operator vary.
-        """
-
-    @abstractmethod
-    def slab_solver(self) -> SlabSolver:
-        """The part of a rank in a direct solution; of the axes the slowest alone is divided.
-
-        Raises
-        ------
-        ValueError
-            If the coefficients of the operator vary, or another axis is divided.
-        """
-
 
 class TransferOperations(ABC):
-    """The operations between the two grids of a transfer.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are.
-    transfer : Transfer
-        Both grids.
-    """
+    """The operations between the two grids of a transfer."""
 
     backend: Backend
     transfer: Transfer
@@ -499,15 +492,7 @@ class TransferOperations(ABC):
 
 
 class InterpolationOperations(ABC):
-    """Cubic interpolation from one grid to another.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are.
-    interpolation : Interpolation
-        Both grids.
-    """
+    """Cubic interpolation from one grid to another."""
 
     backend: Backend
     interpolation: Interpolation
@@ -522,15 +507,7 @@ class InterpolationOperations(ABC):
 
 
 class DifferenceOperations(ABC):
-    """First derivatives on the nodes of a grid.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are.
-    differences : Differences
-        The grid and the order.
-    """
+    """First derivatives on the nodes of a grid, of some order."""
 
     backend: Backend
     differences: Differences

@@ -9,18 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
-from poisson.backends.base import Array, Backend, FastSolver, Operations
+from poisson.backends.base import Backend
 from poisson.backends.operations import OperationSpec, Role, operations_of
 from poisson.backends.subjects import Subject
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.grid import AXES
-
-if TYPE_CHECKING:
-    from poisson.backends.slabs import SlabSolver
 
 Invocation = Callable[[], None]
 
@@ -32,7 +29,7 @@ class Call:
     Parameters
     ----------
     name : str
-        One of `operations.ALL`, or ``fast_solve``; on one of several ranks ``slab_condense`` and ``slab_expand``.
+        One of `operations.ALL`.
     subject : Operator, Transfer, Interpolation, Differences, FullStencil, StencilTransfer, Clusters
         or None
         What it is bound to, if anything.
@@ -220,21 +217,6 @@ class _CountedOperations:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.uncounted, name)
 
-    take = Operations.take
-    integrate = Operations.integrate
-    certify = Operations.certify
-
-    def fast_solver(self) -> FastSolver:
-        return _CountedSolver(self._ledger, self._call("fast_solve"), self.uncounted.fast_solver())
-
-    def slab_solver(self) -> SlabSolver:
-        calls = (self._call("slab_condense"), self._call("slab_expand"))
-        return _CountedSlab(self._ledger, calls, self.uncounted.slab_solver())
-
-    def _call(self, name: str) -> Call:
-        operator = self.uncounted.operator
-        return Call(name, operator, math.prod(operator.shape), self.backend.dtype.itemsize)
-
 
 def _operate(
     ledger: Ledger,
@@ -277,31 +259,3 @@ def _shape(subject: Subject | None, values: dict[str, Any]) -> tuple[int, ...]:
         return subject.target.shape
     shape: tuple[int, ...] = values["x"].shape if subject is None else subject.shape
     return shape
-
-
-class _CountedSolver:
-    """Counts the solves of a fast solver, as calls named ``fast_solve``."""
-
-    def __init__(self, ledger: Ledger, call: Call, solver: FastSolver) -> None:
-        self._ledger = ledger
-        self._call = call
-        self._solver = solver
-
-    def solve(self, f: Array, u: Array) -> None:
-        self._ledger.note(self._call, partial(self._solver.solve, f, u))
-
-
-class _CountedSlab:
-    """Counts what a rank does of direct solutions."""
-
-    def __init__(self, ledger: Ledger, calls: tuple[Call, Call], solver: SlabSolver) -> None:
-        self._ledger = ledger
-        self._calls = calls
-        self._solver = solver
-        self.eigenvalues = solver.eigenvalues
-
-    def condense(self, f: Array, u: Array, first: Array | None, last: Array | None, line: Array | None) -> None:
-        self._ledger.note(self._calls[0], partial(self._solver.condense, f, u, first, last, line))
-
-    def expand(self, f: Array, u: Array, below: Array | None, above: Array | None, line: Array | None) -> None:
-        self._ledger.note(self._calls[1], partial(self._solver.expand, f, u, below, above, line))

@@ -8,7 +8,7 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from poisson.backends.base import (
     Array,
     Backend,
     DifferenceOperations,
-    FastSolver,
     InterpolationOperations,
     Operations,
     Reduction,
@@ -27,21 +26,18 @@ from poisson.backends.base import (
 from poisson.backends.host import host_memory, keep_freed_blocks
 from poisson.backends.numpy_stencils import NumpyClusters, NumpyStencil, NumpyStencilTransfer
 from poisson.backends.probe import Pace, Probe
-from poisson.backends.processors import default_threads
-from poisson.backends.slabs import by_rows
-from poisson.backends.transforms import by_scipy
+from poisson.backends.slabs import ScipySlab
+from poisson.backends.transforms import ScipyInverse
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis import array_axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.mesh.grid import slabs
 from poisson.words import quantity
-
-if TYPE_CHECKING:
-    from poisson.backends.slabs import SlabSolver
 
 DEPTH = 4
 """Sweeps that `sweeps` may make; here they come one after the other."""
@@ -82,12 +78,7 @@ class NumpyOperations(Operations):
         return DEPTH
 
     def sweeps(
-        self,
-        u: Array,
-        f: Array | None,
-        out: Array,
-        omegas: Sequence[float],
-        result: Reduction | None = None,
+        self, u: Array, f: Array | None, out: Array, omegas: Sequence[float], result: Reduction | None = None
     ) -> None:
         out[...] = u
         for sweep, omega in enumerate(omegas, start=1):
@@ -107,11 +98,13 @@ class NumpyOperations(Operations):
             self.norm(r, result)
 
     def dot(self, x: Array, y: Array, result: Reduction) -> None:
-        products = x[self._lattice.owned].astype(np.float64) * y[self._lattice.owned]
-        for axis, line in enumerate(self._lattice.axes):
-            products *= self._lattice.along(axis, line.widths[line.owned])
-        result[0] = np.sum(products)
+        result[0] = np.sum(self._weighted(x[self._lattice.owned].astype(np.float64) * y[self._lattice.owned]))
         result[1] = 0.0
+
+    def integrate(self, f: Array, work: Array | None, result: Reduction) -> None:
+        values = self._weighted(f[self._lattice.owned].astype(np.float64))
+        result[0] = np.sum(values)
+        result[1] = np.sum(np.abs(values))
 
     def diagonal_solve(self, r: Array, z: Array, omega: float, result: Reduction | None = None) -> None:
         z[...] = _kept(self.operator, self._lattice.free, self._scale(omega) * r)
@@ -139,11 +132,11 @@ class NumpyOperations(Operations):
         # The inverse of the mean of the inverses neither over- nor underflows where a product of both would.
         out[...] = 2 / (1 / lower + 1 / upper) if harmonic else (lower + upper) / 2
 
-    def fast_solver(self) -> FastSolver:
-        return by_scipy(self.operator, default_threads())
-
-    def slab_solver(self) -> SlabSolver:
-        return by_rows(self.operator, default_threads())
+    def _weighted(self, values: Array) -> Array:
+        """Values at the nodes that are owned, times the trapezoidal weights."""
+        for axis, line in enumerate(self._lattice.axes):
+            values *= self._lattice.along(axis, line.widths[line.owned])
+        return values
 
     def _apply(self, u: Array) -> Array:
         """A u at every node; at fixed nodes without a meaning."""
@@ -293,6 +286,8 @@ class NumpyBackend(Backend):
             FullStencil: NumpyStencil,
             StencilTransfer: NumpyStencilTransfer,
             Clusters: NumpyClusters,
+            Inverse: ScipyInverse,
+            DividedInverse: ScipySlab,
         }
     )
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -39,9 +40,13 @@ class Role(Enum):
     COLOR = "a color of nodes"
     FLAG = "whether or not"
     COARSER = "operations to or from a coarser grid, and an array there"
+    GIVEN = "an array that is read, of the backend or in the memory of the caller"
+    SPARE = "an array that may lose its values"
 
 
-ARRAYS = MappingProxyType({Role.READ: 1, Role.WRITTEN: 1, Role.BOTH: 2, Role.COEFFICIENTS: 1})
+ARRAYS = MappingProxyType(
+    {**dict.fromkeys((Role.READ, Role.GIVEN, Role.WRITTEN, Role.COEFFICIENTS), 1), Role.BOTH: 2},
+)
 """How often an array is moved between memory and chip."""
 
 
@@ -63,6 +68,10 @@ class Argument:
         Whether it is a float32 array, whatever the type of the others.
     positive : bool
         Whether its values must be positive.
+    grounded : bool
+        Whether its values at fixed nodes must be zero, unless it is in the memory of the caller.
+    sums : bool
+        Of a place for results: whether they are two sums, and not a sum and a maximum.
     pointwise : bool
         Whether A plays no part. For an array that is read: a sweep uses at each node only the value of the array there.
         For an array that is only written: its values come from values at the same nodes alone.
@@ -78,6 +87,8 @@ class Argument:
     grid: str = ""
     single: bool = False
     positive: bool = False
+    grounded: bool = False
+    sums: bool = False
     pointwise: bool = False
     factor: str = ""
     made_of: tuple[str, ...] = ()
@@ -85,7 +96,7 @@ class Argument:
     @property
     def read(self) -> bool:
         """Whether it is an array that is read."""
-        return self.role in (Role.READ, Role.BOTH)
+        return self.role in (Role.READ, Role.BOTH, Role.GIVEN)
 
     @property
     def written(self) -> bool:
@@ -200,6 +211,10 @@ def _coefficients(name: str, grid: str) -> Argument:
     return Argument(name, Role.COEFFICIENTS, grid=grid)
 
 
+def _given(name: str, **more: Any) -> Argument:
+    return Argument(name, Role.GIVEN, **more)
+
+
 def _number(name: str) -> Argument:
     return Argument(name, Role.NUMBER)
 
@@ -270,6 +285,12 @@ OPERATIONS = _table(
     OperationSpec("fill", None, (_written("x"), _number("value")), flops=0),
     OperationSpec("axpby", None, (_number("a"), _read("x"), _number("b"), _both("y", factor="b")), flops=3),
     OperationSpec("dot", Operator, (_read("x"), _read("y"), _RESULT), flops=2, also=(FullStencil,)),
+    OperationSpec(
+        "integrate",
+        Operator,
+        (_given("f"), Argument("work", Role.SPARE, optional=True), Argument("result", Role.RESULT, sums=True)),
+        flops=3,
+    ),
     OperationSpec(
         "restrict",
         Transfer,
@@ -413,11 +434,37 @@ COMPOSITES = _table(
         coefficients=True,
         radius=1,
     ),
+    OperationSpec("take", Operator, (_given("f", grounded=True), _written("out"), _RESULT), flops=2),
+    OperationSpec(
+        "certify",
+        Operator,
+        (_read("u"), _given("f", pointwise=True), Argument("work", Role.SPARE), _RESULT),
+        _stencil(3),
+        coefficients=True,
+        radius=1,
+    ),
 )
 """Operations that are put together from others; a backend may have them in fewer passes over memory."""
 
-ALL = MappingProxyType({**OPERATIONS, **COMPOSITES})
-"""Both."""
+DIRECT = _table(
+    OperationSpec("fast_solve", Inverse, (_both("f"), _both("u")), method="solve"),
+    OperationSpec(
+        "slab_condense",
+        DividedInverse,
+        (*(_both("f"), _read("u")), *(_written(plane, optional=True) for plane in ("first", "last", "line"))),
+        method="condense",
+    ),
+    OperationSpec(
+        "slab_expand",
+        DividedInverse,
+        (*(_read("f"), _both("u")), *(_read(plane, optional=True) for plane in ("below", "above", "line"))),
+        method="expand",
+    ),
+)
+"""Direct solutions, for which every backend has passes of its own."""
+
+ALL = MappingProxyType({**OPERATIONS, **COMPOSITES, **DIRECT})
+"""All of these."""
 
 
 def operations_of(subject: type | None) -> Mapping[str, OperationSpec]:

@@ -17,56 +17,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.inverses import DividedInverseOperations
+from poisson.backends.processors import default_threads
 from poisson.backends.spectra import require_constant
 from poisson.backends.transforms import AxisTransform, take_boundary, transforms_of
+from poisson.discrete.inverse import DividedInverse
 from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 
 Plane = NDArray[Any]
 """The values of all modes on one plane, of shape (1, values)."""
-
-
-class SlabSolver(Protocol):
-    """The part of a rank in a direct solution where the slowest axis is divided.
-
-    Planes are arrays of the backend of shape (1, values), with a value for each mode of the axes that are whole.
-
-    Attributes
-    ----------
-    eigenvalues : array
-        At each value of a plane that of the other axes, with c added, in 1/L². At values that are no mode, positive.
-    """
-
-    eigenvalues: NDArray[np.float64]
-
-    def condense(self, f: Any, u: Any, first: Any | None, last: Any | None, line: Any | None) -> None:
-        """Transform f, with the boundary data in u, and find what flows into the separators while they are zero.
-
-        Parameters
-        ----------
-        f, u : array
-            As for `poisson.backends.base.FastSolver`; f becomes its modes.
-        first : array
-            A plane: what the run has for the separator below, if there is one.
-        last : array
-            A plane: what it has for its own separator, with the equation there, if it has one.
-        line : array
-            Shape (1, unknown rows): the first mode of f along the run, if the whole problem is singular.
-        """
-
-    def expand(self, f: Any, u: Any, below: Any | None, above: Any | None, line: Any | None) -> None:
-        """u = A⁻¹ f on the unknown rows that the rank owns, from what `condense` left in f.
-
-        Parameters
-        ----------
-        f, u : array
-            As for `condense`.
-        below, above : array
-            The values at the separator below and at the run's own, where there are such.
-        line : array
-            The first mode of u along the run, if the whole problem is singular.
-        """
 
 
 class OwnedPlanes:
@@ -137,32 +98,21 @@ class OwnedPlanes:
 
 
 class Systems(Protocol):
-    """Solves for the modes of the whole axes along a run; arguments are as for `SlabSolver`, of the owned planes."""
+    """Solves for the modes of the whole axes along a run: `DividedInverseOperations`, on the planes that are owned."""
 
     eigenvalues: NDArray[np.float64]
 
-    def condense(
-        self,
-        f: NDArray[Any],
-        first: Plane | None,
-        last: Plane | None,
-        line: Plane | None,
-    ) -> None:
+    def condense(self, f: NDArray[Any], first: Plane | None, last: Plane | None, line: Plane | None) -> None:
         """From the modes of f to the flows."""
 
     def expand(
-        self,
-        f: NDArray[Any],
-        u: NDArray[Any],
-        below: Plane | None,
-        above: Plane | None,
-        line: Plane | None,
+        self, f: NDArray[Any], u: NDArray[Any], below: Plane | None, above: Plane | None, line: Plane | None
     ) -> None:
         """From the modes of f and the values at the separators to the modes of u."""
 
 
-class HostSlab:
-    """A `SlabSolver` on NumPy arrays.
+class HostSlab(DividedInverseOperations):
+    """The part of a rank on NumPy arrays.
 
     Parameters
     ----------
@@ -181,14 +131,8 @@ class HostSlab:
         self.eigenvalues = systems.eigenvalues
 
     def condense(
-        self,
-        f: NDArray[Any],
-        u: NDArray[Any],
-        first: Plane | None,
-        last: Plane | None,
-        line: Plane | None,
+        self, f: NDArray[Any], u: NDArray[Any], first: Plane | None, last: Plane | None, line: Plane | None
     ) -> None:
-        """See `poisson.backends.base.SlabSolver`."""
         take_boundary(self._run.part, f, u)
         own = f[self._run.rows]
         for transform in self._transforms:
@@ -196,14 +140,8 @@ class HostSlab:
         self._systems.condense(own, first, last, line)
 
     def expand(
-        self,
-        f: NDArray[Any],
-        u: NDArray[Any],
-        below: Plane | None,
-        above: Plane | None,
-        line: Plane | None,
+        self, f: NDArray[Any], u: NDArray[Any], below: Plane | None, above: Plane | None, line: Plane | None
     ) -> None:
-        """See `poisson.backends.base.SlabSolver`."""
         own = u[self._run.rows]
         self._systems.expand(f[self._run.rows], own, below, above, line)
         for transform in reversed(self._transforms):
@@ -225,13 +163,7 @@ class RowByRow:
         self._run = run
         self._shifts = total / run.coupling
 
-    def condense(
-        self,
-        f: NDArray[Any],
-        first: Plane | None,
-        last: Plane | None,
-        line: Plane | None,
-    ) -> None:
+    def condense(self, f: NDArray[Any], first: Plane | None, last: Plane | None, line: Plane | None) -> None:
         modes = f[self._run.operator.lattice.free]
         lower, _, _, widths = self._run.links
         x: Any = np.zeros_like(self._shifts)
@@ -249,12 +181,7 @@ class RowByRow:
             line[...] = modes[(slice(None),) + (0,) * self._shifts.ndim]
 
     def expand(
-        self,
-        f: NDArray[Any],
-        u: NDArray[Any],
-        below: Plane | None,
-        above: Plane | None,
-        line: Plane | None,
+        self, f: NDArray[Any], u: NDArray[Any], below: Plane | None, above: Plane | None, line: Plane | None
     ) -> None:
         modes, out = (values[self._run.operator.lattice.free] for values in (f, u))
         lower, shape = self._run.links[0], self._shifts.shape
@@ -286,7 +213,7 @@ class RowByRow:
 
 
 def eigenvalues_by_node(run: OwnedPlanes, spectra: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """`SlabSolver.eigenvalues` where planes have values at fixed nodes too.
+    """`DividedInverseOperations.eigenvalues` where planes have values at fixed nodes too.
 
     Parameters
     ----------
@@ -303,8 +230,10 @@ def eigenvalues_by_node(run: OwnedPlanes, spectra: Sequence[NDArray[np.float64]]
     return np.asarray(total.ravel())
 
 
-def by_rows(part: Operator, workers: int) -> HostSlab:
+class ScipySlab(HostSlab):
     """A slab in NumPy, with the transforms of scipy."""
-    run = OwnedPlanes(part)
-    transforms = transforms_of(run.operator, range(part.dimension - 1), workers)
-    return HostSlab(run, transforms, RowByRow(run, transforms))
+
+    def __init__(self, backend: object, inverse: DividedInverse, workers: int = 0) -> None:
+        run = OwnedPlanes(inverse.operator)
+        transforms = transforms_of(run.operator, range(run.part.dimension - 1), workers or default_threads())
+        super().__init__(run, transforms, RowByRow(run, transforms))

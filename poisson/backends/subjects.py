@@ -7,13 +7,24 @@ from collections.abc import Container
 
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import GridError
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 
-Subject = Operator | Transfer | Interpolation | Differences | FullStencil | StencilTransfer | Clusters
+Subject = (
+    Operator
+    | Transfer
+    | Interpolation
+    | Differences
+    | FullStencil
+    | StencilTransfer
+    | Clusters
+    | Inverse
+    | DividedInverse
+)
 """The types that `Backend.bind` takes."""
 
 
@@ -56,5 +67,7 @@ def _lattices(subject: Subject) -> tuple[Lattice, ...]:
             return subject.source.lattice, subject.target.lattice
         case Differences():
             return (subject.lattice,)
+        case Inverse() | DividedInverse():
+            return (subject.operator.lattice,)
         case _:
             return ()

@@ -11,7 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.inverses import InverseOperations
+from poisson.backends.processors import default_threads
 from poisson.backends.spectra import largest_prime_factor, require_constant
+from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.mesh.axis import Axis, Transform
 from poisson.mesh.boundary import Rule
@@ -149,8 +152,8 @@ class EigenvectorTransform:
         values[...] = np.moveaxis(np.tensordot(matrix, values, axes=(1, self._place)), 0, self._place)
 
 
-class HostTransforms:
-    """A `FastSolver` on NumPy arrays, in place.
+class HostTransforms(InverseOperations):
+    """A direct solution on NumPy arrays, in place.
 
     Parameters
     ----------
@@ -174,7 +177,6 @@ class HostTransforms:
         self._solve_modes = solve_modes
 
     def solve(self, f: NDArray[Any], u: NDArray[Any]) -> None:
-        """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
         if not self._operator.unknowns:
             return
         take_boundary(self._operator, f, u)
@@ -185,11 +187,14 @@ class HostTransforms:
             transform.backward(u)
 
 
-def by_scipy(operator: Operator, workers: int) -> HostTransforms:
-    """A solver with scipy's transforms along uniform axes, and eigenvectors along others."""
-    require_constant(operator)
-    transforms = transforms_of(operator, range(operator.dimension), workers)
-    return HostTransforms(operator, transforms, partial(divide, operator, transforms))
+class ScipyInverse(HostTransforms):
+    """Scipy's transforms along uniform axes, and eigenvectors along others."""
+
+    def __init__(self, backend: object, inverse: Inverse, workers: int = 0) -> None:
+        operator = inverse.operator
+        require_constant(operator)
+        transforms = transforms_of(operator, range(operator.dimension), workers or default_threads())
+        super().__init__(operator, transforms, partial(divide, operator, transforms))
 
 
 def transforms_of(operator: Operator, axes: Iterable[int], workers: int) -> list[AxisTransform]:

@@ -48,6 +48,9 @@ class DividedArray:
         return dtype
 
 
+SUMS = 2
+
+
 @dataclass(eq=False)
 class DividedResult:
     """A place for the results of a reduction.
@@ -56,9 +59,10 @@ class DividedResult:
     ----------
     local : Reduction
         Of the local backend.
-    divided : bool
-        Whether it has the part of one rank, which `DistributedBackend.read` joins with the others.
+    divided : int
+        1 where it has the part of one rank, which `DistributedBackend.read` joins with the others; `SUMS` where that
+        is two sums, and not a sum and a maximum.
     """
 
     local: Reduction
-    divided: bool = False
+    divided: int = 0

@@ -73,6 +73,11 @@ def _on_lattice(spec: OperationSpec, field: str) -> list[str]:
         layers = _reach(spec, read, target, field) if target else "0"
         lines.append(f"of_{read.name} = " + _unless_zero(read, f"lattice.need({read.name}, {layers})"))
     lines.append(f"self._local.{spec.method}({', '.join(map(_passed, spec.arguments))})")
+    lines += [
+        f"if {spare.name} is not None: lattice.leave({spare.name}, 0)"
+        for spare in spec.arguments
+        if spare.role is Role.SPARE
+    ]
     for target in written:
         least = _least(_right(spec, target, field))
         several = target.role is Role.OUTPUTS
@@ -119,11 +124,11 @@ def _least(numbers: list[str]) -> str:
 def _passed(argument: Argument) -> str:
     """The text of what the operation of this process gets for an argument."""
     name, role = argument.name, argument.role
-    if argument.read or argument.written or role is Role.MATRIX:
+    if argument.read or argument.written or role in (Role.MATRIX, Role.SPARE):
         if role is Role.OUTPUTS:
             return f"[each.values for each in {name}]"
         return f"None if {name} is None else {name}.values" if argument.optional else f"{name}.values"
     if role is Role.RESULT:
-        return f"lattice.result({name})"
+        return f"lattice.result({name}{', sums=True' * argument.sums})"
     # The colors of a part count from its first node.
     return f"({name} + self._first_color) % 2" if role is Role.COLOR else name

@@ -20,18 +20,20 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Backend, Slab
 from poisson.backends.probe import Probe
+from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.share import agreed
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
-from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
+from poisson.parallel.arrays import EVERYWHERE, SUMS, DividedArray, DividedResult
 from poisson.parallel.calls import operations_on_ranks
 from poisson.parallel.communicator import Communicator
 from poisson.parallel.exchange import Halo, Transport
 from poisson.parallel.operations import (
     DistributedDifferences,
     DistributedInterpolation,
+    DistributedInverse,
     DistributedOperations,
     DistributedTransfer,
 )
@@ -64,6 +66,7 @@ class DistributedBackend(Backend):
             Transfer: DistributedTransfer,
             Interpolation: DistributedInterpolation,
             Differences: DistributedDifferences,
+            Inverse: DistributedInverse,
         }
     )
     any_axis = True
@@ -141,7 +144,7 @@ class DistributedBackend(Backend):
         if not result.divided:
             return own
         parts = self.communicator.allgather(own)
-        return sum(part[0] for part in parts), max(part[1] for part in parts)
+        return sum(part[0] for part in parts), (sum if result.divided == SUMS else max)(part[1] for part in parts)
 
     def mark(self, result: DividedResult) -> None:
         self.local.mark(result.local)

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend
+from poisson.discrete.inverse import DividedInverse
 from poisson.discrete.operator import Operator
 from poisson.errors import GridError
 from poisson.mesh.axis import Axis
@@ -119,7 +120,7 @@ class Separators:
 
 
 class DistributedFastSolver:
-    """A `FastSolver` on the part of a rank; all ranks make it, and call it, together.
+    """A direct solution on the part of a rank; all ranks make it, and call it, together.
 
     What lies in the halos of arrays does not matter.
 
@@ -145,7 +146,7 @@ class DistributedFastSolver:
                 f"fast transforms need whole planes on every rank: divide {AXES[slowest]} alone (run.ranks)"
             )
         self._local, self._communicator = local, communicator
-        self._slab = local.bind(operator).slab_solver() if operator.unknowns else None
+        self._slab = local.bind(DividedInverse(operator)) if operator.unknowns else None
         line = operator.lattice.axes[slowest]
         axis, coupling = line.undivided, operator.couplings[slowest]
         rank, size = communicator.rank, communicator.size
@@ -191,7 +192,7 @@ class DistributedFastSolver:
                 self._join()
 
     def solve(self, f: Array, u: Array) -> None:
-        """u = A⁻¹ f at the nodes that the rank owns and that are not fixed; see `poisson.backends.base.FastSolver`."""
+        """u = A⁻¹ f at the nodes that the rank owns and that are not fixed."""
         if self._slab is None:
             return
         first, last = self._planes

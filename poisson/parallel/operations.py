@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any
 from poisson.backends.base import (
     Array,
     DifferenceOperations,
-    FastSolver,
     InterpolationOperations,
     Operations,
     TransferOperations,
 )
+from poisson.backends.inverses import InverseOperations
+from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
-from poisson.parallel.arrays import EVERYWHERE, DividedArray, DividedResult
+from poisson.parallel.arrays import EVERYWHERE, SUMS, DividedArray, DividedResult
 from poisson.parallel.calls import operations_on_ranks
 from poisson.parallel.fast import DistributedFastSolver
 
 if TYPE_CHECKING:
-    from poisson.backends.base import SlabSolver
     from poisson.mesh.axis import Axis
     from poisson.parallel.distributed import DistributedBackend
     from poisson.parallel.exchange import Halo
@@ -83,12 +83,12 @@ class _Exchanging:
         array.halo = self.halo
         array.valid = EVERYWHERE if self.halo is None else max(0, layers)
 
-    def result(self, result: DividedResult | None) -> object:
-        """The place for a reduction over the lattice."""
+    def result(self, result: DividedResult | None, sums: bool = False) -> object:
+        """The place for a reduction over the lattice, to two sums or to a sum and a maximum."""
         if result is None:
             return None
         self.backend.note(result)
-        result.divided = self.halo is not None
+        result.divided = 0 if self.halo is None else SUMS if sums else 1
         return result.local
 
 
@@ -175,15 +175,6 @@ class DistributedOperations(Operations):
             lattice.leave(out, layers - sweeps)
             if down and restriction:
                 down.put_coarse(restriction[1], layers - sweeps - 1)
-
-    def fast_solver(self) -> FastSolver:
-        if self._lattice.halo is None:
-            return _Divided(self._lattice, self._local.fast_solver())
-        backend = self.backend
-        return _Divided(self._lattice, DistributedFastSolver(backend.local, self._local.operator, backend.communicator))
-
-    def slab_solver(self) -> SlabSolver:
-        return self._local.slab_solver()
 
 
 class DistributedTransfer(TransferOperations):
@@ -320,12 +311,16 @@ class DistributedDifferences(DifferenceOperations):
         self._local = backend.local.bind(differences)
 
 
-class _Divided:
-    """A direct solver on the arrays of ranks."""
+class DistributedInverse(InverseOperations):
+    """A direct solution on a part of a lattice, or on a whole one."""
 
-    def __init__(self, lattice: _Exchanging, local: FastSolver) -> None:
-        self._lattice = lattice
-        self._local = local
+    def __init__(self, backend: DistributedBackend, inverse: Inverse) -> None:
+        self._lattice = _Exchanging(backend, backend.halo_of(inverse.operator.lattice))
+        self._local: InverseOperations | DistributedFastSolver
+        if self._lattice.halo is None:
+            self._local = backend.local.bind(Inverse(_local(inverse.operator)))
+        else:
+            self._local = DistributedFastSolver(backend.local, _local(inverse.operator), backend.communicator)
 
     def solve(self, f: DividedArray, u: DividedArray) -> None:
         self._local.solve(f.values, u.values)

@@ -17,8 +17,8 @@ MOST_VARIANTS = 16
 """… as long as they are not more than these. A longer one is made once, as if no halo were right but those that are so
 everywhere: it costs more to make than an exchange."""
 
-State = tuple[int | bool, ...]
-"""The valid layers of the halo of each array that a recording touches, and whether each result is divided."""
+State = tuple[int, ...]
+"""The valid layers of the halo of each array that a recording touches, and how each result is divided."""
 
 
 class Touched:
@@ -44,8 +44,8 @@ class Touched:
         self._as_found = as_found
         self._known: set[DividedArray | DividedResult] = set()
         self.things: list[DividedArray | DividedResult] = []
-        self.found: list[int | bool] = []
-        self.begins: list[int | bool] = []
+        self.found: list[int] = []
+        self.begins: list[int] = []
         self.count = 0
 
     def note(self, *things: DividedArray | DividedResult) -> None:
@@ -66,15 +66,15 @@ class Touched:
         """The present state of everything."""
         return tuple(_state(thing) for thing in self.things)
 
-    def set(self, state: Sequence[int | bool]) -> None:
+    def set(self, state: Sequence[int]) -> None:
         """Put everything into a state."""
         for thing, each in zip(self.things, state, strict=True):
             if isinstance(thing, DividedArray):
-                thing.valid = int(each)
+                thing.valid = each
             else:
-                thing.divided = bool(each)
+                thing.divided = each
 
-    def key(self, state: Sequence[int | bool]) -> State:
+    def key(self, state: Sequence[int]) -> State:
         """The part of a state that counts when a recording begins: results are written before they are read."""
         pairs = zip(self.things, state, strict=True)
         return tuple(each for thing, each in pairs if isinstance(thing, DividedArray))
@@ -164,5 +164,5 @@ class Recording:
                 thing.halo.fill(thing)
 
 
-def _state(thing: DividedArray | DividedResult) -> int | bool:
+def _state(thing: DividedArray | DividedResult) -> int:
     return thing.valid if isinstance(thing, DividedArray) else thing.divided

@@ -44,7 +44,7 @@ def cost(call: Call) -> Cost:
 
 def _by_entry(call: Call) -> tuple[int, int]:
     """Values and flops of an operation that treats all nodes alike: what its entry says, and the coefficients."""
-    spec, values, nodes = OPERATIONS[call.name], _coefficients(call) * call.nodes, call.nodes
+    spec, values, nodes = ALL[call.name], _coefficients(call) * call.nodes, call.nodes
     for argument in spec.arguments:
         if argument.role is Role.OUTPUTS:
             values += call.subject.dimension * call.nodes  # type: ignore[union-attr]  # of differences alone

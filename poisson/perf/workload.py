@@ -14,7 +14,7 @@ import numpy as np
 
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.ledger import Ledger, counted
-from poisson.backends.operations import ALL, ARRAYS, OPERATIONS, Argument, OperationSpec, Role
+from poisson.backends.operations import ALL, ARRAYS, DIRECT, Argument, OperationSpec, Role
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
@@ -29,8 +29,13 @@ from poisson.solvers.multigrid.hierarchy import coarser
 
 MOST_ARRAYS = 8
 """Arrays of the grid's size that `every_operation` holds at the most."""
-MEASURED = frozenset(name for name, spec in ALL.items() if spec.subject not in (FullStencil, StencilTransfer, Clusters))
-"""The operations that `every_operation` runs: not those of full stencils, whose coefficients take many arrays."""
+MEASURED = frozenset(
+    name
+    for name, spec in ALL.items()
+    if name not in DIRECT and spec.subject not in (FullStencil, StencilTransfer, Clusters)
+)
+"""The operations that `every_operation` runs: not those of full stencils, whose coefficients take many arrays, nor
+direct solutions, which `poisson.perf.benchmark.solve` measures."""
 COARSEST = (20, 20)
 """The grid of the product with a matrix: a matrix for all nodes of a larger one would fit no memory."""
 
@@ -120,7 +125,7 @@ class Workload:
         Parameters
         ----------
         name : str
-            One of `OPERATIONS`.
+            One of `MEASURED`, but ``smooth``.
         without : bool
             Whether there are to be calls without the arrays that are optional, too.
 
@@ -129,7 +134,7 @@ class Workload:
         iterator of callable
             Each makes its call; arguments that it is given by name take the place of its own.
         """
-        spec = OPERATIONS[name]
+        spec = ALL[name]
         operation = getattr(self._backend if spec.subject is None else self.bound(spec.subject), spec.method)
         read, written = count(), count()
         choices = [
@@ -164,6 +169,8 @@ class Workload:
             shape = COARSEST
         if role is Role.OUTPUTS:
             return ([self.array(shape, role, axis) for axis in range(dimension)],)
+        if role is Role.SPARE:
+            return (None,) if argument.optional else (self.array(shape, Role.WRITTEN),)
         if role in ARRAYS:
             array = self.array(shape, role, number, single=argument.single)
             return (array, None) if argument.optional and without else (array,)
@@ -201,8 +208,8 @@ def every_operation(backend: Backend, grid: Lattice) -> Ledger:
     workload = Workload(stand_in, laplacian_on(grid))
     # Nodes that are fixed have conditions that read nothing.
     mirrored = workload.on(laplacian_on(grid, Kind.NEUMANN))
-    for name, spec in OPERATIONS.items():
-        if name not in MEASURED or (spec.subject is Differences and grid.tabulated):
+    for name, spec in ALL.items():
+        if name not in MEASURED or name == "smooth" or (spec.subject is Differences and grid.tabulated):
             continue  # those on tabulated axes are taken on the host
         for call in (mirrored if name == "boundary_conditions" else workload).calls(name):
             call()

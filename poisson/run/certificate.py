@@ -62,7 +62,8 @@ def true_residual(
     """
     backend, operator = operations.backend, operations.operator
     if double.dtype != backend.dtype:
-        if given is not None and not keep and operations.certify_in_double(result.u, given, norms):
+        if given is not None and not keep and operations.widens:
+            operations.certify(result.u, given, result.work, norms)
             return None, backend.read(norms)
         values = np.empty(discretisation.owned.array_shape) if keep else None
         return values, _residual_by_slabs(double, discretisation, operator, backend.to_host(result.u), values)

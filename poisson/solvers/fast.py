@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from poisson.backends.base import Array, CallersSolver, FastSolver, Operations, Reduction
+from poisson.backends.base import Array, Operations, Reduction
+from poisson.backends.inverses import CertifyingInverse, InverseOperations
+from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
 from poisson.problem.problem import Problem
@@ -61,8 +63,8 @@ class FastTransform:
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Method.refresh`)."""
-        self._solver = self._operations.fast_solver()
-        self._callers = self._solver if isinstance(self._solver, CallersSolver) else None
+        self._solver = self._backend.bind(Inverse(self._operations.operator))
+        self._callers = self._solver if isinstance(self._solver, CertifyingInverse) else None
         self._at_once: _AtOnce | None = None
         # What certifies on its way seldom needs another array.
         if not self._callers:
@@ -179,7 +181,7 @@ class _AtOnce:
     ----------
     operations : Operations
         Those of A.
-    solver : FastSolver
+    solver : InverseOperations
         The solver.
     work : Array
         An array that loses its values.
@@ -187,7 +189,7 @@ class _AtOnce:
         A place for results.
     """
 
-    def __init__(self, operations: Operations, solver: FastSolver, work: Array, norms: Reduction) -> None:
+    def __init__(self, operations: Operations, solver: InverseOperations, work: Array, norms: Reduction) -> None:
         self._operations = operations
         self._solver = solver
         self._work = work
@@ -214,7 +216,7 @@ class _AtOnce:
 
 def _ask(
     operations: Operations,
-    solver: FastSolver,
+    solver: InverseOperations,
     work: Array,
     places: Sequence[Reduction],
     u: Array,
@@ -245,7 +247,7 @@ class FastPreconditioner:
 
     def refresh(self) -> bool:
         """Go over to other coefficients (`Preconditioner.refresh`)."""
-        self._solver = self._backend.bind(self._mean(self._operations.operator)).fast_solver()
+        self._solver = self._backend.bind(Inverse(self._mean(self._operations.operator)))
         return True
 
     def _mean(self, operator: Operator) -> Operator:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The direct solution by fast transforms against the sparse reference, for every combination of faces.
 
-Covers poisson.backends.spectra, poisson.backends.transforms, poisson.backends.gpu.device_transforms,
-poisson.backends.gpu.eigenvectors and poisson.backends.openmp.library_transforms.
+Covers poisson.backends.inverses, poisson.backends.spectra, poisson.backends.transforms, poisson.discrete.inverse,
+poisson.backends.gpu.device_transforms, poisson.backends.gpu.eigenvectors and
+poisson.backends.openmp.library_transforms.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from conftest import BACKENDS
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
-from support.agreement import PLACED
+from support.agreement import PLACED, agree
 from support.emulation import EmulatedRuntime
 from support.operators import AXIS_RULES, name_of, operator, random_array, rules_of
 
 from poisson.backends.base import Backend
 from poisson.backends.gpu.launch import Launcher
 from poisson.backends.numpy import NumpyBackend
+from poisson.backends.openmp.backend import OFFLOADED
 from poisson.backends.openmp.library_transforms import LARGEST_ODD, TransformsOfCopies
 from poisson.backends.spectra import Convolution, Line, factors_of, largest_prime_factor
+from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.reference import fixed_nodes, matrix
 from poisson.mesh.axis import Axis
@@ -96,7 +99,7 @@ def must_not_be_called(*_: Any, **__: Any) -> None:
 
 def solve(backend: Backend, a: Operator, f: NDArray[Any], u: NDArray[Any]) -> NDArray[Any]:
     source, result = backend.from_host(f), backend.from_host(u)
-    backend.bind(a).fast_solver().solve(source, result)
+    backend.bind(Inverse(a)).solve(source, result)
     return backend.to_host(result)
 
 
@@ -201,10 +204,13 @@ def test_tabulated_axes_have_eigenvectors(any_backend: Backend, dimension: int) 
 
 
 def test_arrays_on_a_gpu_of_openmp_are_solved_as_copies(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And their sources are integrated as copies, taken and certified by other operations."""
     backend = BACKENDS["openmp"](dtype)
     monkeypatch.setattr(backend, "offloads", True)
+    monkeypatch.setattr(backend, "bound", OFFLOADED)
     a = operator((7, 6), (Rule.FIXED, Rule.MIRROR, Rule.FIXED, Rule.FIXED))
-    assert isinstance(backend.bind(a).fast_solver(), TransformsOfCopies)
+    assert agree(backend, a, ["take", "integrate", "certify"]) == 6
+    assert isinstance(backend.bind(Inverse(a)), TransformsOfCopies)
     check(backend, a)
 
 
@@ -243,7 +249,7 @@ def test_a_solution_makes_nothing_anew(any_backend: Backend, monkeypatch: pytest
     """Tables and plans are made with the solver, kernels by the first solution; all have the same bits."""
     a = operator((12, 6), (Rule.FIXED, Rule.FIXED, Rule.MIRROR, Rule.FIXED))
     f, u = (random_array(a.array_shape, np.float64, seed) for seed in (4, 5))
-    solver = any_backend.bind(a).fast_solver()
+    solver = any_backend.bind(Inverse(a))
     arrays = [(any_backend.from_host(f), any_backend.from_host(u)) for _ in range(3)]
     answers: list[NDArray[Any]] = []
     for others in ({"compile"}, set[str](), set[str]()):
@@ -261,4 +267,4 @@ def test_every_backend_refuses_transforms_for_varying_coefficients(any_backend: 
     c = Coefficients(None, ones, (1, 1), (1, 1))
     a = Operator.uniform((5, 4), (0.1, 0.1), 0.0, (Rule.FIXED,) * 4, coefficients=c)
     with pytest.raises(ValueError, match="constant coefficients"):
-        any_backend.bind(a).fast_solver()
+        any_backend.bind(Inverse(a))

@@ -28,6 +28,7 @@ from poisson.backends.base import (
     TransferOperations,
 )
 from poisson.backends.gpu.backend import GpuBackend
+from poisson.backends.inverses import DividedInverseOperations, InverseOperations
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.openmp import library as openmp_library
 from poisson.backends.openmp.backend import OpenmpBackend
@@ -45,10 +46,11 @@ from poisson.backends.openmp.library import (
     TransferStructure,
 )
 from poisson.backends.openmp.studies import STUDIES, TYPED_STUDIES
-from poisson.backends.operations import ALL, OPERATIONS, Role, operations_of
+from poisson.backends.operations import ALL, DIRECT, OPERATIONS, Role, operations_of
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
@@ -64,6 +66,8 @@ BOUND = {
     FullStencil: StencilOperations,
     StencilTransfer: StencilTransferOperations,
     Clusters: ClusterOperations,
+    Inverse: InverseOperations,
+    DividedInverse: DividedInverseOperations,
     None: Backend,
 }
 """Where the operations of each subject are declared."""
@@ -73,10 +77,10 @@ OTHER_METHODS = {
         *("empty", "from_host", "to_host", "assemble", "synchronize", "memory", "probe"),
         *("reduction", "read", "companion"),
     },
-    Operations: {"depth", "fast_solver", "slab_solver"},
+    Operations: {"depth"},
 }
 """The abstract methods that are no operations: memory, what is measured, the results of reductions, other backends;
-sweeps in a pass, and direct solvers."""
+sweeps in a pass."""
 FURTHER_METHODS = {
     Backend: {"capture", "mark", "seconds", "bind", "prepare"},
     Operations: {"tuning"},
@@ -85,13 +89,13 @@ FURTHER_METHODS = {
 
 FURTHER_KERNELS = {
     *("sweep_norm", "sweeps_norm", "residual_norm", "defect_norm", "diagonal_solve_dot", "derivative_pencil"),
-    *("smooth", "smooth_norm", "interpolate_gather", "take", "integrate"),
+    *("smooth", "smooth_norm", "interpolate_gather", "take"),
     *("stencil_residual_norm", "stencil_sweep_norm", "stencil_diagonal_solve_dot", "clusters_add"),
     *("clusters_begin", "clusters_join", "clusters_label", "clusters_held"),
     *("transform", "transform_gather", "transform_scatter", "transform_boundary", "slab_condense", "slab_expand"),
 }
-"""Kernels without an operation of their own: passes with a reduction, other variants, half a level, what reads
-arrays of the caller, fast transforms."""
+"""Kernels without an operation of their own: passes with a reduction, other variants, half a level, sources,
+fast transforms."""
 
 
 def arguments_of(function: Any) -> tuple[str, ...]:
@@ -113,7 +117,7 @@ def has(backend: type[Backend], subject: type | None) -> bool:
 
 @pytest.mark.parametrize("subject", BOUND)
 def test_the_operations_are_the_abstract_methods(subject: type | None) -> None:
-    own = {spec.method for spec in OPERATIONS.values() if spec.subject is subject}
+    own = {spec.method for spec in (OPERATIONS | DIRECT).values() if spec.subject is subject}
     assert set(BOUND[subject].__abstractmethods__) == own | OTHER_METHODS.get(BOUND[subject], set())
 
 
@@ -241,20 +245,24 @@ OF_SUBJECT = {
 
 def c_arguments(name: str) -> list[tuple[str, str]]:
     """The names of the arguments of an operation as the header has them, with the type of each that is an array."""
-    spec, real = ALL[name], {Role.OMEGAS: "double", Role.RESULT: "double"}
+    spec, real = ALL[name], {Role.OMEGAS: "double", Role.RESULT: "double", Role.GIVEN: "void"}
     found = [(argument, "") for argument in OF_SUBJECT[spec.subject]]
     for argument in spec.arguments:
         before = [f"{argument.name}_operator", f"{argument.name}_tables"] if argument.role is Role.COARSER else []
         found += [(item, "") for item in before]
+        if argument.role is Role.SPARE:
+            continue
         found.append((argument.name, real.get(argument.role, "float" if argument.single else "real")))
-        after = {Role.OMEGAS: ["count"], Role.MATRIX: [f"{argument.name}_pitch"]}.get(argument.role, [])
+        more = {Role.OMEGAS: ["count"], Role.MATRIX: [f"{argument.name}_pitch"]}
+        more[Role.GIVEN] = [f"{argument.name}_{part}" for part in ("pitch", "shift", "double")]
+        after = more.get(argument.role, [])
         if spec.subject is None and argument.role in (Role.WRITTEN, Role.BOTH):
             after = ["columns"] * ("matrix" in spec.names) + ["rows", "pitch"]
         found += [(item, "") for item in after]
     return [*found, ("threads", "")] if spec.subject is None else found
 
 
-@pytest.mark.parametrize("name", [name for name, spec in ALL.items() if has(OpenmpBackend, spec.subject)])
+@pytest.mark.parametrize("name", OPERATION_FUNCTIONS)
 def test_the_header_names_the_arguments_of_an_operation(name: str) -> None:
     for suffix, real in (("f32", "float"), ("f64", "double")):
         given = prototypes()[f"{name}_{suffix}"][1]

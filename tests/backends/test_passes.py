@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from support.operators import AXIS_RULES, name_of, operator, random_array
 
 from poisson import backends
-from poisson.backends.base import CallersSolver
+from poisson.backends.inverses import CertifyingInverse
+from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.reference import fixed_nodes
 from poisson.mesh.boundary import Rule
@@ -45,8 +46,8 @@ def given(backend: Any, values: NDArray[Any], shift: float = SHIFT) -> Any:
 
 
 def certified(backend: Any, a: Operator, f: Any, u: NDArray[Any]) -> tuple[NDArray[Any], Any]:
-    solver, values = backend.bind(a).fast_solver(), backend.from_host(zeroed(a, u))
-    assert isinstance(solver, CallersSolver)
+    solver, values = backend.bind(Inverse(a)), backend.from_host(zeroed(a, u))
+    assert isinstance(solver, CertifyingInverse)
     norms = solver.solve_certified(f, values)
     if norms:
         # What was certified on the way is what is there in the end.
@@ -64,7 +65,7 @@ def check(a: Operator, dtype: Any, threads: int = 2) -> tuple[NDArray[Any], Any]
     found, norms = certified(backend, a, given(backend, f), u)
     source = np.where(fixed_nodes(a), 0.0, (f - dtype(SHIFT)).astype(np.float64))
     expected, right = other.from_host(zeroed(a, u.astype(np.float64))), other.from_host(source)
-    other.bind(a).fast_solver().solve(right, expected)
+    other.bind(Inverse(a)).solve(right, expected)
     eps = float(np.finfo(dtype).eps)
     np.testing.assert_allclose(found, expected, rtol=0, atol=300 * eps * np.abs(expected).max())
     assert norms[0] == pytest.approx(((source**2).sum(), np.abs(source).max()), rel=30 * eps)
@@ -126,7 +127,7 @@ def test_lengths_of_odd_factors_and_convolutions() -> None:
 @pytest.mark.parametrize("rules", [(*FIXED, *FIXED, *FIXED), (*WRAP, *MIRROR, Rule.FIXED, Rule.MIRROR)], ids=name_of)
 def test_passes_tell_of_a_value_that_is_not_finite(rules: tuple[Rule, ...]) -> None:
     a, backend = operator((9, 21, 5), rules), backends.create("openmp", np.float64, 2)
-    shape, solver = a.array_shape, backend.bind(a).fast_solver()
+    shape, solver = a.array_shape, backend.bind(Inverse(a))
     for place in np.ndindex(shape):
         if not any(index in (0, nodes - 1) for index, nodes in zip(place, shape, strict=True)):
             continue

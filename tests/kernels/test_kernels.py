@@ -32,6 +32,7 @@ from poisson.backends.gpu.shapes import MOST_SHARED, SHARED_BY_NORMS, Shape, sha
 from poisson.backends.operations import OPERATIONS, Role
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import Rule
@@ -192,9 +193,9 @@ def direct_solutions(backend: gpu.GpuBackend, like: Operator) -> None:
     for shape in ((513, 65, 49)[: like.dimension], (30001, 3, 3)[: like.dimension], (18, 3, 3)[: like.dimension]):
         a = operator(shape, like.rules)
         u, f = (backend.empty(a.array_shape) for _ in range(2))
-        backend.bind(a).fast_solver().solve(f, u)
+        backend.bind(Inverse(a)).solve(f, u)
     part = replace(a, lattice=a.lattice.part(like.dimension - 1, 0, 2, 1))
-    slab = backend.bind(part).slab_solver()
+    slab = backend.bind(DividedInverse(part))
     u, f, plane = (backend.empty(shape) for shape in (part.array_shape, part.array_shape, (1, slab.eigenvalues.size)))
     slab.condense(f, u, None, plane, None)
     slab.expand(f, u, None, plane, None)

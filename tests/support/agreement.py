@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Backend
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.operations import ALL, Argument, OperationSpec, Role
+from poisson.backends.operations import ALL, DIRECT, Argument, OperationSpec, Role
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import FIXED, Coefficients, Operator
@@ -140,8 +140,9 @@ def _links(a: Operator, axis: int) -> NDArray[np.float64]:
     return values
 
 
-TABLE = tuple(name for name, spec in ALL.items() if not any(it.role is Role.COARSER for it in spec.arguments))
-"""All but half a level of multigrid, whose passes have tests of their own (test_smooth.py)."""
+TABLE = tuple(name for name in ALL if name != "smooth" and name not in DIRECT)
+"""All but half a level of multigrid and direct solutions, which have tests of their own (test_smooth.py,
+test_fast_transforms.py, tests/parallel/test_fast.py)."""
 NUMBERS = {"beta": (0.7, 0.0), "b": (0.7, 0.0)}
 """Numbers that are zero as well, since what they multiply is not read then."""
 UNREAD = {"beta": "p", "b": "y"}
@@ -188,6 +189,7 @@ def choices(spec: OperationSpec, a: Operator, depth: int) -> Iterator[dict[str, 
             return [axis for axis in range(a.dimension) if a.shape[axis] > 1]
         colors = range(2 if spec.subject is Operator else 2**a.dimension)
         fixed = {Role.OMEGAS: (OMEGAS[:depth],), Role.COLOR: colors, Role.FLAG: (False, True)}
+        fixed |= {Role.GIVEN: (0.0, 0.3), Role.SPARE: (True,)}
         fixed[Role.NUMBER] = NUMBERS.get(argument.name, (0.7,))
         return fixed.get(argument.role, (True, False) if argument.optional else (True,))
 
@@ -235,6 +237,10 @@ def call(backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: di
             on = backend.companion((of.weights if of.weights is not None else of.fine.coefficients).dtype)
             value = on.from_host(random_array(shape, on.dtype, seed))
             written.append((on, value, lattice))
+        elif argument.role is Role.GIVEN:
+            value = source(on, seen(random_array(shape, np.float64, seed), lattice, argument), value, argument, a)
+        elif argument.role is Role.SPARE:
+            value = on.empty(a.array_shape)
         elif argument.role is Role.OUTPUTS:
             values = random_array(shape, on.dtype, seed)
             value = [on.from_host(seen(values, lattice, argument)) for _ in range(of.dimension)]
@@ -247,6 +253,19 @@ def call(backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: di
     getattr(backend if of is None else backend.bind(of), spec.method)(*arguments)
     arrays = [(on.to_host(array), lattice) for on, array, lattice in written]
     return Left(arrays, np.array(backend.read(result)) if chosen.get("result") else None)
+
+
+def source(on: Backend, values: Values, shift: float, argument: Argument, a: Operator) -> Any:
+    """A source in the memory of the caller where something is subtracted from it and the backend reads it there."""
+    if shift and (given := on.in_place(values, lambda: None)) is not None:
+        given.shift = shift
+        return given
+    values = values - shift
+    if argument.grounded:
+        inside = np.zeros_like(values)
+        inside[a.lattice.free] = values[a.lattice.free]
+        values = np.where(on.to_host(a.reaction) < 0.0, 0.0, inside) if a.fixed else inside
+    return on.from_host(values)
 
 
 def everything(values: Values, lattice: Lattice, argument: Argument) -> Values:

@@ -12,33 +12,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from poisson.backends.base import Array, DifferenceOperations, FastSolver, Reduction
+from poisson.backends.base import Array, DifferenceOperations, Reduction
 from poisson.backends.gpu import derivative as derivatives
-from poisson.backends.gpu.callers import TYPES, CallersArray, distances, lies_in_rows
+from poisson.backends.gpu.callers import TYPES, GivenArray, distances, lies_in_rows
 from poisson.backends.gpu.clusters import GpuClusters
-from poisson.backends.gpu.device_transforms import GpuFastSolver
+from poisson.backends.gpu.device_transforms import GpuTransforms
 from poisson.backends.gpu.eigenvectors import GpuEigenvectors
 from poisson.backends.gpu.grid_transfer import GpuInterpolation, GpuTransfer
 from poisson.backends.gpu.krylov import KrylovOperations
 from poisson.backends.gpu.launch import Launcher, blocks_for, given, or_null, sizes
+from poisson.backends.gpu.marches import mask_of, masked
 from poisson.backends.gpu.probe import GpuProbe
 from poisson.backends.gpu.shapes import DENSE_SHAPE, REDUCTION_SHAPE, VECTOR_SHAPE
 from poisson.backends.gpu.slabs import GpuSlab
 from poisson.backends.gpu.smooth import SmoothOperations
 from poisson.backends.gpu.stencils import GpuStencil, GpuStencilTransfer
 from poisson.backends.gpu.tables import tabulated
+from poisson.backends.inverses import InverseOperations
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.differences import Differences
-
-if TYPE_CHECKING:
-    from poisson.backends.slabs import SlabSolver
 
 KEPT_NODES = 1 << 21
 """The most nodes of an array that stays where it is from solve to solve: copying it takes less time than some launches,
@@ -103,25 +103,22 @@ class GpuOperations(KrylovOperations, SmoothOperations):
 
     # ---- sources in the memory of the caller
 
-    def take(self, f: Array | CallersArray, out: Array, result: Reduction) -> None:
-        values, shift = (self._there(f, out), f.shift) if isinstance(f, CallersArray) else (f, 0.0)
+    def take(self, f: Array | GivenArray, out: Array, result: Reduction) -> None:
+        values, shift = (self._there(f, out), f.shift) if isinstance(f, GivenArray) else (f, 0.0)
         grid, (nx, rows, pitch) = self.backend.row_grid(out, REDUCTION_SHAPE)
-        arguments = (values, *distances(values), np.float64(shift), out, nx, sizes(self.operator)[1], rows, pitch)
-        defines = (f"-DGIVEN={TYPES[values.dtype.name]}",)
+        source = (values, *distances(values), np.float64(shift))
+        arguments = (*source, out, nx, sizes(self.operator)[1], rows, pitch, *mask_of(self.operator))
+        defines = (f"-DGIVEN={TYPES[values.dtype.name]}", *masked(self.operator))
         self.backend.reduce("vectors", "take", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
 
-    def integrate(self, f: Array | CallersArray, out: Array | None, result: Reduction) -> bool:
-        if isinstance(f, CallersArray) and not f.on_device and f.values.dtype != self.backend.dtype:
-            # It would be rounded on its way to the device, and what is too much in it is known better than that.
-            return False
-        values = self._there(f, out) if isinstance(f, CallersArray) else f
+    def integrate(self, f: Array | GivenArray, work: Array | None, result: Reduction) -> None:
+        values, shift = (self._there(f, work), f.shift) if isinstance(f, GivenArray) else (f, 0.0)
         grid, (nx, rows, _) = self.backend.row_grid(values, REDUCTION_SHAPE)
-        arguments = (values, *distances(values), nx, sizes(self.operator)[1], rows, *self.widths)
+        arguments = (values, *distances(values), np.float64(shift), nx, sizes(self.operator)[1], rows, *self.widths)
         defines = (f"-DGIVEN={TYPES[values.dtype.name]}", "-DSECOND_SUM=1", *tabulated(self.operator))
         self.backend.reduce("vectors", "integrate", REDUCTION_SHAPE, self.operator, grid, arguments, result, defines)
-        return True
 
-    def _there(self, f: CallersArray, out: Array | None) -> Array:
+    def _there(self, f: GivenArray, out: Array | None) -> Array:
         """Values of the caller on the device: where they are, or in `out`, where they are from then on."""
         if not f.on_device:
             self.backend.upload_into(f.values, out)
@@ -134,12 +131,16 @@ class GpuOperations(KrylovOperations, SmoothOperations):
         defines = (f"-DALONG={axis}", f"-DHARMONIC={harmonic:d}")
         self.backend.launch("grids", "links", VECTOR_SHAPE, self.operator, grid, arguments, defines)
 
-    def fast_solver(self) -> FastSolver:
-        made = GpuEigenvectors if self.operator.lattice.tabulated else GpuFastSolver
-        return made(self.backend, self.operator)
 
-    def slab_solver(self) -> SlabSolver:
-        return GpuSlab(self.backend, self.operator)
+class GpuInverse(InverseOperations):
+    """A direct solution by transforms, or by eigenvectors where axes are tabulated."""
+
+    def __init__(self, backend: Launcher, inverse: Inverse) -> None:
+        made = GpuEigenvectors if inverse.operator.lattice.tabulated else GpuTransforms
+        self._way = made(backend, inverse.operator)
+
+    def solve(self, f: Array, u: Array) -> None:
+        self._way.solve(f, u)
 
 
 class GpuDifferences(DifferenceOperations):
@@ -181,6 +182,8 @@ class GpuBackend(Launcher):
             FullStencil: GpuStencil,
             StencilTransfer: GpuStencilTransfer,
             Clusters: GpuClusters,
+            Inverse: GpuInverse,
+            DividedInverse: GpuSlab,
         }
     )
 
@@ -194,9 +197,10 @@ class GpuBackend(Launcher):
         # The memory goes back to CuPy's pool, which the next array comes from.
         return None if self.keeps(array.shape) else array
 
-    def in_place(self, values: Any, refuse: Callable[[], object]) -> CallersArray | None:
-        on_device = self.runtime.holds(values)
-        return CallersArray(values, on_device) if not on_device or lies_in_rows(values) else None
+    def in_place(self, values: Any, refuse: Callable[[], object]) -> GivenArray | None:
+        if (on_device := self.runtime.holds(values)) and not lies_in_rows(values):
+            return None
+        return GivenArray(values, refuse, on_device, values.dtype == self.dtype)
 
     def fill(self, x: Array, value: float) -> None:
         grid, rows = self.row_grid(x)

@@ -3,35 +3,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from poisson.backends.callers import CallersArray
 
 TYPES = {"float32": "float", "float64": "double"}
 """The types of the caller's values that kernels read, by the name of the NumPy type."""
 
 
-class CallersArray:
+class GivenArray(CallersArray):
     """Values in the memory of the caller.
 
     Parameters
     ----------
     values : array
         On the device as `lies_in_rows` takes them, or of NumPy.
+    refuse : callable
+        See `CallersArray`.
     on_device : bool
         Where they are.
-
-    Attributes
-    ----------
-    shift : float
-        What is subtracted from every value.
+    exact : bool
+        Whether they come to the device, if they are not there, in their own type.
     """
 
-    def __init__(self, values: Any, on_device: bool) -> None:
-        self.values = values
-        self.shape: tuple[int, ...] = values.shape
-        self.on_device = on_device
-        self.shift = 0.0
+    def __init__(self, values: Any, refuse: Callable[[], object], on_device: bool, exact: bool) -> None:
+        super().__init__(values, refuse)
+        self.on_device, self.exact = on_device, on_device or exact
 
 
 def lies_in_rows(values: Any) -> bool:

@@ -334,8 +334,8 @@ def axis_transform(launcher: TransformLauncher, line: Line, tables: Sequence[Any
     return _InSharedMemory(launcher, line, block, tables) if block else _ByLibrary(launcher, line, tables)
 
 
-class GpuFastSolver:
-    """A `FastSolver`; what the kernels need is made here, so that a solution is launches alone.
+class GpuTransforms:
+    """A direct solution by transforms; what the kernels need is made here, so that a solution is launches alone.
 
     Raises
     ------
@@ -357,7 +357,7 @@ class GpuFastSolver:
         backend.prepare(lambda: self.solve(None, None))
 
     def solve(self, f: Array, u: Array) -> None:
-        """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
+        """u = A⁻¹ f (`InverseOperations.solve`)."""
         if not self._transforms:
             return
         self._launcher.take_boundary(f, u)

@@ -20,7 +20,7 @@ from poisson.discrete.operator import Operator
 
 
 class GpuEigenvectors:
-    """A `FastSolver` on any axes.
+    """A direct solution on any axes.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class GpuEigenvectors:
         backend.prepare(lambda: self.solve(None, None))
 
     def solve(self, f: Array, u: Array) -> None:
-        """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
+        """u = A⁻¹ f (`InverseOperations.solve`)."""
         if not self._live:
             return
         self._launcher.take_boundary(f, u)

@@ -18,9 +18,10 @@ from poisson.backends.base import Array
 from poisson.backends.gpu.device_transforms import TransformLauncher, axis_transform
 from poisson.backends.gpu.launch import Launcher, blocks_for, or_null
 from poisson.backends.gpu.shapes import Shape
+from poisson.backends.inverses import DividedInverseOperations
 from poisson.backends.slabs import OwnedPlanes, eigenvalues_by_node
 from poisson.backends.spectra import Line, free
-from poisson.discrete.operator import Operator
+from poisson.discrete.inverse import DividedInverse
 from poisson.errors import GridError
 from poisson.mesh.boundary import Rule
 
@@ -28,25 +29,17 @@ SLAB_SHAPE = Shape(128, 1, 1)
 """Threads of a block, with neighbouring modes."""
 
 
-class GpuSlab:
-    """A `SlabSolver`; what the kernels need is made here.
-
-    Parameters
-    ----------
-    backend : Launcher
-        Where the arrays are.
-    part : Operator
-        With constant coefficients; the slowest axis alone is divided.
+class GpuSlab(DividedInverseOperations):
+    """The part of a rank; what the kernels need is made here.
 
     Raises
     ------
-    ValueError
-        If the coefficients vary, or another axis is divided.
     GridError
         If an axis is tabulated.
     """
 
-    def __init__(self, backend: Launcher, part: Operator) -> None:
+    def __init__(self, backend: Launcher, inverse: DividedInverse) -> None:
+        part = inverse.operator
         if part.lattice.tabulated:
             raise GridError(
                 "the gpu backend solves directly on several ranks with equally spaced nodes only: use solver.method = "
@@ -73,7 +66,6 @@ class GpuSlab:
         backend.prepare(self._launch_all)
 
     def condense(self, f: Array, u: Array, first: Any | None, last: Any | None, line: Any | None) -> None:
-        """See `poisson.backends.slabs.SlabSolver`."""
         self._faces.take_boundary(f, u)
         own = self._own(f)
         for transform in self._transforms:
@@ -83,7 +75,6 @@ class GpuSlab:
         self._backend.launch("slab", "slab_condense", SLAB_SHAPE, None, self._grid, arguments)
 
     def expand(self, f: Array, u: Array, below: Any | None, above: Any | None, line: Any | None) -> None:
-        """See `poisson.backends.slabs.SlabSolver`."""
         own = self._own(u)
         planes = (or_null(plane) for plane in (below, above, line))
         arguments = (self._unknown(self._own(f)), self._unknown(own), *planes, *self._arguments)

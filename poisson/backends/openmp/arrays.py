@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from poisson.backends.callers import CallersArray
+
 ROW_ALIGNMENT = 16
 """Rows start at multiples of this many values: a cache line or two, so that SIMD loads are aligned alike on each."""
 
@@ -68,13 +70,20 @@ class DeviceArray(Owned):
         As the user sees it.
     pitch : int
         Values from the start of one row to the next.
+    shift : float
+        What the library is to subtract from every value of a source: nothing.
+    double : bool
+        Whether the values are float64.
     """
+
+    shift = 0.0
 
     def __init__(self, memory: Memory, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape = shape
         self.dtype = dtype
         self.rows = math.prod(shape[:-1])
         self.pitch = pitch_of(shape[-1])
+        self.double = dtype == np.float64
         super().__init__(memory, self.rows, self.pitch * dtype.itemsize)
 
     @property
@@ -118,34 +127,23 @@ class _Given:
             self._back(self._array)
 
 
-class CallersArray:
-    """Values in the memory of the caller, read where they lie.
-
-    Parameters
-    ----------
-    values : array
-        What `lies_in_rows` takes.
-    refuse : callable
-        Called when a value may not be finite.
+class GivenArray(CallersArray):
+    """Values in the memory of the caller, as `lies_in_rows` takes them.
 
     Attributes
     ----------
     pointer : int
         Address of the first value.
-    pitch : int
-        Values from the start of one row to the next.
-    shift : float
-        What is subtracted from every value.
+    pitch, double
+        As of `DeviceArray`.
     """
 
+    double = True
+
     def __init__(self, values: NDArray[np.float64], refuse: Callable[[], object]) -> None:
-        self._values = values
-        self.shape = values.shape
-        self.dtype = values.dtype
+        super().__init__(values, refuse)
         self.pointer = values.ctypes.data
         self.pitch = pitch_in(values)
-        self.shift = 0.0
-        self.refuse = refuse
 
 
 def lies_in_rows(values: NDArray[Any]) -> bool:
@@ -178,3 +176,10 @@ class DeviceResult(Owned):
 
     def __init__(self, memory: Memory) -> None:
         super().__init__(memory, 1, memory.library.poisson_result_bytes())
+
+    def put(self, values: NDArray[np.float64]) -> None:
+        """Set the two numbers."""
+        library, size = self._memory.library, self._memory.library.poisson_result_bytes()
+        row = np.zeros(size // values.itemsize)
+        row[:2] = values
+        library.poisson_upload(self.pointer, size, row.ctypes.data, size, 1, self._memory.threads)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from ctypes import c_double
 from types import MappingProxyType
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from poisson.backends.base import Array, Backend, Slab
 from poisson.backends.host import host_memory, keep_freed_blocks
-from poisson.backends.openmp.arrays import CallersArray, DeviceArray, DeviceResult, Memory, given, lies_in_rows
+from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, Memory, given, lies_in_rows
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import functions_of, load_library
+from poisson.backends.openmp.library_transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
 from poisson.backends.openmp.operations import (
+    OffloadedOperations,
     OpenmpDifferences,
     OpenmpInterpolation,
     OpenmpOperations,
@@ -27,6 +29,7 @@ from poisson.backends.openmp.operations import (
 )
 from poisson.backends.openmp.probe import OpenmpProbe
 from poisson.backends.processors import default_threads
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import FORKED, BackendUnavailable
@@ -57,12 +60,14 @@ class OpenmpBackend(Backend):
 
     name = "openmp"
     tabulated = True
-    bound = MappingProxyType(
+    bound: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType(
         {
             Operator: OpenmpOperations,
             Transfer: OpenmpTransfer,
             Interpolation: OpenmpInterpolation,
             Differences: OpenmpDifferences,
+            Inverse: TransformsInPlace,
+            DividedInverse: SlabInPlace,
         }
     )
 
@@ -75,6 +80,8 @@ class OpenmpBackend(Backend):
         build = self._library.poisson_build().decode()
         self.offloads = build.startswith("offload")
         self.on_host = self.views = not self.offloads
+        if self.offloads:
+            self.bound = OFFLOADED
         self._build = build
         self.device = self._described(self.threads)
         self.functions = functions_of(self._library, self.dtype)
@@ -142,8 +149,8 @@ class OpenmpBackend(Backend):
             )
         return array.on_host
 
-    def in_place(self, values: NDArray[Any], refuse: Callable[[], object]) -> CallersArray | None:
-        return None if self.offloads or not lies_in_rows(values) else CallersArray(values, refuse)
+    def in_place(self, values: NDArray[Any], refuse: Callable[[], object]) -> GivenArray | None:
+        return None if self.offloads or not lies_in_rows(values) else GivenArray(values, refuse)
 
     def give(self, array: DeviceArray, back: Callable[[Array], None]) -> NDArray[Any] | None:
         return None if self.offloads else given(array, back)
@@ -183,3 +190,14 @@ class OpenmpBackend(Backend):
         array = DeviceArray(self._memory, (values.size,), dtype)
         self.upload(array, values.ravel())
         return array
+
+
+OFFLOADED: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        **OpenmpBackend.bound,
+        Operator: OffloadedOperations,
+        Inverse: TransformsOfCopies,
+        DividedInverse: SlabOfCopies,
+    }
+)
+"""The operations of a library for a GPU, by their subjects."""

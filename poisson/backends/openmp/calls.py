@@ -48,7 +48,7 @@ def _method(spec: OperationSpec) -> Any:
     ]
     passed = [] if plain else ["self.structure"]
     for argument in spec.arguments:
-        passed.append(_passed(argument))
+        passed += _passed(argument)
         if plain and argument.role in (Role.WRITTEN, Role.BOTH):
             columns = any(other.role is Role.MATRIX for other in spec.arguments)
             passed += [f"{argument.name}.shape[-1]"] * columns + [f"{argument.name}.rows, {argument.name}.pitch"]
@@ -60,15 +60,19 @@ def _method(spec: OperationSpec) -> Any:
     return made[spec.method]
 
 
-def _passed(argument: Argument) -> str:
-    """The text of what the function gets for an argument."""
+def _passed(argument: Argument) -> list[str]:
+    """The texts of what the function gets for an argument."""
     name, role = argument.name, argument.role
     if role is Role.OMEGAS:
-        return f"doubles(len({name}))(*{name}), len({name})"
+        return [f"doubles(len({name}))(*{name})", f"len({name})"]
     if role is Role.OUTPUTS:
-        return f"(c_void_p * len({name}))(*[each.pointer for each in {name}])"
+        return [f"(c_void_p * len({name}))(*[each.pointer for each in {name}])"]
     if role is Role.MATRIX:
-        return f"{name}.pointer, {name}.pitch"
+        return [f"{name}.pointer", f"{name}.pitch"]
+    if role is Role.GIVEN:
+        return [f"{name}.{field}" for field in ("pointer", "pitch", "shift", "double")]
+    if role is Role.SPARE:
+        return []
     if role in (Role.READ, Role.WRITTEN, Role.BOTH, Role.RESULT):
-        return f"None if {name} is None else {name}.pointer" if argument.optional else f"{name}.pointer"
-    return name
+        return [f"None if {name} is None else {name}.pointer" if argument.optional else f"{name}.pointer"]
+    return [name]

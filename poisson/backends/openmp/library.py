@@ -23,7 +23,7 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
 from poisson.mesh.differences import Differences
 
-ABI_VERSION = 14
+ABI_VERSION = 15
 LIBRARY_NAME, STUDIES_NAME = "libpoisson.so", "libpoisson_studies.so"
 DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
@@ -137,20 +137,12 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "download": (_STATUS, (c_void_p, c_int64, c_void_p, c_int64, c_int64, c_int32)),
     "result_bytes": (c_int64, ()),
     "solve_many": (_STATUS, (_OPERATOR, _DIRECT, c_int64, *(c_void_p,) * 5)),
-    "certify_in_double": (_STATUS, (_OPERATOR, c_void_p, c_void_p, c_int64, c_double, c_void_p)),
     "read": (_STATUS, (c_void_p, c_double * 2)),
 }
 OF_HOST = {
-    "solve_many",
-    "certify_in_double",
-    "transform",
-    "to_modes",
-    "from_modes",
-    "divide",
-    "tridiagonal",
-    "condense",
+    *("solve_many", "transform", "to_modes", "from_modes", "divide", "tridiagonal", "condense"),
+    *("take", "integrate", "certify"),
 }
-OF_HOST |= {"take", "integrate", "sums", "certify"}
 """The functions that work on memory of the host, here and in the tables behind: a library for a GPU has none."""
 NUMBERS = {"abi_version", "studies_abi_version", "devices", "threads", "depth"}
 """The functions whose integer is no status."""
@@ -169,6 +161,8 @@ _ARGUMENTS: dict[Role, tuple[Any, ...]] = {
     Role.OUTPUTS: (POINTER(c_void_p),),
     Role.MATRIX: (c_void_p, c_int64),
     Role.COARSER: (_OPERATOR, POINTER(TransferStructure), c_void_p),
+    Role.GIVEN: (c_void_p, c_int64, c_double, c_int32),
+    Role.SPARE: (),
 }
 
 
@@ -197,10 +191,6 @@ TYPED_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "tridiagonal": (_STATUS, (_OPERATOR, *(c_void_p,) * 7)),
     "condense": (_STATUS, (_OPERATOR, *(c_void_p,) * 5)),
     "depth": (c_int32, (_OPERATOR,)),
-    "take": (_STATUS, (_OPERATOR, c_void_p, c_int64, c_double, c_void_p, c_void_p)),
-    "integrate": (_STATUS, (_OPERATOR, c_void_p, c_int64, c_void_p)),
-    "sums": (_STATUS, (_OPERATOR, c_void_p, c_int64, c_void_p)),
-    "certify": (_STATUS, (_OPERATOR, c_void_p, c_void_p, c_int64, c_double, c_void_p)),
 }
 """Others, with the suffix of their real type."""
 SUFFIXES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}

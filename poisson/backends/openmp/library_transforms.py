@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.callers import Norms
-from poisson.backends.openmp.arrays import CallersArray, given, pitch_of
+from poisson.backends.inverses import CertifyingInverse, DividedInverseOperations, InverseOperations, Norms
+from poisson.backends.openmp.arrays import GivenArray, given, pitch_of
 from poisson.backends.openmp.library import ConvolutionStructure, LineStructure, operator_structure
 from poisson.backends.openmp.passes import Passes
-from poisson.backends.slabs import HostSlab, OwnedPlanes, Plane, RowByRow, by_rows, eigenvalues_by_node
+from poisson.backends.slabs import HostSlab, OwnedPlanes, Plane, RowByRow, ScipySlab, eigenvalues_by_node
 from poisson.backends.spectra import (
     Convolution,
     Line,
@@ -29,9 +29,10 @@ from poisson.backends.transforms import (
     AxisTransform,
     EigenvectorTransform,
     HostTransforms,
-    by_scipy,
+    ScipyInverse,
     transformed_axes,
 )
+from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.mesh.boundary import Rule
 
@@ -44,23 +45,11 @@ LARGEST_ODD = 127
 """The largest odd factor of a length that is multiplied with; larger ones go through a convolution. Found by timing."""
 
 
-class TransformsInPlace:
-    """A `FastSolver` on arrays in the host's memory.
+class TransformsInPlace(CertifyingInverse):
+    """On arrays in the host's memory."""
 
-    Parameters
-    ----------
-    backend : OpenmpBackend
-        On the host; with the threads of transforms, the library's and scipy's.
-    operator : Operator
-        With constant coefficients.
-
-    Raises
-    ------
-    ValueError
-        If the coefficients vary.
-    """
-
-    def __init__(self, backend: OpenmpBackend, operator: Operator) -> None:
+    def __init__(self, backend: OpenmpBackend, inverse: Inverse) -> None:
+        operator = inverse.operator
         require_constant(operator)
         structure = ctypes.byref(operator_structure(operator, pitch_of(operator.shape[0]), backend.threads))
         axes = transformed_axes(operator)
@@ -77,22 +66,24 @@ class TransformsInPlace:
         plain = [transform for transform in transforms if isinstance(transform, _LibraryTransform)]
         if plain and [transform.axis for transform in plain] == whole:
             self._passes = Passes(backend, structure, operator, plain, modes.spectra, tridiagonal)
-        self.together = bool(self._passes) and backend.dtype == np.float64 and not operator.singular
+        self._together = bool(self._passes) and backend.dtype == np.float64 and not operator.singular
+
+    @property
+    def together(self) -> bool:
+        return self._together
 
     def solve_many(
-        self, fs: Sequence[CallersArray], start: DeviceArray, us: Sequence[DeviceArray]
+        self, fs: Sequence[GivenArray], start: DeviceArray, us: Sequence[DeviceArray]
     ) -> NDArray[np.float64]:
-        """See `poisson.backends.callers.CallersSolver`."""
         assert self._passes is not None
         return self._passes.solve_many(fs, start, us)
 
-    def solve_certified(self, f: DeviceArray | CallersArray, u: DeviceArray) -> tuple[Norms, Norms] | None:
-        """See `poisson.backends.callers.CallersSolver`."""
+    def solve_certified(self, f: DeviceArray | GivenArray, u: DeviceArray) -> tuple[Norms, Norms] | None:
         if self._passes is None:
             return None
         self._passes.to_modes(f, u, self._result)
         source, values = self._read(self._result), given(u)
-        if isinstance(f, CallersArray) and not math.isfinite(source[0]):
+        if isinstance(f, GivenArray) and not math.isfinite(source[0]):
             f.refuse()
         if source[1] == 0.0:
             values[self._operator.lattice.free] = 0.0
@@ -102,7 +93,6 @@ class TransformsInPlace:
         return source, self._read(self._result)
 
     def solve(self, f: DeviceArray, u: DeviceArray) -> None:
-        """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
         values = given(u)
         if self._passes is None:
             self._steps.solve(given(f), values)
@@ -118,41 +108,25 @@ def _transform(backend: OpenmpBackend, structure: Any, operator: Operator, axis:
     return _LibraryTransform(backend.functions.transform, structure, Line(operator, axis), backend.dtype)
 
 
-class SlabInPlace:
-    """A `SlabSolver` on arrays in the host's memory.
+class SlabInPlace(HostSlab):
+    """On arrays in the host's memory."""
 
-    Parameters
-    ----------
-    backend : OpenmpBackend
-        On the host.
-    part : Operator
-        With constant coefficients; the slowest axis alone is divided.
-
-    Raises
-    ------
-    ValueError
-        If the coefficients vary, or another axis is divided.
-    """
-
-    def __init__(self, backend: OpenmpBackend, part: Operator) -> None:
-        run = OwnedPlanes(part)
+    def __init__(self, backend: OpenmpBackend, inverse: DividedInverse) -> None:
+        run = OwnedPlanes(part := inverse.operator)
         structure = ctypes.byref(operator_structure(run.operator, pitch_of(run.operator.shape[0]), backend.threads))
         axes = transformed_axes(run.operator)[:-1]
         transforms = [_transform(backend, structure, run.operator, axis) for axis in axes]
         if part.lattice.axes[-1].tabulated:
-            self._slab = HostSlab(run, transforms, RowByRow(run, transforms))
+            super().__init__(run, transforms, RowByRow(run, transforms))
         else:
             modes = _Modes(backend, structure, run.operator, transforms)
-            self._slab = HostSlab(run, transforms, _Chains(run, modes))
-        self.eigenvalues = self._slab.eigenvalues
+            super().__init__(run, transforms, _Chains(run, modes))
 
     def condense(self, f: Any, u: Any, first: Any | None, last: Any | None, line: Any | None) -> None:
-        """See `poisson.backends.slabs.SlabSolver`."""
-        self._slab.condense(given(f), given(u), *(_view_of(array) for array in (first, last, line)))
+        super().condense(given(f), given(u), *map(_view_of, (first, last, line)))
 
     def expand(self, f: Any, u: Any, below: Any | None, above: Any | None, line: Any | None) -> None:
-        """See `poisson.backends.slabs.SlabSolver`."""
-        self._slab.expand(given(f), given(u), *(_view_of(array) for array in (below, above, line)))
+        super().expand(given(f), given(u), *map(_view_of, (below, above, line)))
 
 
 class _Modes:
@@ -287,43 +261,29 @@ def _factors(length: int) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     return small, odd, left
 
 
-class TransformsOfCopies:
-    """A `FastSolver` on arrays of a GPU, solved on the host.
+class TransformsOfCopies(InverseOperations):
+    """On arrays of a GPU, solved on the host."""
 
-    Raises
-    ------
-    ValueError
-        If the coefficients vary.
-    """
-
-    def __init__(self, backend: OpenmpBackend, operator: Operator) -> None:
+    def __init__(self, backend: OpenmpBackend, inverse: Inverse) -> None:
         self._backend = backend
-        self._transforms = by_scipy(operator, backend.threads)
+        self._transforms = ScipyInverse(backend, inverse, backend.threads)
 
     def solve(self, f: DeviceArray, u: DeviceArray) -> None:
-        """u = A⁻¹ f at the nodes that are not fixed; see `poisson.backends.base.FastSolver`."""
         result = self._backend.to_host(u)
         self._transforms.solve(self._backend.to_host(f), result)
         self._backend.upload(u, result)
 
 
-class SlabOfCopies:
-    """A `SlabSolver` on arrays of a GPU, whose copies are solved for on the host.
+class SlabOfCopies(DividedInverseOperations):
+    """On arrays of a GPU, whose copies are solved for on the host."""
 
-    Raises
-    ------
-    ValueError
-        If the coefficients vary, or another axis is divided.
-    """
-
-    def __init__(self, backend: OpenmpBackend, part: Operator) -> None:
+    def __init__(self, backend: OpenmpBackend, inverse: DividedInverse) -> None:
         self._backend = backend
-        self._slab = by_rows(part, backend.threads)
+        self._slab = ScipySlab(backend, inverse, backend.threads)
         self._f = np.empty(0)
         self.eigenvalues = self._slab.eigenvalues
 
     def condense(self, f: Any, u: Any, first: Any | None, last: Any | None, line: Any | None) -> None:
-        """See `poisson.backends.slabs.SlabSolver`."""
         self._f = self._backend.to_host(f)
         planes = [None if array is None else np.empty(array.shape, array.dtype) for array in (first, last, line)]
         self._slab.condense(self._f, self._backend.to_host(u), *planes)
@@ -332,7 +292,6 @@ class SlabOfCopies:
                 self._backend.upload(array, plane)
 
     def expand(self, f: Any, u: Any, below: Any | None, above: Any | None, line: Any | None) -> None:
-        """See `poisson.backends.slabs.SlabSolver`."""
         result = self._backend.to_host(u)
         planes = [None if array is None else self._backend.to_host(array) for array in (below, above, line)]
         self._slab.expand(self._f, result, *planes)

@@ -17,16 +17,15 @@ import numpy as np
 from poisson.backends.base import (
     Array,
     DifferenceOperations,
-    FastSolver,
     InterpolationOperations,
     Operations,
     Reduction,
     TransferOperations,
 )
-from poisson.backends.openmp.arrays import CallersArray, DeviceArray, DeviceResult, pitch_of
+from poisson.backends.numpy import NumpyOperations
+from poisson.backends.openmp.arrays import DeviceArray, DeviceResult, GivenArray, pitch_of
 from poisson.backends.openmp.calls import operations_from_entries
 from poisson.backends.openmp.library import DifferencesStructure, doubles, operator_structure
-from poisson.backends.openmp.library_transforms import SlabInPlace, SlabOfCopies, TransformsInPlace, TransformsOfCopies
 from poisson.backends.openmp.tables import AxisTables, tables_of
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -34,7 +33,6 @@ from poisson.mesh.differences import Differences
 
 if TYPE_CHECKING:
     from poisson.backends.openmp.backend import OpenmpBackend
-    from poisson.backends.slabs import SlabSolver
 
 Coarser = tuple[TransferOperations, Array]
 Partner = tuple[Any, Any, int | None]
@@ -53,8 +51,8 @@ def _structure(backend: OpenmpBackend, operator: Operator) -> Any:
 
 
 @operations_from_entries(Operator)
-class OpenmpOperations(Operations):
-    """The operations of an operator."""
+class _Calls(Operations):
+    """The operations of an operator, each a call of the library."""
 
     backend: OpenmpBackend
 
@@ -97,53 +95,35 @@ class OpenmpOperations(Operations):
             *(weights, len(omegas), *above, *below, _pointer(result)),
         )
 
-    def take(self, f: DeviceArray | CallersArray, out: DeviceArray, result: DeviceResult) -> None:
-        if not isinstance(f, CallersArray):
-            super().take(f, out, result)
-            return
-        self.functions.take(self.structure, f.pointer, f.pitch, f.shift, out.pointer, result.pointer)
-        if not math.isfinite(self.backend.read(result)[0]):
+
+class OpenmpOperations(_Calls):
+    """The operations of an operator on the host."""
+
+    def take(self, f: DeviceArray | GivenArray, out: DeviceArray, result: DeviceResult) -> None:
+        super().take(f, out, result)
+        if isinstance(f, GivenArray) and not math.isfinite(self.backend.read(result)[0]):
             f.refuse()
 
-    def integrate(self, f: DeviceArray | CallersArray, out: DeviceArray | None, result: DeviceResult) -> bool:
-        if self.backend.offloads:
-            return False
-        function = self.functions.integrate if isinstance(f, CallersArray) else self.functions.sums
-        function(self.structure, f.pointer, f.pitch, result.pointer)
-        return True
-
-    def certify(self, u: DeviceArray, f: DeviceArray | CallersArray, work: DeviceArray, result: DeviceResult) -> None:
-        if self.backend.offloads or not self.operator.has_one_diagonal:
+    def certify(self, u: DeviceArray, f: DeviceArray | GivenArray, work: DeviceArray, result: DeviceResult) -> None:
+        if self.operator.has_one_diagonal:
             super().certify(u, f, work, result)
-            return
-        shift = f.shift if isinstance(f, CallersArray) else 0.0
-        self.functions.certify(self.structure, u.pointer, f.pointer, f.pitch, shift, result.pointer)
+        else:
+            Operations.certify(self, u, f, work, result)
 
-    def certify_in_double(self, u: DeviceArray, f: CallersArray, result: DeviceResult) -> bool:
-        if not self.operator.has_one_diagonal or u.dtype != np.float32:
-            return False
-        # Norms are float64 in either precision.
-        arguments = (u.pointer, f.pointer, f.pitch, f.shift, result.pointer)
-        self.backend._library.poisson_certify_in_double(self.structure, *arguments)
-        return True
+    @property
+    def widens(self) -> bool:
+        return self.operator.has_one_diagonal
 
-    def settled(self, f: DeviceArray | CallersArray) -> DeviceArray:
-        if not isinstance(f, CallersArray):
-            return f
-        array = self.backend.empty(f.shape)
-        self.take(f, array, self.backend.reduction())
-        return array
 
-    def fast_solver(self) -> FastSolver:
-        backend = self.backend
-        if backend.offloads:
-            return TransformsOfCopies(backend, self.operator)
-        return TransformsInPlace(backend, self.operator)
+class OffloadedOperations(OpenmpOperations):
+    """The operations of a library for a GPU, which has no functions for the memory of the host."""
 
-    def slab_solver(self) -> SlabSolver:
-        if self.backend.offloads:
-            return SlabOfCopies(self.backend, self.operator)
-        return SlabInPlace(self.backend, self.operator)
+    take, certify, widens = Operations.take, Operations.certify, Operations.widens
+
+    def integrate(self, f: DeviceArray, work: DeviceArray | None, result: DeviceResult) -> None:
+        sums = np.zeros(2)
+        NumpyOperations(self.backend, self.operator).integrate(self.backend.to_host(f), None, sums)
+        result.put(sums)
 
 
 class OpenmpTransfer(TransferOperations):

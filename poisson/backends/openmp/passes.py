@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from poisson.backends.openmp.arrays import CallersArray
+from poisson.backends.openmp.arrays import GivenArray
 from poisson.backends.openmp.library import DirectStructure, LineStructure
 from poisson.backends.transforms import links_of_boundary
 from poisson.discrete.operator import Operator
@@ -73,22 +73,20 @@ class Passes:
             )
         )
 
-    def to_modes(self, f: DeviceArray | CallersArray, u: DeviceArray, result: DeviceResult | None) -> None:
+    def to_modes(self, f: DeviceArray | GivenArray, u: DeviceArray, result: DeviceResult | None) -> None:
         """u gets the modes of f, with what its fixed nodes add, and `result` the norms of f."""
-        shift = f.shift if isinstance(f, CallersArray) else 0.0
         place = None if result is None else result.pointer
-        self._backend.functions.to_modes(self._structure, self._direct, f.pointer, f.pitch, shift, u.pointer, place)
+        self._backend.functions.to_modes(self._structure, self._direct, f.pointer, f.pitch, f.shift, u.pointer, place)
 
-    def from_modes(self, u: DeviceArray, f: DeviceArray | CallersArray, result: DeviceResult | None) -> None:
+    def from_modes(self, u: DeviceArray, f: DeviceArray | GivenArray, result: DeviceResult | None) -> None:
         """u from its modes; `result` gets the norms of f − A u."""
-        shift = f.shift if isinstance(f, CallersArray) else 0.0
         place = None if result is None else result.pointer
-        self._backend.functions.from_modes(self._structure, self._direct, u.pointer, f.pointer, f.pitch, shift, place)
+        self._backend.functions.from_modes(self._structure, self._direct, u.pointer, f.pointer, f.pitch, f.shift, place)
 
     def solve_many(
-        self, fs: Sequence[CallersArray], start: DeviceArray, us: Sequence[DeviceArray]
+        self, fs: Sequence[GivenArray], start: DeviceArray, us: Sequence[DeviceArray]
     ) -> NDArray[np.float64]:
-        """See `poisson.backends.callers.CallersSolver`; each by one thread."""
+        """See `CertifyingInverse`; each by one thread."""
         count, norms = len(fs), np.empty((len(fs), 4))
         self._backend._library.poisson_solve_many(
             *(self._structure, self._direct, count),

@@ -134,7 +134,7 @@ __device__ __forceinline__ double weight_along_x(int i, int nx WIDTH_PARAMETERS)
 // value of f is not, and the maximum of its size. f is in the caller's memory, in rows of its own distances and maybe
 // its own type, or what is in out already.
 KERNEL poisson_take(const GIVEN* f, index_t f_pitch, index_t f_plane, double shift, real* out, int nx, int ny,
-                    index_t rows, index_t pitch, double* partial, double* result) {
+                    index_t rows, index_t pitch MASK_PARAMETER, double* partial, double* result) {
     const int i = first_node();
     Norms norms;
     if (i < nx) {
@@ -151,11 +151,11 @@ KERNEL poisson_take(const GIVEN* f, index_t f_pitch, index_t f_plane, double shi
             for (int n = 0; n < WIDTH; ++n) {
                 if (i + n >= nx) continue;
                 const double given = from[n];
-                if (fixed_row || is_fixed(i + n, nx, RULE_XL, RULE_XU)) {
-                    norms.sum += 0 * given;  // a value that is not finite shows there, too
+                if (fixed_row || is_fixed(i + n, nx, RULE_XL, RULE_XU) || IS_MASKED(row * pitch + i + n)) {
+                    if (ROW_COUNTS(row)) norms.sum += 0 * given;  // a value that is not finite shows there, too
                 } else {
                     value.node[n] = (real)(given - shift);
-                    norms.add(value.node[n]);
+                    if (ROW_COUNTS(row)) norms.add(value.node[n]);
                 }
             }
             store(out + row * pitch + i, value);
@@ -185,8 +185,8 @@ KERNEL poisson_dot(const real* __restrict__ x, const real* __restrict__ y, int n
     reduce_grid(sum, 0, partial, result);
 }
 
-// The sums of w f and of w |f|; f is in the caller's memory, as `take` has it.
-KERNEL poisson_integrate(const GIVEN* __restrict__ f, index_t f_pitch, index_t f_plane, int nx, int ny,
+// The sums of w (f - shift) and of its size; f is in the caller's memory, as `take` has it.
+KERNEL poisson_integrate(const GIVEN* __restrict__ f, index_t f_pitch, index_t f_plane, double shift, int nx, int ny,
                          index_t rows WIDTH_PARAMETERS, double* partial, double* result) {
     const int i = first_node();
     double sum = 0, size = 0;
@@ -194,11 +194,12 @@ KERNEL poisson_integrate(const GIVEN* __restrict__ f, index_t f_pitch, index_t f
 #pragma unroll UNROLL
         FOR_EACH_ROW(row, rows) {
             const GIVEN* from = row_of_caller(f, row, ny, f_pitch, f_plane) + i;
+            if (!ROW_COUNTS(row)) continue;
             const double weight = weight_of_row(row, rows, ny EACH_WIDTH);
 #pragma unroll
             for (int n = 0; n < WIDTH; ++n) {
                 if (i + n >= nx) continue;
-                const double part = weight * weight_along_x(i + n, nx EACH_WIDTH) * (double)from[n];
+                const double part = weight * weight_along_x(i + n, nx EACH_WIDTH) * ((double)from[n] - shift);
                 sum += part;
                 size += part < 0 ? -part : part;
             }
