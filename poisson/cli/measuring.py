@@ -256,6 +256,7 @@ def bench_operations(
     precision: str = "float64",
     threads: str = "0",
     stretched: bool = False,
+    full: bool = False,
     json: bool = False,
     csv: str | None = None,
 ) -> Measurement:
@@ -269,6 +270,7 @@ def bench_operations(
       --precision TYPE  float64 or float32
       --threads N       threads of the openmp backend on a CPU; 0: OMP_NUM_THREADS or all
       --stretched       nodes that are closer together near the faces, and not equally spaced
+      --full            the operations of stencils of 9 and 27 points, of weights and of clusters
       --json            print the rows as JSON and nothing else
       --csv FILE        write the rows as comma-separated values
 
@@ -288,7 +290,9 @@ def bench_operations(
     def work() -> Report:
         from poisson.perf.benchmark import operations
 
-        return operations.bench(shapes, name=backend, precision=precision, threads=count, tabulated=stretched)
+        return operations.bench(
+            shapes, name=backend, precision=precision, threads=count, tabulated=stretched, full=full
+        )
 
     return Measurement(work, json, csv, None)
 

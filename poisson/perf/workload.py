@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import count, product
 from types import ModuleType
@@ -17,7 +18,7 @@ from poisson.backends.ledger import Ledger, counted
 from poisson.backends.operations import ALL, ARRAYS, DIRECT, Argument, OperationSpec, Role
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.discretisation import Operator
-from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import ResourceError
 from poisson.mesh.axis import Axis
@@ -36,6 +37,10 @@ MEASURED = frozenset(
 )
 """The operations that `every_operation` runs: not those of full stencils, whose coefficients take many arrays, nor
 direct solutions, which `poisson.perf.benchmark.solve` measures."""
+FULL_ARRAYS = 16
+"""Arrays of the grid's size that `every_full_operation` holds at the most, half of them of float32 coefficients."""
+STRONG = 0.06
+"""The threshold of its clusters: few of its links, and those of small groups, are above it."""
 COARSEST = (20, 20)
 """The grid of the product with a matrix: a matrix for all nodes of a larger one would fit no memory."""
 
@@ -227,6 +232,50 @@ def every_operation(backend: Backend, grid: Lattice) -> Ledger:
     return ledger
 
 
-def values_needed(grid: Lattice) -> int:
-    """Values that the arrays of `every_operation` hold."""
+def every_full_operation(backend: Backend, grid: Lattice) -> Ledger:
+    """The same with the operations of a full stencil, of weights along all axes, and of clusters.
+
+    Coefficients and weights are float32.
+    """
+    stand_in, ledger = counted(backend)
+    single, lattice, result = backend.companion(np.float32), laplacian_on(grid).lattice, backend.reduction()
+    stencil = random_stencil(single, lattice)
+    transfer = StencilTransfer(stencil, (True,) * lattice.dimension)
+    transfer = replace(transfer, weights=single.empty(transfer.table.array_shape))
+    operations, between = stand_in.bind(stencil), stand_in.bind(transfer)
+    u, f, out, q = (random(backend, lattice.array_shape) for _ in range(4))
+    coarse = random(backend, transfer.coarse.array_shape)
+    for norms in (None, result):
+        operations.residual(u, f, out, norms)
+        operations.sweep(u, f, out, 0.5, norms)
+        operations.diagonal_solve(f, out, 0.5, norms)
+    operations.color_sweep(out, f, 0, 0.5)
+    operations.direction(u, 0.5, f, out, q, result)
+    between.interpolation(transfer.weights)
+    between.galerkin(single.empty(transfer.product.array_shape))
+    between.restrict(f, coarse)
+    between.prolong_add(coarse, out)
+    stand_in.bind(operations.clusters(STRONG)).correct_clusters(f, out)
+    return ledger
+
+
+def random_stencil(backend: Backend, lattice: Lattice) -> FullStencil:
+    """A full stencil with all links; their values are between 0 and 1, as is the excess."""
+    plain = FullStencil(lattice, offsets_of(lattice.dimension))
+
+    def slab(xp: ModuleType, start: int, stop: int) -> Any:
+        values = xp.random.random((stop - start, *lattice.array_shape))
+        for array, offset in zip(values, ((), *plain.offsets)[start:stop], strict=True):
+            for axis, step in enumerate(offset):
+                if step and not lattice.axes[axis].wraps:
+                    array[lattice.face(2 * axis + (step > 0))] = 0.0
+        return values
+
+    return replace(plain, coefficients=backend.assemble(plain.stack.array_shape, slab))
+
+
+def values_needed(grid: Lattice, full: bool = False) -> int:
+    """Values that the arrays of `every_operation` hold, or of `every_full_operation`."""
+    if full:
+        return FULL_ARRAYS * math.prod(grid.shape)
     return MOST_ARRAYS * math.prod(grid.shape) + (math.prod(COARSEST) + 2) * math.prod(COARSEST)

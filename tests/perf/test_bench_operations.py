@@ -15,10 +15,15 @@ import numpy as np
 import pytest
 
 from poisson.backends.base import Backend
+from poisson.backends.operations import ALL
 from poisson.cli import main
+from poisson.discrete.clusters import Clusters
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.perf.benchmark import operations
 from poisson.perf.benchmark.operations import COLUMNS, bench
 from poisson.perf.workload import MEASURED
+
+FULL = {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters)}
 
 pytestmark = pytest.mark.usefixtures("short_measurements")
 
@@ -41,6 +46,9 @@ def test_every_operation_is_measured(name: str, shape: tuple[int, ...]) -> None:
     if name != "gpu":
         labels = {row["operation"] for row in bench([shape], name=name, tabulated=True).rows}
         assert labels == {label for label in measured if not label.startswith(("derivative", "gradient"))}
+    if name == "gpu":
+        full = bench([shape], name=name, full=True)
+        assert {row["operation"].split()[0] for row in full.rows} == FULL
     for row in report.rows:
         assert row["size"] == "x".join(map(str, shape))
         assert row["seconds"] > 0.0

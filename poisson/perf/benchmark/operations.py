@@ -11,11 +11,12 @@ import numpy as np
 
 from poisson import backends
 from poisson.backends.base import Backend
+from poisson.backends.ledger import Ledger
 from poisson.mesh.lattice import Lattice
 from poisson.perf.report import Column, Report
 from poisson.perf.timing import REPEATS, Timing, in_a_row, stopwatch, stream_values
 from poisson.perf.traffic import cost
-from poisson.perf.workload import box, every_operation, require_room, stretched, values_needed
+from poisson.perf.workload import box, every_full_operation, every_operation, require_room, stretched, values_needed
 
 COLUMNS = (
     Column("size", "size"),
@@ -36,11 +37,13 @@ def bench(
     precision: str = "float64",
     threads: int = 0,
     tabulated: bool = False,
+    full: bool = False,
 ) -> Report:
     """Time every operation on random data, each time beside the memory bandwidth.
 
     The bandwidth of a shared machine changes by the second, so it is measured before every single measurement; the
     ratio is the median of the ratios of such pairs. Nodes are equally spaced, or stretched where axes are `tabulated`.
+    With `full` the operations are those of full stencils, weights and clusters.
 
     Raises
     ------
@@ -59,10 +62,15 @@ def bench(
     grids = [stretched(shape) if tabulated else box(shape) for shape in sizes]
     for grid in grids:
         arrays = f"the arrays of --sizes {'x'.join(map(str, grid.shape))}"
-        require_room(backend, values_needed(grid), arrays, "fewer nodes, or --precision=float32")
-    rows = [row for grid in grids for row in _rows(backend, grid, measured)]
+        require_room(backend, values_needed(grid, full), arrays, "fewer nodes, or --precision=float32")
+    rows = [
+        row
+        for grid in grids
+        for row in _rows(backend, grid, measured, every_full_operation if full else every_operation)
+    ]
     return Report(
-        f"operations of {backend.name}, {precision}{', stretched nodes' * tabulated}: {backend.device}",
+        f"operations of {backend.name}, {precision}{', stretched nodes' * tabulated}{', full stencils' * full}: "
+        f"{backend.device}",
         COLUMNS,
         tuple(rows),
         (
@@ -72,9 +80,11 @@ def bench(
     )
 
 
-def _rows(backend: Backend, grid: Lattice, measured: Callable[[], float]) -> list[Mapping[str, Any]]:
+def _rows(
+    backend: Backend, grid: Lattice, measured: Callable[[], float], run: Callable[[Backend, Lattice], Ledger]
+) -> list[Mapping[str, Any]]:
     rows: list[Mapping[str, Any]] = []
-    for call, invocation in every_operation(backend, grid).samples.items():
+    for call, invocation in run(backend, grid).samples.items():
         row, count = in_a_row(backend, invocation)
         watch = stopwatch(backend, row)
         pairs = [(measured(), watch() / count) for _ in range(REPEATS)]
