@@ -84,8 +84,7 @@ def build(
         reader.compare(conditions, lattice.shape)
     output = reader.output(name, lattice, f, a, c, initial, *on_faces)
     reader.need_used_parameters()
-    solver = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
-    run = _machine(form)
+    solver, run = _settings(form)
     if mistakes or lattice is None or f is None or initial is None or a is None or c is None:
         mistakes.disagree(clashes(solver, run, None))
         raise CaseError(mistakes.lines())
@@ -101,40 +100,25 @@ def build(
 
 
 def check_settings(
-    solver: Mapping[str, Any], run: Mapping[str, Any], problem: Problem
+    solver: Mapping[str, Any], run: Mapping[str, Any], mistakes: Mistakes
 ) -> tuple[SolverSettings, RunSettings]:
-    """The settings of ``[solver]`` and ``[run]`` for a problem, checked as those of a case file are.
+    """The settings of ``[solver]`` and ``[run]`` with these keys, each checked by itself as those of a case file are.
 
-    Parameters
-    ----------
-    solver, run : mapping
-        Keys of the two tables with their values; those left out have their defaults.
-    problem : Problem
-        What they are for.
-
-    Raises
-    ------
-    CaseError
-        With one line for each mistake.
+    Keys that are left out have their defaults; `mistakes` receives what is wrong.
     """
-    mistakes = Mistakes()
+    # Numbers of Python in the place of NumPy's.
     tables = {
-        # Numbers of Python in the place of NumPy's.
         name: {key: item.item() if isinstance(item, np.generic) else item for key, item in given.items()}
         for name, given in (("solver", solver), ("run", run))
     }
-    form = validate(tables, mistakes)
-    settings = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
-    machine = _machine(form)
-    mistakes.disagree(clashes(settings, machine, problem))
-    mistakes.refuse()
-    return settings, machine
+    return _settings(validate(tables, mistakes))
 
 
-def _machine(form: CaseFile) -> RunSettings:
+def _settings(form: CaseFile) -> tuple[SolverSettings, RunSettings]:
     run = form.run
     ranks = None if isinstance(run.ranks, str) else tuple(run.ranks) if isinstance(run.ranks, list) else run.ranks
-    return RunSettings(run.backend, run.precision, run.threads, ranks)
+    solver = SolverSettings().having(**form.solver.model_dump(exclude_defaults=True))
+    return solver, RunSettings(run.backend, run.precision, run.threads, ranks)
 
 
 class _Reader(Reader):

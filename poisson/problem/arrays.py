@@ -128,15 +128,15 @@ def require_readable(given: Any) -> None:
         raise CaseError([f"{kind} that requires a gradient; a solve has none to give: pass its values by .detach()"])
 
 
-def require_real(values: Any) -> None:
-    """Refuse an array whose values are not float, integer or unsigned.
+def require_real(dtype: Any) -> None:
+    """Refuse an array whose values, of this type, are not float, integer or unsigned.
 
     Raises
     ------
     CaseError
         With one line that says what was given, and not where.
     """
-    if values.dtype.kind not in REAL:
+    if dtype.kind not in REAL:
         raise CaseError(["an array without real numbers; allowed: float, integer or unsigned values"])
 
 

@@ -259,9 +259,9 @@ class ArrayField:
             raise CaseError([f"an array of the shape {self.shape}; {place} needs {array_shape}, because {axes}"])
         interface = getattr(self.values, arrays.CUDA, None) if self.on_device else None
         if interface is not None:
-            arrays.require_real(np.empty(0, interface["typestr"]))
+            arrays.require_real(np.dtype(interface["typestr"]))
         elif not self.on_device:
-            arrays.require_real(self.values)
+            arrays.require_real(self.values.dtype)
 
     def read(self, xp: ModuleType, start: int, stop: int, others: Sequence[Range] = ()) -> Any:
         """Rows (planes in 3D) `start` to `stop`, without `stop`, as an array of the module xp; a view if it can be.
@@ -282,7 +282,7 @@ class ArrayField:
             part = arrays.brought(self.values, xp)[index]
         else:
             part = arrays.brought(self.values[index], xp)
-        arrays.require_real(part)
+        arrays.require_real(part.dtype)
         return part
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -27,7 +28,6 @@ from poisson.solvers.choose import choose
 from poisson.solvers.entries import Given
 from poisson.solvers.mixed import in_float32
 from poisson.solvers.multigrid import CoarserProblems
-from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import nearly_singular
 
 log = logging.getLogger(__name__)
@@ -63,19 +63,17 @@ def set_up_on(local: Backend, request: Request, problem: Problem) -> Setup:
     lattice, beside = problem.lattice, ranks.beside
     nodes = None if ranks.share is None else math.prod(ranks.share.array_shape)
 
-    def require_room(settings: SolverSettings, precision: str, *, varies: bool) -> None:
-        with ranks.agreed():
-            given = local, lattice, settings, precision, request.fields
-            require_memory(*given, varies=varies, nodes=nodes, beside=beside)
-
-    require_room(settings, precision, varies=problem.varies)
+    room = partial(require_memory, local, lattice, fields=request.fields, nodes=nodes, beside=beside)
+    with ranks.agreed():
+        room(settings, precision, varies=problem.varies)
     operations = backend.bind(discretisation.operator_on(backend))
     choice = None
     if settings.method == AUTO:
         choice = ranks.of_first(choose(operations, settings, precision))
         log.info("%s", choice.line)
         settings, precision = choice.settings, choice.precision
-        require_room(settings, precision, varies=False)  # those of the operator are there already
+        with ranks.agreed():
+            room(settings, precision, varies=False)  # the coefficients are there already
     local_counting, ledger = counted(local) if request.count else (local, None)
     counting = ranks.over(local_counting) if request.count else backend
     stand_in = counting.bind(operations.operator) if request.count else operations

@@ -16,6 +16,8 @@ from poisson.solvers import registry
 
 def divide(request: Request, local: Backend) -> None:
     """Give each rank its part of the grid, with a halo for the method and for the differences of vectors."""
+    if request.ranks.size == 1:
+        return
     settings, order = request.settings, request.order if request.vectors else 0
 
     def halo(part: Lattice) -> int:

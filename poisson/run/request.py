@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from poisson.case import Case
+from poisson.case.combinations import clashes
 from poisson.case.settings import FIELDS, VECTORS, WITHOUT_VECTORS, FieldName
 from poisson.errors import CaseError
 from poisson.mesh.differences import ORDERS
@@ -102,8 +103,12 @@ class Request:
             With one line for each mistake.
         """
         from poisson.case.build import check_settings
+        from poisson.case.mistakes import Mistakes
 
-        settings, machine = check_settings(solver, run, problem)
+        mistakes = Mistakes()
+        settings, machine = check_settings(solver, run, mistakes)
+        mistakes.disagree(clashes(settings, machine, problem))
+        mistakes.refuse()
         checked = checked_fields(fields, order, exact=problem.exact is not None)
         return cls(problem, settings, machine, checked, order, Ranks(communicator_of(comm), machine.ranks))
 

@@ -427,7 +427,8 @@ class Solver:
                 require_place(out, ranks, shape, self._setup.backend)
                 problem = apart(problem, out, self._setup.local)
         clock, started = _Clock(), datetime.now(UTC)
-        self._take_operator(problem)
+        if problem is not self._operator_of:
+            self._take_operator(problem)
         setup = self._setup
         discretisation = self._loader.fill(checkpoints.resumed(problem) if checkpoints else problem)
         times = {"setup": clock.seconds() + self._seconds}
