@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Write the tables of methods, preconditioners, keys and operations in the documents from their entries.
 
-The prototypes of the operations in native/poisson.h are written too.
+The prototypes of the operations in native/poisson.h and the options of a solver in poisson/run/request.py are written
+too.
 
     python scripts/method_tables.py
 
@@ -97,6 +98,26 @@ def header(text: str) -> str:
     )
 
 
+def options(text: str) -> str:
+    """poisson/run/request.py with the names and keys of the registries, as type checkers know them."""
+    for kind, names in (("Method", (AUTO, *registry.methods())), ("BackendName", backend_names())):
+        text = _substituted(rf"(?<=^{kind} = )Literal\[.*\]", _literal(names), text)
+    lines = [f"    {name}: {_hint(place)}\n" for name, place in registry.solver_keys().items() if name != "method"]
+    return _substituted(
+        r"(?<=`poisson\.case\.SolverSettings` describes them\.\"\"\"\n\n)(    .*\n)+", "".join(lines), text
+    )
+
+
+def _hint(place: registry.Place) -> str:
+    words = tuple(place.key.words())
+    kind = _literal(words) if words else place.key.kind.__name__
+    return kind if place.default is not None else f"{kind} | None"
+
+
+def _literal(words: Iterable[str]) -> str:
+    return f"Literal[{', '.join(map(_toml, words))}]"
+
+
 def _c_arguments(spec: OperationSpec) -> list[str]:
     """The arguments of an operation's function in C: `poisson.backends.openmp.library.signature` has their types."""
     found = list(_C_SUBJECTS[spec.subject])
@@ -149,6 +170,7 @@ DOCUMENTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "docs/methods.md": methods,
         "docs/case-file.md": case_file,
         "native/poisson.h": header,
+        "poisson/run/request.py": options,
     }
 )
 

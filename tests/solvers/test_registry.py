@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -26,14 +26,13 @@ from support.problems import WALLS, make_case
 
 import poisson
 from poisson.backends.numpy import NumpyBackend
-from poisson.backends.registry import backend_names
 from poisson.case.combinations import clashes
 from poisson.case.schema import CaseFile
 from poisson.mesh.boundary import CONDITIONS, FACE_NAMES
 from poisson.mesh.grid import AXES
 from poisson.problem.given import Boundary, Dirichlet, Mean, Neumann, Robin
 from poisson.problem.problem import MEANS, Problem
-from poisson.run.request import BackendName, Method, Options, Precision
+from poisson.run.request import Precision
 from poisson.run.verify import _variants
 from poisson.solvers import registry
 from poisson.solvers.choose import describe
@@ -94,20 +93,7 @@ def test_the_schema_is_that_of_the_registry() -> None:
     assert SolverSettings().having(**form.model_dump()) == SolverSettings()
 
 
-def test_the_options_of_a_solver_are_the_keys() -> None:
-    hints = get_type_hints(Options)
-    assert set(hints) == set(KEYS) - {"method"}
-    for name, hint in hints.items():
-        key, default, _ = KEYS[name]
-        if get_origin(hint) is Literal:
-            assert get_args(hint) == tuple(key.words()), name
-        else:
-            assert hint == (key.kind if default is not None else key.kind | None), name
-
-
 def test_type_checkers_know_every_name() -> None:
-    assert get_args(Method) == ("auto", *registry.methods())
-    assert get_args(BackendName) == backend_names()
     assert get_args(Precision) == PRECISIONS
     assert get_args(Mean) == MEANS
     assert tuple(get_type_hints(Boundary)) == ("all", *AXES, *FACE_NAMES)
