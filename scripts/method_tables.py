@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Write the tables of methods, preconditioners, keys and operations in the documents from their entries.
 
-The prototypes of the operations in native/poisson.h and the options of a solver in poisson/run/request.py are written
-too.
+The prototypes of the operations in native/poisson.h, the options of a solver in poisson/run/request.py and the schema
+of case files are written too.
 
     python scripts/method_tables.py
 
@@ -34,6 +34,7 @@ from poisson.backends.inverses import DividedInverseOperations, InverseOperation
 from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.registry import AUTO, NAMES, backend_names
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
+from poisson.case import json_schema
 from poisson.discrete.clusters import Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
@@ -171,6 +172,7 @@ DOCUMENTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "docs/case-file.md": case_file,
         "native/poisson.h": header,
         "poisson/run/request.py": options,
+        "poisson/case/schema.json": lambda text: json_schema.text(),
     }
 )
 

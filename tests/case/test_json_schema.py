@@ -25,10 +25,9 @@ def complaints(tables: dict[str, Any]) -> list[str]:
     return [error.message for error in Draft7Validator(SCHEMA).iter_errors(tables)]
 
 
-def test_the_file_is_what_the_models_give() -> None:
-    """To make it anew: python -m poisson schema > poisson/case/schema.json."""
+def test_the_file_is_a_schema() -> None:
+    """`scripts/method_tables.py` writes it."""
     assert examples.SCHEMA == ROOT / "poisson" / "case" / "schema.json"
-    assert examples.SCHEMA.read_text("utf-8") == json_schema.text()
     Draft7Validator.check_schema(SCHEMA)
 
 
