@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,14 +60,19 @@ def test_large_clusters_are_corrected_with_the_same_bits_in_every_order_of_block
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize(
-    "make", [emulated, pytest.param(lambda *_: BACKENDS["gpu"](np.float64), marks=pytest.mark.gpu)]
+    ("make", "large"),
+    [
+        *((partial(emulated, order=order), (70, 130)) for order in Order),
+        pytest.param(BACKENDS["gpu"], (700, 1001), marks=pytest.mark.gpu),
+    ],
 )
-def test_clusters_found_on_the_device_are_those_found_on_the_host(make: Callable[..., Any], order: Order) -> None:
+def test_clusters_found_on_the_device_are_those_found_on_the_host(
+    make: Callable[[Any], Any], large: tuple[int, ...]
+) -> None:
     """Nodes and starts exactly, in which labels are those of the smallest nodes; on all faces, with large clusters."""
-    backend, host, largest = make(np.float64, order), NumpyBackend(np.float64), 0
-    for shape, rules in [((70, 130), FEW_RULES[2][0]), *((shape, rules) for shape, few in SHAPES for rules in few)]:
+    backend, host, largest = make(np.float64), NumpyBackend(np.float64), 0
+    for shape, rules in [(large, FEW_RULES[2][0]), *((shape, rules) for shape, few in SHAPES for rules in few)]:
         full = stencil_on(grid_operator(shape, rules).lattice, np.float32, jump=4.0, holes=-0.8)
         for stencil in (full, along_axes(full)):
             there = backend.companion(np.float32).from_host(np.asarray(stencil.coefficients))

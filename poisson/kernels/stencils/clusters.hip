@@ -174,11 +174,13 @@ __device__ __forceinline__ void put(int* label, int value) {
 #endif
 }
 
-// The end that the labels of a node lead to; those on the way are shortened.
+// The end that the labels of a node lead to. Those on the way are shortened, but where labels are to be final: a label
+// that is written late would take the place of one.
+template <bool SHORTENS>
 __device__ __forceinline__ int end_of(int* labels, int node) {
     int before = node, current = look(labels + node);
     for (int next; current > (next = look(labels + current)); current = next) {
-        put(labels + before, next);
+        if (SHORTENS) put(labels + before, next);
         before = current;
     }
     return current;
@@ -206,7 +208,7 @@ KERNEL poisson_clusters_join(const double* __restrict__ roots, int* labels, STEN
     for_each_link(a, i, j, k, [&](int p, int q, int s, double link, bool behind) {
         const int there = number_of(a.nodes, p, q, s);
         if (!behind || is_fixed_node(a.nodes, p, q, s) || !(link > least * roots[there])) return;
-        int one = end_of(labels, here), other = end_of(labels, there);
+        int one = end_of<true>(labels, here), other = end_of<true>(labels, there);
         while (one != other) {
             const int larger = one > other ? one : other, smaller = one > other ? other : one;
             const int found = atomicCAS(labels + larger, larger, smaller);
@@ -221,7 +223,7 @@ KERNEL poisson_clusters_join(const double* __restrict__ roots, int* labels, STEN
 KERNEL poisson_clusters_label(int* labels, int* grouped, int nx, int ny, int nz) {
     const StencilLinks a{Nodes{nx, ny, nz}};
     NODE_OF_THREAD;
-    const int label = end_of(labels, here);
+    const int label = end_of<false>(labels, here);
     if (label == here) return;
     put(labels + here, label);
     put(grouped + here, 1);
