@@ -88,10 +88,7 @@ def template(name: str) -> str:
 def copy(original: str, name: str) -> str:
     """The text of one of the `cases` under another name, after which its result is named as well.
 
-    Raises
-    ------
-    OutputError
-        If it cannot be read.
+    Raises OutputError if it cannot be read.
     """
     try:
         text = cases()[original].read_text("utf-8")

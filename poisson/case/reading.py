@@ -139,10 +139,7 @@ def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, over
 def check_keys(path: str | Path, overrides: Sequence[str] = ()) -> None:
     """Make sure that every key of a case file has a value that may stand there, whatever the others are.
 
-    Raises
-    ------
-    CaseError
-        With one line for each that has not, or if the file cannot be read.
+    Raises CaseError with one line for each that has not, or if the file cannot be read.
     """
     from poisson.case.mistakes import Mistakes, validate
 
@@ -165,12 +162,7 @@ def field_files(problem: Problem) -> dict[str, FieldFile]:
 def regrid(case: Case, shape: Sequence[int]) -> Case:
     """The same case on another number of nodes, in the order x, y(, z).
 
-    Raises
-    ------
-    CaseError
-        If a field comes from a file: it has values on one grid only.
-    ValueError
-        If `shape` does not fit the dimension, or has fewer than 3 nodes on an axis.
+    Raises CaseError if a field comes from a file: it has values on one grid only.
     """
     problem = case.problem
     for path, field in field_files(problem).items():

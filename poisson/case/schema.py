@@ -58,10 +58,7 @@ def _path(text: str) -> str:
 def unit(text: str) -> str:
     """The name of a unit as it was given, if it is one.
 
-    Raises
-    ------
-    ValueError
-        If it is not.
+    Raises ValueError if it is not.
     """
     if not (text.isprintable() and 0 < len(text.strip()) == len(text) <= MAX_UNIT):
         raise ValueError

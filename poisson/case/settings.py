@@ -86,10 +86,7 @@ class Interval:
     def of(cls, given: int | str) -> Interval:
         """The interval as a case file gives it: a number of iterations, or a time such as ``10 min``.
 
-        Raises
-        ------
-        ValueError
-            If it is neither.
+        Raises ValueError if it is neither.
         """
         if isinstance(given, int):
             return cls(iterations=given)

@@ -49,10 +49,7 @@ class Journal(logging.Handler):
     def opened(cls, path: str) -> Iterator[Journal]:
         """A log in a file, to which it is added; within, it hears what the package says.
 
-        Raises
-        ------
-        OutputError
-            If the file cannot be written, or is none of these logs.
+        Raises OutputError if the file cannot be written, or is none of these logs.
         """
         with _appended(Path(path)) as stream:
             journal = cls(stream, path)

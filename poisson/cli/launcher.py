@@ -234,10 +234,7 @@ def _verdict(launcher: str, ranks: int, launched: int, code: int | None, signall
 def find_launcher() -> str:
     """The mpirun of the MPI that mpi4py loads; where that is not known, the one on the PATH.
 
-    Raises
-    ------
-    PackageMissing
-        If there is no mpi4py or no mpirun.
+    Raises PackageMissing if there is no mpi4py or no mpirun.
     """
     if importlib.util.find_spec("mpi4py") is None:
         raise PackageMissing(f"--ranks needs mpi4py: {INSTALL}")

@@ -223,10 +223,7 @@ def _named_backend(path: str, overrides: Sequence[str]) -> str | None:
 def _concerns(case: Case) -> tuple[Concern, ...]:
     """Say what may go wrong with a case.
 
-    Raises
-    ------
-    CaseError
-        If it cannot be solved: with a line for each reason, where a solve would stop at the first.
+    Raises CaseError if it cannot be solved: with a line for each reason, where a solve would stop at the first.
     """
     from poisson.run.concerns import concerns_of
     from poisson.run.sample import Sample

@@ -90,10 +90,8 @@ class _Messages(logging.Handler):
 def say(text: str) -> None:
     """Print to standard output what the command was called for.
 
-    Raises
-    ------
-    OutputError
-        If that cannot be written. A reader that has gone away, as `head` does, waits for nothing: that is no error.
+    Raises OutputError if that cannot be written. A reader that has gone away, as `head` does, waits for nothing:
+    that is no error.
     """
     if sys.stdout is None:
         raise OutputError("standard output is closed; redirect it to a file or a terminal")

@@ -61,10 +61,7 @@ def shape_of(given: Any) -> tuple[int, ...]:
 def host(given: Any) -> NDArray[Any]:
     """An array as one of NumPy itself; a copy only of what is on a device.
 
-    Raises
-    ------
-    CaseError
-        If a value is masked, or the array cannot be read; the line says what was given, and not where.
+    Raises CaseError if a value is masked, or the array cannot be read; the line says what was given, and not where.
     """
     require_readable(given)
     if isinstance(given, np.ndarray):
@@ -84,10 +81,7 @@ def host(given: Any) -> NDArray[Any]:
 def brought(given: Any, xp: ModuleType) -> Any:
     """An array of any library as one of the module xp, numpy or that of a device; a copy only where it must be.
 
-    Raises
-    ------
-    CaseError
-        As `host` does.
+    Raises CaseError as `host` does.
     """
     if xp is np or not on_device(given):
         values = host(given)
@@ -112,10 +106,7 @@ def require_readable(given: Any) -> None:
     Masked ones are no part of the data, and nothing would leave them out. Of a tensor that requires a gradient the
     library would have to follow the values through the solve, and lets nobody read them.
 
-    Raises
-    ------
-    CaseError
-        With one line that says what was given, and not where.
+    Raises CaseError with one line that says what was given, and not where.
     """
     if type(given) is np.ndarray:
         return
@@ -131,10 +122,7 @@ def require_readable(given: Any) -> None:
 def require_real(dtype: Any) -> None:
     """Refuse an array whose values, of this type, are not float, integer or unsigned.
 
-    Raises
-    ------
-    CaseError
-        With one line that says what was given, and not where.
+    Raises CaseError with one line that says what was given, and not where.
     """
     if dtype.kind not in REAL:
         raise CaseError(["an array without real numbers; allowed: float, integer or unsigned values"])

@@ -62,10 +62,7 @@ def face_shape(nodes: tuple[int, ...], face: int) -> tuple[int, ...]:
 def require_on_face(data: FaceData | None, nodes: tuple[int, ...], face: int) -> None:
     """Refuse an array, or a file with one, that has not one value for each node of a face.
 
-    Raises
-    ------
-    CaseError
-        With one line that says what is wrong, and not where.
+    Raises CaseError with one line that says what is wrong, and not where.
     """
     if not isinstance(data, (ArrayField, FieldFile)):
         return

@@ -92,10 +92,7 @@ class FieldFile:
 
         Of the other axes `others` has the ranges; those left out count as a whole.
 
-        Raises
-        ------
-        CaseError
-            If the file cannot be read.
+        Raises CaseError if the file cannot be read.
         """
         with self._open(_index(start, stop, others)) as array:
             return self._values(array[_index(start, stop, others)])
@@ -103,10 +100,7 @@ class FieldFile:
     def read_runs(self, runs: Sequence[Sequence[Range]]) -> NDArray[np.float64]:
         """The values at every combination of ranges of nodes along each array axis, as float64.
 
-        Raises
-        ------
-        CaseError
-            If the file cannot be read.
+        Raises CaseError if the file cannot be read.
         """
         *slow, fast = runs
         first, last = fast[0][0], fast[-1][1]
@@ -268,10 +262,7 @@ class ArrayField:
 
         Of the other axes `others` has the ranges; those left out count as a whole.
 
-        Raises
-        ------
-        CaseError
-            If the values are on a device, and cannot be read from there or are not real.
+        Raises CaseError if the values are on a device, and cannot be read from there or are not real.
         """
         index = _index(start, stop, others)
         if xp is np and type(self.values) is np.ndarray:
@@ -327,10 +318,7 @@ class PartField(ArrayField):
     def read(self, xp: ModuleType, start: int, stop: int, others: Sequence[Range] = ()) -> Any:
         """`ArrayField.read` of what lies in the part.
 
-        Raises
-        ------
-        CaseError
-            If it is not all there.
+        Raises CaseError if it is not all there.
         """
         wanted = itertools.zip_longest(((start, stop), *others), self.firsts, self.whole, self.values.shape)
         ranges: list[Range] = []
@@ -360,10 +348,8 @@ class FunctionField:
     def __call__(self, xp: ModuleType, *coordinates: Any) -> Any:
         """The values at points, as an array of the module xp.
 
-        Raises
-        ------
-        CaseError
-            If the function fails, or returns an array with masked values, or one that cannot be read.
+        Raises CaseError if the function fails, or returns an array with masked values, or one that cannot be
+        read.
         """
         try:
             values = self.function(*coordinates)

@@ -26,10 +26,8 @@ NO_PHASES = "the label of every phase with a finite value >= 0, one of them > 0,
 def phases_of(given: Mapping[Any, float]) -> Phases:
     """The phases that a mapping from labels, which may be texts, to values stands for.
 
-    Raises
-    ------
-    ValueError
-        If a label is no integer or occurs twice, a value is negative or not finite, or none is positive.
+    Raises ValueError if a label is no integer or occurs twice, a value is negative or not finite, or none is
+    positive.
     """
     found = {int(str(label)): float(value) for label, value in given.items()}
     if len(found) < len(given) or not all(0.0 <= value < math.inf for value in found.values()):
@@ -42,10 +40,7 @@ def phases_of(given: Mapping[Any, float]) -> Phases:
 def in_phases(labels: NDArray[Any], phases: Phases, name: str) -> NDArray[np.float64]:
     """The value of the phase of every voxel.
 
-    Raises
-    ------
-    CaseError
-        If a label is not among the phases.
+    Raises CaseError if a label is not among the phases.
     """
     known, values = (np.array(each) for each in zip(*phases, strict=True))
     place = np.minimum(np.searchsorted(known, labels), known.size - 1)

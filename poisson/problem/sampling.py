@@ -111,10 +111,7 @@ def faces(lattice: Lattice, rule: Rule, block: Block) -> Iterator[tuple[int, Ind
 def face_value(problem: Problem, xp: ModuleType, face: int, block: Block) -> Any:
     """The boundary data on the part of a face that lies in a block, in a shape that broadcasts to it.
 
-    Raises
-    ------
-    CaseError
-        If a value is not finite; the line names the key and the place.
+    Raises CaseError if a value is not finite; the line names the key and the place.
     """
     function = problem.faces[face].value
     assert function is not None
@@ -225,11 +222,8 @@ def _place(lattice: Lattice, face: int) -> int:
 def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any], ranges: Sequence[Range]) -> Any:
     """The values at some points, or those that an array or a file has for them in a range along each of its axes.
 
-    Raises
-    ------
-    CaseError
-        If they cannot be read, or a Python function returns no real numbers, or an array whose shape does not broadcast
-        to that of the points.
+    Raises CaseError if they cannot be read, or a Python function returns no real numbers, or an array whose shape
+    does not broadcast to that of the points.
     """
     try:
         values = stored(given, xp, ranges) if isinstance(given, Stored) else given(xp, *places)
@@ -254,10 +248,7 @@ def _evaluated(key: str, given: NodeField, xp: ModuleType, places: Sequence[Any]
 def require_values(xp: ModuleType, key: str, values: Any, places: Sequence[Any], limit: Limit | None) -> None:
     """Refuse values that are not finite, or not within a limit.
 
-    Raises
-    ------
-    CaseError
-        With the key, the first such value and its place.
+    Raises CaseError with the key, the first such value and its place.
     """
     # What holds for the least and the largest value holds for all of them; a NaN is both. They are looked at on the
     # host: each function of a device that is not asked for need not be compiled.

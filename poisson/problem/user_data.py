@@ -232,10 +232,7 @@ def exact_solution(given: Any, dimension: int) -> Expression:
 def conditions_of(boundary: Any, dimension: int) -> dict[str, Condition]:
     """The conditions of all faces from what a user gives in Python.
 
-    Raises
-    ------
-    CaseError
-        With a line for each mistake.
+    Raises CaseError with a line for each mistake.
     """
     mistakes = Mistakes()
     tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
@@ -263,10 +260,7 @@ def conditions_of(boundary: Any, dimension: int) -> dict[str, Condition]:
 def faces_of(conditions: Conditions, lattice: Lattice) -> tuple[Face, ...]:
     """The faces of a lattice with these conditions.
 
-    Raises
-    ------
-    CaseError
-        With a line for each array or file that does not fit its face.
+    Raises CaseError with a line for each array or file that does not fit its face.
     """
     mistakes = Mistakes()
     Reader(mistakes, lattice.dimension).compare(conditions, lattice.shape)
@@ -295,10 +289,7 @@ def other_faces(lattice: Lattice, before: tuple[Face, ...], boundary: Any) -> tu
 def require_axes(axes: Any) -> int:
     """How many tables of axes there are: 1, 2 or 3.
 
-    Raises
-    ------
-    CaseError
-        If there are not.
+    Raises CaseError if there are not.
     """
     if not isinstance(axes, Sequence) or not 1 <= len(axes) <= len(AXES):
         raise CaseError([f"axes: {shown(axes)}; allowed: 1, 2 or 3 tables, in the order x(, y(, z))"])
@@ -308,10 +299,7 @@ def require_axes(axes: Any) -> int:
 def lattice_of(axes: Sequence[Any], kinds: Sequence[Kind]) -> Lattice:
     """The lattice from what `Problem.on_lattice` is given, with these kinds of faces.
 
-    Raises
-    ------
-    CaseError
-        With one line that says what is wrong.
+    Raises CaseError with one line that says what is wrong.
     """
     pairs = zip(kinds[::2], kinds[1::2], strict=True)
     return Lattice(tuple(_axis(name, table, pair) for name, table, pair in zip(AXES, axes, pairs, strict=False)))

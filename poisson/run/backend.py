@@ -45,10 +45,7 @@ def falling_back(local: Backend, request: Request) -> Iterator[None]:
     Several ranks have one backend, and end with the error: not all of them may have failed. Where memory is short on
     the host, no other backend of the host has more.
 
-    Raises
-    ------
-    NextBackend
-        If there is another one.
+    Raises NextBackend if there is another one.
     """
     try:
         with backends.reported():

@@ -178,10 +178,7 @@ def check(case: Case, *, comm: Any = None) -> Findings:
 def _compatibility(problem: Problem) -> Compatibility | None:
     """The balance of a singular problem; None where it takes too long to find.
 
-    Raises
-    ------
-    IncompatibleSource
-        If there is no solution.
+    Raises IncompatibleSource if there is no solution.
     """
     volume = math.prod(problem.lattice.extent)
     if problem.lattice.nodes <= MOST_BALANCED:
@@ -207,10 +204,7 @@ def _compatibility(problem: Problem) -> Compatibility | None:
 def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | None:
     """How a case would be solved; adds what memory lacks to the mistakes.
 
-    Raises
-    ------
-    PoissonError
-        If there is no backend for it, or the grid cannot be divided.
+    Raises PoissonError if there is no backend for it, or the grid cannot be divided.
     """
     problem, settings, precision = request.problem, request.settings, request.run.precision
     ranks, fields = request.ranks, request.fields

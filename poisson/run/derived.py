@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 def vector(solution: Solution, name: str) -> NDArray[Any]:
     """``gradient`` or ``flux`` of a solution, by the differences of second order, on a processor of this machine.
 
-    Raises
-    ------
-    CaseError
-        If this process has a part of u only, or a value is beyond the range of the type of u.
+    Raises CaseError if this process has a part of u only, or a value is beyond the range of the type of u.
     """
     _require_whole(solution, name, f"ask for {name!r} before the solve, with fields=({name!r},)")
     u, problem = solution.host_u, solution.problem
@@ -56,12 +53,7 @@ def vector(solution: Solution, name: str) -> NDArray[Any]:
 def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
     """A field at points, a number where they are one point and the field is no vector.
 
-    Raises
-    ------
-    CaseError
-        If there is no such field, or this process has a part of it only.
-    GridError
-        If a point is outside of the box, or the coordinates do not fit.
+    Raises CaseError if there is no such field, or this process has a part of it only.
     """
     _require_whole(solution, "at", "save the solution and load the file")
     if field == "u":
@@ -80,10 +72,7 @@ def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
 def face_flux(solution: Solution, face: str) -> float:
     """The flux out of the box through a face.
 
-    Raises
-    ------
-    CaseError
-        If there is no such face, or its axis is periodic, or this process has a part of u only.
+    Raises CaseError if there is no such face, or its axis is periodic, or this process has a part of u only.
     """
     known = faces(solution)
     if face not in known:

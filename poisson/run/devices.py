@@ -60,10 +60,7 @@ def device_of(rank: int, all_seen: Sequence[Seen]) -> int | None:
 
     Launchers may show each process one GPU of its own, which has number 0 for each, or all processes the same ones.
 
-    Raises
-    ------
-    BackendUnavailable
-        If two ranks would have the same one: for every rank, if for one.
+    Raises BackendUnavailable if two ranks would have the same one: for every rank, if for one.
     """
     numbers = [_number(each, all_seen) for each in range(len(all_seen))]
     taken: set[tuple[str, str]] = set()

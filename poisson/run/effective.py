@@ -191,10 +191,7 @@ def effective(
 def effective_of(case: Case, observer: Observer | None = None) -> Effective:
     """The same of a case, without a word of the ends: its box is the cell, and its f plays no part.
 
-    Raises
-    ------
-    CaseError
-        If the box is not periodic along every axis, or c is not 0.
+    Raises CaseError if the box is not periodic along every axis, or c is not 0.
     """
     problem = case.problem
     if not all(problem.lattice.periodic):

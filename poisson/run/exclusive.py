@@ -32,10 +32,7 @@ class Exclusive:
     def use(self) -> Iterator[None]:
         """Within, no other thread uses the object.
 
-        Raises
-        ------
-        PoissonError
-            If this thread is using it already, or another one was when this process was forked.
+        Raises PoissonError if this thread is using it already, or another one was when this process was forked.
         """
         with self._lock:
             if self._used:

@@ -48,13 +48,8 @@ class Loader:
     def fill(self, problem: Problem) -> Discretisation:
         """Set the iterate and the source; the operator must be that of the problem.
 
-        Raises
-        ------
-        CaseError
-            If a value is not finite. Of what is read where it lies the pass that reads it first finds that, and on a
-            device `require_finite`.
-        IncompatibleSource
-            If a singular problem has no solution.
+        Raises CaseError if a value is not finite. Of what is read where it lies the pass that reads it first
+        finds that, and on a device `require_finite`.
         """
         setup = self._setup
         backend = setup.backend
@@ -90,10 +85,7 @@ class Loader:
     def require_finite(self) -> None:
         """Look at what a device has told of the values that were read where they lie, when it has done so anyway.
 
-        Raises
-        ------
-        CaseError
-            With the first value that is not finite.
+        Raises CaseError with the first value that is not finite.
         """
         unread, self._unread = self._unread, []
         for place, look in unread:
@@ -197,10 +189,7 @@ class Loader:
 def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:
     """The sources that a user gives together, on a grid with arrays of this shape.
 
-    Raises
-    ------
-    CaseError
-        If it is one source, or nothing that can be gone through.
+    Raises CaseError if it is one source, or nothing that can be gone through.
     """
     allowed = f"an array of the shape (k, {', '.join(map(str, shape))}), or a sequence of sources"
     if is_array(given):

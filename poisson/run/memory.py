@@ -107,11 +107,8 @@ def require_memory(
     Where the grid is divided, `nodes` is how many of it this process has, halo included, and `beside` how many
     processes share the memory of this host.
 
-    Raises
-    ------
-    ResourceError
-        If the arrays of the method need more than the backend has free, or the result, with these arrays where they are
-        in the host's memory too, more than the host has.
+    Raises ResourceError if the arrays of the method need more than the backend has free, or the result, with these
+    arrays where they are in the host's memory too, more than the host has.
     """
     part = "" if nodes is None else f" for a part of {nodes} nodes"
     wanted = partial(needs, backend, lattice, settings)

@@ -78,10 +78,7 @@ class Neighbourhood:
 def neighbourhood(communicator: Communicator) -> Neighbourhood:
     """The machines and devices of all ranks, which all call this.
 
-    Raises
-    ------
-    BackendUnavailable
-        If there are fewer GPUs than ranks on a host.
+    Raises BackendUnavailable if there are fewer GPUs than ranks on a host.
     """
     seen = look_around()
     number = device_of(communicator.rank, everyone(communicator, seen))

@@ -90,10 +90,7 @@ def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSetting
 def observer_of(given: Watching | None) -> Observer | None:
     """An observer from what a caller gives.
 
-    Raises
-    ------
-    CaseError
-        If it is none.
+    Raises CaseError if it is none.
     """
     if given is None:
         return None

@@ -231,10 +231,7 @@ def _origin(setup: Setup) -> dict[str, str | int | float]:
 def require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backend) -> None:
     """Refuse a place for u that does not fit.
 
-    Raises
-    ------
-    CaseError
-        With one line that says what is wrong.
+    Raises CaseError with one line that says what is wrong.
     """
     held = ranks.held(shape)
     wanted = shape if held is None else tuple(stop - start for start, stop in held.ranges)

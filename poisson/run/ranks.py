@@ -32,10 +32,7 @@ log = logging.getLogger(__name__)
 def communicator_of(comm: Any) -> Communicator:
     """The communicator that a user has given: one of ours, one of mpi4py, or None for a single process.
 
-    Raises
-    ------
-    CaseError
-        If it is none of them.
+    Raises CaseError if it is none of them.
     """
     if comm is None:
         return Serial()

@@ -97,10 +97,7 @@ class Request:
     ) -> Request:
         """The request of the arguments of `poisson.Solver`, whose keys are checked as those of a case file are.
 
-        Raises
-        ------
-        CaseError
-            With one line for each mistake.
+        Raises CaseError with one line for each mistake.
         """
         from poisson.case.build import check_settings
         from poisson.case.mistakes import Mistakes

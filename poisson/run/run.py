@@ -149,10 +149,7 @@ def solve(
 def found(case: Case, communicator: Communicator) -> Saved | None:
     """The checkpoint of a case that is to be resumed, for which all ranks look together.
 
-    Raises
-    ------
-    CaseError
-        If it belongs to another case.
+    Raises CaseError if it belongs to another case.
     """
     saved = None
     with agreed(communicator):

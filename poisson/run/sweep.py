@@ -125,12 +125,7 @@ def row_of(entry: Entry, observer: Observer | None = None) -> Row:
 
     Failures are rows, too.
 
-    Raises
-    ------
-    Interrupted
-        If Ctrl-C was pressed once the loop had begun; the last complete iterate is in the file.
-    KeyboardInterrupt
-        If it was pressed before.
+    Raises Interrupted if Ctrl-C was pressed once the loop had begun; the last complete iterate is in the file.
     """
     values, case = entry.variation.values, entry.case
     if case is None:

@@ -149,10 +149,7 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
 def read(path: Path) -> SweepTable | None:
     """The table in a file; None where there is no file, or an empty one.
 
-    Raises
-    ------
-    OutputError
-        If it cannot be read, or is no table of a sweep.
+    Raises OutputError if it cannot be read, or is no table of a sweep.
     """
     try:
         lines = list(csv.reader(io.StringIO(path.read_text("utf-8"), newline=""), strict=True))

@@ -325,10 +325,7 @@ def _order(before: tuple[float, float], now: tuple[float, float]) -> float | Non
 def refinement_shapes(case: Case, grids: int) -> list[tuple[int, ...]]:
     """The grids of an order study, coarse to fine: the case's own last, each with half the intervals of the next.
 
-    Raises
-    ------
-    CaseError
-        If the coarsest would have too few nodes.
+    Raises CaseError if the coarsest would have too few nodes.
     """
     if grids < 2:
         raise CaseError([f"verify --refine={grids}: at least 2 grids are needed"])

@@ -34,10 +34,7 @@ class Expression:
     def constant(value: float) -> Expression:
         """The expression that is `value` everywhere.
 
-        Raises
-        ------
-        ExpressionError
-            If `value` is not finite.
+        Raises ExpressionError if `value` is not finite.
         """
         if not math.isfinite(value):
             raise ExpressionError(f"{value} is not a finite number")
@@ -83,10 +80,7 @@ class Expression:
     def text(self) -> str:
         """The canonical text, with every name but the coordinates replaced by its number. `parse` reads it back.
 
-        Raises
-        ------
-        ExpressionError
-            If it is longer than `MAX_TEXT`, as the text of a derivative can be.
+        Raises ExpressionError if it is longer than `MAX_TEXT`, as the text of a derivative can be.
         """
         return write(self.program)
 

@@ -20,10 +20,7 @@ _ATOM = 9
 def write(program: Program) -> str:
     """The text of a program.
 
-    Raises
-    ------
-    ExpressionError
-        If the text would be longer than `MAX_TEXT`, as that of a derivative can be.
+    Raises ExpressionError if the text would be longer than `MAX_TEXT`, as that of a derivative can be.
     """
     written: list[tuple[str, int]] = []
     for step in program:
