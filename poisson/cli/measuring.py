@@ -353,7 +353,7 @@ def bench_solve(
         "threads": thread_count(threads, [] if backend == "numpy" else [backend]),
         "repeats": whole_number("repeats", repeats),
     }
-    tasks = solve.STUDY if study else tuple(solve.Problem(nodes, ratio) for nodes in sizes)
+    tasks = solve.STUDY if study else tuple(solve.Box(nodes, ratio) for nodes in sizes)
     return Measurement(lambda: solve.bench(tasks, methods, **options), json, csv, None)
 
 

@@ -78,15 +78,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Search:
-    """The search for the shape of one kind of kernel.
-
-    Parameters
-    ----------
-    kind : str
-        One of `KINDS`.
-    start : Shape
-        Where it begins.
-    """
+    """The search for the shape of one kind of kernel, one of `KINDS`, from a shape on."""
 
     kind: str
     start: Shape

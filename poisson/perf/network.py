@@ -94,17 +94,8 @@ class Alone:
 
 @dataclass(frozen=True)
 class Expected:
-    """An iteration on many ranks.
-
-    Parameters
-    ----------
-    blocks : tuple of int
-        Into how many the nodes are divided along x, y(, z).
-    compute, halo, gather, sums : float
-        What a rank computes, exchanges of halos, gathers of coarse grids or separators of transforms, and waits for
-        norms, in s.
-    exchanges, sent : float
-        Exchanges, and bytes that a rank sends in them.
+    """An iteration on many ranks: the blocks of nodes along x, y(, z), and what a rank computes, exchanges of halos,
+    gathers of coarse grids or separators of transforms, and waits for norms, in s; with the bytes that it sends.
     """
 
     blocks: tuple[int, ...]
@@ -157,26 +148,10 @@ def expected(
     depth: int = 1,
     gathered_nodes: int = GATHERED_NODES,
 ) -> Expected:
-    """The cost of an iteration by the model.
+    """The cost of an iteration of a method by the model.
 
-    Parameters
-    ----------
-    settings : SolverSettings
-        The method.
-    shape : tuple of int
-        Nodes along x, y(, z) of the whole grid.
-    itemsize : int
-        Bytes of a value that is exchanged: 4 of cycles in float32.
-    ranks : int
-        How many.
-    alone : Alone
-        The same on one rank.
-    cluster : Cluster
-        The ranks.
-    depth : int
-        Sweeps in a pass.
-    gathered_nodes : int
-        Grids of fewer nodes are not divided.
+    `shape` is that of the whole grid, of whose values `itemsize` bytes are exchanged: 4 of cycles in float32. `depth`
+    sweeps are a pass; grids of fewer than `gathered_nodes` are not divided.
 
     Raises
     ------

@@ -30,14 +30,8 @@ class ProfilerError(PoissonError):
 
 @dataclass(frozen=True)
 class Counters:
-    """The memory traffic of the launches of a command.
-
-    Parameters
-    ----------
-    fetched, written : float
-        Bytes from and to the device's memory.
-    l2_hits : float
-        Accesses that the L2 cache served, in percent; the mean over the launches.
+    """The memory traffic of the launches of a command: bytes from and to the device's memory, and the mean over the
+    launches of the accesses that the L2 cache served, in percent.
     """
 
     fetched: float
@@ -85,14 +79,7 @@ _ROCPROF_BYTES = 1024.0
 
 
 def profile(command: Sequence[str], architecture: str) -> Counters:
-    """Run a command under the profiler of a device's vendor.
-
-    Parameters
-    ----------
-    command : sequence of str
-        Launches the kernels to be looked at, once.
-    architecture : str
-        What kernels are compiled for: ``gfx`` and a number on AMD.
+    """Run a command that launches the kernels to be looked at once under the profiler of a device's vendor.
 
     Raises
     ------

@@ -20,18 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a report.
-
-    Parameters
-    ----------
-    key : str
-        Its name in JSON and CSV.
-    heading : str
-        What stands above it in the table.
-    form : str
-        The format of its cells in the table, as in `format`; a cell that is None stays empty.
-    scale : float
-        What a number is multiplied by for the table, where its heading names another unit.
+    """A column of a report: its name in JSON and CSV, its heading in the table, the format of its cells there, and what
+    they are multiplied by, where the heading names another unit.
     """
 
     key: str
@@ -42,20 +32,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a measurement.
+    """The result of a measurement: what was measured and where, and the values by the columns' keys, in SI units.
 
-    Parameters
-    ----------
-    title : str
-        One line: what was measured, and where.
-    columns : tuple of Column
-        The columns, in order.
-    rows : tuple of mappings
-        The values by the columns' keys: numbers in SI units, texts, or None.
-    notes : tuple of str
-        Lines below the table.
-    draw : callable, optional
-        Draws the figure.
+    A value that is None or left out is an empty cell. `notes` are lines below the table; `draw` draws the figure.
     """
 
     title: str
@@ -64,14 +43,17 @@ class Report:
     notes: tuple[str, ...] = ()
     draw: Callable[[Figure], None] | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        rows = tuple({column.key: row.get(column.key) for column in self.columns} for row in self.rows)
+        object.__setattr__(self, "rows", rows)
+
     def cells(self) -> list[list[str]]:
         """The cells of the table as text."""
         return [[_cell(row[column.key], column) for column in self.columns] for row in self.rows]
 
     def json(self) -> str:
         """One list of rows, with the columns' keys."""
-        rows = [{column.key: row[column.key] for column in self.columns} for row in self.rows]
-        return json.dumps(rows, indent=2, allow_nan=False)
+        return json.dumps(self.rows, indent=2, allow_nan=False)
 
     def write_csv(self, path: str) -> None:
         """Write the rows as comma-separated values, under a line of the columns' keys.
@@ -82,9 +64,9 @@ class Report:
             If the file cannot be written.
         """
         text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([column.key for column in self.columns])
-        writer.writerows([[row[column.key] for column in self.columns] for row in self.rows])
+        writer = csv.DictWriter(text, [column.key for column in self.columns], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
         with replacing(Path(path)) as temporary:
             temporary.write_text(text.getvalue(), "utf-8")
 

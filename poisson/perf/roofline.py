@@ -46,15 +46,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Roof:
-    """The limits of a device.
-
-    Parameters
-    ----------
-    bandwidth : float
-        Bytes a second of the copy (or triad).
-    peak : float
-        Flops a second that arithmetic reaches at its peak.
-    """
+    """The limits of a device: bytes a second of the copy (or triad), and flops a second of arithmetic at its peak."""
 
     bandwidth: float
     peak: float

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from poisson.backends.base import Backend
@@ -21,26 +21,24 @@ STREAM_VALUES = 1 << 27
 
 @dataclass(frozen=True)
 class Timing:
-    """The times of one call in several measurements, in seconds.
-
-    Parameters
-    ----------
-    median, low, high : float
-        The median, the shortest and the longest.
-    """
+    """The times of one call in several measurements, in seconds: the median, the shortest and the longest."""
 
     median: float
     low: float
     high: float
 
     @staticmethod
-    def of(seconds: list[float]) -> Timing:
+    def of(seconds: Sequence[float]) -> Timing:
         """The timing that a list of times amounts to."""
         return Timing(statistics.median(seconds), min(seconds), max(seconds))
 
     def over(self, count: int) -> Timing:
         """The timing of one of `count` equal parts."""
         return Timing(self.median / count, self.low / count, self.high / count)
+
+    def cells(self) -> dict[str, float]:
+        """The cells of a row of a report."""
+        return {"seconds": self.median, "lowest": self.low, "highest": self.high}
 
     @property
     def spread(self) -> float:

@@ -64,16 +64,7 @@ def laplacian_on(grid: Lattice, kind: Kind = Kind.DIRICHLET) -> Operator:
 
 
 def require_room(backend: Backend, values: float, what: str, fix: str) -> None:
-    """Refuse a measurement whose arrays do not fit.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where they would be.
-    values : float
-        How many values of its type they hold, together.
-    what, fix : str
-        What they are, and what to choose instead, for the message.
+    """Refuse a measurement whose arrays of so many values together do not fit, and say what they are and the fix.
 
     Raises
     ------
@@ -100,15 +91,8 @@ def _random_slab(array_shape: tuple[int, ...]) -> Slab:
 class Workload:
     """Calls of operations on random data, put together from what the entries say of their arguments.
 
-    An array that is only read is never one that an operation writes, so its values stay between 0 and 1.
-
-    Parameters
-    ----------
-    backend : Backend
-        Where.
-    operator : Operator
-        On whose grid, with at least 9 nodes along each axis. The operations between grids go to the next coarser one
-        and back.
+    An array that is only read is never one that an operation writes, so its values stay between 0 and 1. The grid of
+    the operator has at least 9 nodes along each axis; operations between grids go to the next coarser one and back.
     """
 
     def __init__(self, backend: Backend, operator: Operator) -> None:
@@ -202,12 +186,7 @@ class Workload:
 def every_operation(backend: Backend, grid: Lattice) -> Ledger:
     """Run every operation once, the composites too, and write down how to run it again.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where.
-    grid : Lattice
-        Not periodic, with at least 9 nodes along each axis.
+    The grid is not periodic and has at least 9 nodes along each axis.
     """
     stand_in, ledger = counted(backend)
     workload = Workload(stand_in, laplacian_on(grid))

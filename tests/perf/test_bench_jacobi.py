@@ -25,7 +25,7 @@ from poisson.cli import main
 from poisson.errors import GridError
 from poisson.mesh.boundary import Rule
 from poisson.perf.benchmark import jacobi
-from poisson.perf.benchmark.jacobi import ALL_LOOPS, COLUMNS, ITERATION, Kernel, Run, bench
+from poisson.perf.benchmark.jacobi import ALL_LOOPS, COLUMNS, ITERATION, Loop, LoopKernel, bench
 from poisson.perf.benchmark.problems import PROBLEMS
 from poisson.perf.benchmark.structured import StructuredMapping
 from poisson.perf.timing import Timing
@@ -102,22 +102,22 @@ def test_a_problem_that_is_too_small_is_refused() -> None:
 # ---- the arithmetic of the table
 
 
-def a_run(loop: str = "staged", backend: str = "numpy", **changed: Any) -> Run:
+def a_run(loop: str = "staged", backend: str = "numpy", **changed: Any) -> Loop:
     """3 x 4 = 12 nodes with 2 unknowns: an update of 5 arrays, and a norm of 1 array every second iteration."""
     on = operator((3, 4), (Rule.FIXED,) * 4)
     kernels = [
-        Kernel(Call("update", on, 12, 8), 1.0, Timing(3.0, 2.0, 4.0)),
-        Kernel(Call("norm", on, 12, 8), 0.5, Timing(2.0, 2.0, 2.5)),
+        LoopKernel(Call("update", on, 12, 8), 1.0, Timing(3.0, 2.0, 4.0)),
+        LoopKernel(Call("norm", on, 12, 8), 0.5, Timing(2.0, 2.0, 2.5)),
     ]
     values: dict[str, Any] = {"wall": Timing(50.0, 45.0, 55.0), "made": 10, "iterations": 10, "bandwidth": 200.0}
-    return Run(loop, backend, kernels, unknowns=2, norm=0.25, **(values | changed))
+    return Loop(loop, backend, kernels, unknowns=2, norm=0.25, **(values | changed))
 
 
 def test_the_table_adds_up() -> None:
     update, norm, loop = a_run().rows()
-    assert all(set(row) == {column.key for column in COLUMNS} for row in (update, norm, loop))
+    assert all(set(row) < {column.key for column in COLUMNS} for row in (update, norm, loop))
     assert (update["kernel"], norm["kernel"], loop["kernel"]) == ("update", "norm", ITERATION)
-    assert (update["share"], norm["share"], loop["share"]) == (0.75, 0.25, None)
+    assert (update["share"], norm["share"], "share" in loop) == (0.75, 0.25, False)
     assert (update["seconds"], update["spread"], update["calls"]) == (3.0, 2 / 3, 1.0)
     assert update["bytes_per_second"] == 5 * 12 * 8 / 3.0
     assert update["of_yardstick"] == 5 * 12 * 8 / 3.0 / 200.0
@@ -128,7 +128,7 @@ def test_the_table_adds_up() -> None:
     assert isclose(loop["bytes_per_second"], (5 + 0.5) * 12 * 8 / 5.0, rel_tol=1e-15)
     assert isclose(loop["flops_per_second"], (3 + 0.5 * 2) * 12 / 5.0, rel_tol=1e-15)
     assert loop["norm"] == 0.25
-    assert update["wall_seconds"] is update["updates_per_second"] is update["norm"] is None
+    assert {"wall_seconds", "updates_per_second", "norm"}.isdisjoint(update)
 
 
 def test_fewer_iterations_are_scaled_and_said() -> None:

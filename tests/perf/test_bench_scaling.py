@@ -25,8 +25,8 @@ from poisson.errors import PoissonError
 from poisson.parallel.communicator import Message, Serial
 from poisson.perf.benchmark.scaling import Series, Wanted, link_of
 from poisson.perf.benchmark.tally import Recorder, Sent, Tally
-from poisson.perf.benchmark.turns import COLUMNS, OF_MODEL, Measured, Turns, measure
-from poisson.perf.benchmark.works import KINDS, Share, Work, grown, largest_cube
+from poisson.perf.benchmark.turns import COLUMNS, OF_MODEL, MeasuredWork, Turns, measure
+from poisson.perf.benchmark.works import KINDS, WorkOfRank, Work, grown, largest_cube
 from poisson.perf.report import Report
 from poisson.perf.timing import Timing
 
@@ -104,8 +104,8 @@ def test_efficiency_is_that_beside_the_same_work_on_the_fewest_ranks() -> None:
 def test_more_threads_are_more_processors_on_a_host() -> None:
     work = Work("fft", (33, 33))
 
-    def of(ranks: int, threads: int, seconds: float) -> Measured:
-        return Measured(work, ranks, threads, (33, 33), (1, ranks), 961, 1, Timing.of([seconds]), Sent(), None)
+    def of(ranks: int, threads: int, seconds: float) -> MeasuredWork:
+        return MeasuredWork(work, ranks, threads, (33, 33), (1, ranks), 961, 1, Timing.of([seconds]), Sent(), None)
 
     base = of(1, 2, 3.0)
     for on_host, expected in ((True, 1.5), (False, 0.75)):
@@ -126,7 +126,7 @@ def test_every_rank_has_the_times_of_the_slowest() -> None:
 def test_a_blocked_loop_reads_the_norm_after_each_block() -> None:
     def sums(name: str) -> int:
         def run(communicator: ThreadCommunicator) -> int:
-            share = Share(Work(name, (64, 64), 32), NumpyBackend(np.float32), communicator)
+            share = WorkOfRank(Work(name, (64, 64), 32), NumpyBackend(np.float32), communicator)
             before = share.tally.sent
             share.solve()
             return (share.tally.sent - before).sums
@@ -141,7 +141,7 @@ def test_a_solve_on_ranks_does_what_one_does() -> None:
         work = Work(name, shape, 24)
 
         def run(communicator: ThreadCommunicator, work: Work = work) -> Any:
-            share = Share(work, NumpyBackend(work.kind.dtype), communicator, gathered_nodes=1000)
+            share = WorkOfRank(work, NumpyBackend(work.kind.dtype), communicator, gathered_nodes=1000)
             share.begin()
             share.solve()
             share.begin()
@@ -279,7 +279,7 @@ def test_what_is_counted_on_a_device_is_what_goes_from_rank_to_rank(name: str) -
 
     def run(communicator: ThreadCommunicator) -> tuple[int, int, int, int]:
         communicator.on_device = True
-        share = Share(work, emulated(kind.dtype), communicator, gathered_nodes=300)
+        share = WorkOfRank(work, emulated(kind.dtype), communicator, gathered_nodes=300)
         for _ in range(2):
             share.begin()
             share.solve()

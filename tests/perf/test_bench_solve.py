@@ -22,7 +22,7 @@ from poisson.cli import main
 from poisson.perf.benchmark import solve
 from poisson.perf.benchmark.fields import with_jump
 from poisson.perf.benchmark.sine import SineTransforms
-from poisson.perf.benchmark.solve import COLUMNS, Problem, bench
+from poisson.perf.benchmark.solve import COLUMNS, Box, bench
 from poisson.perf.workload import box, laplacian_on
 
 pytestmark = pytest.mark.usefixtures("short_measurements")
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("short_measurements")
 def test_every_method_solves_to_the_tolerance(name: str) -> None:
     # What repeats do is seen elsewhere; on the emulation they take their time.
     repeats = 1 if name == "gpu" else 2
-    report = bench((Problem((33, 35)), Problem((33, 34), 1e3)), name=name, repeats=repeats)
+    report = bench((Box((33, 35)), Box((33, 34), 1e3)), name=name, repeats=repeats)
     assert all(list(row) == [column.key for column in COLUMNS] for row in report.rows)
     found = [(row["size"], row["jump"], row["method"]) for row in report.rows]
     constant = [("33x35", 1.0, method) for method in ("multigrid", "mixed", "fft", "fmg", "sine")]
@@ -101,10 +101,10 @@ def test_the_command_writes_rows(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 
 def test_the_study_and_the_lists(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(solve, "STUDY", (Problem((33, 33), methods=("multigrid",)),))
+    monkeypatch.setattr(solve, "STUDY", (Box((33, 33), methods=("multigrid",)),))
     assert main(["bench", "solve", "--study", "--backend=numpy", "--repeats=1", "--json"]) == 0
     assert [row["method"] for row in json.loads(capsys.readouterr().out)] == ["multigrid"]
-    monkeypatch.setattr(solve, "ON_CPU", (Problem((33, 33), methods=("fft",)),))
+    monkeypatch.setattr(solve, "ON_CPU", (Box((33, 33), methods=("fft",)),))
     assert [row["method"] for row in bench(name="numpy", repeats=1).rows] == ["fft"]
 
 
@@ -118,7 +118,7 @@ def test_few_solves_where_they_take_long(monkeypatch: pytest.MonkeyPatch) -> Non
             return super().solve(f)
 
     monkeypatch.setattr(solve, "SineTransforms", Counting)
-    bench((Problem((33, 33)),), ("sine",), name="numpy", repeats=7)
+    bench((Box((33, 33)),), ("sine",), name="numpy", repeats=7)
     assert len(calls) == 2
 
 

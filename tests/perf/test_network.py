@@ -13,7 +13,7 @@ from support.ranks import ThreadCommunicator, on_ranks
 
 from poisson.backends.numpy import NumpyBackend
 from poisson.errors import GridError
-from poisson.perf.benchmark.works import FFT, KINDS, MULTIGRID, Share, Work
+from poisson.perf.benchmark.works import FFT, KINDS, MULTIGRID, WorkOfRank, Work
 from poisson.perf.network import Alone, Cluster, Link, expected
 from scripts import scaling_model
 
@@ -27,7 +27,7 @@ def counted(name: str, shape: tuple[int, ...], size: int) -> tuple[float, float]
 
     def run(communicator: ThreadCommunicator) -> list[tuple[int, int]]:
         kind = KINDS[name]
-        share = Share(Work(name, shape, 16), NumpyBackend(kind.dtype), communicator, GATHERED)
+        share = WorkOfRank(Work(name, shape, 16), NumpyBackend(kind.dtype), communicator, GATHERED)
         found = []
         for count in (2, 6):
             share.begin()

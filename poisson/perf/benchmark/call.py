@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from poisson.errors import CheckWarning, PoissonError
 from poisson.perf.report import Column, Report
+from poisson.perf.timing import Timing
 from poisson.problem.problem import Problem
 from poisson.run.solver import Solver
 from poisson.words import quantity
@@ -54,11 +56,10 @@ def bench(
     """
     rows: list[Mapping[str, Any]] = []
     device = ""
-    for nodes in sizes:
-        for method in methods:
-            place = _Place(nodes, method, name, threads, repeats)
-            rows += place.rows()
-            device = f"{place.solver.backend.name}: {place.solver.backend.device}"
+    for nodes, method in product(sizes, methods):
+        calls = _Calls(nodes, method, name, threads, repeats)
+        rows += calls.rows()
+        device = f"{calls.solver.backend.name}: {calls.solver.backend.device}"
     return Report(
         f"calls of a solver on {device}",
         COLUMNS,
@@ -72,15 +73,15 @@ def bench(
     )
 
 
-class _Place:
+class _Calls:
     """A solver with a source for it."""
 
     def __init__(self, nodes: tuple[int, ...], method: str, name: str, threads: int, repeats: int) -> None:
         self._nodes, self._method, self._repeats = nodes, method, repeats
         self._f = np.random.default_rng(1).standard_normal(nodes[::-1])
-        self._settings: dict[str, Any] = {"method": method, "backend": name, "threads": threads}
         start = time.perf_counter()
-        self.solver = self._made()
+        settings: dict[str, Any] = {"method": method, "backend": name, "threads": threads}
+        self.solver = Solver(Problem.on_box(nodes), **settings)
         with warnings.catch_warnings():
             # The source is noise, which no grid resolves.
             warnings.simplefilter("ignore", CheckWarning)
@@ -107,9 +108,6 @@ class _Place:
             sources = np.stack([self._f] * MANY)
             yield self._row("many", self._times(lambda: self.solver.solve_many(sources)), loop, None)
 
-    def _made(self) -> Solver:
-        return Solver(Problem.on_box(self._nodes), **self._settings)
-
     def _solved(self, f: Any = None, out: Any = None) -> float:
         """Solve; returns the time of the loop."""
         solution = self.solver.solve(self._f if f is None else f, out=out)
@@ -127,17 +125,9 @@ class _Place:
         return seconds
 
     def _row(self, call: str, seconds: Sequence[float], loop: float, peak: int | None) -> Mapping[str, Any]:
-        median = statistics.median(seconds)
-        return {
-            "size": "x".join(map(str, self._nodes)),
-            "method": self._method,
-            "call": call,
-            "seconds": median,
-            "lowest": min(seconds),
-            "highest": max(seconds),
-            "of_loop": median / loop,
-            "peak": peak,
-        }
+        timing, size = Timing.of(seconds), "x".join(map(str, self._nodes))
+        of_loop = timing.median / loop
+        return {"size": size, "method": self._method, "call": call, **timing.cells(), "of_loop": of_loop, "peak": peak}
 
 
 def clear_peak(process: Path = Path("/proc/self")) -> None:

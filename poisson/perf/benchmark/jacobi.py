@@ -68,7 +68,7 @@ ITERATION = "whole iteration"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class LoopKernel:
     """An operation in a loop: how often it runs in an iteration, and the seconds of one call."""
 
     call: Call
@@ -82,32 +82,16 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A loop on a backend.
+class Loop:
+    """A loop on a backend: the kernels of an iteration, and the wall time of those made, which is scaled to all.
 
-    Parameters
-    ----------
-    loop, backend : str
-        Their names.
-    kernels : sequence of Kernel
-        What runs in an iteration.
-    wall : Timing
-        Of the iterations made, in seconds.
-    made, iterations : int
-        Iterations made, and those that the wall time is scaled to.
-    unknowns : int
-        Nodes that an iteration updates.
-    bandwidth : float
-        The memory bandwidth, in B/s.
-    norm : float
-        The last residual norm that was read, in U/L².
-    mapped : bool
-        Whether its arrays were mapped to a device at every region.
+    `bandwidth` is that of the memory in B/s, `norm` the last residual norm that was read in U/L²; the arrays of a loop
+    that is `mapped` were mapped to a device at every region.
     """
 
     loop: str
     backend: str
-    kernels: Sequence[Kernel]
+    kernels: Sequence[LoopKernel]
     wall: Timing
     made: int
     iterations: int
@@ -148,8 +132,7 @@ class Run:
                 "norm": self.norm,
             }
         )
-        blank = dict.fromkeys(column.key for column in COLUMNS)
-        return [blank | {"loop": self.loop, "backend": self.backend} | row for row in rows]
+        return [{"loop": self.loop, "backend": self.backend} | row for row in rows]
 
     def _rates(self, timing: Timing, moved: float, flops: float) -> dict[str, float | None]:
         rate = moved / timing.median
@@ -176,16 +159,9 @@ def bench(
 ) -> Report:
     """Time the loops of the Jacobi method, kernel by kernel and as a whole, with a tolerance of zero.
 
-    Parameters
-    ----------
-    problem, n, precision : str, int and str
-        One of `PROBLEMS`; its size and its real type are by default those of its authors.
-    names : sequence of str
-        Backends; by default all that are available, the specification only where it does not take long.
-    loops : sequence of str
-        Some of `ALL_LOOPS`. ``structured`` is one of the openmp backend alone.
-    check_every : int, optional
-        Iterations between two reads of the norm; by default 1, and in the blocked loop one block.
+    The size and the real type of a problem are by default those of its authors; the backends `names` all that are
+    available, the specification only where it does not take long; `check_every`, the iterations between two reads of
+    the norm, 1, and in the blocked loop one block.
 
     Raises
     ------
@@ -199,7 +175,7 @@ def bench(
     dtype = np.dtype(precision or published.precision)
     operator = published.operator(n)
     arrays = arrays_of(SolverSettings(method="jacobi").having(loop="staged"), "float64", operator.dimension)
-    runs: list[Run] = []
+    runs: list[Loop] = []
     devices = []
     for backend in _backends(names, dtype, threads, operator.unknowns * iterations):
         require_room(backend, arrays * math.prod(operator.shape), f"the arrays of n = {n}", "a smaller --n")
@@ -236,7 +212,7 @@ def _backends(names: Sequence[str], dtype: np.dtype[Any], threads: int, updates:
 
 def _loop(
     backend: Backend, problem: JacobiProblem, operator: Operator, loop: str, stopping: Stopping, bandwidth: float
-) -> Run:
+) -> Loop:
     f = backend.empty(operator.array_shape)
     backend.fill(f, 0.0)
 
@@ -257,10 +233,10 @@ def _loop(
         times.append(seconds)
     made, norm = result.iterations, result.history[-1][1]
     unknowns = operator.unknowns
-    return Run(loop, backend.name, kernels, Timing.of(times), made, made, unknowns, bandwidth, norm)
+    return Loop(loop, backend.name, kernels, Timing.of(times), made, made, unknowns, bandwidth, norm)
 
 
-def _kernels(backend: Backend, period: int, solve: Callable[[Backend, int], tuple[float, SolveResult]]) -> list[Kernel]:
+def _kernels(backend: Backend, period: int, solve: Callable[[Backend, int], tuple[float, SolveResult]]) -> list[LoopKernel]:
     """The kernels between two reads of the norm: those that a loop of three such periods runs beyond a loop of two."""
     counts = []
     for periods in (2, 3):
@@ -269,12 +245,12 @@ def _kernels(backend: Backend, period: int, solve: Callable[[Backend, int], tupl
         counts.append(ledger.counts)
     between = counts[1] - counts[0]
     kernels = [
-        Kernel(call, count / period, measure_in_a_row(backend, ledger.samples[call])) for call, count in between.items()
+        LoopKernel(call, count / period, measure_in_a_row(backend, ledger.samples[call])) for call, count in between.items()
     ]
     return sorted(kernels, key=lambda kernel: -kernel.seconds)
 
 
-def _structured(backend: Backend, problem: JacobiProblem, operator: Operator, iterations: int, bandwidth: float) -> Run:
+def _structured(backend: Backend, problem: JacobiProblem, operator: Operator, iterations: int, bandwidth: float) -> Loop:
     u = np.ascontiguousarray(problem.values(np, operator, 0, operator.array_shape[0]), dtype=backend.dtype)
     mapping = StructuredMapping(operator, u, np.zeros_like(u), backend.threads)
     made = max(1, iterations // STRUCTURED_SHARE)
@@ -289,16 +265,16 @@ def _structured(backend: Backend, problem: JacobiProblem, operator: Operator, it
             stage()
             seconds[name].append(time.perf_counter() - start)
     calls = {name: Call(name, operator, u.size, u.itemsize) for name in stages}
-    kernels = [Kernel(calls[name], 1.0, Timing.of(times)) for name, times in seconds.items()]
+    kernels = [LoopKernel(calls[name], 1.0, Timing.of(times)) for name, times in seconds.items()]
     kernels.sort(key=lambda kernel: -kernel.seconds)
     wall = Timing.of([sum(sum(times) for times in seconds.values())])
     norm = Stopping().measure(operator, (mapping.norms[0], mapping.norms[1]))
     name = f"{STRUCTURED} mapping"
     unknowns = operator.unknowns
-    return Run(name, backend.name, kernels, wall, made, iterations, unknowns, bandwidth, norm, mapping.maps)
+    return Loop(name, backend.name, kernels, wall, made, iterations, unknowns, bandwidth, norm, mapping.maps)
 
 
-def _side_by_side(runs: Sequence[Run]) -> Iterable[Mapping[str, Any]]:
+def _side_by_side(runs: Sequence[Loop]) -> Iterable[Mapping[str, Any]]:
     """The rows of all runs: the same kernel of the same loop on one backend below the other."""
     rows = [row for run in runs for row in run.rows()]
     loops = list(dict.fromkeys(row["loop"] for row in rows))
@@ -308,7 +284,7 @@ def _side_by_side(runs: Sequence[Run]) -> Iterable[Mapping[str, Any]]:
     return sorted(rows, key=lambda row: (loops.index(row["loop"]), kernels.index(row["kernel"])))
 
 
-def _notes(runs: Sequence[Run]) -> list[str]:
+def _notes(runs: Sequence[Loop]) -> list[str]:
     notes = [
         "ms: median of a call (for the whole loop: of an iteration); share: of the kernels' time in an "
         "iteration; bytes and flops as in poisson/perf/traffic.py",
@@ -328,7 +304,7 @@ def _notes(runs: Sequence[Run]) -> list[str]:
     return notes
 
 
-def _draw(figure: Figure, runs: Sequence[Run]) -> None:
+def _draw(figure: Figure, runs: Sequence[Loop]) -> None:
     """The time of an iteration: the kernels of each loop in a bar, the whole loop as a mark.
 
     Structured mapping on a device would leave no room for the others.

@@ -18,20 +18,8 @@ from poisson.mesh.boundary import Rule
 class JacobiProblem:
     """A Laplace problem on a square, started from zero within its boundary values.
 
-    Parameters
-    ----------
-    title : str
-        What it is, in a few words.
-    n : int
-        The size at which it is published; `operator` says what it counts.
-    least : int
-        The smallest size.
-    precision : str
-        The real type in which it is published.
-    operator : callable
-        ``operator(n)``: A on its nodes.
-    values : callable
-        ``values(xp, operator, start, stop)``: u at the start, with the boundary values, on the rows [start, stop).
+    `n` is the size and `precision` the real type in which it is published, `least` the smallest size; ``operator(n)``
+    is A on its nodes, ``values(xp, operator, start, stop)`` u at the start on the rows [start, stop).
     """
 
     title: str
@@ -79,19 +67,11 @@ PROBLEMS: Mapping[str, JacobiProblem] = MappingProxyType(
     {
         "heated_square": JacobiProblem(
             "heated square (Jacobi article of the AMD lab notes)",
-            4096,
-            1,
-            "float64",
-            _heated_square_operator,
-            _heated_square_values,
+            *(4096, 1, "float64", _heated_square_operator, _heated_square_values),
         ),
         "laplace": JacobiProblem(
             "Laplace problem of NVIDIA's multi-gpu-programming-models",
-            16384,
-            5,
-            "float32",
-            _laplace_operator,
-            _laplace_values,
+            *(16384, 5, "float32", _laplace_operator, _laplace_values),
         ),
     }
 )

@@ -17,7 +17,7 @@ from poisson.backends.base import Backend
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.errors import GridError, PoissonError
 from poisson.parallel.communicator import Communicator, Message, Serial
-from poisson.perf.benchmark.turns import BLANK, COLUMNS, OF_MODEL, Measured, Turns, measure, of_model
+from poisson.perf.benchmark.turns import COLUMNS, OF_MODEL, MeasuredWork, Turns, measure, of_model
 from poisson.perf.benchmark.works import KINDS, Work, largest_cube
 from poisson.perf.network import NDR, NVLINK, PER_NODE, Alone, Cluster, Expected, Link, expected
 from poisson.perf.report import Column, Report
@@ -87,7 +87,7 @@ ON_CPU = Usual(4096, 4096, 100, ((4097, 4097), _cube(257)), (_cube(129),), (_cub
 
 
 @dataclass(frozen=True)
-class Place:
+class Group:
     """The ranks that do works, how many they are, and the threads of each; no communicator on others."""
 
     communicator: Communicator | None
@@ -97,26 +97,11 @@ class Place:
 
 @dataclass
 class Series:
-    """A series of measurements.
+    """A series of measurements on some of the ranks of a communicator, the first ones, while the others wait.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        All ranks; of fewer the first ones work, and the others wait.
-    wanted : Wanted
-        The grids; by default those of `ON_GPU` or `ON_CPU`.
-    works : sequence of str
-        Some of `KINDS`; by default all, ``largest`` only on a GPU or where its size is given.
-    ranks : sequence of int
-        Numbers of ranks, ascending.
-    threads : sequence of int
-        Those of a rank, for each number of ranks.
-    name : str
-        The backend, or ``auto``.
-    repeats : int
-        Solves, of which the median counts; fewer where they take long.
-    model : bool
-        Whether to add what `poisson.perf.network` expects.
+    The works are by default all of `KINDS`, ``largest`` only on a GPU or where its size is given. The numbers of ranks
+    ascend, and `threads` has those of a rank for each. Solves are repeated, fewer times where they take long; with
+    `model` what `poisson.perf.network` expects is added.
     """
 
     communicator: Communicator
@@ -146,10 +131,10 @@ class Series:
         take_place(self.communicator, self.name, self.threads[0])
         self._on_host = not self.communicator.agree(not self._probe.on_host)
         places = [
-            Place(_first(self.communicator, ranks), ranks, threads)
+            Group(_first(self.communicator, ranks), ranks, threads)
             for ranks, threads in zip(self.ranks, self.threads, strict=True)
         ]
-        measured: list[Measured] = []
+        measured: list[MeasuredWork] = []
         # On a host other programs disturb now more and now less: all numbers of ranks take turns, solve by solve. The
         # memory of a device has room for the largest arrays of one of them.
         for group in [places] if self._on_host else [[place] for place in places]:
@@ -168,7 +153,7 @@ class Series:
             f"scaling: {', '.join(self._devices)}", columns, tuple(rows), notes, lambda figure: _draw(figure, measured)
         )
 
-    def _in_turn(self, work: Work, group: Sequence[Place]) -> list[Measured]:
+    def _in_turn(self, work: Work, group: Sequence[Group]) -> list[MeasuredWork]:
         """Measure in several places in turns: a solve in each, then the next solve in each."""
         turns = {place: self._there(place, partial(self._turns, work, place)) for place in group}
         mine = [each for each in turns.values() if each is not None]
@@ -181,7 +166,7 @@ class Series:
                 self._there(place, partial(self._find_alone, work, place, one))
         return [one for one in found if one is not None]
 
-    def _there(self, place: Place, action: Callable[[], Value]) -> Value | None:
+    def _there(self, place: Group, action: Callable[[], Value]) -> Value | None:
         """Let the ranks of a place work while the others sleep, whose processors they might need."""
         found = None
         if place.communicator is not None:
@@ -191,13 +176,13 @@ class Series:
         self.communicator.barrier(asleep=True)
         return found
 
-    def _turns(self, work: Work, place: Place) -> Turns:
+    def _turns(self, work: Work, place: Group) -> Turns:
         assert place.communicator is not None
         backend = self._backend(work.kind.dtype, place.threads)
         self._devices[f"{backend.name}: {backend.device}"] = None
         return Turns(work, backend, communicator_for(place.communicator, backend), place.threads)
 
-    def _find_alone(self, work: Work, place: Place, found: Measured | None) -> None:
+    def _find_alone(self, work: Work, place: Group, found: MeasuredWork | None) -> None:
         """The costs of a rank alone, from the work on this grid and on one of twice the spacing."""
         assert place.communicator is not None
         assert found is not None
@@ -216,7 +201,7 @@ class Series:
             self._backends[key] = backends.create(self.name, *key)
         return self._backends[key]
 
-    def _rows(self, measured: Sequence[Measured]) -> list[Mapping[str, Any]]:
+    def _rows(self, measured: Sequence[MeasuredWork]) -> list[Mapping[str, Any]]:
         works = list(dict.fromkeys(each.work for each in measured))
         ordered = sorted(measured, key=lambda each: (list(KINDS).index(each.work.name), works.index(each.work)))
         return [each.row(_base(each, measured), self._on_host, None) for each in ordered]
@@ -231,7 +216,7 @@ class Series:
         backend = self._backend(np.dtype(np.float64), self.threads[-1])
         return Cluster(link_of(communicator_for(communicator, backend), backend), NDR, max(PER_NODE, communicator.size))
 
-    def _with_model(self, measured: Sequence[Measured], cluster: Cluster) -> list[Mapping[str, Any]]:
+    def _with_model(self, measured: Sequence[MeasuredWork], cluster: Cluster) -> list[Mapping[str, Any]]:
         rows = []
         for work in sorted({each.work: None for each in measured}, key=lambda work: list(KINDS).index(work.name)):
             if work not in self._alone:
@@ -243,7 +228,6 @@ class Series:
                 if model is not None and ranks > found[-1].ranks:
                     rows.append(
                         {
-                            **BLANK,
                             "work": work.name,
                             "size": "x".join(map(str, work.on(ranks).shape)),
                             "ranks": ranks,
@@ -265,7 +249,7 @@ class Series:
             # There are not so many planes.
             return None
 
-    def _chosen(self, group: Sequence[Place]) -> Iterator[tuple[Work, Sequence[Place]]]:
+    def _chosen(self, group: Sequence[Group]) -> Iterator[tuple[Work, Sequence[Group]]]:
         """The works, and where each is done."""
         on_gpu = self.communicator.broadcast(isinstance(self._probe, GpuBackend))
         for name in self.works or KINDS:
@@ -277,7 +261,7 @@ class Series:
                 nodes = self._there(last, partial(self._fitting, name, last))
                 yield Work(name, _cube(self.communicator.broadcast(nodes))), [last]
 
-    def _fitting(self, name: str, place: Place) -> int:
+    def _fitting(self, name: str, place: Group) -> int:
         assert place.communicator is not None
         return _fitting(name, self._probe, place.communicator)
 
@@ -288,7 +272,7 @@ def _take(turns: Turns | None, repeats: int) -> None:
         turns.take()
 
 
-def _measured(turns: Turns | None) -> Measured:
+def _measured(turns: Turns | None) -> MeasuredWork:
     assert turns is not None
     return turns.measured()
 
@@ -349,7 +333,7 @@ def _fitting(name: str, backend: Backend, communicator: Communicator) -> int:
     return largest_cube(OF_MEMORY * least * communicator.size, arrays_of(kind.settings, kind.precision, 3))
 
 
-def _base(measured: Measured, all_measured: Sequence[Measured]) -> Measured:
+def _base(measured: MeasuredWork, all_measured: Sequence[MeasuredWork]) -> MeasuredWork:
     """The same work on the fewest ranks."""
     return min((each for each in all_measured if each.work == measured.work), key=lambda each: each.ranks)
 
@@ -364,7 +348,7 @@ NOTES = (
 )
 
 
-def _draw(figure: Figure, measured: Sequence[Measured]) -> None:
+def _draw(figure: Figure, measured: Sequence[MeasuredWork]) -> None:
     """Unknowns a second over the ranks, and where they would lie with an efficiency of one."""
     from matplotlib import colormaps
 

@@ -18,16 +18,8 @@ class SineTransforms:
     """Solves −∇²u = f with u = 0 on the faces: transform, divide by the eigenvalues, transform back.
 
     On the host it is `scipy.fft.dstn`. CuPy has no sine transform of the first kind: it is the imaginary part of a
-    Fourier transform of twice the length, one axis after the other.
-
-    Parameters
-    ----------
-    xp : module
-        numpy or cupy: where the arrays are.
-    grid : Lattice
-        The nodes, those on the faces among them.
-    threads : int
-        Of scipy; 0 takes all cores.
+    Fourier transform of twice the length, one axis after the other. `xp` is numpy or cupy, where the arrays are; 0
+    `threads` of scipy are all cores.
     """
 
     def __init__(self, xp: ModuleType, grid: Lattice, threads: int = 0) -> None:
@@ -39,17 +31,7 @@ class SineTransforms:
             self._eigenvalues = self._eigenvalues + xp.asarray(along)
 
     def solve(self, f: Any) -> Any:
-        """Solve, and wait for it.
-
-        Parameters
-        ----------
-        f : float64 array of the grid's array shape
-            The source at all nodes, zero on the faces.
-
-        Returns
-        -------
-        u at the inner nodes, a float64 array.
-        """
+        """Solve for a source at all nodes that is zero on the faces, and wait for u at the inner nodes."""
         inner = (slice(1, -1),) * f.ndim
         if self._xp is np:
             from scipy import fft

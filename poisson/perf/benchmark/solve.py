@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from poisson.perf.report import Column, Report
 from poisson.perf.timing import Timing, copy_bandwidth
 from poisson.perf.traffic import cost
 from poisson.perf.workload import box, laplacian_on, require_room
-from poisson.problem.problem import Problem as GivenProblem
+from poisson.problem.problem import Problem
 from poisson.solvers import registry
 from poisson.solvers.entries import Given
 from poisson.solvers.memory import arrays_of
@@ -92,7 +92,7 @@ VARYING_METHODS = ("cg", "cg-mixed")
 
 
 @dataclass(frozen=True)
-class Problem:
+class Box:
     """A box with Dirichlet faces: the nodes along x, y(, z), and by how much a is larger in a block in the middle.
 
     Without methods to measure it is `CONSTANT_METHODS` or `VARYING_METHODS`.
@@ -104,25 +104,25 @@ class Problem:
 
 
 ON_GPU = (
-    Problem((4097, 4097)),
-    Problem((8193, 8193)),
-    Problem((513, 513, 513)),
-    Problem((1025, 1025, 1025), methods=("mixed", "fft")),
-    Problem((257, 257, 257), 1e3),
+    Box((4097, 4097)),
+    Box((8193, 8193)),
+    Box((513, 513, 513)),
+    Box((1025, 1025, 1025), methods=("mixed", "fft")),
+    Box((257, 257, 257), 1e3),
 )
 ON_CPU = (
-    Problem((1025, 1025)),
-    Problem((4097, 4097)),
-    Problem((129, 129, 129)),
-    Problem((257, 257, 257)),
-    Problem((257, 257, 257), 1e3),
+    Box((1025, 1025)),
+    Box((4097, 4097)),
+    Box((129, 129, 129)),
+    Box((257, 257, 257)),
+    Box((257, 257, 257), 1e3),
 )
-STUDY = tuple(Problem((n, n), methods=("multigrid",)) for n in (513, 1025, 2049, 4097, 8193))
+STUDY = tuple(Box((n, n), methods=("multigrid",)) for n in (513, 1025, 2049, 4097, 8193))
 """How the time grows with the number of unknowns."""
 
 
 def bench(
-    problems: Sequence[Problem] = (),
+    problems: Sequence[Box] = (),
     methods: Sequence[str] = (),
     *,
     name: str = "auto",
@@ -159,7 +159,7 @@ def bench(
 
 
 def _rows(
-    backend: Backend, problem: Problem, methods: Sequence[str], threads: int, repeats: int, bandwidth: float
+    backend: Backend, problem: Box, methods: Sequence[str], threads: int, repeats: int, bandwidth: float
 ) -> list[Mapping[str, Any]]:
     """The measurements of all methods on a problem."""
     varies = problem.jump != 1.0
@@ -170,8 +170,8 @@ def _rows(
     arrays = max(_arrays(method, len(problem.shape), varies) for method in chosen)
     what = f"the arrays of {' x '.join(map(str, problem.shape))} nodes"
     require_room(backend, arrays * math.prod(problem.shape), what, "fewer nodes with --n")
-    place = _Place(backend, problem, threads)
-    return [place.row(method, repeats, bandwidth) for method in chosen]
+    solves = _Solves(backend, problem, threads)
+    return [solves.row(method, repeats, bandwidth) for method in chosen]
 
 
 def _arrays(method: str, dimension: int, varies: bool) -> float:
@@ -182,23 +182,10 @@ def _arrays(method: str, dimension: int, varies: bool) -> float:
     return arrays_of(way.settings, "mixed" if way.mixed else "float64", dimension, varies=varies)
 
 
-class _Measured(Protocol):
-    """A solver with its set-up done, on the arrays of a problem."""
-
-    def solve(self) -> int | None:
-        """Solve from zero and wait; returns the iterations, where there are any."""
-
-    def solution(self) -> Array:
-        """The solution, as an array of the backend."""
-
-    def bytes(self) -> float | None:
-        """The bytes that the operations so far must have moved, if they are known."""
-
-
-class _Place:
+class _Solves:
     """A problem with its arrays on a backend."""
 
-    def __init__(self, backend: Backend, problem: Problem, threads: int) -> None:
+    def __init__(self, backend: Backend, problem: Box, threads: int) -> None:
         self.backend, self.problem, self.threads = backend, problem, threads
         self.grid = box(problem.shape)
         self.taken = _taken(backend)
@@ -211,7 +198,7 @@ class _Place:
         """The problem on coarser grids, with the samples of the source there."""
         jump = self.problem.jump
         a: Any = 1.0 if jump == 1.0 else lambda *along: fields.in_block(iter(along), jump)
-        given = GivenProblem.on_box(self.grid.shape, f=self.backend.to_host(self.f), a=a)
+        given = Problem.on_box(self.grid.shape, f=self.backend.to_host(self.f), a=a)
         discretisation = Discretisation(given)
         problems = CoarserProblems(self.backend, discretisation)
         problems.load(discretisation)
@@ -220,7 +207,7 @@ class _Place:
     def row(self, method: str, repeats: int, bandwidth: float) -> Mapping[str, Any]:
         """The measurement of a method."""
         whole: list[float] = []
-        run: _Measured | None = None
+        run: _Ours | _Plain | None = None
         while run is None or (len(whole) < 1 + WITH_SETUP and sum(whole[1:]) < ENOUGH_SECONDS):
             # The arrays of one are given back before the next is set up.
             run = None
@@ -239,9 +226,7 @@ class _Place:
             "size": "x".join(map(str, self.grid.shape)),
             "jump": self.problem.jump,
             "method": method,
-            "seconds": timing.median,
-            "lowest": timing.low,
-            "highest": timing.high,
+            **timing.cells(),
             "with_setup": statistics.median(whole[1:] or whole),
             "first": whole[0],
             "iterations": iterations,
@@ -262,20 +247,21 @@ class _Place:
 class _Ours:
     """A method of this package."""
 
-    def __init__(self, place: _Place, way: Way) -> None:
-        self._place = place
+    def __init__(self, solves: _Solves, way: Way) -> None:
+        self._solves = solves
         self._stopping = replace(way.settings.stopping, rtol=RTOL)
-        stand_in, self._ledger = counted(place.backend)
-        inner = stand_in.companion(np.float32).bind(in_float32(place.operations)) if way.mixed else None
-        coarser = place.coarser() if way.settings.stopping.stop == "discretisation" else None
-        self._method = registry.make_method(Given(stand_in.bind(place.operator), way.settings, inner, coarser))
+        stand_in, self._ledger = counted(solves.backend)
+        inner = stand_in.companion(np.float32).bind(in_float32(solves.operations)) if way.mixed else None
+        coarser = solves.coarser() if way.settings.stopping.stop == "discretisation" else None
+        self._method = registry.make_method(Given(stand_in.bind(solves.operator), way.settings, inner, coarser))
         self._result: SolveResult | None = None
 
     def solve(self) -> int | None:
-        place = self._place
-        place.backend.fill(place.u, 0.0)
-        self._result = self._method.solve(place.u, place.f, stopping=self._stopping)
-        place.backend.synchronize()
+        """Solve from zero and wait; returns the iterations."""
+        on = self._solves
+        on.backend.fill(on.u, 0.0)
+        self._result = self._method.solve(on.u, on.f, stopping=self._stopping)
+        on.backend.synchronize()
         if not self._result.status.success:
             raise PoissonError(f"a solve ended as {self._result.status.value}: {self._result.status.advice}")
         return self._result.iterations
@@ -285,17 +271,18 @@ class _Ours:
         return self._result.u
 
     def bytes(self) -> float | None:
+        """The bytes that the operations so far must have moved."""
         return math.fsum(cost(call).bytes * count for call, count in self._ledger.counts.items())
 
 
 class _Plain:
     """The plain solver by sine transforms, on arrays of its own."""
 
-    def __init__(self, place: _Place) -> None:
-        self._place = place
-        xp = place.backend.array_module
-        self._solver = SineTransforms(xp, place.grid, place.threads)
-        self._f = xp.asarray(place.backend.to_host(place.f))
+    def __init__(self, solves: _Solves) -> None:
+        self._solves = solves
+        xp = solves.backend.array_module
+        self._solver = SineTransforms(xp, solves.grid, solves.threads)
+        self._f = xp.asarray(solves.backend.to_host(solves.f))
         self._u: Any = None
 
     def solve(self) -> int | None:
@@ -305,7 +292,7 @@ class _Plain:
 
     def solution(self) -> Array:
         values = self._u if isinstance(self._u, np.ndarray) else self._u.get()
-        return self._place.backend.from_host(np.pad(values, 1))
+        return self._solves.backend.from_host(np.pad(values, 1))
 
     def bytes(self) -> float | None:
         return None

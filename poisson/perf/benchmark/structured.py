@@ -22,21 +22,8 @@ from poisson.discrete.discretisation import Operator
 class StructuredMapping:
     """Jacobi iterations on arrays in the host's memory; in a build for the host's threads nothing is mapped.
 
-    Parameters
-    ----------
-    operator : Operator
-        A, on a 2D grid.
-    u : array, shape of the grid
-        The iterate, float32 or float64, in C order. Overwritten.
-    f : array, shape and dtype of `u`
-        Source.
-    threads : int
-        Threads of a build for the host; 0: as many as OpenMP gives.
-
-    Attributes
-    ----------
-    norms : two floats
-        The sum of squares and the maximum of the last residual.
+    The grid has two dimensions; u, which is overwritten, and f are of one type and in C order. `norms` are the sum of
+    squares and the maximum of the last residual.
 
     Raises
     ------

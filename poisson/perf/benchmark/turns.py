@@ -11,7 +11,7 @@ from typing import Any
 from poisson.backends.base import Backend
 from poisson.parallel.communicator import Communicator
 from poisson.perf.benchmark.tally import Sent
-from poisson.perf.benchmark.works import Share, Work
+from poisson.perf.benchmark.works import WorkOfRank, Work
 from poisson.perf.network import Expected
 from poisson.perf.report import Column
 from poisson.perf.timing import Timing
@@ -44,29 +44,11 @@ OF_MODEL = (
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A work on so many ranks.
+class MeasuredWork:
+    """A work on so many ranks with so many threads each, and on how many nodes and blocks of them along x, y(, z).
 
-    Parameters
-    ----------
-    work : Work
-        What was done.
-    ranks, threads : int
-        By how many, and the threads of each.
-    shape : tuple of int
-        Nodes along x, y(, z).
-    blocks : tuple of int
-        Into how many the nodes are divided along each.
-    unknowns : int
-        Nodes that are not fixed.
-    iterations : int
-        Of the method.
-    timing : Timing
-        Of a solve: of the slowest rank each time.
-    sent : Sent
-        What the rank that sends most has sent in one.
-    below : float, optional
-        The part of it that the grids take that every rank has all of.
+    `timing` is that of a solve, of the slowest rank each time, `sent` what the rank that sends most has sent in one, and
+    `below` the part of its time that the grids take that every rank has all of.
     """
 
     work: Work
@@ -80,7 +62,7 @@ class Measured:
     sent: Sent
     below: float | None
 
-    def row(self, base: Measured, on_host: bool, model: Expected | None) -> Mapping[str, Any]:
+    def row(self, base: MeasuredWork, on_host: bool, model: Expected | None) -> Mapping[str, Any]:
         """The row of the report; `base` is the same work on the fewest ranks."""
         rate = self.unknowns / self.timing.median
         speedup = rate / (base.unknowns / base.timing.median)
@@ -90,16 +72,13 @@ class Measured:
         workers, of_base = (each.ranks * (each.threads if on_host else 1) for each in (self, base))
         alone = base is self and self.ranks > 1
         return {
-            **BLANK,
             "work": self.work.name,
             "size": "x".join(map(str, self.shape)),
             "ranks": self.ranks,
             "threads": self.threads if on_host else None,
             "blocks": "x".join(map(str, self.blocks)),
             "iterations": self.iterations,
-            "seconds": self.timing.median,
-            "lowest": self.timing.low,
-            "highest": self.timing.high,
+            **self.timing.cells(),
             "speedup": None if alone else speedup,
             "efficiency": None if alone else speedup * of_base / workers,
             "exchanges": self.sent.exchanges,
@@ -108,9 +87,6 @@ class Measured:
             "unknowns_per_second": rate,
             **of_model(model, self.iterations),
         }
-
-
-BLANK: Mapping[str, Any] = dict.fromkeys(column.key for column in (*COLUMNS, *OF_MODEL))
 
 
 def of_model(found: Expected | None, iterations: int) -> dict[str, float]:
@@ -125,7 +101,7 @@ class Turns:
 
     def __init__(self, work: Work, backend: Backend, communicator: Communicator, threads: int) -> None:
         self._work, self._backend, self._communicator, self._threads = work, backend, communicator, threads
-        self._share = Share(work, backend, communicator)
+        self._share = WorkOfRank(work, backend, communicator)
         self._seconds: list[float] = []
         self._sent = Sent()
         # The first solve compiles, records and allocates.
@@ -148,7 +124,7 @@ class Turns:
         self._sent = share.tally.sent - before
         self._seconds.append(max(each for (each,) in communicator.allgather([elapsed])))
 
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredWork:
         """The measurements; every rank gets the same numbers."""
         share, communicator, sent = self._share, self._communicator, self._sent
         every = communicator.allgather([sent.exchanges, sent.bytes, sent.sums])
@@ -159,7 +135,7 @@ class Turns:
             cycles = [self._backend.seconds(cycle) for _ in range(BELOW_REPEATS)]
             longest = max(each for (each,) in communicator.allgather([Timing.of(cycles).median]))
             below = longest * self._iterations / timing.median
-        return Measured(
+        return MeasuredWork(
             self._work,
             communicator.size,
             self._threads,
@@ -173,7 +149,7 @@ class Turns:
         )
 
 
-def measure(work: Work, backend: Backend, communicator: Communicator, threads: int, repeats: int) -> Measured:
+def measure(work: Work, backend: Backend, communicator: Communicator, threads: int, repeats: int) -> MeasuredWork:
     """Time a work on the ranks of a communicator, which all call this; see `Turns`."""
     turns = Turns(work, backend, communicator, threads)
     while not turns.enough(repeats):

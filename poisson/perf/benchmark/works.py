@@ -51,23 +51,11 @@ CG = SolverSettings(method="cg")
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of work, on a grid of any size.
+class WorkKind:
+    """A kind of work, on a grid of any size, that grows with the ranks if it is `weak` or is the `largest` that fits.
 
-    Parameters
-    ----------
-    settings : SolverSettings
-        The method.
-    precision : str
-        ``float64``, ``float32`` or ``mixed``.
-    published : str
-        One of `PROBLEMS`, for so many iterations; empty for a smooth source with a random part, to `RTOL`.
-    jump : float
-        By how much a is larger in a block in the middle.
-    weak : bool
-        Whether the grid grows with the ranks.
-    largest : bool
-        Whether it is the largest that fits.
+    It is one of `PROBLEMS`, for so many iterations, or has a smooth source with a random part and is solved to `RTOL`;
+    a is `jump` times as large in a block in the middle.
     """
 
     settings: SolverSettings
@@ -88,17 +76,17 @@ class Kind:
         return self.settings.method in ("multigrid", "cg")
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
+KINDS: Mapping[str, WorkKind] = MappingProxyType(
     {
-        "laplace-fused": Kind(JACOBI.having(loop="fused"), "float32", "laplace"),
-        "laplace-blocked": Kind(JACOBI.having(loop="blocked"), "float32", "laplace"),
-        "square-fused": Kind(JACOBI.having(loop="fused"), "float64", "heated_square"),
-        "multigrid": Kind(MULTIGRID, "mixed"),
-        "fft": Kind(FFT),
-        "weak-multigrid": Kind(MULTIGRID, "mixed", weak=True),
-        "weak-fft": Kind(FFT, weak=True),
-        "cg": Kind(CG, "mixed", jump=JUMP),
-        "largest": Kind(MULTIGRID, "mixed", largest=True),
+        "laplace-fused": WorkKind(JACOBI.having(loop="fused"), "float32", "laplace"),
+        "laplace-blocked": WorkKind(JACOBI.having(loop="blocked"), "float32", "laplace"),
+        "square-fused": WorkKind(JACOBI.having(loop="fused"), "float64", "heated_square"),
+        "multigrid": WorkKind(MULTIGRID, "mixed"),
+        "fft": WorkKind(FFT),
+        "weak-multigrid": WorkKind(MULTIGRID, "mixed", weak=True),
+        "weak-fft": WorkKind(FFT, weak=True),
+        "cg": WorkKind(CG, "mixed", jump=JUMP),
+        "largest": WorkKind(MULTIGRID, "mixed", largest=True),
     }
 )
 """By the name that ``--work`` takes."""
@@ -106,17 +94,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Work:
-    """A work on a grid.
-
-    Parameters
-    ----------
-    name : str
-        One of `KINDS`.
-    shape : tuple of int
-        Nodes along x, y(, z), as the authors of a published problem count them; of one rank where the grid grows with
-        the ranks.
-    iterations : int
-        Of a published problem.
+    """A work on a grid: nodes along x, y(, z), as the authors of a published problem count them; of one rank where the
+    grid grows with the ranks. Published problems have a number of iterations.
     """
 
     name: str
@@ -124,7 +103,7 @@ class Work:
     iterations: int = 0
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> WorkKind:
         return KINDS[self.name]
 
     def on(self, ranks: int) -> Operator:
@@ -170,19 +149,8 @@ def largest_cube(memory: float, arrays: float, itemsize: int = 8) -> int:
     return int((side - 1.0) / unit) * unit + 1
 
 
-class Share:
-    """The part of a work that one rank has. All ranks make and call it together.
-
-    Parameters
-    ----------
-    work : Work
-        What is done.
-    local : Backend
-        That of this process, of the type of u.
-    communicator : Communicator
-        The ranks.
-    gathered_nodes : int
-        Grids of fewer nodes are not divided.
+class WorkOfRank:
+    """The part of a work that one rank has, whose `local` backend has the type of u. All ranks make and call it together.
 
     Raises
     ------
