@@ -97,10 +97,7 @@ class Search:
 def tune(backend_name: str, precision: str, operators: Sequence[Operator] | None = None) -> Report:
     """Find the fastest shapes of the kernels, by default for −∇² on the grids of `SHAPES`, and keep them.
 
-    Raises
-    ------
-    PoissonError
-        If the backend is not available, arrays do not fit, or the file cannot be written.
+    Raises `PoissonError` if the backend is not available, arrays do not fit, or the file cannot be written.
     """
     backend = backends.create(backend_name, np.dtype(precision))
     if not isinstance(backend, GpuBackend):
@@ -131,10 +128,7 @@ def tune_device(backend: GpuBackend, operators: Sequence[Operator]) -> Report:
 def tune_operator(backend: GpuBackend, operator: Operator) -> list[Search]:
     """Search for the shapes of all kinds of kernels on the grid of an operator.
 
-    Raises
-    ------
-    ResourceError
-        If the arrays do not fit.
+    Raises `ResourceError` if the arrays do not fit.
     """
     what = f"{ARRAYS} arrays of {' x '.join(map(str, operator.shape))} nodes"
     require_room(backend, ARRAYS * math.prod(operator.shape), what, "a smaller grid with --shape")
@@ -268,10 +262,7 @@ class Trials:
 def keep(device: Device, setting: Setting, searches: Sequence[Search]) -> None:
     """Add what was found to the file of a device; the file is replaced whole or stays as it was.
 
-    Raises
-    ------
-    OutputError
-        If it cannot be written.
+    Raises `OutputError` if it cannot be written.
     """
     shapes = {search.kind: search.best or search.start for search in searches}
     table = {**read(device), setting: Measured(datetime.now(UTC).date().isoformat(), shapes)}

@@ -153,10 +153,7 @@ def expected(
     `shape` is that of the whole grid, of whose values `itemsize` bytes are exchanged: 4 of cycles in float32. `depth`
     sweeps are a pass; grids of fewer than `gathered_nodes` are not divided.
 
-    Raises
-    ------
-    GridError
-        If there are too few nodes for so many ranks.
+    Raises `GridError` if there are too few nodes for so many ranks.
     """
     blocks = _blocks(settings, shape, ranks)
     if math.prod(blocks) == 1:

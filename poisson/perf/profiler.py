@@ -81,10 +81,7 @@ _ROCPROF_BYTES = 1024.0
 def profile(command: Sequence[str], architecture: str) -> Counters:
     """Run a command that launches the kernels to be looked at once under the profiler of a device's vendor.
 
-    Raises
-    ------
-    ProfilerError
-        If there is no profiler, it fails, or its file lacks the counters; one line says why.
+    Raises `ProfilerError` if there is no profiler, it fails, or its file lacks the counters; one line says why.
     """
     tool = ROCPROF if architecture.startswith("gfx") else NCU
     if shutil.which(tool.program) is None:
@@ -133,10 +130,7 @@ def parse(tool: _Tool, texts: Sequence[str]) -> Counters:
 
     Each file may begin with other lines; the table begins with the one that names its columns.
 
-    Raises
-    ------
-    ProfilerError
-        If a counter is missing.
+    Raises `ProfilerError` if a counter is missing.
     """
     found: dict[str, list[float]] = defaultdict(list)
     for text in texts:

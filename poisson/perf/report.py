@@ -58,10 +58,7 @@ class Report:
     def write_csv(self, path: str) -> None:
         """Write the rows as comma-separated values, under a line of the columns' keys.
 
-        Raises
-        ------
-        OutputError
-            If the file cannot be written.
+        Raises `OutputError` if the file cannot be written.
         """
         text = io.StringIO()
         writer = csv.DictWriter(text, [column.key for column in self.columns], lineterminator="\n")
@@ -73,14 +70,8 @@ class Report:
     def write_plot(self, path: str) -> None:
         """Draw the figure into a PNG file.
 
-        Raises
-        ------
-        PackageMissing
-            If there is no matplotlib.
-        PoissonError
-            If there is nothing to draw.
-        OutputError
-            If the file cannot be written.
+        Raises `PackageMissing` if there is no matplotlib; `PoissonError` if there is nothing to draw; `OutputError` if
+        the file cannot be written.
         """
         if self.draw is None:
             raise PoissonError("this measurement has no figure")

@@ -59,10 +59,7 @@ class Roof:
 def roofline(backend_name: str, precision: str, shape: tuple[int, ...] | None = None) -> Report:
     """Measure the roof and every operation below it.
 
-    Raises
-    ------
-    PoissonError
-        If the backend is not available, the grid is too small, or its arrays do not fit.
+    Raises `PoissonError` if the backend is not available, the grid is too small, or its arrays do not fit.
     """
     backend = backends.create(backend_name, np.dtype(precision))
     shape = shape or SHAPES.get(backend.name, SHAPE)

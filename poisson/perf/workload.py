@@ -66,10 +66,7 @@ def laplacian_on(grid: Lattice, kind: Kind = Kind.DIRICHLET) -> Operator:
 def require_room(backend: Backend, values: float, what: str, fix: str) -> None:
     """Refuse a measurement whose arrays of so many values together do not fit, and say what they are and the fix.
 
-    Raises
-    ------
-    ResourceError
-        If more than the free memory would be needed.
+    Raises `ResourceError` if more than the free memory would be needed.
     """
     needed, memory = values * backend.dtype.itemsize, backend.memory()
     if memory is not None and needed > memory[0]:

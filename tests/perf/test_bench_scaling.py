@@ -26,7 +26,7 @@ from poisson.parallel.communicator import Message, Serial
 from poisson.perf.benchmark.scaling import Series, Wanted, link_of
 from poisson.perf.benchmark.tally import Recorder, Sent, Tally
 from poisson.perf.benchmark.turns import COLUMNS, OF_MODEL, MeasuredWork, Turns, measure
-from poisson.perf.benchmark.works import KINDS, WorkOfRank, Work, grown, largest_cube
+from poisson.perf.benchmark.works import KINDS, Work, WorkOfRank, grown, largest_cube
 from poisson.perf.report import Report
 from poisson.perf.timing import Timing
 

@@ -13,7 +13,7 @@ from support.ranks import ThreadCommunicator, on_ranks
 
 from poisson.backends.numpy import NumpyBackend
 from poisson.errors import GridError
-from poisson.perf.benchmark.works import FFT, KINDS, MULTIGRID, WorkOfRank, Work
+from poisson.perf.benchmark.works import FFT, KINDS, MULTIGRID, Work, WorkOfRank
 from poisson.perf.network import Alone, Cluster, Link, expected
 from scripts import scaling_model
 

@@ -201,12 +201,8 @@ def choices(spec: OperationSpec, a: Operator, depth: int) -> Iterator[dict[str, 
 class Left:
     """The arrays and the result that a call leaves.
 
-    Parameters
-    ----------
-    arrays : list of (array, lattice)
-        What it has written, and on which nodes.
-    result : array of 2 values, or None
-        What it has reduced.
+    `arrays` (list of (array, lattice)): what it has written, and on which nodes. `result` (array of 2 values, or None):
+    what it has reduced.
     """
 
     arrays: list[tuple[Values, Lattice]]

@@ -24,19 +24,9 @@ Matrix = NDArray[np.float64]
 class Example:
     """An axis of some kind, and what it should be.
 
-    Parameters
-    ----------
-    name : str
-        For the test's name.
-    axis : Axis
-        The axis.
-    matrix : array of shape (n, n)
-        −d²/dx² on its nodes, in 1/L²; zero rows at fixed nodes.
-    widths : array of shape (n,)
-        The control widths, in L.
-    with_links : callable
-        The matrix of −d/dx a d/dx, for values of a on the links laid out as `Coefficients.links` is; a wall takes that
-        of the link beside it.
+    `name`: for the test's name. `matrix` (array of shape (n, n)): −d²/dx² on its nodes, in 1/L²; zero rows at fixed
+    nodes. `widths` (array of shape (n,)): the control widths, in L. `with_links`: the matrix of −d/dx a d/dx, for
+    values of a on the links laid out as `Coefficients.links` is; a wall takes that of the link beside it.
     """
 
     name: str
@@ -117,16 +107,9 @@ def fixed_nodes(axis: Axis) -> list[int]:
 def dense(lines: Sequence[Example], c: Matrix, coefficients: Sequence[Matrix] | None, a: float) -> Matrix:
     """A on the nodes of a product of axes, in C order, assembled line by line; zero rows at fixed nodes.
 
-    Parameters
-    ----------
-    lines : sequence of Example
-        The axes x, y(, z).
-    c : array of the nodes
-        The reaction coefficient.
-    coefficients : sequence of arrays of the nodes, optional
-        `Coefficients.links`; without it `a` is constant.
-    a : float
-        The coefficient where it is constant.
+    `lines`: the axes x, y(, z). `c` (array of the nodes): the reaction coefficient. `coefficients` (sequence of arrays
+    of the nodes, optional): `Coefficients.links`; without it `a` is constant. `a`: the coefficient where it is
+    constant.
     """
     numbers = np.arange(c.size).reshape(c.shape)
     matrix = np.diag(c.ravel())

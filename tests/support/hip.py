@@ -55,24 +55,9 @@ def missing() -> str | None:
 def compile(source: str, options: tuple[str, ...] = (), arch: str = "gfx90a") -> CodeObject:
     """Compile a HIP source to machine code.
 
-    Parameters
-    ----------
-    source : str
-        The source, as it is given to hipRTC.
-    options : tuple of str
-        Options of clang, such as ``-DREAL=double``.
-    arch : str
-        The architecture: ``gfx90a`` is the MI200 series.
-
-    Returns
-    -------
-    CodeObject
-        With the resources that clang reports.
-
-    Raises
-    ------
-    HipError
-        With the compiler's text, if it refuses the source; with the reason, if it is not installed.
+    `source`: the source, as it is given to hipRTC. `options`: options of clang, such as ``-DREAL=double``. `arch`: the
+    architecture: ``gfx90a`` is the MI200 series. Returns with the resources that clang reports. Raises `HipError` with
+    the compiler's text, if it refuses the source; with the reason, if it is not installed.
     """
     reason = missing()
     if reason is not None:
@@ -98,24 +83,9 @@ def compile_together(
 ) -> list[dict[str, Resources]]:
     """The resources of kernels of many sources, compiled at once: hipcc reads its header longer than most of them.
 
-    Parameters
-    ----------
-    modules : sequence of (str, tuple of str)
-        Sources and options; options that define no macro are the same for all.
-    kernels : sequence of collections of str
-        The names of the kernels of each.
-    arch : str
-        The architecture.
-
-    Returns
-    -------
-    list of dict
-        The resources of the kernels of each module by their names.
-
-    Raises
-    ------
-    HipError
-        As for `compile`; lines are those of all sources, one behind the other.
+    `modules` (sequence of (str, tuple of str)): sources and options; options that define no macro are the same for all.
+    `kernels`: the names of the kernels of each. `arch`: the architecture. Returns the resources of the kernels of each
+    module by their names. Raises `HipError` as for `compile`; lines are those of all sources, one behind the other.
     """
     parts, others = [], set()
     for number, ((source, options), names) in enumerate(zip(modules, kernels, strict=True)):

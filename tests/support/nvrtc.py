@@ -112,10 +112,7 @@ def _load() -> ctypes.CDLL:
 def version() -> tuple[int, int]:
     """Major and minor version of NVRTC.
 
-    Raises
-    ------
-    NvrtcMissing
-        If it is not installed.
+    Raises `NvrtcMissing` if it is not installed.
     """
     major, minor = ctypes.c_int(), ctypes.c_int()
     _load().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
@@ -130,26 +127,10 @@ def shorter() -> tuple[str, ...]:
 def compile(source: str, options: tuple[str, ...] = (), arch: str = "sm_90") -> Cubin:
     """Compile a CUDA source to machine code.
 
-    Parameters
-    ----------
-    source : str
-        The source; only its ``extern "C"`` kernels have resources under the names that it gives them.
-    options : tuple of str
-        Options of NVRTC, such as ``-DREAL=double``.
-    arch : str
-        The architecture, such as ``sm_80`` or ``sm_90``.
-
-    Returns
-    -------
-    Cubin
-        With the resources that ptxas reports.
-
-    Raises
-    ------
-    NvrtcMissing
-        If NVRTC is not installed.
-    NvrtcError
-        With the compiler's log, if it refuses the source or an option.
+    `source`: the source; only its ``extern "C"`` kernels have resources under the names that it gives them. `options`:
+    options of NVRTC, such as ``-DREAL=double``. `arch`: the architecture, such as ``sm_80`` or ``sm_90``. Returns with
+    the resources that ptxas reports. Raises `NvrtcMissing` if NVRTC is not installed; `NvrtcError` with the compiler's
+    log, if it refuses the source or an option.
     """
     library = _load()
     flags = [text.encode() for text in (f"--gpu-architecture={arch}", *options, "--ptxas-options=-v")]
@@ -179,10 +160,7 @@ def parse_resources(log: str) -> dict[str, Resources]:
 
     A function that a kernel calls has a stack frame and spills of its own, which count for each kernel printed with it.
 
-    Raises
-    ------
-    NvrtcError
-        If the text of a kernel lacks its registers or its spills.
+    Raises `NvrtcError` if the text of a kernel lacks its registers or its spills.
     """
     entries = list(_ENTRY.finditer(log))
     ends = [entry.start() for entry in entries[1:]] + [len(log)]

@@ -24,12 +24,7 @@ Values = NDArray[Any]
 class Division:
     """An operator and its parts.
 
-    Parameters
-    ----------
-    whole : Operator
-        On NumPy arrays.
-    parts : tuple of Lattice
-        One for each process.
+    `whole`: on NumPy arrays. `parts`: one for each process.
     """
 
     whole: Operator

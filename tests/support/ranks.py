@@ -111,14 +111,8 @@ class ThreadCommunicator:
 def on_ranks(size: int, function: Callable[[ThreadCommunicator], Result], delay: float = 1e-4) -> list[Result]:
     """Call a function on each of so many ranks, and return the results; the first error of one ends all, and is raised.
 
-    Parameters
-    ----------
-    size : int
-        Ranks.
-    function : callable
-        Given the communicator of its rank.
-    delay : float
-        The longest time, in s, that a rank waits before it communicates.
+    `size`: ranks. `function`: given the communicator of its rank. `delay`: the longest time, in s, that a rank waits
+    before it communicates.
     """
     shared = _Shared(size)
     results: list[Any] = [None] * size

@@ -49,10 +49,8 @@ def bench(
 ) -> Report:
     """Time calls with sources that are arrays of NumPy, and on a GPU also of CuPy: of each kind at least `repeats`.
 
-    Raises
-    ------
-    PoissonError
-        If the backend does not run here, the arrays of a grid do not fit, or a solve does not converge.
+    Raises `PoissonError` if the backend does not run here, the arrays of a grid do not fit, or a solve does not
+    converge.
     """
     rows: list[Mapping[str, Any]] = []
     device = ""

@@ -51,10 +51,7 @@ def bench(backend: Backend, shape: Sequence[int], order: int = 8) -> Report:
     `shape` is the nodes along x, y(, z), more than `order` each; `order` is 2, 4, 6 or 8. A row for each axis and form,
     and one for the gradient.
 
-    Raises
-    ------
-    PoissonError
-        If an axis has too few nodes, or the memory is too small.
+    Raises `PoissonError` if an axis has too few nodes, or the memory is too small.
     """
     spacing = tuple(1.0 / n for n in shape)
     differences = Differences.uniform(tuple(shape), spacing, (True,) * len(shape), order)

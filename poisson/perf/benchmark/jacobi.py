@@ -163,10 +163,8 @@ def bench(
     available, the specification only where it does not take long; `check_every`, the iterations between two reads of
     the norm, 1, and in the blocked loop one block.
 
-    Raises
-    ------
-    PoissonError
-        If a backend does not run here or has none of the loops, `n` is too small, or the arrays do not fit.
+    Raises `PoissonError` if a backend does not run here or has none of the loops, `n` is too small, or the arrays do
+    not fit.
     """
     published = PROBLEMS[problem]
     n = published.n if n is None else n
@@ -236,7 +234,9 @@ def _loop(
     return Loop(loop, backend.name, kernels, Timing.of(times), made, made, unknowns, bandwidth, norm)
 
 
-def _kernels(backend: Backend, period: int, solve: Callable[[Backend, int], tuple[float, SolveResult]]) -> list[LoopKernel]:
+def _kernels(
+    backend: Backend, period: int, solve: Callable[[Backend, int], tuple[float, SolveResult]]
+) -> list[LoopKernel]:
     """The kernels between two reads of the norm: those that a loop of three such periods runs beyond a loop of two."""
     counts = []
     for periods in (2, 3):
@@ -245,12 +245,15 @@ def _kernels(backend: Backend, period: int, solve: Callable[[Backend, int], tupl
         counts.append(ledger.counts)
     between = counts[1] - counts[0]
     kernels = [
-        LoopKernel(call, count / period, measure_in_a_row(backend, ledger.samples[call])) for call, count in between.items()
+        LoopKernel(call, count / period, measure_in_a_row(backend, ledger.samples[call]))
+        for call, count in between.items()
     ]
     return sorted(kernels, key=lambda kernel: -kernel.seconds)
 
 
-def _structured(backend: Backend, problem: JacobiProblem, operator: Operator, iterations: int, bandwidth: float) -> Loop:
+def _structured(
+    backend: Backend, problem: JacobiProblem, operator: Operator, iterations: int, bandwidth: float
+) -> Loop:
     u = np.ascontiguousarray(problem.values(np, operator, 0, operator.array_shape[0]), dtype=backend.dtype)
     mapping = StructuredMapping(operator, u, np.zeros_like(u), backend.threads)
     made = max(1, iterations // STRUCTURED_SHARE)

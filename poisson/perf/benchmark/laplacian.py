@@ -97,10 +97,7 @@ def names(backend: Backend) -> tuple[str, ...]:
 def choose(backend: Backend, wanted: Sequence[str]) -> tuple[str, ...]:
     """The variants asked for by name, or by the part of it before a hyphen; all if none is asked for.
 
-    Raises
-    ------
-    PoissonError
-        If there is none of that name.
+    Raises `PoissonError` if there is none of that name.
     """
     there = names(backend)
     for word in wanted:
@@ -116,10 +113,7 @@ def _is_called(name: str, word: str) -> bool:
 def bench(backend: Backend, sizes: Sequence[Nodes], wanted: Sequence[str] = (), *, counters: bool = False) -> Report:
     """Time variants on some grids, a row for each; with `counters` each runs once more under the vendor's profiler.
 
-    Raises
-    ------
-    PoissonError
-        If a variant of `wanted` does not exist, or the memory is too small.
+    Raises `PoissonError` if a variant of `wanted` does not exist, or the memory is too small.
     """
     chosen = choose(backend, wanted)
     copy = copy_bandwidth(backend)

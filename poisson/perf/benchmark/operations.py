@@ -45,10 +45,8 @@ def bench(
     ratio is the median of the ratios of such pairs. Nodes are equally spaced, or stretched where axes are `tabulated`.
     With `full` the operations are those of full stencils, weights and clusters.
 
-    Raises
-    ------
-    PoissonError
-        If the backend does not run here, a grid has fewer than 9 nodes along an axis, or its arrays do not fit.
+    Raises `PoissonError` if the backend does not run here, a grid has fewer than 9 nodes along an axis, or its arrays
+    do not fit.
     """
     backend = backends.create(name, np.dtype(precision), threads)
     stream, moved = backend.probe().stream(stream_values(backend))

@@ -120,10 +120,8 @@ class Series:
     def report(self) -> Report:
         """Measure, on all processes; the report is that of the first, and without rows on others.
 
-        Raises
-        ------
-        PoissonError
-            If a work cannot be done, or the model is to be compared and nothing is measured on one rank.
+        Raises `PoissonError` if a work cannot be done, or the model is to be compared and nothing is measured on one
+        rank.
         """
         if self.model and self.ranks[0] != 1:
             raise PoissonError("the model needs a measurement on one process: --ranks=1,...")

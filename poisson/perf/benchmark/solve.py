@@ -133,10 +133,8 @@ def bench(
 
     `methods`, some of `METHODS`, take the place of those of each problem.
 
-    Raises
-    ------
-    PoissonError
-        If the backend does not run here, the arrays of a problem do not fit, or a method cannot solve it.
+    Raises `PoissonError` if the backend does not run here, the arrays of a problem do not fit, or a method cannot solve
+    it.
     """
     backend = backends.create(name, np.float64, threads)
     problems = problems or (ON_GPU if isinstance(backend, GpuBackend) else ON_CPU)

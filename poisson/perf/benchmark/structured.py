@@ -25,10 +25,7 @@ class StructuredMapping:
     The grid has two dimensions; u, which is overwritten, and f are of one type and in C order. `norms` are the sum of
     squares and the maximum of the last residual.
 
-    Raises
-    ------
-    BackendUnavailable
-        If there is no OpenMP library.
+    Raises `BackendUnavailable` if there is no OpenMP library.
     """
 
     def __init__(self, operator: Operator, u: NDArray[Any], f: NDArray[Any], threads: int = 0) -> None:

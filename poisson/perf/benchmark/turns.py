@@ -11,7 +11,7 @@ from typing import Any
 from poisson.backends.base import Backend
 from poisson.parallel.communicator import Communicator
 from poisson.perf.benchmark.tally import Sent
-from poisson.perf.benchmark.works import WorkOfRank, Work
+from poisson.perf.benchmark.works import Work, WorkOfRank
 from poisson.perf.network import Expected
 from poisson.perf.report import Column
 from poisson.perf.timing import Timing
@@ -47,8 +47,8 @@ OF_MODEL = (
 class MeasuredWork:
     """A work on so many ranks with so many threads each, and on how many nodes and blocks of them along x, y(, z).
 
-    `timing` is that of a solve, of the slowest rank each time, `sent` what the rank that sends most has sent in one, and
-    `below` the part of its time that the grids take that every rank has all of.
+    `timing` is that of a solve, of the slowest rank each time, `sent` what the rank that sends most has sent in one,
+    and `below` the part of its time that the grids take that every rank has all of.
     """
 
     work: Work

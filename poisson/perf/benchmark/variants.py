@@ -29,28 +29,12 @@ ANY_BLOCK = 1024
 class Variant:
     """A way to compute the Laplacian.
 
-    Parameters
-    ----------
-    name : str
-        Its name in the table and on the command line.
-    kernel : str
-        The kernel in ``variants.hip``, without ``poisson_``.
-    block : tuple of int
-        Threads of a block along x, y and z.
-    tile : int
-        Nodes of a thread along y.
-    ascending : bool
-        Whether a thread loads its nodes in the order of their addresses.
-    bound : int
-        Threads that the compiler expects in a block.
-    streaming : bool
-        Whether stores are nontemporal.
-    order : str
-        The axes in the order in which blocks advance along them, the fastest first.
-    parts : int
-        Parts along y that are launched one after the other.
-    march : int
-        Planes that a block marches over along z.
+    `name`: its name in the table and on the command line. `kernel`: the kernel in ``variants.hip``, without
+    ``poisson_``. `block`: threads of a block along x, y and z. `tile`: nodes of a thread along y. `ascending`: whether
+    a thread loads its nodes in the order of their addresses. `bound`: threads that the compiler expects in a block.
+    `streaming`: whether stores are nontemporal. `order`: the axes in the order in which blocks advance along them, the
+    fastest first. `parts`: parts along y that are launched one after the other. `march`: planes that a block marches
+    over along z.
     """
 
     name: str
@@ -94,19 +78,9 @@ class Variant:
     def launcher(self, backend: GpuBackend, operator: Operator, u: Array, out: Array) -> Callable[[], None]:
         """A call that computes out = A u at the nodes on no face.
 
-        Parameters
-        ----------
-        backend : GpuBackend
-            Where it runs.
-        operator : Operator
-            A, in three dimensions.
-        u, out : Array, shape of the operator
-            The input and the result, whose nodes on the faces keep their values.
-
-        Raises
-        ------
-        ResourceError
-            If the device cannot number so many blocks.
+        `backend`: where it runs. `operator`: A, in three dimensions. `u`, `out` (Array, shape of the operator): the
+        input and the result, whose nodes on the faces keep their values. Raises `ResourceError` if the device cannot
+        number so many blocks.
         """
         kernel = self.compiled(backend, operator)
         arguments = (u, out, *OperatorLauncher(backend, operator).geometry)

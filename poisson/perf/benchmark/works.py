@@ -150,14 +150,9 @@ def largest_cube(memory: float, arrays: float, itemsize: int = 8) -> int:
 
 
 class WorkOfRank:
-    """The part of a work that one rank has, whose `local` backend has the type of u. All ranks make and call it together.
+    """The part of a work that one rank has, whose `local` backend has the type of u. All ranks call it together.
 
-    Raises
-    ------
-    ResourceError
-        If the arrays do not fit.
-    PoissonError
-        If a solve does not converge.
+    Raises `ResourceError` if the arrays do not fit; `PoissonError` if a solve does not converge.
     """
 
     def __init__(

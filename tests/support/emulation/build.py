@@ -99,19 +99,10 @@ def _run(arguments: list[str], text: str = "") -> str:
 class Unit:
     """A kernel source with its macros. Its kernels are compiled as they are asked for.
 
-    Parameters
-    ----------
-    source : str
-        Kernels: functions ``extern "C" __global__ void`` of pointers to numbers and of numbers.
-    defines : tuple of str
-        Options ``-DNAME=VALUE``; the values of `CHOSEN` are not looked at.
-    folder : Path
-        Where libraries are kept; made if it does not exist. Processes may share it.
-
-    Raises
-    ------
-    CompilationError
-        With the preprocessor's text; lines are those of `source`.
+    `source`: kernels: functions ``extern "C" __global__ void`` of pointers to numbers and of numbers. `defines`:
+    options ``-DNAME=VALUE``; the values of `CHOSEN` are not looked at. `folder`: where libraries are kept; made if it
+    does not exist. Processes may share it. Raises `CompilationError` with the preprocessor's text; lines are those of
+    `source`.
     """
 
     def __init__(self, source: str, defines: tuple[str, ...], folder: Path) -> None:
@@ -138,10 +129,7 @@ class Unit:
 
         Most units are there for one of their kernels, and to compile all takes much longer.
 
-        Raises
-        ------
-        CompilationError
-            With the compiler's text; lines are those of the source.
+        Raises `CompilationError` with the compiler's text; lines are those of the source.
         """
         alone, whole = self._folder / f"kernel_{kernel}.so", self._folder / "whole.so"
         for library in (whole, alone):

@@ -81,12 +81,8 @@ class EmulatedModule:
     def get_function(self, name: str, shared_bytes: int = 0) -> EmulatedKernel:
         """The kernel `name`, compiled. Shared memory of a size given at launch is an array of that size here.
 
-        Raises
-        ------
-        ArgumentError
-            If the module has no kernel of this name with C linkage.
-        CompilationError
-            With the compiler's text, if it refuses the source.
+        Raises `ArgumentError` if the module has no kernel of this name with C linkage; `CompilationError` with the
+        compiler's text, if it refuses the source.
         """
         library = ctypes.CDLL(str(self._unit.library(name)))
         if not hasattr(library, f"emulation_launch_{name}"):
@@ -133,22 +129,11 @@ class EmulatedKernel:
     def __call__(self, grid: Sequence[int], block: Sequence[int], args: Sequence[object]) -> None:
         """Run the kernel.
 
-        Parameters
-        ----------
-        grid, block : sequence of int
-            Blocks in the grid and threads in a block along x(, y, z).
-        args : sequence
-            For a pointer, an array in device memory (a view passes the address of its first element); for a number,
-            a NumPy scalar of exactly its type.
-
-        Raises
-        ------
-        ArgumentError
-            If the sizes, the number or a type is wrong, or an array is host memory. Nothing has run then.
-        LaunchError
-            If the kernel fails.
-        GuardError
-            If the kernel writes outside an array that it is given.
+        `grid`, `block`: blocks in the grid and threads in a block along x(, y, z). `args`: for a pointer, an array in
+        device memory (a view passes the address of its first element); for a number, a NumPy scalar of exactly its
+        type. Raises `ArgumentError` if the sizes, the number or a type is wrong, or an array is host memory. Nothing
+        has run then. Raises `LaunchError` if the kernel fails. Raises `GuardError` if the kernel writes outside an
+        array that it is given.
         """
         slots, allocations = self._pack(args)
         order, seed = self._schedule()

@@ -30,15 +30,7 @@ class EmulatedMark:
 class EmulatedLink:
     """Copies that wait until somebody waits for them.
 
-    Parameters
-    ----------
-    memory : Memory
-        Of the device. A copy outside its arrays raises `ArgumentError`.
-
-    Attributes
-    ----------
-    asked : int
-        Copies so far.
+    `memory`: of the device. A copy outside its arrays raises `ArgumentError`. `asked`: copies so far.
     """
 
     def __init__(self, memory: Memory) -> None:

@@ -44,16 +44,9 @@ class EmulatedEvent:
 class EmulatedRuntime:
     """An emulated device.
 
-    Parameters
-    ----------
-    order : Order
-        The order in which threads and blocks run. A correct kernel gives the same result in each.
-    seed : int
-        For `Order.SHUFFLED`.
-    cache : Path, optional
-        Where compiled kernels are kept; by default ``build/emulation`` in the repository.
-    late : bool
-        Whether what goes to the second stream is done as late as it may be, and not at once.
+    `order`: the order in which threads and blocks run. A correct kernel gives the same result in each. `seed`: for
+    `Order.SHUFFLED`. `cache`: where compiled kernels are kept; by default ``build/emulation`` in the repository.
+    `late`: whether what goes to the second stream is done as late as it may be, and not at once.
 
     Notes
     -----
@@ -83,10 +76,7 @@ class EmulatedRuntime:
     def compile(self, source: str, options: tuple[str, ...] = ()) -> EmulatedModule:
         """A kernel source; of the options, those that define a macro (``-DNAME=VALUE``) count.
 
-        Raises
-        ------
-        CompilationError
-            With the compiler's text, if it refuses a line for the preprocessor.
+        Raises `CompilationError` with the compiler's text, if it refuses a line for the preprocessor.
         """
         defines = tuple(option for option in options if option.startswith("-D"))
         unit = Unit(source, defines, self._cache)
@@ -111,10 +101,7 @@ class EmulatedRuntime:
     def upload(self, host_array: NDArray[Any], device_array: NDArray[Any]) -> None:
         """Copy a host array into a device array of its shape.
 
-        Raises
-        ------
-        ArgumentError
-            If the shapes differ, or the target is not device memory.
+        Raises `ArgumentError` if the shapes differ, or the target is not device memory.
         """
         self._require_device(device_array)
         if host_array.shape != device_array.shape:
@@ -125,10 +112,7 @@ class EmulatedRuntime:
     def download(self, device_array: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
         """A contiguous copy on the host, or `out` with the values.
 
-        Raises
-        ------
-        ArgumentError
-            If the array is not device memory.
+        Raises `ArgumentError` if the array is not device memory.
         """
         self._require_device(device_array)
         return self._staging.download(device_array, out)
