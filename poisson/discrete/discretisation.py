@@ -64,14 +64,8 @@ class Maker(Protocol):
 class Balance:
     """Whether a singular problem has a solution: ∫f + ∮g must vanish.
 
-    Parameters
-    ----------
-    source, flux : float
-        ∫f and ∮g by the trapezoidal rule.
-    scale : float
-        ∫|f| + ∮|g|.
-    tolerance : float
-        The relative defect up to which the quadrature error of the grid may be the cause.
+    `source`, `flux`: ∫f and ∮g by the trapezoidal rule. `scale`: ∫|f| + ∮|g|. `tolerance`: the relative defect up to
+    which the quadrature error of the grid may be the cause.
     """
 
     source: float
@@ -93,15 +87,9 @@ class Balance:
 class Discretisation:
     """A problem on its grid, with arrays of at least two axes: those of a 1D problem have the shape ``(1, nx)``.
 
-    Parameters
-    ----------
-    problem : Problem
-        What to discretise.
-    shift : float
-        Subtracted from the source at every node: the defect of a singular problem, spread evenly, in U/L².
-    share : Share, optional
-        The part of one of several processes: arrays and slabs are those of its nodes, while what is said of the problem
-        as a whole is that of all ranks, which ask for it together. Without it the whole.
+    `problem`: what to discretise. `shift`: subtracted from the source at every node: the defect of a singular problem,
+    spread evenly, in U/L². `share`: the part of one of several processes: arrays and slabs are those of its nodes,
+    while what is said of the problem as a whole is that of all ranks, which ask for it together. Without it the whole.
     """
 
     problem: Problem
@@ -154,10 +142,7 @@ class Discretisation:
     def operator(self) -> Operator:
         """The operator of a problem whose coefficients do not vary; `operator_on` makes that of any problem.
 
-        Raises
-        ------
-        ValueError
-            If they vary: their arrays need a backend.
+        Raises `ValueError` if they vary: their arrays need a backend.
         """
         a, c = number(self.problem.a), number(self.problem.c)
         if self.problem.varies or a is None or c is None:
@@ -167,20 +152,11 @@ class Discretisation:
     def operator_on(self, backend: Maker, into: Samples | None = None, known: Collection[str] = ()) -> Operator:
         """The operator, with its coefficients on a backend where they vary.
 
-        Parameters
-        ----------
-        backend : Maker
-            What makes the arrays of the coefficients.
-        into : Samples, optional
-            The arrays of another operator on the same nodes, which get the values of this one; they must `Samples.fit`.
-        known : collection of str
-            Which of ``a`` and ``c``, with the terms of Robin faces, need not be sampled again: `into` has their values.
-
-        Raises
-        ------
-        CaseError
-            If a is not positive somewhere, or c or α negative, or one of them not finite; the line names the key and
-            the place. The values in `into` have no meaning then.
+        `backend`: what makes the arrays of the coefficients. `into`: the arrays of another operator on the same nodes,
+        which get the values of this one; they must `Samples.fit`. `known`: which of ``a`` and ``c``, with the terms of
+        Robin faces, need not be sampled again: `into` has their values. Raises `CaseError` if a is not positive
+        somewhere, or c or α negative, or one of them not finite; the line names the key and the place. The values in
+        `into` have no meaning then.
         """
         if not self.problem.varies:
             return self.operator
@@ -191,19 +167,9 @@ class Discretisation:
 
         Where the grid is divided, they are rows of this process, and along the other axes the part is its own.
 
-        Parameters
-        ----------
-        backend : Maker
-            What makes the coefficients of these rows, where they vary.
-        whole : Operator
-            The operator, on any backend: the ranges of the coefficients are its.
-        start, stop : int
-            At least two rows, or all.
-
-        Raises
-        ------
-        CaseError
-            As `operator_on` does.
+        `backend`: what makes the coefficients of these rows, where they vary. `whole`: the operator, on any backend:
+        the ranges of the coefficients are its. `start`, `stop`: at least two rows, or all. Raises `CaseError` as
+        `operator_on` does.
         """
         lattice = _some_rows(whole.lattice, start, stop)
         if whole.coefficients is None:
@@ -237,21 +203,8 @@ class Discretisation:
     def source(self, xp: ModuleType, start: int, stop: int) -> Any:
         """The source with its face terms, zero at fixed nodes, in U/L².
 
-        Parameters
-        ----------
-        xp : module
-            numpy or cupy: where to evaluate.
-        start, stop : int
-            The range of the first array axis.
-
-        Returns
-        -------
-        float64 array of the slab's shape.
-
-        Raises
-        ------
-        CaseError
-            If a value is not finite; the line names the key and the place.
+        `xp`: numpy or cupy: where to evaluate. `start`, `stop`: the range of the first array axis. Returns: float64
+        array of the slab's shape. Raises `CaseError` if a value is not finite; the line names the key and the place.
         """
         return self._slab(self._source, xp, start, stop)
 
@@ -304,12 +257,8 @@ class Discretisation:
         The trapezoidal rule is of second order like the scheme, so a defect of the size of (h/L)² times the data may be
         its error; ten times that is tolerated, and never more than a tenth of the data.
 
-        Parameters
-        ----------
-        xp : module
-            numpy or cupy: where to evaluate.
-        of_f : tuple of float, optional
-            The sums of f and of abs(f) under the trapezoidal weights, where they are known.
+        `xp`: numpy or cupy: where to evaluate. `of_f`: the sums of f and of abs(f) under the trapezoidal weights, where
+        they are known.
         """
         grid = self.problem.lattice
         cell = math.prod(grid.spacing)
@@ -348,10 +297,8 @@ class Discretisation:
     def balanced(self, xp: ModuleType, of_f: tuple[float, float] | None = None) -> Discretisation:
         """Remove the defect of a singular problem from its source; the arguments are those of `balance`.
 
-        Raises
-        ------
-        IncompatibleSource
-            If the defect is larger than the discretisation explains: the problem has no solution.
+        Raises `IncompatibleSource` if the defect is larger than the discretisation explains: the problem has no
+        solution.
         """
         if not self.singular:
             return self

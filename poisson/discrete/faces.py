@@ -21,15 +21,8 @@ Terms = list[tuple[sampling.Index, Any]]
 class FaceTerms:
     """The boundary values and the source terms of the faces, on the arrays of a whole grid.
 
-    Parameters
-    ----------
-    problem : Problem
-        With the data of the faces.
-
-    Raises
-    ------
-    CaseError
-        If a value is not finite; the line names the key and the place.
+    `problem`: with the data of the faces. Raises `CaseError` if a value is not finite; the line names the key and the
+    place.
     """
 
     def __init__(self, problem: Problem) -> None:

@@ -23,16 +23,8 @@ from poisson.mesh.grid import slabs
 def link_flux(operator: Operator, axis: int, coefficients: NDArray[Any], u: NDArray[Any], out: NDArray[Any]) -> None:
     """out = −a ∂u/∂x along `axis` (0 is x) at every node, in U/L.
 
-    Parameters
-    ----------
-    operator : Operator
-        Its shape, spacing and rules are used.
-    axis : int
-        The direction.
-    coefficients : array
-        `Coefficients.links` of the axis, on the host.
-    u, out : array of the same shape
-        The solution, and the result.
+    `operator`: its shape, spacing and rules are used. `axis`: the direction. `coefficients` (array):
+    `Coefficients.links` of the axis, on the host. `u`, `out` (array of the same shape): the solution, and the result.
     """
     line = operator.lattice.axes[axis]
     if line.tabulated:

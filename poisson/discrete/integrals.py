@@ -21,12 +21,8 @@ from poisson.problem.problem import number
 def mean(discretisation: Discretisation, u: NDArray[Any]) -> float:
     """The mean of u over the box by the trapezoidal rule, in U.
 
-    Parameters
-    ----------
-    discretisation : Discretisation
-        The problem, undivided.
-    u : float array
-        The solution on all nodes, of the grid's ``array_shape``.
+    `discretisation`: the problem, undivided. `u` (float array): the solution on all nodes, of the grid's
+    ``array_shape``.
     """
     total, on_nodes = [], u.reshape(discretisation.array_shape)
     for start, stop in slabs(on_nodes.shape):
@@ -42,15 +38,7 @@ def energy(discretisation: Discretisation, u: NDArray[Any]) -> float:
     there: where f and c are zero it is half of what leaves through the Dirichlet faces times the values that they hold,
     to rounding. Both are of second order.
 
-    Parameters
-    ----------
-    discretisation, u
-        As `mean` takes them.
-
-    Raises
-    ------
-    CaseError
-        If data of the problem cannot be read.
+    `discretisation`, `u`: as `mean` takes them. Raises `CaseError` if data of the problem cannot be read.
     """
     grid, on_nodes = discretisation.problem.lattice, u.reshape(discretisation.array_shape)
     total: list[float] = []

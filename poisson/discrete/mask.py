@@ -24,19 +24,10 @@ def masked(
     Nodes without an equation, because c and all of their links are zero, are fixed too. With these, and with the
     nodes on fixed faces, the mask is in the coefficients: see `Coefficients`.
 
-    Parameters
-    ----------
-    operator : Operator
-        On a whole lattice; links of its coefficients may be zero.
-    fixed : bool array
-        True at the nodes that keep their values; of the shape of the arrays.
-    fetch, put : callable
-        From an array of the coefficients' backend to one of NumPy, and back.
-
-    Raises
-    ------
-    ValueError
-        If the lattice is divided, or nodes are cut off from every value that is given while others are not.
+    `operator`: on a whole lattice; links of its coefficients may be zero. `fixed` (bool array): true at the nodes that
+    keep their values; of the shape of the arrays. `fetch`, `put`: from an array of the coefficients' backend to one of
+    NumPy, and back. Raises `ValueError` if the lattice is divided, or nodes are cut off from every value that is given
+    while others are not.
     """
     lattice, shape = operator.lattice, operator.array_shape
     if lattice.divided:

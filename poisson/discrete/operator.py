@@ -30,28 +30,21 @@ FIXED = -1.0
 class Coefficients:
     """Coefficients that vary from node to node, as arrays of one backend. Compared and hashed by identity.
 
-    Parameters
-    ----------
-    links : tuple of arrays, optional
-        One for each axis, of the grid's array shape: at node i the coefficient of the link between the nodes i and
-        i + 1 along that axis. The last entry along the axis is the link back to the first node where the axis wraps,
-        and repeats the entry before it elsewhere. Without it a is constant.
-    c : array, optional
-        The reaction coefficient at the nodes, with the Robin terms, in 1/L². Without it c is constant. It carries the
-        mask: a negative value says that u is fixed at the node, as it is on a Dirichlet face, and is never a
-        coefficient. So kernels need no further array, and only those that are bound to coefficients with `fixed` nodes
-        look at the sign. At such a node residuals are 0, smoothers and corrections leave u, restriction and division
-        by the diagonal write 0; its value counts for its neighbours. `norm` and `dot` see the zeros that are there.
-    a_range, c_range : tuple of float
-        The least and the largest value of each.
-    alpha : tuple of float
-        For each face the least α of a Robin condition, whose terms are in c, in 1/L; 0 for another. Without it all are.
-    fixed : int
-        Nodes of the mask, those on fixed faces not counted. Without any there is no negative value.
-    holds : bool, optional
-        Whether fixed nodes or c determine every free node; without it the faces and the range of c say so. Links may be
-        zero where there is a mask: `poisson.discrete.mask` finds both numbers. A node without an equation, whose
-        diagonal would be zero, belongs to the mask: f says nothing there, and u keeps the initial guess.
+    `links` (tuple of arrays, optional): one for each axis, of the grid's array shape: at node i the coefficient of the
+    link between the nodes i and i + 1 along that axis. The last entry along the axis is the link back to the first node
+    where the axis wraps, and repeats the entry before it elsewhere. Without it a is constant.
+    `c` (array, optional): the reaction coefficient at the nodes, with the Robin terms, in 1/L². Without it c is
+    constant. It carries the mask: a negative value says that u is fixed at the node, as it is on a Dirichlet face, and
+    is never a coefficient. So kernels need no further array, and only those that are bound to coefficients with `fixed`
+    nodes look at the sign. At such a node residuals are 0, smoothers and corrections leave u, restriction and division
+    by the diagonal write 0; its value counts for its neighbours. `norm` and `dot` see the zeros that are there.
+    `a_range`, `c_range`: the least and the largest value of each.
+    `alpha`: for each face the least α of a Robin condition, whose terms are in c, in 1/L; 0 for another. Without it all
+    are.
+    `fixed`: nodes of the mask, those on fixed faces not counted. Without any there is no negative value.
+    `holds`: whether fixed nodes or c determine every free node; without it the faces and the range of c say so. Links
+    may be zero where there is a mask: `poisson.discrete.mask` finds both numbers. A node without an equation, whose
+    diagonal would be zero, belongs to the mask: f says nothing there, and u keeps the initial guess.
     """
 
     links: tuple[Any, ...] | None
@@ -70,16 +63,9 @@ class Operator:
     Where the lattice is a part of another one, the operator's norm, its spectrum and whether it is singular are those
     of the whole.
 
-    Parameters
-    ----------
-    lattice : Lattice
-        The nodes, how they are linked, and how the operator goes on at the faces.
-    c : float
-        Reaction coefficient, in 1/L²; 0 where `coefficients` has it.
-    a : float
-        The coefficient a; 1 where `coefficients` has it.
-    coefficients : Coefficients, optional
-        What varies from node to node.
+    `lattice`: the nodes, how they are linked, and how the operator goes on at the faces. `c`: reaction coefficient, in
+    1/L²; 0 where `coefficients` has it. `a`: the coefficient a; 1 where `coefficients` has it. `coefficients`: what
+    varies from node to node.
     """
 
     lattice: Lattice
@@ -161,10 +147,7 @@ class Operator:
     def diagonal(self) -> float:
         """The diagonal of A, the same at every node that is not fixed, in 1/L².
 
-        Raises
-        ------
-        ValueError
-            If it is not: the coefficients vary, or the couplings along an axis do.
+        Raises `ValueError` if it is not: the coefficients vary, or the couplings along an axis do.
         """
         if not self.has_one_diagonal:
             raise ValueError("the diagonal varies from node to node")

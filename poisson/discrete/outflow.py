@@ -29,19 +29,9 @@ from poisson.problem.sampling import Block
 def outflow(discretisation: Discretisation, u: NDArray[Any], face: int) -> float:
     """∫ −a ∂u/∂n over a face, with the outward normal: what leaves the box there, in U·L^(d−2) in d dimensions.
 
-    Parameters
-    ----------
-    discretisation : Discretisation
-        The problem, balanced where it is singular.
-    u : float array
-        The solution on all nodes, of the grid's ``array_shape``.
-    face : int
-        Which face, in the order of `poisson.mesh.boundary.FACE_NAMES`; not of a periodic axis.
-
-    Raises
-    ------
-    CaseError
-        If data of the problem cannot be read.
+    `discretisation`: the problem, balanced where it is singular. `u` (float array): the solution on all nodes, of the
+    grid's ``array_shape``. `face`: which face, in the order of `poisson.mesh.boundary.FACE_NAMES`; not of a periodic
+    axis. Raises `CaseError` if data of the problem cannot be read.
     """
     shape = discretisation.array_shape
     on_nodes = u.reshape(shape)

@@ -27,14 +27,8 @@ def matrix(operator: Operator) -> Any:
     Where a is constant it is a Kronecker sum; where a varies, each link between two nodes adds what flows through it to
     the balances of both.
 
-    Parameters
-    ----------
-    operator : Operator
-        Coefficients that vary are NumPy arrays, such as `operator_of` makes.
-
-    Returns
-    -------
-    scipy.sparse CSR array, shape ``(nodes, nodes)``, float64, in 1/L².
+    `operator`: coefficients that vary are NumPy arrays, such as `operator_of` makes. Returns: scipy.sparse CSR array,
+    shape ``(nodes, nodes)``, float64, in 1/L².
     """
     from scipy import sparse
 
@@ -185,10 +179,7 @@ def operator_of(discretisation: Discretisation) -> Operator:
 def require_size(operator: Operator) -> None:
     """Refuse a grid that is too large for the direct solution.
 
-    Raises
-    ------
-    ResourceError
-        If the grid has more unknowns than the limit of its dimension.
+    Raises `ResourceError` if the grid has more unknowns than the limit of its dimension.
     """
     limit = MAX_UNKNOWNS_2D if operator.dimension == 2 else MAX_UNKNOWNS_3D
     if operator.unknowns > limit:
@@ -216,15 +207,7 @@ class Direct:
     (`Discretisation.balanced`), one unknown is pinned to zero: the regular system that is left has the same solution up
     to a constant.
 
-    Parameters
-    ----------
-    discretisation : Discretisation
-        The problem.
-
-    Raises
-    ------
-    ResourceError
-        If the grid is too large.
+    `discretisation`: the problem. Raises `ResourceError` if the grid is too large.
     """
 
     def __init__(self, discretisation: Discretisation) -> None:
@@ -249,9 +232,7 @@ class Direct:
     def solution(self) -> NDArray[np.float64]:
         """The solution; that of a singular problem has zero trapezoidal mean.
 
-        Returns
-        -------
-        Array of the backends' array shape, float64, in U.
+        Returns: Array of the backends' array shape, float64, in U.
         """
         source, u = assemble(self._discretisation)
         flat = u.ravel()

@@ -20,17 +20,8 @@ Slab = Callable[[ModuleType, int, int], Any]
 class Range:
     """The least and the largest value of a function, noted as it is evaluated slab by slab.
 
-    Parameters
-    ----------
-    value : float, optional
-        The value of a function that is the same everywhere.
-
-    Attributes
-    ----------
-    ends : tuple of float
-        The least and the largest value.
-    changed : bool
-        Whether a value differs from that in the array that it was compared with.
+    `value`: the value of a function that is the same everywhere. `ends`: the least and the largest value. `changed`:
+    whether a value differs from that in the array that it was compared with.
     """
 
     def __init__(self, value: float | None = None) -> None:
@@ -83,21 +74,9 @@ class Filler(Protocol):
 class Samples:
     """The arrays of an operator's coefficients, which take the values of other coefficients on the same nodes.
 
-    Parameters
-    ----------
-    backend : Filler
-        The backend of the arrays.
-    operator : Operator
-        The operator with the arrays.
-
-    Attributes
-    ----------
-    coefficients : Coefficients or None
-        The arrays, with the ranges of the values that are in them.
-    nodes : Array or None
-        a at the nodes; None until it has been sampled here.
-    changed : bool
-        Whether the arrays have got other values since it was set to False.
+    `backend`: the backend of the arrays. `operator`: the operator with the arrays. `coefficients`: the arrays, with the
+    ranges of the values that are in them. `nodes` (Array or None): a at the nodes; None until it has been sampled here.
+    `changed`: whether the arrays have got other values since it was set to False.
     """
 
     def __init__(self, backend: Filler, operator: Operator) -> None:

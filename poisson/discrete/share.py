@@ -50,14 +50,8 @@ CODE_DEFECT = 1
 class Share:
     """The part of a divided grid that one rank has.
 
-    Parameters
-    ----------
-    lattice : Lattice
-        The part of the rank, with its halo.
-    communicator : Joining
-        The ranks.
-    with_halo : bool
-        Whether arrays have the nodes of the halo, too, or only those that the rank owns.
+    `lattice`: the part of the rank, with its halo. `communicator`: the ranks. `with_halo`: whether arrays have the
+    nodes of the halo, too, or only those that the rank owns.
     """
 
     lattice: Lattice
@@ -104,12 +98,8 @@ class Share:
     def agreed(self) -> Iterator[None]:
         """Within, a rank talks to no other; an error there on any of them is raised on all, as that of the first.
 
-        Raises
-        ------
-        PoissonError
-            The error of the first rank that has one; where that is a defect, `RemoteFailure` on the others.
-        MemoryError
-            If that is the first error.
+        Raises `PoissonError`: the error of the first rank that has one; where that is a defect, `RemoteFailure` on the
+        others; `MemoryError` if that is the first error.
         """
         with agreed(self.communicator):
             yield

@@ -87,12 +87,8 @@ class Interpolation:
     Near a face that does not wrap the four nodes lie on one side; an axis of three nodes has parabolas. An axis that
     collapses to one node has the mean; from one node all take its value.
 
-    Parameters
-    ----------
-    source, target : Operator
-        The grids, with the same rules except where one of them has a single node; either may be the finer one.
-    everywhere : bool
-        Whether the fixed nodes of the target are written too; otherwise they keep their values.
+    `source`, `target`: the grids, with the same rules except where one of them has a single node; either may be the
+    finer one. `everywhere`: whether the fixed nodes of the target are written too; otherwise they keep their values.
     """
 
     source: Operator

@@ -61,31 +61,18 @@ def array_axis(axis: int, dimension: int) -> int:
 class Axis:
     """Nodes along one axis, and the part of the operator along it.
 
-    Parameters
-    ----------
-    nodes : int
-        Nodes of an array along this axis, with the halo of a part.
-    spacing : float
-        Distance h between neighbouring nodes, in L; the mean one where nodes are placed otherwise. An infinite one
-        leaves no coupling along the axis.
-    rules : tuple of Rule
-        Those of the lower and the upper end.
-    ends : tuple of float, optional
-        Where the axis begins and ends, in L; without it from 0. On an axis that wraps the last node lies one spacing
-        before its end.
-    placement : Placement, optional
-        Where the nodes are if they are not equally spaced with a node on each face. Compared by identity.
-    whole : Axis, optional
-        The axis that this one is a part of; `part` sets it, and the two that follow.
-    first : int
-        The number that the first node has on the whole axis; below 0 where the halo wraps around its start.
-    halo : tuple of int
-        Nodes below and above that belong to others.
+    `nodes`: nodes of an array along this axis, with the halo of a part.
+    `spacing`: distance h between neighbouring nodes, in L; the mean one where nodes are placed otherwise. An infinite
+    one leaves no coupling along the axis.
+    `rules`: those of the lower and the upper end.
+    `ends`: where the axis begins and ends, in L; without it from 0. On an axis that wraps the last node lies one
+    spacing before its end.
+    `placement`: where the nodes are if they are not equally spaced with a node on each face. Compared by identity.
+    `whole`: the axis that this one is a part of; `part` sets it, and the two that follow.
+    `first`: the number that the first node has on the whole axis; below 0 where the halo wraps around its start.
+    `halo`: nodes below and above that belong to others.
 
-    Raises
-    ------
-    ValueError
-        If only one end wraps, there is no node, or the placement has others.
+    Raises `ValueError` if only one end wraps, there is no node, or the placement has others.
     """
 
     nodes: int
@@ -333,14 +320,8 @@ class Axis:
     def eigenvectors(self) -> tuple[Values, Values, Values]:
         """The eigenvectors of the part of A along the whole axis, on the nodes that are not fixed.
 
-        Returns
-        -------
-        values : array of shape (modes,)
-            The eigenvalues in ascending order, in a/h².
-        columns : array of shape (nodes, modes)
-            The eigenvectors; zero at fixed nodes.
-        rows : array of shape (modes, nodes)
-            Of the inverse of that matrix.
+        Returns: `values`: the eigenvalues in ascending order, in a/h². `columns`: the eigenvectors; zero at fixed
+        nodes. `rows`: of the inverse of that matrix.
         """
         whole = self.undivided
         if whole.modes <= MOST_NODES_DENSE or whole.wraps:
@@ -410,10 +391,8 @@ class Axis:
         The halo has as many as there are; it wraps around where the axis does. Its ends that are no ends of the axis
         have the rule `Rule.HALO`.
 
-        Raises
-        ------
-        ValueError
-            If this is a part, the range is empty or not on the axis, or the halo has no node where the axis goes on.
+        Raises `ValueError` if this is a part, the range is empty or not on the axis, or the halo has no node where the
+        axis goes on.
         """
         if self.whole is not None:
             raise ValueError("a part of an axis is not divided again")

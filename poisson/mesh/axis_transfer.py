@@ -41,10 +41,7 @@ that are not needed have weight zero and a valid index."""
 class AxisTransfer:
     """The tables between an axis and a coarser one.
 
-    Parameters
-    ----------
-    fine, coarse : Axis
-        On the same interval and of one kind, both divided in the same way or not at all.
+    `fine`, `coarse`: on the same interval and of one kind, both divided in the same way or not at all.
     """
 
     fine: Axis
@@ -229,11 +226,8 @@ def _cubic(source: Axis, target: Axis) -> Table:
 def on_parts(table: Table, source: Axis, target: Axis, links: bool = False) -> Table:
     """The table of two whole axes as that of a part of each.
 
-    Raises
-    ------
-    ValueError
-        If only one of the axes is divided, or a node that the target's part owns gathers from one that the source's
-        part does not have.
+    Raises `ValueError` if only one of the axes is divided, or a node that the target's part owns gathers from one that
+    the source's part does not have.
     """
     if source.whole is None and target.whole is None:
         return table

@@ -63,14 +63,7 @@ def losses_of(axis: Axis, node: int, shifts: Values) -> Values:
 def replacement(axis: Axis, start: int, stop: int, shifts: Values) -> Replacement:
     """The effect of the nodes ``[start, stop)`` of a whole axis, none of them fixed, on the nodes beside them.
 
-    Parameters
-    ----------
-    axis : Axis
-        The axis.
-    start, stop : int
-        The run; it may be empty.
-    shifts : array
-        The eigenvalue s of every mode, in a/h².
+    `start`, `stop`: the run; it may be empty. `shifts` (array): the eigenvalue s of every mode, in a/h².
     """
     lower = axis.rules[0] is Rule.MIRROR and start == 0
     upper = axis.rules[1] is Rule.MIRROR and stop == axis.nodes
@@ -114,14 +107,8 @@ class OfConstants:
 
     The solution has no mean, and is that for f less its mean.
 
-    Parameters
-    ----------
-    axis : Axis
-        A whole axis between mirrors, or one that wraps.
-    coupling : float
-        a/h².
-    asarray : callable
-        Makes the arrays that are kept, from NumPy arrays.
+    `axis`: a whole axis between mirrors, or one that wraps. `coupling`: a/h². `asarray`: makes the arrays that are
+    kept, from NumPy arrays.
     """
 
     def __init__(self, axis: Axis, coupling: float, asarray: Callable[[Values], Any] = np.asarray) -> None:

@@ -40,21 +40,10 @@ ORDERS = (2, 4, 6, 8)
 class Differences:
     """First derivatives on the nodes of a grid.
 
-    Parameters
-    ----------
-    lattice : Lattice
-        The nodes, at least ``order + 1`` along each axis; the second axis of a 1D grid has one. Of the ends of an axis
-        it counts only whether they wrap.
-    order : int
-        Order of accuracy: 2, 4, 6 or 8.
-
-    Raises
-    ------
-    ValueError
-        If the order is none of these.
-    GridError
-        If an axis has too few nodes for the order; or a part of one has too few, in its
-        halo or in all where it begins or ends at a face.
+    `lattice`: the nodes, at least ``order + 1`` along each axis; the second axis of a 1D grid has one. Of the ends of
+    an axis it counts only whether they wrap. `order`: order of accuracy: 2, 4, 6 or 8. Raises `ValueError` if the order
+    is none of these; `GridError` if an axis has too few nodes for the order; or a part of one has too few, in its halo
+    or in all where it begins or ends at a face.
     """
 
     lattice: Lattice
@@ -164,15 +153,7 @@ class Differences:
 def derivative_weights(offsets: range) -> tuple[Fraction, ...]:
     """The weights with which values at `offsets` give the first derivative at 0, for unit spacing.
 
-    Parameters
-    ----------
-    offsets : range
-        Of integers, 0 among them.
-
-    Returns
-    -------
-    tuple of Fraction
-        Exact for polynomials of a degree below the number of offsets.
+    `offsets`: of integers, 0 among them. Returns: exact for polynomials of a degree below the number of offsets.
     """
     others = [offset for offset in offsets if offset]
     weights = {

@@ -30,26 +30,11 @@ AT_ONCE = 1 << 16
 def interpolate(grid: Lattice, values: NDArray[Any], points: Sequence[Any]) -> NDArray[Any]:
     """Values at points between the nodes.
 
-    Parameters
-    ----------
-    grid : Lattice
-        The nodes.
-    values : float array
-        Of the grid's ``array_shape``, or with the components of a vector behind that.
-    points : sequence of float array
-        x(, y(, z)) of the points in L, in shapes that broadcast against each other.
-
-    Returns
-    -------
-    float array
-        Of the shape that the coordinates broadcast to, with the components of a vector behind that; of the type of
-        `values`.
-
-    Raises
-    ------
-    GridError
-        If there is not one coordinate for each axis, their shapes do not fit, one is not finite, or a point lies
-        outside of the box along an axis that is not periodic.
+    `grid`: the nodes. `values` (float array): of the grid's ``array_shape``, or with the components of a vector behind
+    that. `points` (sequence of float array): x(, y(, z)) of the points in L, in shapes that broadcast against each
+    other. Returns: (float array) of the shape that the coordinates broadcast to, with the components of a vector behind
+    that; of the type of `values`. Raises `GridError` if there is not one coordinate for each axis, their shapes do not
+    fit, one is not finite, or a point lies outside of the box along an axis that is not periodic.
     """
     places = places_of(grid, points)
     shape, components = places[0].shape, values.shape[grid.dimension :]
@@ -64,10 +49,7 @@ def interpolate(grid: Lattice, values: NDArray[Any], points: Sequence[Any]) -> N
 def places_of(grid: Lattice, points: Sequence[Any]) -> tuple[NDArray[np.float64], ...]:
     """The coordinates of points in arrays of one shape.
 
-    Raises
-    ------
-    GridError
-        As `interpolate`.
+    Raises `GridError` as `interpolate`.
     """
     names = AXES[: grid.dimension]
     if len(points) != grid.dimension:

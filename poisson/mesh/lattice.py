@@ -27,10 +27,7 @@ Index = tuple[slice | int, ...]
 class Lattice:
     """Nodes on a box: the product of the nodes along its axes.
 
-    Parameters
-    ----------
-    axes : tuple of Axis
-        x, y(, z).
+    `axes`: x, y(, z).
     """
 
     axes: tuple[Axis, ...]
@@ -41,11 +38,8 @@ class Lattice:
     ) -> Lattice:
         """Equally spaced nodes between the corners of a box, with a rule for each face; without any all are mirrors.
 
-        Raises
-        ------
-        ValueError
-            If there are not 1, 2 or 3 axes, the lengths differ, the box is empty or not finite, or an axis has fewer
-            than 3 nodes, or nodes too close or too far apart for float64.
+        Raises `ValueError` if there are not 1, 2 or 3 axes, the lengths differ, the box is empty or not finite, or an
+        axis has fewer than 3 nodes, or nodes too close or too far apart for float64.
         """
         rules = (Rule.MIRROR,) * (2 * len(shape)) if rules is None else rules
         if len(shape) not in (1, 2, 3):

@@ -26,31 +26,13 @@ FREE = (Kind.NEUMANN, Kind.NEUMANN)
 class Placement(ABC):
     """Nodes in ascending order along an axis; compared by identity.
 
-    Parameters
-    ----------
-    marks : sequence of float
-        What places the nodes, in ascending order and in L: the first and the last one are the ends of the axis.
-    kinds : tuple of Kind, optional
-        The conditions at the lower and the upper end; in a problem those of its faces.
-    alpha : tuple of float
-        α of each end that has a Robin condition, over the coefficient a, in 1/L; 0 for another.
-
-    Attributes
-    ----------
-    points : array of shape (n,)
-        Coordinates of the nodes, in L.
-    widths : array of shape (n,)
-        Their control widths, in L.
-    rules : tuple of Rule
-        How the operator goes on beyond each end.
-    walls : tuple of float
-        The conductance of each end, in 1/L.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than 3 nodes, the marks do not ascend, are not finite, or lie too close or too far apart for
-        float64, only one end is periodic, or α is negative, not finite, or that of another kind than Robin.
+    `marks`: what places the nodes, in ascending order and in L: the first and the last one are the ends of the axis.
+    `kinds`: the conditions at the lower and the upper end; in a problem those of its faces. `alpha`: α of each end that
+    has a Robin condition, over the coefficient a, in 1/L; 0 for another. `points` (array of shape (n,)): coordinates of
+    the nodes, in L. `widths` (array of shape (n,)): their control widths, in L. `rules`: how the operator goes on
+    beyond each end. `walls`: the conductance of each end, in 1/L. Raises `ValueError` if there are fewer than 3 nodes,
+    the marks do not ascend, are not finite, or lie too close or too far apart for float64, only one end is periodic, or
+    α is negative, not finite, or that of another kind than Robin.
     """
 
     on_faces: bool

@@ -44,26 +44,15 @@ log = logging.getLogger(__name__)
 class Saved:
     """How far a solve has come by what is on disk.
 
-    Parameters
-    ----------
-    path : Path
-        The file: a checkpoint or a result.
-    status : Status
-        How the solve has ended, if it has.
-    iterations : int
-        That have made its u.
-    target : float
-        The residual norm to reach, in U/L².
-    history : tuple of (int, float)
-        The norms that were read.
-    seconds : float
-        Of the solver loop.
-    backend, precision : str
-        Where and in which type it was computed.
-    instead : str
-        The method that had gone on, where the one that was chosen stalled.
-    case_text : str
-        The case.
+    `path`: the file: a checkpoint or a result.
+    `status`: how the solve has ended, if it has.
+    `iterations`: that have made its u.
+    `target`: the residual norm to reach, in U/L².
+    `history` (tuple of (int, float)): the norms that were read.
+    `seconds`: of the solver loop.
+    `backend`, `precision`: where and in which type it was computed.
+    `instead`: the method that had gone on, where the one that was chosen stalled.
+    `case_text`: the case.
     """
 
     path: Path
@@ -110,22 +99,9 @@ def newest(file: Path, case_text: str) -> Saved | None:
 
     A result whose solve ended early is as good as a checkpoint. One that is complete counts before all checkpoints.
 
-    Parameters
-    ----------
-    file : Path
-        The result.
-    case_text : str
-        The case, as TOML with every default filled in.
-
-    Returns
-    -------
-    Saved or None
-        None where there is nothing, which the log says.
-
-    Raises
-    ------
-    CaseError
-        If what there is belongs to another case. The lines have the keys that differ.
+    `file`: the result. `case_text`: the case, as TOML with every default filled in. Returns: none where there is
+    nothing, which the log says. Raises `CaseError` if what there is belongs to another case. The lines have the keys
+    that differ.
     """
     others: dict[Path, list[str]] = {}
     for saved in _found(file):

@@ -31,12 +31,7 @@ class Contribution:
     def add(self, place: int, run: Any) -> None:
         """Add a run of bytes that begins so many bytes from the first of all; runs come in the order of their places.
 
-        Parameters
-        ----------
-        place : int
-            Not before the end of the last run.
-        run : buffer
-            Contiguous.
+        `place`: not before the end of the last run. `run`: contiguous.
         """
         length = memoryview(run).nbytes
         self._remainder = zlib.crc32(run, self.value(place) ^ _ONES) ^ _ONES

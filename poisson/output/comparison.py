@@ -64,18 +64,10 @@ Grid = tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...], tuple[bool, 
 class FieldDifference:
     """The difference of a field in two results, over the nodes that both have.
 
-    Parameters
-    ----------
-    name : str
-        Of the field.
-    max, rms : float
-        Of the differences at the nodes, those of vectors component by component, in the unit of the field.
-    largest : float
-        The largest absolute value in the first result that the difference is relative to: of the field, or of u.
-    unknown : int
-        Values that are not finite in one of the results or in both: no differences are known there.
-    counts : bool
-        Whether the verdict rests on it.
+    `name`: of the field. `max`, `rms`: of the differences at the nodes, those of vectors component by component, in the
+    unit of the field. `largest`: the largest absolute value in the first result that the difference is relative to: of
+    the field, or of u. `unknown`: values that are not finite in one of the results or in both: no differences are known
+    there. `counts`: whether the verdict rests on it.
     """
 
     name: str
@@ -99,21 +91,13 @@ class FieldDifference:
 class Comparison:
     """The differences of two results.
 
-    Parameters
-    ----------
-    fields : tuple of FieldDifference
-        The fields that both have.
-    shapes : tuple
-        Nodes along x(, y(, z)) of the first and of the second.
-    alone : tuple
-        The fields that only the first has, and those that only the second has.
-    keys, provenance : dict
-        The keys of the case, and the attributes of the provenance, with what stands there in each; None where nothing
-        does.
-    statuses : tuple of str
-        How each solve ended.
-    notes : tuple of str
-        What else is to be said of the files, a line each.
+    `fields`: the fields that both have.
+    `shapes`: nodes along x(, y(, z)) of the first and of the second.
+    `alone`: the fields that only the first has, and those that only the second has.
+    `keys`, `provenance`: the keys of the case, and the attributes of the provenance, with what stands there in each;
+    None where nothing does.
+    `statuses`: how each solve ended.
+    `notes`: what else is to be said of the files, a line each.
     """
 
     fields: tuple[FieldDifference, ...]
@@ -169,19 +153,10 @@ def compare(first: str | Path, second: str | Path, fields: Collection[str] = ())
 
     Where the grids differ, one must have every node of the other; the nodes of the coarser are compared.
 
-    Parameters
-    ----------
-    first, second : str or Path
-        Files written by `poisson.output.hdf5.write`.
-    fields : collection of str
-        The fields to compare; by default all that both have, of which those in `UNCOUNTED` do not count.
-
-    Raises
-    ------
-    OutputError
-        If a file is missing, locked, not a result, or damaged.
-    CaseError
-        If a field is not in both, or a vector in one only, or the grids have no common nodes.
+    `first`, `second`: files written by `poisson.output.hdf5.write`. `fields`: the fields to compare; by default all
+    that both have, of which those in `UNCOUNTED` do not count. Raises `OutputError` if a file is missing, locked, not a
+    result, or damaged; `CaseError` if a field is not in both, or a vector in one only, or the grids have no common
+    nodes.
     """
     with _held(Path(first)) as one, _held(Path(second)) as other:
         strides = _strides(one, other)

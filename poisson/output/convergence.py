@@ -10,15 +10,9 @@ from collections.abc import Iterable
 def log_slope(history: Iterable[tuple[int, float]]) -> float | None:
     """Slope of ln(residual) against the sweep, by least squares.
 
-    Parameters
-    ----------
-    history : iterable of (int, float)
-        Sweep and residual norm. Norms that are zero or not finite are left out.
-
-    Returns
-    -------
-    float or None
-        Change of ln(residual) per sweep, negative where the residual falls; None with fewer than two different sweeps.
+    `history` (iterable of (int, float)): sweep and residual norm. Norms that are zero or not finite are left out.
+    Returns: change of ln(residual) per sweep, negative where the residual falls; None with fewer than two different
+    sweeps.
     """
     points = [(float(sweep), math.log(norm)) for sweep, norm in history if 0.0 < norm < math.inf]
     if not points:

@@ -36,17 +36,8 @@ def describe_apart(path: str | Path, silence: float = apart.LONGEST_SILENCE) -> 
     """As `describe`, in a process of its own: a file that makes the HDF5 library crash, hang or fill the memory is
     damaged, and this process goes on.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file written by `poisson.output.hdf5.write`.
-    silence : float
-        Seconds after which reading has come to a halt.
-
-    Raises
-    ------
-    OutputError
-        As `describe`.
+    `path`: a file written by `poisson.output.hdf5.write`. `silence`: seconds after which reading has come to a halt.
+    Raises `OutputError` as `describe`.
     """
     return str(_asked(path, "describe", silence))
 
@@ -79,23 +70,10 @@ def answer(path: str, what: str) -> tuple[str, Any]:
 def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> str:
     """A description of a result file for people.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file written by `poisson.output.hdf5.write`.
-    alive : callable
-        Called after each part of a field that was read.
-
-    Returns
-    -------
-    str
-        Several lines without control characters. The fields are read in slabs, so that a file larger than the memory
-        can be described.
-
-    Raises
-    ------
-    OutputError
-        If the file is missing, locked, not an HDF5 file, not one of ours, or damaged.
+    `path`: a file written by `poisson.output.hdf5.write`. `alive`: called after each part of a field that was read.
+    Returns: several lines without control characters. The fields are read in slabs, so that a file larger than the
+    memory can be described. Raises `OutputError` if the file is missing, locked, not an HDF5 file, not one of ours, or
+    damaged.
     """
     path = Path(path)
     with opened(path) as file:
@@ -108,10 +86,7 @@ def describe(path: str | Path, alive: Callable[[], object] = lambda: None) -> st
 def facts(path: str | Path, alive: Callable[[], object] = lambda: None) -> dict[str, Any]:
     """The same as numbers and texts, of which JSON knows all but those that are not finite.
 
-    Raises
-    ------
-    OutputError
-        As `describe`.
+    Raises `OutputError` as `describe`.
     """
     with opened(Path(path)) as file:
         return _facts(file, alive)
@@ -253,10 +228,7 @@ def _rate_for_people(rate: float | None) -> str:
 def _span(dataset: h5py.Dataset, alive: Callable[[], object]) -> tuple[float | None, float | None, int]:
     """Smallest and largest finite value of a field, if there is one, and how many values are not finite.
 
-    Raises
-    ------
-    Damaged
-        If the values are in one run of bytes and do not fit their checksum.
+    Raises `Damaged` if the values are in one run of bytes and do not fit their checksum.
     """
     lowest, highest, bad, checksum = math.inf, -math.inf, 0, 0
     rows = max(1, _SLAB_VALUES * len(dataset) // dataset.size)

@@ -95,10 +95,7 @@ def check_target(path: Path) -> Path:
 
     Symbolic links are followed, so that the file they point to is the one replaced.
 
-    Raises
-    ------
-    OutputError
-        If `path` cannot be written for a reason that shows without writing.
+    Raises `OutputError` if `path` cannot be written for a reason that shows without writing.
     """
     mode = None
     try:
@@ -126,10 +123,7 @@ def check_space(path: Path, bytes_needed: int) -> None:
 
     The folder is tried with an empty file that is removed at once: permissions alone do not tell on a network disk.
 
-    Raises
-    ------
-    OutputError
-        If the folder refuses a new file, or its disk has less room than `bytes_needed`.
+    Raises `OutputError` if the folder refuses a new file, or its disk has less room than `bytes_needed`.
     """
     target = check_target(path)
     try:
@@ -150,12 +144,7 @@ def check_space(path: Path, bytes_needed: int) -> None:
 class Draft:
     """A file that is being written under a temporary name.
 
-    Parameters
-    ----------
-    target : Path
-        The file that it is to replace.
-    temporary : Path
-        Its name until then, in the same folder.
+    `target`: the file that it is to replace. `temporary`: its name until then, in the same folder.
     """
 
     target: Path
@@ -171,10 +160,7 @@ class Draft:
     def add(self) -> None:
         """Give it the name of the target, which nothing may have yet.
 
-        Raises
-        ------
-        OutputError
-            If there is a file of that name by now.
+        Raises `OutputError` if there is a file of that name by now.
         """
         with open(self.temporary, "r+b") as stream:
             os.fsync(stream.fileno())
@@ -198,10 +184,7 @@ def drafted(path: Path) -> Iterator[Draft]:
     It has the permissions, and where the system allows it the owner, of the file it is to replace. Whatever the block
     has not put in its place is removed, and so are such files that killed runs have left in the folder.
 
-    Raises
-    ------
-    OutputError
-        If the disk refuses: the system's error, or an HDF5 error that carries one.
+    Raises `OutputError` if the disk refuses: the system's error, or an HDF5 error that carries one.
     """
     target = check_target(path)
     handle = None
@@ -230,10 +213,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     If the block fails, for whatever reason, the temporary file is removed and `path` is as it was.
 
-    Raises
-    ------
-    OutputError
-        As `drafted`.
+    Raises `OutputError` as `drafted`.
     """
     with drafted(path) as draft:
         yield draft.temporary

@@ -74,17 +74,8 @@ class Damaged(Exception):
 def check_replaceable(path: str | Path, *, overwrite: bool = False) -> None:
     """Make sure that what stands at `path` may be replaced by a result: nothing, an older result, or an empty file.
 
-    Parameters
-    ----------
-    path : str or Path
-        Where a result is to go.
-    overwrite : bool
-        Whether any file may be replaced.
-
-    Raises
-    ------
-    OutputError
-        If it is a file that this package did not write.
+    `path`: where a result is to go. `overwrite`: whether any file may be replaced. Raises `OutputError` if it is a file
+    that this package did not write.
     """
     if not overwrite and Path(path).is_file() and not is_result(Path(path)):
         raise OutputError(f"{path}: ", *NOT_OURS)
@@ -108,19 +99,8 @@ def write(path: str | Path, solution: Record, *, overwrite: bool = False) -> Non
 
     Every rank that holds a part of the result calls this.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file to write or replace.
-    solution : Record
-        What to write.
-    overwrite : bool
-        Whether a file that is no result may be replaced.
-
-    Raises
-    ------
-    OutputError
-        If the file cannot be written. The file of that name is then as it was before.
+    `path`: the file to write or replace. `solution`: what to write. `overwrite`: whether a file that is no result may
+    be replaced. Raises `OutputError` if the file cannot be written. The file of that name is then as it was before.
     """
     together(solution, lambda parts: replace(path, solution, parts, overwrite=overwrite))
 
@@ -136,19 +116,8 @@ def replace(path: str | Path, solution: Record, parts: Parts | None, *, overwrit
 def fill(path: Path, solution: Record, parts: Parts | None) -> None:
     """Write a result into an empty file.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    solution : Record
-        What to write.
-    parts : Parts, optional
-        What has every rank write its part of the fields; None where this one holds them all.
-
-    Raises
-    ------
-    OSError
-        If the disk refuses.
+    `path`: the file. `solution`: what to write. `parts`: what has every rank write its part of the fields; None where
+    this one holds them all. Raises `OSError` if the disk refuses.
     """
     import h5py
 
@@ -181,10 +150,7 @@ def fill(path: Path, solution: Record, parts: Parts | None) -> None:
 def text_checksum(file: h5py.File) -> int:
     """CRC-32 of the texts among the attributes of a result, which have no checksum in HDF5.
 
-    Raises
-    ------
-    NotPlain
-        If something in the file is elsewhere.
+    Raises `NotPlain` if something in the file is elsewhere.
     """
     total = 0
     for name in ("/", *sorted(file)):

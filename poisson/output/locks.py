@@ -45,19 +45,9 @@ log = logging.getLogger(__name__)
 class Holder:
     """The process that holds a lock.
 
-    Parameters
-    ----------
-    host : str
-        The name of its machine.
-    process : int
-        Its number there.
-    born : str
-        When that process started, as the system counts it: another one may get the same number. Empty where the system
-        does not tell.
-    since : str
-        When it took the lock.
-    work : str
-        What it does, such as ``solve``.
+    `host`: the name of its machine. `process`: its number there. `born`: when that process started, as the system
+    counts it: another one may get the same number. Empty where the system does not tell. `since`: when it took the
+    lock. `work`: what it does, such as ``solve``.
     """
 
     host: str
@@ -93,19 +83,9 @@ class Holder:
 def reserved(path: str | Path, work: str = "solve", *, shown: str | Path | None = None) -> Iterator[None]:
     """Hold the lock of an output while the block runs.
 
-    Parameters
-    ----------
-    path : str or Path
-        The output, which need not exist; its folder does.
-    work : str
-        What is done meanwhile, in the words of a message to others.
-    shown : str or Path, optional
-        What the message calls the output, if not by its path.
-
-    Raises
-    ------
-    OutputError
-        If another process, or another thread of this one, holds it; the line names the process.
+    `path`: the output, which need not exist; its folder does. `work`: what is done meanwhile, in the words of a message
+    to others. `shown`: what the message calls the output, if not by its path. Raises `OutputError` if another process,
+    or another thread of this one, holds it; the line names the process.
     """
     path = Path(path)
     name = _name(check_target(path))
@@ -129,10 +109,7 @@ def reserved(path: str | Path, work: str = "solve", *, shown: str | Path | None 
 def require_free(path: str | Path) -> None:
     """Refuse an output that another process works on.
 
-    Raises
-    ------
-    OutputError
-        As `reserved`.
+    Raises `OutputError` as `reserved`.
     """
     name = _name(check_target(Path(path)))
     with contextlib.suppress(OSError):

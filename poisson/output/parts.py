@@ -65,12 +65,7 @@ def together(solution: Record, work: Callable[[Parts | None], Value]) -> Value:
 class Parts:
     """One rank's side of writing a solution together.
 
-    Parameters
-    ----------
-    solution : Record
-        With the part of the arrays that this rank holds.
-    share : HeldPart
-        That of this rank.
+    `solution`: with the part of the arrays that this rank holds. `share`: that of this rank.
     """
 
     def __init__(self, solution: Record, share: HeldPart) -> None:
@@ -114,22 +109,8 @@ class Parts:
     def put(self, path: Path, places: dict[str, int]) -> dict[str, int]:
         """On rank 0: have every rank write its parts into a file that is as long as it will be.
 
-        Parameters
-        ----------
-        path : Path
-            The file, by a name that all ranks know it by.
-        places : dict
-            Where in it each array begins, in bytes.
-
-        Returns
-        -------
-        dict
-            The CRC-32 of each array.
-
-        Raises
-        ------
-        OSError
-            If a rank cannot write its part.
+        `path`: the file, by a name that all ranks know it by. `places`: where in it each array begins, in bytes.
+        Returns: the CRC-32 of each array. Raises `OSError` if a rank cannot write its part.
         """
         try:
             return self._put(self._communicator.broadcast((path, places))[0], places)
@@ -240,21 +221,9 @@ def _packed(error: BaseException) -> bytes:
 def pieces(shape: tuple[int, ...], ranges: Ranges, itemsize: int) -> Iterator[tuple[int, tuple[int | slice, ...]]]:
     """The runs of a block of a C-ordered array, in the order in which they stand in it.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Of the array.
-    ranges : tuple of (int, int)
-        The nodes of the block along each of its axes.
-    itemsize : int
-        Bytes of a value.
-
-    Yields
-    ------
-    start : int
-        Where the run begins in the array, in bytes.
-    index : tuple
-        Where it stands in the block. Of `PIECE_BYTES` at most, or one value.
+    `shape`: of the array. `ranges` (tuple of (int, int)): the nodes of the block along each of its axes. `itemsize`:
+    bytes of a value. Yields: `start`: where the run begins in the array, in bytes. `index`: where it stands in the
+    block. Of `PIECE_BYTES` at most, or one value.
     """
     strides = [itemsize] * len(shape)
     for axis in reversed(range(1, len(shape))):

@@ -63,18 +63,8 @@ class StoredArray:
 
     NumPy takes it as an array, which reads all of it.
 
-    Parameters
-    ----------
-    path : Path
-        The result.
-    name : str
-        Of the field.
-    shape : tuple of int
-        As of an array.
-    dtype : dtype
-        As of an array.
-    free : callable
-        How many bytes of memory there are for all of it.
+    `path`: the result. `name`: of the field. `shape`: as of an array. `dtype` (dtype): as of an array. `free`: how many
+    bytes of memory there are for all of it.
 
     Examples
     --------
@@ -113,12 +103,8 @@ class StoredArray:
     def __getitem__(self, index: Any) -> NDArray[Any]:
         """The values at an index of integers, slices and ``...``, as h5py takes it.
 
-        Raises
-        ------
-        IndexError
-            If it does not fit.
-        OutputError
-            If the file is not the one any more that was loaded, or is damaged.
+        Raises `IndexError` if it does not fit; `OutputError` if the file is not the one any more that was loaded, or is
+        damaged.
         """
         with self._open() as dataset:
             try:
@@ -129,10 +115,7 @@ class StoredArray:
     def get(self) -> NDArray[Any]:
         """All of it.
 
-        Raises
-        ------
-        OutputError
-            As for an index, or if it does not fit into memory.
+        Raises `OutputError` as for an index, or if it does not fit into memory.
         """
         with self._open() as dataset:
             return _whole(self.path, dataset, self._free())
@@ -161,16 +144,8 @@ class _WrongIndex(IndexError):
 class Stored:
     """The contents of a result file; `poisson.output.record.Record` says what the parts are.
 
-    Parameters
-    ----------
-    title, equation : str
-        Of the problem.
-    lower, upper, shape, periodic : tuple
-        Of the grid, in the order x(, y(, z)).
-    placements : tuple
-        `placements_of`.
-    edited : bool
-        Whether its texts are others than were written.
+    `title`, `equation`: of the problem. `lower`, `upper`, `shape`, `periodic`: of the grid, in the order x(, y(, z)).
+    `placements`: `placements_of`. `edited`: whether its texts are others than were written.
     """
 
     title: str
@@ -205,23 +180,10 @@ def read(
 ) -> Stored:
     """Read a result file.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file written by `poisson.output.hdf5.write`.
-    fields : collection of str, optional
-        Those wanted beside u; by default all.
-    free : callable
-        How many bytes of memory there are.
-    lazy : bool
-        Whether u and the fields stay in the file (`StoredArray`).
-
-    Raises
-    ------
-    OutputError
-        If the file is missing, locked, not an HDF5 file, not one of ours, damaged, or larger than the memory.
-    CaseError
-        If it has not all of the fields that are asked for.
+    `path`: a file written by `poisson.output.hdf5.write`. `fields`: those wanted beside u; by default all. `free`: how
+    many bytes of memory there are. `lazy`: whether u and the fields stay in the file (`StoredArray`). Raises
+    `OutputError` if the file is missing, locked, not an HDF5 file, not one of ours, damaged, or larger than the memory;
+    `CaseError` if it has not all of the fields that are asked for.
     """
     path = Path(path)
     with opened(path) as file:
@@ -280,10 +242,7 @@ def read(
 def opened(path: Path) -> Iterator[h5py.File]:
     """A result file, within; whatever goes wrong with it there is an `OutputError` of one line.
 
-    Raises
-    ------
-    OutputError
-        If the file is missing, locked, not an HDF5 file, not one of ours, or damaged.
+    Raises `OutputError` if the file is missing, locked, not an HDF5 file, not one of ours, or damaged.
     """
     import h5py
 
@@ -302,10 +261,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
 def blaming(path: Path) -> Iterator[None]:
     """Whatever goes wrong within is the fault of a file, and an `OutputError` of one line that names it.
 
-    Raises
-    ------
-    OutputError
-        As `opened`.
+    Raises `OutputError` as `opened`.
     """
     try:
         yield
@@ -347,10 +303,7 @@ def edited(file: h5py.File) -> bool:
 def group(file: h5py.File, name: str) -> h5py.Group:
     """A group of a result.
 
-    Raises
-    ------
-    Damaged
-        If it is not there.
+    Raises `Damaged` if it is not there.
     """
     import h5py
 
@@ -363,10 +316,7 @@ def group(file: h5py.File, name: str) -> h5py.Group:
 def values(file: h5py.File, name: str) -> h5py.Dataset:
     """A data set that holds its values.
 
-    Raises
-    ------
-    Damaged
-        If it is not there, or its values are not.
+    Raises `Damaged` if it is not there, or its values are not.
     """
     import h5py
 

@@ -20,21 +20,10 @@ NOR_THERE, LOST = "saving in the temporary folder failed, too (", "); the result
 def check(path: str | Path, bytes_needed: int, *, overwrite: bool = False) -> None:
     """Check before a solve that its result can be written.
 
-    Parameters
-    ----------
-    path : str or Path
-        Where the result will go.
-    bytes_needed : int
-        The size of the result. An older file of the same name stays until the new one is complete, so its room does
-        not count.
-    overwrite : bool
-        Whether files that are no results may be replaced.
-
-    Raises
-    ------
-    OutputError
-        If the folder is missing or refuses a new file, `path` or the XDMF file beside it is a folder or not to be
-        replaced, or the disk is too full.
+    `path`: where the result will go. `bytes_needed`: the size of the result. An older file of the same name stays until
+    the new one is complete, so its room does not count. `overwrite`: whether files that are no results may be replaced.
+    Raises `OutputError` if the folder is missing or refuses a new file, `path` or the XDMF file beside it is a folder
+    or not to be replaced, or the disk is too full.
     """
     path = Path(path)
     check_space(path, bytes_needed)
@@ -47,24 +36,9 @@ def save(path: str | Path, solution: Record, *, overwrite: bool = False) -> tupl
 
     Every rank that holds a part of the result calls this.
 
-    Parameters
-    ----------
-    path : str or Path
-        The HDF5 file to write or replace.
-    solution : Record
-        What to write.
-    overwrite : bool
-        Whether files that are no results may be replaced.
-
-    Returns
-    -------
-    tuple of Path
-        The files written: `path`, and the XDMF file.
-
-    Raises
-    ------
-    OutputError
-        If a file could not be written where it was wanted. Its line says where the result is instead.
+    `path`: the HDF5 file to write or replace. `solution`: what to write. `overwrite`: whether files that are no results
+    may be replaced. Returns: the files written: `path`, and the XDMF file. Raises `OutputError` if a file could not be
+    written where it was wanted. Its line says where the result is instead.
     """
     return together(solution, lambda parts: _save(Path(path), solution, parts, overwrite=overwrite))
 

@@ -20,15 +20,7 @@ class Sink:
     been freed by then, and crashes. So every write succeeds for it; the first error is kept, and nothing is written
     after it.
 
-    Parameters
-    ----------
-    path : Path
-        An empty file.
-
-    Attributes
-    ----------
-    failure : BaseException or None
-        The first error, or an interrupt from the keyboard.
+    `path`: an empty file. `failure`: the first error, or an interrupt from the keyboard.
     """
 
     def __init__(self, path: Path) -> None:

@@ -20,10 +20,7 @@ WIDEST = 100
 def lines(solution: Record) -> Iterator[tuple[str, str]]:
     """The name and the text of what a person wants to know, at most nine of them.
 
-    Parameters
-    ----------
-    solution : Record
-        The result, or the part of it that this process has.
+    `solution`: the result, or the part of it that this process has.
     """
     grid, come = solution.problem.lattice, solution.provenance
     nodes = " x ".join(map(str, grid.shape))

@@ -28,13 +28,8 @@ def path_beside(path: str | Path) -> Path:
 def content(path: str | Path, solution: Record) -> bytes:
     """The XDMF file that belongs to the result `path`.
 
-    Parameters
-    ----------
-    path : str or Path
-        The HDF5 file, as written by `poisson.output.hdf5.write`. Its name, without the folder, is what the XDMF file
-        refers to, so the two can be moved together.
-    solution : Record
-        What is in the HDF5 file.
+    `path`: the HDF5 file, as written by `poisson.output.hdf5.write`. Its name, without the folder, is what the XDMF
+    file refers to, so the two can be moved together. `solution`: what is in the HDF5 file.
 
     References
     ----------

@@ -26,14 +26,8 @@ class BalancedMethod:
     rounding of the others. The rest has no mean, which nothing in a singular problem amplifies. What c does to the rest
     is left to the next round.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, which is `nearly_singular`.
-    method : Method
-        For the operator without c.
-    plain : Operations
-        Those of that operator, which `method` works with.
+    `operations`: those of A, which is `nearly_singular`. `method`: for the operator without c. `plain`: those of that
+    operator, which `method` works with.
     """
 
     def __init__(self, operations: Operations, method: Method, plain: Operations) -> None:

@@ -68,12 +68,7 @@ class ConjugateGradients:
     and `advance` (the new iterate, the new residual, its norms). The norm that is tested is that of the recursion; the
     true residual is recomputed before a solve counts as converged, and the iteration starts again from it if need be.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    preconditioner : Preconditioner, optional
-        An approximate inverse of A.
+    `operations`: those of A. `preconditioner`: an approximate inverse of A.
 
     References
     ----------
@@ -221,14 +216,7 @@ class _Course:
     The residual of the recursion falls on when that of u, which rounding separates from it, does not. What is left of
     the true one can be reduced as any other, until a restart no longer gains.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    watch : Watch
-        Has begun.
-    residual : tuple of float
-        The norms of the first residual.
+    `operations`: those of A. `watch`: has begun. `residual`: the norms of the first residual.
     """
 
     def __init__(self, operations: Operations, watch: Watch, residual: Norms) -> None:

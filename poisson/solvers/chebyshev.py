@@ -30,10 +30,7 @@ class Chebyshev:
     The bounds of the spectrum are known in closed form for constant coefficients and computed by a Lanczos process for
     varying ones. A polynomial is done whole before the norm is read.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
+    `operations`: those of A.
 
     References
     ----------

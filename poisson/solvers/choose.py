@@ -16,20 +16,12 @@ from poisson.solvers.stopping import Patience
 class Choice:
     """A method for a problem.
 
-    Parameters
-    ----------
-    settings : SolverSettings
-        With a method other than ``auto``.
-    precision : str
-        ``float64``, ``float32`` or ``mixed``.
-    reason : str
-        Why, in a few words.
-    seconds : float
-        The time that a solve should take, without its set-up.
-    steady : bool
-        Whether nothing else was at work while that was measured.
-    stream : tuple of float and bool, optional
-        The bandwidth that was measured in bytes a second, and whether steadily.
+    `settings`: with a method other than ``auto``.
+    `precision`: ``float64``, ``float32`` or ``mixed``.
+    `reason`: why, in a few words.
+    `seconds`: the time that a solve should take, without its set-up.
+    `steady`: whether nothing else was at work while that was measured.
+    `stream`: the bandwidth that was measured in bytes a second, and whether steadily.
     """
 
     settings: SolverSettings
@@ -63,16 +55,9 @@ def choose(
 ) -> Choice:
     """Choose a method: of those that offer to solve the problem the one that should take the least time.
 
-    Parameters
-    ----------
-    operations : Operations or Outline
-        Those of A, where it will run; the free memory and the time of a pass over memory count.
-    settings : SolverSettings
-        With ``method = "auto"``.
-    precision : str
-        What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
-    before : Choice, optional
-        One for another operator on the same grid and backend, whose bandwidth is not measured again.
+    `operations`: those of A, where it will run; the free memory and the time of a pass over memory count. `settings`:
+    with ``method = "auto"``. `precision`: what was asked for; ``float64`` may become ``mixed``, which reaches the same
+    residual. `before`: one for another operator on the same grid and backend, whose bandwidth is not measured again.
     """
     question = Question(operations, settings, precision, before.stream if before else None)
     # Where the grid is divided, all ranks find this out together; what follows each finds out for itself.

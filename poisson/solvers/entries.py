@@ -40,17 +40,10 @@ def clash(name: str, item: Any, allowed: str) -> Clash:
 class Given:
     """The material from which a method or a preconditioner is made.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, with coefficients on that backend.
-    settings : SolverSettings
-        With the method and its settings.
-    inner : Operations, optional
-        Those of A on the companion of float32: with it the cycles, or the directions of ``cg`` and their
-        preconditioner, are made there (mixed precision).
-    coarser : CoarserProblems, optional
-        The problem on coarser grids, which ``multigrid`` needs to stop at the discretisation error.
+    `operations`: those of A, with coefficients on that backend. `settings`: with the method and its settings. `inner`:
+    those of A on the companion of float32: with it the cycles, or the directions of ``cg`` and their preconditioner,
+    are made there (mixed precision). `coarser`: the problem on coarser grids, which ``multigrid`` needs to stop at the
+    discretisation error.
     """
 
     operations: Operations
@@ -63,16 +56,9 @@ class Given:
 class Sizes:
     """The quantities that determine the memory of a method.
 
-    Parameters
-    ----------
-    settings : SolverSettings
-        Of the solve.
-    precision : str
-        Mixed precision has the cycles, with a source and a correction, and the directions of ``cg`` in float32.
-    dimension : int
-        Of the grid: each coarser one has 2^−dimension of its nodes.
-    coefficients : float
-        Arrays that the coefficients take where they vary, or 0.
+    `settings`: of the solve. `precision`: mixed precision has the cycles, with a source and a correction, and the
+    directions of ``cg`` in float32. `dimension`: of the grid: each coarser one has 2^−dimension of its nodes.
+    `coefficients`: arrays that the coefficients take where they vary, or 0.
     """
 
     settings: SolverSettings
@@ -119,52 +105,30 @@ def _same(settings: SolverSettings) -> SolverSettings:
 class MethodEntry:
     """A method.
 
-    Parameters
-    ----------
-    name : str
-        The name in ``[solver] method``.
-    rank : int
-        Its place in lists: the most useful first.
-    use, iteration : str
-        What it is for, and what an iteration is, in Markdown: a row of the table in docs/methods.md.
-    make : callable
-        The method with its set-up done.
-    arrays : callable
-        Arrays of the grid's size, in the type of u, that a solve takes at once, u and the coefficients included.
-    keys : set of str
-        The keys of ``[solver]`` that mean something to it, beside `registry.COMMON_KEYS`; any other may have its
-        default only, for no setting is accepted and then ignored.
-    parts : tuple of type
-        The records that declare those of the keys that are declared nowhere else.
-    mixed : bool
-        Whether it has mixed precision: whether `make` heeds ``inner``.
-    wrong : callable
-        The settings, given with the precision, that do not go together.
-    refused : callable
-        The settings that do not go with a problem.
-    offer : callable, optional
-        What it offers where `auto` asks: None where it is not meant for such a problem, or why it is out. `verify`
-        compares the methods that have one in the place of ``auto``.
-    patience : Patience, optional
-        The progress that is expected of it, if it was chosen, before another method goes on.
-    variants : callable
-        What `verify` compares in its place, by names for people.
-    resuming : callable
-        The settings for a solve that has an initial guess.
-    label : callable
-        The method with its main settings, for people.
-    sweep : callable
-        The operations of an iteration, where it is a sweep whose bytes say how fast it is; else none.
-    halo : callable
-        Where the grid is divided over ranks: how many nodes beside its part a rank has a copy of, so that a pass of the
-        method exchanges them once; given the settings and how many sweeps one pass makes.
-    direct : bool
-        Whether its first iteration solves, but for rounding.
-    in_place : bool
-        Whether it reads the source by `Operations.take` and `certify` alone, so that it may lie in the memory of the
-        caller.
-    planes : callable
-        Whether each rank must then have whole rows, or planes in 3D.
+    `name`: the name in ``[solver] method``.
+    `rank`: its place in lists: the most useful first.
+    `use`, `iteration`: what it is for, and what an iteration is, in Markdown: a row of the table in docs/methods.md.
+    `make`: the method with its set-up done.
+    `arrays`: arrays of the grid's size, in the type of u, that a solve takes at once, u and the coefficients included.
+    `keys`: the keys of ``[solver]`` that mean something to it, beside `registry.COMMON_KEYS`; any other may have its
+    default only, for no setting is accepted and then ignored.
+    `parts`: the records that declare those of the keys that are declared nowhere else.
+    `mixed`: whether it has mixed precision: whether `make` heeds ``inner``.
+    `wrong`: the settings, given with the precision, that do not go together.
+    `refused`: the settings that do not go with a problem.
+    `offer`: what it offers where `auto` asks: None where it is not meant for such a problem, or why it is out. `verify`
+    compares the methods that have one in the place of ``auto``.
+    `patience`: the progress that is expected of it, if it was chosen, before another method goes on.
+    `variants`: what `verify` compares in its place, by names for people.
+    `resuming`: the settings for a solve that has an initial guess.
+    `label`: the method with its main settings, for people.
+    `sweep`: the operations of an iteration, where it is a sweep whose bytes say how fast it is; else none.
+    `halo`: where the grid is divided over ranks: how many nodes beside its part a rank has a copy of, so that a pass of
+    the method exchanges them once; given the settings and how many sweeps one pass makes.
+    `direct`: whether its first iteration solves, but for rounding.
+    `in_place`: whether it reads the source by `Operations.take` and `certify` alone, so that it may lie in the memory
+    of the caller.
+    `planes`: whether each rank must then have whole rows, or planes in 3D.
     """
 
     name: str
@@ -194,30 +158,18 @@ class MethodEntry:
 class PreconditionerEntry:
     """A preconditioner of ``cg``.
 
-    Parameters
-    ----------
-    name : str
-        The name in ``[solver] preconditioner``.
-    rank : int
-        Its place in lists.
-    use : str
-        What it is and what it is for, in Markdown: a row of the table in docs/methods.md.
-    make : callable
-        The preconditioner with its set-up done; None: none.
-    arrays : callable
-        Arrays of the grid's size that it takes beside those of ``cg``.
-    keys, parts, wrong, refused
-        As of `MethodEntry`.
-    mixed : bool
-        Whether it goes with mixed precision.
-    stands_by : int, optional
-        Its place among those with which ``cg`` goes on where a method that was chosen stalls; None: it is not one.
-    label : callable
-        What is said after "cg" to people.
-    halo : callable
-        As of `MethodEntry`.
-    planes : bool
-        Whether each rank must have whole rows, or planes in 3D, where the grid is divided.
+    `name`: the name in ``[solver] preconditioner``.
+    `rank`: its place in lists.
+    `use`: what it is and what it is for, in Markdown: a row of the table in docs/methods.md.
+    `make`: the preconditioner with its set-up done; None: none.
+    `arrays`: arrays of the grid's size that it takes beside those of ``cg``.
+    `keys`, `parts`, `wrong`, `refused`: as of `MethodEntry`.
+    `mixed`: whether it goes with mixed precision.
+    `stands_by`: its place among those with which ``cg`` goes on where a method that was chosen stalls; None: it is not
+    one.
+    `label`: what is said after "cg" to people.
+    `halo`: as of `MethodEntry`.
+    `planes`: whether each rank must have whole rows, or planes in 3D, where the grid is divided.
     """
 
     name: str

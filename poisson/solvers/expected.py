@@ -50,21 +50,13 @@ ROOM = 0.9
 class Offer:
     """A method for a problem, with the time that a solve should take.
 
-    Parameters
-    ----------
-    settings : SolverSettings
-        With the method.
-    precision : str
-        ``float64``, ``float32`` or ``mixed``.
-    usual : float
-        The time on a usual device of this kind, from stored numbers alone: the least of all offers is taken, so that
-        the same problem gets the same method at every hour.
-    seconds : float
-        The time with the bandwidth that was measured.
-    noun : str
-        What would take longer, where another offer is compared with this one.
-    because : str
-        What speaks for it, if anything does but the time.
+    `settings`: with the method.
+    `precision`: ``float64``, ``float32`` or ``mixed``.
+    `usual`: the time on a usual device of this kind, from stored numbers alone: the least of all offers is taken, so
+    that the same problem gets the same method at every hour.
+    `seconds`: the time with the bandwidth that was measured.
+    `noun`: what would take longer, where another offer is compared with this one.
+    `because`: what speaks for it, if anything does but the time.
     """
 
     settings: SolverSettings
@@ -92,14 +84,8 @@ class Times:
 class Outline:
     """An operator and where it would run: what a method is chosen from before there are arrays.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where it would run.
-    operator : Operator
-        A; of coefficients that vary the ranges count.
-    mean_reaction : float
-        The mean of c with the terms of Robin faces, in 1/L².
+    `backend`: where it would run. `operator`: A; of coefficients that vary the ranges count. `mean_reaction`: the mean
+    of c with the terms of Robin faces, in 1/L².
     """
 
     backend: Backend
@@ -111,16 +97,9 @@ class Outline:
 class Question:
     """A problem for which a method is looked for.
 
-    Parameters
-    ----------
-    operations : Operations or Outline
-        Those of A, where it will run; the free memory and the time of a pass over memory count.
-    settings : SolverSettings
-        With ``method = "auto"``.
-    precision : str
-        What was asked for; ``float64`` may become ``mixed``, which reaches the same residual.
-    known : tuple of float and bool, optional
-        The `stream`, if it has been measured before.
+    `operations`: those of A, where it will run; the free memory and the time of a pass over memory count. `settings`:
+    with ``method = "auto"``. `precision`: what was asked for; ``float64`` may become ``mixed``, which reaches the same
+    residual. `known`: the `stream`, if it has been measured before.
     """
 
     operations: Operations | Outline

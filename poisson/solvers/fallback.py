@@ -23,16 +23,8 @@ log = logging.getLogger(__name__)
 class ChosenMethod:
     """A method with those that stand by.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    settings : SolverSettings
-        Of the method.
-    method : Method
-        The method, with its set-up done.
-    make : callable
-        Sets up a method by its settings.
+    `operations`: those of A. `settings`: of the method. `method`: the method, with its set-up done. `make`: sets up a
+    method by its settings.
     """
 
     def __init__(

@@ -34,15 +34,7 @@ their residual is in the upper part of the spectrum, and these leave a thirtieth
 class FastTransform:
     """Solves by fast transforms and certifies the residual; where rounding left too much, improves the solution.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, with constant coefficients.
-
-    Raises
-    ------
-    CaseError
-        If the coefficients vary.
+    `operations`: those of A, with constant coefficients. Raises `CaseError` if the coefficients vary.
     """
 
     def __init__(self, operations: Operations) -> None:
@@ -199,10 +191,8 @@ class _AtOnce:
     def __call__(self, u: Array, f: Array, *, guess: bool) -> tuple[Norms, Norms, Norms]:
         """Solve A u = f.
 
-        Returns
-        -------
-        The norms of f, those of the residual of zeros with the boundary values, and those of that of the solution. The
-        second are zeros without `guess`: they are where there are no boundary values and f is zero.
+        Returns: The norms of f, those of the residual of zeros with the boundary values, and those of that of the
+        solution. The. second are zeros without `guess`: they are where there are no boundary values and f is zero.
         """
         backend, known = self._operations.backend, self._recorded
         if known is None or known[0] is not u or known[1] is not f or known[2] is not guess:
@@ -234,10 +224,7 @@ def _ask(
 class FastPreconditioner:
     """The inverse of the operator with the mean coefficients, by fast transforms.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, with coefficients that may vary.
+    `operations`: those of A, with coefficients that may vary.
     """
 
     def __init__(self, operations: Operations) -> None:

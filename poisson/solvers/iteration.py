@@ -35,20 +35,12 @@ MOST_EXPONENT = 1000
 class Iterate:
     """A complete iterate of a solve that is going on.
 
-    Parameters
-    ----------
-    iterations : int
-        That made it, with those that the solve had behind it (`Begun`).
-    u : callable
-        Gives the array, which keeps its values until the call that shows the iterate has returned.
-    factor : float
-        What u is multiplied by there, a power of two.
-    target : float
-        The residual norm to reach, in U/L².
-    history : sequence of (int, float)
-        The residual norms that were read so far. The solve appends to it.
-    instead : str
-        The method that went on, for people, where the one that was chosen stalled.
+    `iterations`: that made it, with those that the solve had behind it (`Begun`).
+    `u`: gives the array, which keeps its values until the call that shows the iterate has returned.
+    `factor`: what u is multiplied by there, a power of two.
+    `target`: the residual norm to reach, in U/L².
+    `history` (sequence of (int, float)): the residual norms that were read so far. The solve appends to it.
+    `instead`: the method that went on, for people, where the one that was chosen stalled.
     """
 
     iterations: int
@@ -82,24 +74,12 @@ class Method(Protocol):
     ) -> SolveResult:
         """Solve A u = f.
 
-        Parameters
-        ----------
-        u : Array, shape of the grid
-            Initial guess in U, with the Dirichlet values at fixed nodes. Overwritten.
-        f : Array, shape and dtype of `u`
-            Source with the face terms, in U/L², zero at fixed nodes. Keeps its values.
-        stopping : Stopping
-            Tolerances, the norm they are measured in, the limit on iterations, and what the solve has behind it.
-        observer : Observer, optional
-            Told the target at the start and every norm read.
-        interrupted : callable
-            Shown the complete iterate now and then; true ends the solve.
-
-        Returns
-        -------
-        SolveResult
-            How it ended, the last iterate, and the history of the residual norm in U/L². The arrays in it may be `u` or
-            the solver's own, which its next solve overwrites.
+        `u` (Array, shape of the grid): initial guess in U, with the Dirichlet values at fixed nodes. Overwritten. `f`
+        (Array, shape and dtype of `u`): source with the face terms, in U/L², zero at fixed nodes. Keeps its values.
+        `stopping`: tolerances, the norm they are measured in, the limit on iterations, and what the solve has behind
+        it. `observer`: told the target at the start and every norm read. `interrupted`: shown the complete iterate now
+        and then; true ends the solve. Returns: how it ended, the last iterate, and the history of the residual norm in
+        U/L². The arrays in it may be `u` or the solver's own, which its next solve overwrites.
         """
 
     def refresh(self) -> bool:
@@ -108,10 +88,7 @@ class Method(Protocol):
         A solve is then as one by a method that is made anew. Arrays stay where they are, and what is recorded is kept
         where it has no number that is another one now.
 
-        Returns
-        -------
-        bool
-            Whether it could; otherwise the method must be made anew.
+        Returns: whether it could; otherwise the method must be made anew.
         """
 
 
@@ -128,21 +105,9 @@ class ManyMethod(Protocol):
     ) -> list[SolveResult | None]:
         """Solve A u = f for each of the sources, which are in the memory of the caller (`Backend.in_place`).
 
-        Parameters
-        ----------
-        fs : sequence of Array
-            The sources, without terms of faces.
-        start : Array
-            The boundary values at fixed nodes, and zeros.
-        us : sequence of Array
-            Overwritten by the solutions.
-        stopping : Stopping
-            As for `Method.solve`.
-
-        Returns
-        -------
-        list of SolveResult
-            None for what `Method.solve` has to solve.
+        `fs` (sequence of Array): the sources, without terms of faces. `start` (Array): the boundary values at fixed
+        nodes, and zeros. `us` (sequence of Array): overwritten by the solutions. `stopping`: as for `Method.solve`.
+        Returns: none for what `Method.solve` has to solve.
         """
 
 
@@ -167,33 +132,19 @@ def lend(free: Sequence[Array], preconditioner: Preconditioner) -> None:
 class Watch:
     """Follows one solve.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    stopping : Stopping
-        Tolerances and limits.
-    observer : Observer, optional
-        Told the target at the start and every norm.
-    result : Reduction
-        A place for the norms that the watch asks for itself.
-    growth : float
-        A residual that has grown by this factor diverges.
-    patience : Patience, optional
-        With less progress the solve has stalled, unless `stopping` has its own.
-    local : bool
-        Whether the method changes a node by the values next to it only. Rounding can keep it from going on far from the
-        solution.
-    recursive : bool
-        Whether the norms are those of a residual that the method carries along, which does not show that u has left the
-        range of its type.
+    `operations`: those of A.
+    `stopping`: tolerances and limits.
+    `observer`: told the target at the start and every norm.
+    `result`: a place for the norms that the watch asks for itself.
+    `growth`: a residual that has grown by this factor diverges.
+    `patience`: with less progress the solve has stalled, unless `stopping` has its own.
+    `local`: whether the method changes a node by the values next to it only. Rounding can keep it from going on far
+    from the solution.
+    `recursive`: whether the norms are those of a residual that the method carries along, which does not show that u has
+    left the range of its type.
 
-    Attributes
-    ----------
-    factor : float
-        What the iterate, the source and all norms that the watch gets are multiplied by; what it tells is not.
-    before : int
-        The iterations that the solve has behind it, without which it counts its own.
+    `factor`: what the iterate, the source and all norms that the watch gets are multiplied by; what it tells is not.
+    `before`: the iterations that the solve has behind it, without which it counts its own.
     """
 
     def __init__(
@@ -351,20 +302,12 @@ class Watch:
 class _Rounding:
     """Tells whether the residual of the iterate is what rounding makes it.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    stopping : Stopping
-        With the norm.
-    f : Array or None
-        The source.
-    place : Reduction
-        For results.
-    iterate : callable
-        Gives the array of the current iterate.
-    plausible : float
-        Larger values of u do not count.
+    `operations`: those of A.
+    `stopping`: with the norm.
+    `f` (Array or None): the source.
+    `place`: for results.
+    `iterate`: gives the array of the current iterate.
+    `plausible`: larger values of u do not count.
     """
 
     operations: Operations
@@ -429,24 +372,14 @@ def relax(
 ) -> tuple[Status, int]:
     """Advance by `every` iterations at a time, reading the norms after each, until the solve must end.
 
-    Parameters
-    ----------
-    watch : Watch
-        Has begun.
-    status : Status, optional
-        What it said then.
-    advance : callable
-        Does so many iterations.
-    norms : callable
-        The norms of the residual of the current iterate.
-    every : int
-        Iterations between two reads.
-    interrupted : callable
-        Shown the iterate after every read.
+    `watch`: has begun.
+    `status`: what it said then.
+    `advance`: does so many iterations.
+    `norms`: the norms of the residual of the current iterate.
+    `every`: iterations between two reads.
+    `interrupted`: shown the iterate after every read.
 
-    Returns
-    -------
-    How it ended, and the iterations done.
+    Returns: How it ended, and the iterations done.
     """
     done = 0
     while status is None:

@@ -54,10 +54,7 @@ def sweeps_per_read(operator: Operator, omega: float) -> int:
 class JacobiSettings(Settings):
     """The settings that only ``jacobi`` has.
 
-    Parameters
-    ----------
-    loop : str
-        One of `LOOPS`.
+    `loop`: one of `LOOPS`.
     """
 
     loop: str = word(
@@ -71,20 +68,10 @@ class JacobiSettings(Settings):
 class Jacobi:
     """Weighted Jacobi sweeps until the residual norm reaches its target.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, on ``(nz, ny, nx)`` nodes (``(ny, nx)`` in 2D).
-    omega : float, optional
-        Damping, dimensionless, 0 < ω ≤ 1; by default as `damping` says.
-    loop : str
-        ``blocked``: several sweeps in one pass over memory. ``fused``: one pass a sweep. ``staged``: laplacian,
-        boundary_conditions, update and norm, one by one.
-
-    Raises
-    ------
-    ValueError
-        If `omega` or `loop` is out of range.
+    `operations`: those of A, on ``(nz, ny, nx)`` nodes (``(ny, nx)`` in 2D). `omega`: damping, dimensionless, 0 < ω ≤
+    1; by default as `damping` says. `loop`: ``blocked``: several sweeps in one pass over memory. ``fused``: one pass a
+    sweep. ``staged``: laplacian, boundary_conditions, update and norm, one by one. Raises `ValueError` if `omega` or
+    `loop` is out of range.
 
     References
     ----------

@@ -22,20 +22,12 @@ _SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 class Key:
     """The properties of a key beside its default.
 
-    Parameters
-    ----------
-    kind : type
-        ``str``, ``float``, ``int`` or ``bool``.
-    doc : str
-        What it means, in Markdown.
-    rank : float
-        Its place among all keys in lists; keys of one rank stand in the order of their names.
-    words : callable
-        The words that a text may be.
-    bounds : mapping
-        ``gt``, ``ge``, ``lt`` and ``le`` of a number.
-    note : str
-        What is added where it is said what may stand there.
+    `kind`: ``str``, ``float``, ``int`` or ``bool``.
+    `doc`: what it means, in Markdown.
+    `rank`: its place among all keys in lists; keys of one rank stand in the order of their names.
+    `words`: the words that a text may be.
+    `bounds`: ``gt``, ``ge``, ``lt`` and ``le`` of a number.
+    `note`: what is added where it is said what may stand there.
     """
 
     kind: type

@@ -37,12 +37,8 @@ class DefectCorrection:
     The residual is scaled by a power of two, so that the float32 values neither over- nor underflow. With a full
     multigrid cycle, the start comes from the coarser grids, solved in float32.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, where u and f are, in float64.
-    inner : Multigrid
-        Cycles for the same operator on the companion of float32.
+    `operations`: those of A, where u and f are, in float64. `inner`: cycles for the same operator on the companion of
+    float32.
 
     References
     ----------
@@ -75,10 +71,8 @@ class DefectCorrection:
     ) -> SolveResult:
         """Solve A u = f (`Method.solve`); the iterations are cycles.
 
-        Raises
-        ------
-        ValueError
-            If `stopping` asks for the discretisation error, which full multigrid in one precision estimates.
+        Raises `ValueError` if `stopping` asks for the discretisation error, which full multigrid in one precision
+        estimates.
         """
         if stopping.stop != "residual":
             raise ValueError("stop = 'discretisation' needs float64 or float32, not mixed precision")
@@ -131,14 +125,8 @@ class MixedConjugateGradients:
     direction a little, as a preconditioner would that is not quite the same from step to step, and the iterations are
     as many as in float64.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, where u and f are, in float64.
-    inner : Operations
-        Those of A on the companion of float32.
-    preconditioner : Preconditioner
-        An approximate inverse of A there.
+    `operations`: those of A, where u and f are, in float64. `inner`: those of A on the companion of float32.
+    `preconditioner`: an approximate inverse of A there.
 
     References
     ----------
@@ -241,12 +229,8 @@ def in_float32(operations: Operations, before: Operator | None = None) -> Operat
     Its coefficients, where they vary, are rounded to arrays of the companion. Where it is `nearly_singular`, c is
     left out: next to their eigenvalue, float32 would know little else.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    before : Operator, optional
-        What this gave for other coefficients in the same arrays of A: the arrays that it has get the new values.
+    `operations`: those of A. `before`: what this gave for other coefficients in the same arrays of A: the arrays that
+    it has get the new values.
     """
     operator, companion = operations.operator, operations.backend.companion(np.float32)
     if nearly_singular(operator):

@@ -12,12 +12,8 @@ from poisson.backends.base import Array, Backend
 class Recorded:
     """A function that asks for operations and gives an array, recorded as `Backend.capture` can.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where the operations run.
-    function : callable
-        Asks for the same operations at every call, and gives the array that has their result.
+    `backend`: where the operations run. `function`: asks for the same operations at every call, and gives the array
+    that has their result.
     """
 
     def __init__(self, backend: Backend, function: Callable[[], Array]) -> None:

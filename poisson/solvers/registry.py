@@ -101,10 +101,7 @@ def keys_of_preconditioners() -> frozenset[str]:
 def method_of(settings: SolverSettings) -> MethodEntry:
     """The entry of the method that settings name, which is not ``auto``.
 
-    Raises
-    ------
-    ValueError
-        If there is none of that name.
+    Raises `ValueError` if there is none of that name.
     """
     if settings.method not in methods():
         raise ValueError(f"method = {settings.method!r}; it must be one of {tuple(methods())}")
@@ -131,12 +128,7 @@ def sweep_of(settings: SolverSettings) -> tuple[str, ...]:
 def halo_of(settings: SolverSettings, depth: int) -> int:
     """How wide the halos of a divided grid are to be: `MethodEntry.halo`; of ``auto`` the widest that it may choose.
 
-    Parameters
-    ----------
-    settings : SolverSettings
-        With any method.
-    depth : int
-        Sweeps that the backend makes best in one pass over memory.
+    `settings`: with any method. `depth`: sweeps that the backend makes best in one pass over memory.
     """
     if settings.method != AUTO:
         return method_of(settings).halo(settings, depth)
@@ -152,12 +144,8 @@ def needs_planes(settings: SolverSettings) -> bool:
 def make_method(given: Given) -> Method:
     """The method that the settings name, with its set-up done.
 
-    Raises
-    ------
-    PoissonError
-        If the method cannot solve this problem.
-    ValueError
-        If mixed precision is asked for and it has none with these settings.
+    Raises `PoissonError` if the method cannot solve this problem; `ValueError` if mixed precision is asked for and it
+    has none with these settings.
     """
     entry = method_of(given.settings)
     if given.inner is not None and not entry.mixed:
@@ -177,10 +165,7 @@ def make_preconditioner(given: Given) -> Preconditioner | None:
 def _entries(kind: type[Entry]) -> Mapping[str, Entry]:
     """The entries of a kind in the modules of this folder, in the order of their ranks.
 
-    Raises
-    ------
-    ValueError
-        If two have one name.
+    Raises `ValueError` if two have one name.
     """
     found: dict[str, Entry] = {}
     for module in _modules():

@@ -25,16 +25,7 @@ def largest_correction(operations: Operations, r: Array, z: Array, place: Reduct
     A residual says little about u where the diagonal D of A varies from node to node: it is the differences of
     neighbours times their link, so that rounding of u alone leaves some eps · D · |u| at each node.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    r : Array
-        The residual.
-    z : Array
-        Overwritten.
-    place : Reduction
-        For the result.
+    `operations`: those of A. `r` (Array): the residual. `z` (Array): overwritten. `place`: for the result.
     """
     backend = operations.backend
     operations.diagonal_solve(r, z, 1.0)
@@ -50,14 +41,7 @@ def at_rounding_in_norm(
     Rounding errors of a stiff part can keep a method from improving a soft one, whose corrections are far smaller. This
     is no reason to end, but of a solve that has stalled it tells that it is right.
 
-    Parameters
-    ----------
-    norm : float
-        A norm of the residual.
-    correction, largest, dtype
-        As `at_rounding` takes them.
-    operator : Operator
-        A.
+    `norm`: a norm of the residual. `correction`, `largest`, `dtype`: as `at_rounding` takes them. `operator`: A.
     """
     limits = np.finfo(dtype)
     eps = float(limits.eps)

@@ -34,10 +34,7 @@ def preconditioner_names() -> Sequence[str]:
 class Relaxation(Settings):
     """The weight of sweeps.
 
-    Parameters
-    ----------
-    omega : float, optional
-        Dimensionless; None: the solver chooses.
+    `omega`: dimensionless; None: the solver chooses.
     """
 
     omega: float | None = real(
@@ -57,21 +54,9 @@ class SolverSettings(Settings):
     Each part of it is a record of its own, declared once where it is used, with its defaults; `of` gives that of a
     class, and `having` changes keys by their names, whichever part they stand in.
 
-    Parameters
-    ----------
-    method : str
-        The name of a method (`registry.methods`), or ``auto``.
-    preconditioner : str
-        Of ``cg``: the name of a preconditioner (`registry.preconditioners`).
-    stopping : Stopping
-        Tolerances and limits.
-    parts : tuple of Settings
-        The further parts that are not at their defaults, each of another class.
-
-    Raises
-    ------
-    ValueError
-        If two parts are of one class.
+    `method`: the name of a method (`registry.methods`), or ``auto``. `preconditioner`: of ``cg``: the name of a
+    preconditioner (`registry.preconditioners`). `stopping`: tolerances and limits. `parts`: the further parts that are
+    not at their defaults, each of another class. Raises `ValueError` if two parts are of one class.
     """
 
     method: str = word(
@@ -100,10 +85,7 @@ class SolverSettings(Settings):
     def having(self, **values: Any) -> SolverSettings:
         """The same settings with other values of some keys.
 
-        Raises
-        ------
-        ValueError
-            If there is no such key.
+        Raises `ValueError` if there is no such key.
         """
         from poisson.solvers import registry
 
@@ -133,10 +115,7 @@ class SolverSettings(Settings):
     def value(self, name: str) -> Any:
         """The value of a key.
 
-        Raises
-        ------
-        ValueError
-            If there is no such key.
+        Raises `ValueError` if there is no such key.
         """
         from poisson.solvers import registry
 
@@ -149,16 +128,9 @@ class SolverSettings(Settings):
 class RunSettings:
     """The table ``[run]``.
 
-    Parameters
-    ----------
-    backend : str
-        ``auto``, or one of `poisson.backends.NAMES`.
-    precision : str
-        ``float64``, ``float32``, or ``mixed``: float32 inside, float64 outside.
-    threads : int
-        Threads of the CPU in each process; 0: all of them.
-    ranks : int or tuple of int, optional
-        The processes that there must be, or the blocks along x, y(, z) that the grid is divided into, one a process.
+    `backend`: ``auto``, or one of `poisson.backends.NAMES`. `precision`: ``float64``, ``float32``, or ``mixed``:
+    float32 inside, float64 outside. `threads`: threads of the CPU in each process; 0: all of them. `ranks`: the
+    processes that there must be, or the blocks along x, y(, z) that the grid is divided into, one a process.
     """
 
     backend: str = AUTO

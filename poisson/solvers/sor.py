@@ -41,10 +41,7 @@ def optimal_weight(operations: Operations) -> float:
 def require_colors(operator: Operator) -> None:
     """Refuse a grid on which a link joins two nodes of one color.
 
-    Raises
-    ------
-    CaseError
-        If a periodic axis has an odd number of nodes.
+    Raises `CaseError` if a periodic axis has an odd number of nodes.
     """
     if not red_black(operator):
         raise CaseError(
@@ -58,19 +55,8 @@ def require_colors(operator: Operator) -> None:
 class Sor:
     """Sweeps over the red and then the black nodes until the residual norm reaches its target.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    omega : float, optional
-        The weight, dimensionless, 0 < ω < 2; by default `optimal_weight`.
-
-    Raises
-    ------
-    CaseError
-        If a periodic axis has an odd number of nodes.
-    ValueError
-        If `omega` is out of range.
+    `operations`: those of A. `omega`: the weight, dimensionless, 0 < ω < 2; by default `optimal_weight`. Raises
+    `CaseError` if a periodic axis has an odd number of nodes; `ValueError` if `omega` is out of range.
     """
 
     def __init__(self, operations: Operations, omega: float | None = None) -> None:

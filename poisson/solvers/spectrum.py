@@ -170,12 +170,7 @@ def red_black(operator: Operator) -> bool:
 def chebyshev_omegas(lowest: float, highest: float, degree: int) -> tuple[float, ...]:
     """The weights of sweeps whose error polynomial is the Chebyshev polynomial on [lowest, highest], stably ordered.
 
-    Parameters
-    ----------
-    lowest, highest : float
-        The interval of eigenvalues of D⁻¹A.
-    degree : int
-        Number of sweeps, a power of two.
+    `lowest`, `highest`: the interval of eigenvalues of D⁻¹A. `degree`: number of sweeps, a power of two.
 
     Notes
     -----
@@ -234,10 +229,7 @@ def remove_mean(operations: Operations, x: Array, work: Array, place: Reduction)
     too. One that rounding would leave need not go. `work` loses its values, and so does `place`, which is one for
     results.
 
-    Returns
-    -------
-    bool
-        Whether x has changed.
+    Returns: whether x has changed.
     """
     backend = operations.backend
     operations.integrate(x, None, place)
@@ -258,10 +250,7 @@ def remove_mean(operations: Operations, x: Array, work: Array, place: Reduction)
 class ZeroMean:
     """Keeps the iterates of a singular problem near zero mean: corrections have one, and rounding would be that of it.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
+    `operations`: those of A.
     """
 
     def __init__(self, operations: Operations) -> None:

@@ -54,18 +54,10 @@ class Later:
 class Begun:
     """The part of a resumed solve that an earlier one has done.
 
-    Parameters
-    ----------
-    iterations : int
-        That made the iterate.
-    target : float
-        The residual norm to reach, in U/L², as that solve had it.
-    history : tuple of (int, float)
-        The norms that it read.
-    same : bool
-        Whether the method is the same, so that its progress goes on as well.
-    instead : str
-        The method that had gone on, for people, where the one that was chosen stalled (`SolveResult`).
+    `iterations`: that made the iterate. `target`: the residual norm to reach, in U/L², as that solve had it. `history`
+    (tuple of (int, float)): the norms that it read. `same`: whether the method is the same, so that its progress goes
+    on as well. `instead`: the method that had gone on, for people, where the one that was chosen stalled
+    (`SolveResult`).
     """
 
     iterations: int
@@ -87,30 +79,19 @@ class Patience:
 class Stopping(Settings):
     """Tolerances and limits, and what `data`, `boundary`, `patience` and `begun` say of one solve.
 
-    Parameters
-    ----------
-    rtol : float
-        Tolerance relative to the norm of f with its face terms or to `data`, whichever is larger; where both are zero,
-        to the first residual.
-    atol : float
-        Tolerance on the residual norm itself, in U/L².
-    norm : str
-        ``rms`` = sqrt(mean r²) over the unknowns, or ``max`` = max |r|.
-    max_iterations : int
-        Limit on sweeps.
-    check_every : int
-        Sweeps between two reads of the norm; 0 lets the solver choose.
-    stop : str
-        ``residual``: at these tolerances. ``discretisation``: when the algebraic error is estimated to be below that of
-        the discretisation, which full multigrid can do.
-    data : float
-        What the boundary values amount to as a source, in U/L².
-    boundary : float
-        The largest size of a boundary value, in U.
-    patience : Patience, optional
-        A solve that makes less progress has stalled.
-    begun : Begun, optional
-        What the initial guess comes from, where the solve goes on from there; the limit on iterations holds for all.
+    `rtol`: tolerance relative to the norm of f with its face terms or to `data`, whichever is larger; where both are
+    zero, to the first residual.
+    `atol`: tolerance on the residual norm itself, in U/L².
+    `norm`: ``rms`` = sqrt(mean r²) over the unknowns, or ``max`` = max |r|.
+    `max_iterations`: limit on sweeps.
+    `check_every`: sweeps between two reads of the norm; 0 lets the solver choose.
+    `stop`: ``residual``: at these tolerances. ``discretisation``: when the algebraic error is estimated to be below
+    that of the discretisation, which full multigrid can do.
+    `data`: what the boundary values amount to as a source, in U/L².
+    `boundary`: the largest size of a boundary value, in U.
+    `patience`: a solve that makes less progress has stalled.
+    `begun`: what the initial guess comes from, where the solve goes on from there; the limit on iterations holds for
+    all.
     """
 
     rtol: float = real(
@@ -173,21 +154,13 @@ class Stopping(Settings):
 class Monitor:
     """Judges a solve by the norms that it reads.
 
-    Parameters
-    ----------
-    target : float
-        The norm to reach.
-    first : float
-        The larger of the first residual norm and the norm of the source: growth is measured from it.
-    at_rounding : callable
-        Says whether the residual is what rounding makes it, node by node or, given true, in norm; asked only when there
-        has been no progress.
-    growth : float
-        A residual that has grown by this factor diverges, unless it is at rounding.
-    patience : Patience, optional
-        With less progress the solve has stalled.
-    stuck : Status
-        How a solve ends that rounding keeps from going on.
+    `target`: the norm to reach.
+    `first`: the larger of the first residual norm and the norm of the source: growth is measured from it.
+    `at_rounding`: says whether the residual is what rounding makes it, node by node or, given true, in norm; asked only
+    when there has been no progress.
+    `growth`: a residual that has grown by this factor diverges, unless it is at rounding.
+    `patience`: with less progress the solve has stalled.
+    `stuck`: how a solve ends that rounding keeps from going on.
     """
 
     target: float
@@ -250,26 +223,16 @@ class Monitor:
 class SolveResult:
     """How a solver left its arrays.
 
-    Parameters
-    ----------
-    status : Status
-        How it ended, by the norms read in the loop.
-    iterations : int
-        Sweeps done to reach `u`.
-    u : Array
-        The last iterate.
-    work : Array or None
-        An array of the same shape that the solver no longer needs, if it has one.
-    target : float
-        The residual norm that counts as converged, in U/L².
-    history : tuple of (int, float)
-        The residual norm, in U/L², of the iterate after so many iterations, at each read; an iterate stands there once.
-    error : float, optional
-        With ``stop = "discretisation"``, the estimate of the largest error of u against the exact solution, in U.
-    instead : str
-        The method that went on, for people, where the one that was chosen stalled.
-    norms : tuple of float, optional
-        (Σ r², max |r|) of the residual r = f − A u, where the last thing that the method did was to compute it.
+    `status`: how it ended, by the norms read in the loop.
+    `iterations`: sweeps done to reach `u`.
+    `u` (Array): the last iterate.
+    `work` (Array or None): an array of the same shape that the solver no longer needs, if it has one.
+    `target`: the residual norm that counts as converged, in U/L².
+    `history` (tuple of (int, float)): the residual norm, in U/L², of the iterate after so many iterations, at each
+    read; an iterate stands there once.
+    `error`: with ``stop = "discretisation"``, the estimate of the largest error of u against the exact solution, in U.
+    `instead`: the method that went on, for people, where the one that was chosen stalled.
+    `norms`: (Σ r², max |r|) of the residual r = f − A u, where the last thing that the method did was to compute it.
     """
 
     status: Status

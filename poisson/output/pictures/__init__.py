@@ -13,17 +13,8 @@ from poisson.errors import PackageMissing
 def drawing(what: str, *packages: str) -> Iterator[None]:
     """Within, what draws is imported.
 
-    Parameters
-    ----------
-    what : str
-        The call or command that needs it.
-    *packages : str
-        Those it needs.
-
-    Raises
-    ------
-    PackageMissing
-        If one of them is not installed, or cannot be loaded.
+    `what`: the call or command that needs it. `*packages`: those it needs. Raises `PackageMissing` if one of them is
+    not installed, or cannot be loaded.
     """
     try:
         yield

@@ -31,15 +31,7 @@ class Picture(Figure):
     def show(self, warn: bool = True) -> None:
         """Show it in the notebook, or in a window until that is closed.
 
-        Parameters
-        ----------
-        warn : bool
-            Whether it is an error that there is nothing to show it on.
-
-        Raises
-        ------
-        OutputError
-            If there is no display.
+        `warn`: whether it is an error that there is nothing to show it on. Raises `OutputError` if there is no display.
         """
         if not self.shown() and warn:
             raise OutputError('no display to show the picture on; savefig("u.png") writes the picture to a file')

@@ -43,16 +43,10 @@ _ON_NODE = 1e-6
 class FieldSample:
     """A field on some nodes of a line, a plane or the box.
 
-    Parameters
-    ----------
-    axes : tuple of int
-        Those along which it goes, x before y before z.
-    coordinates : tuple of float array
-        Of its nodes along each of them. On a periodic axis the last node is the first one again.
-    values : float array
-        With the axes in the order of the other arrays, x last, and after them the components of a vector.
-    rounding : float
-        Of the largest value: what the type of the field rounds to, and somewhat more.
+    `axes`: those along which it goes, x before y before z. `coordinates` (tuple of float array): of its nodes along
+    each of them. On a periodic axis the last node is the first one again. `values` (float array): with the axes in the
+    order of the other arrays, x last, and after them the components of a vector. `rounding`: of the largest value: what
+    the type of the field rounds to, and somewhat more.
     """
 
     axes: tuple[int, ...]
@@ -77,17 +71,9 @@ def component_names(record: Record) -> list[str]:
 def sample(record: Record, name: str, at: Mapping[int, float], most: int) -> FieldSample:
     """Some values of a field.
 
-    Parameters
-    ----------
-    record : Record
-        Whose arrays are in memory, on a device or in a file.
-    name : str
-        One of `names` or `component_names`.
-    at : mapping of int to float
-        The coordinates of the line or plane along the axes that it does not go along. Between nodes the values are
-        interpolated.
-    most : int
-        Of nodes along an axis, about.
+    `record`: whose arrays are in memory, on a device or in a file. `name`: one of `names` or `component_names`. `at`:
+    the coordinates of the line or plane along the axes that it does not go along. Between nodes the values are
+    interpolated. `most`: of nodes along an axis, about.
     """
     grid = record.problem.lattice
     shown = tuple(axis for axis in range(grid.dimension) if axis not in at)
@@ -123,10 +109,8 @@ def middle(grid: Lattice, axis: int) -> float:
 def places_of(given: str | Mapping[str, float], grid: Lattice) -> dict[int, float]:
     """Where a picture cuts through the box, from a text such as ``"z=0.5"`` or a mapping.
 
-    Raises
-    ------
-    CaseError
-        If it names no axis of the grid, a coordinate outside of the box, or leaves no axis to draw along.
+    Raises `CaseError` if it names no axis of the grid, a coordinate outside of the box, or leaves no axis to draw
+    along.
     """
     axes = AXES[: grid.dimension]
     example = f"such as {axes[-1]}={middle(grid, grid.dimension - 1):.4g}"

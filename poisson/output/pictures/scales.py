@@ -48,18 +48,10 @@ _NOISE = 1e-5
 class Colouring:
     """The colours as the caller wants them.
 
-    Parameters
-    ----------
-    cmap : str or Colormap, optional
-        By default one that diverges from zero where the values have both signs.
-    levels : int or sequence of float, optional
-        How many levels, about, or which ones: one colour between two of them. By default the colours are smooth.
-    log : bool
-        Whether the colours follow the logarithm; of values with both signs, that of their size, and the value itself
-        near zero.
-    range : pair of float, or str, optional
-        The values at both ends, also as text ``"LO,HI"``; ``"full"`` for every value. By default a peak of few values
-        lies beyond.
+    `cmap`: by default one that diverges from zero where the values have both signs. `levels`: how many levels, about,
+    or which ones: one colour between two of them. By default the colours are smooth. `log`: whether the colours follow
+    the logarithm; of values with both signs, that of their size, and the value itself near zero. `range`: the values at
+    both ends, also as text ``"LO,HI"``; ``"full"`` for every value. By default a peak of few values lies beyond.
     """
 
     cmap: str | Colormap | None = None
@@ -72,18 +64,10 @@ class Colouring:
 class Scale:
     """How values become colours.
 
-    Parameters
-    ----------
-    norm : Normalize
-        Takes the lowest value that has a colour of its own to 0, the highest to 1.
-    colours : Colormap
-        From the lowest to the highest.
-    ticks : float array
-        The values with a number beside the colours and a line in the picture.
-    bands : float array, optional
-        The values between which there is one colour; None where the colours are smooth.
-    below, above : float, optional
-        The extreme values that lie beyond the range; None where there are none.
+    `norm`: takes the lowest value that has a colour of its own to 0, the highest to 1. `colours`: from the lowest to
+    the highest. `ticks` (float array): the values with a number beside the colours and a line in the picture. `bands`
+    (float array, optional): the values between which there is one colour; None where the colours are smooth. `below`,
+    `above`: the extreme values that lie beyond the range; None where there are none.
     """
 
     norm: Normalize
@@ -142,19 +126,9 @@ def scale_of(values: NDArray[Any], wanted: Colouring = Colouring(), rounding: fl
     Without a range that is asked for, a field with a peak, of which all but a few percent of the values span less than
     a quarter of the whole, has the range of these.
 
-    Parameters
-    ----------
-    values : float array
-        The values that are shown. What is not finite does not count.
-    wanted : Colouring
-        What is asked for.
-    rounding : float
-        Of the largest value: what smaller differences are no differences but rounding.
-
-    Raises
-    ------
-    CaseError
-        If there is no such colour map, the range or the levels do not increase, or a range is given twice.
+    `values` (float array): the values that are shown. What is not finite does not count. `wanted`: what is asked for.
+    `rounding`: of the largest value: what smaller differences are no differences but rounding. Raises `CaseError` if
+    there is no such colour map, the range or the levels do not increase, or a range is given twice.
     """
     asked = limits_of(wanted.range)
     bands = None if wanted.levels is None or isinstance(wanted.levels, int) else _checked(wanted.levels)
@@ -199,10 +173,7 @@ def scale_of(values: NDArray[Any], wanted: Colouring = Colouring(), rounding: fl
 def limits_of(given: str | Sequence[float] | None) -> tuple[float, float] | None:
     """The two ends of a range that somebody has asked for; None for one that the values give.
 
-    Raises
-    ------
-    CaseError
-        If it is not two finite numbers that increase.
+    Raises `CaseError` if it is not two finite numbers that increase.
     """
     if given is None or (isinstance(given, str) and given.strip() == FULL):
         return None
@@ -218,10 +189,7 @@ def limits_of(given: str | Sequence[float] | None) -> tuple[float, float] | None
 def colours_of(given: str | Colormap) -> Colormap:
     """A colour map of matplotlib, by its name.
 
-    Raises
-    ------
-    CaseError
-        If there is none of that name; the line has the ones nearest to it.
+    Raises `CaseError` if there is none of that name; the line has the ones nearest to it.
     """
     if isinstance(given, Colormap):
         return given

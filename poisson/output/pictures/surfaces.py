@@ -27,19 +27,9 @@ def surface(
     Each cell is cut into six tetrahedra around its diagonal, in which the field is taken as linear: the surface cuts a
     tetrahedron in a triangle, or in a quadrangle of two.
 
-    Parameters
-    ----------
-    values : float array, (nz, ny, nx)
-        The field; cells where it is not finite are left out.
-    coordinates : tuple of float array
-        Of the nodes along x, y, z.
-    level : float
-        The value.
-
-    Returns
-    -------
-    float array, (triangles, 3, 6)
-        Of each corner x, y, z and the gradient of the field.
+    `values` (float array, (nz, ny, nx)): the field; cells where it is not finite are left out. `coordinates` (tuple of
+    float array): of the nodes along x, y, z. `level`: the value. Returns: (float array, (triangles, 3, 6)) of each
+    corner x, y, z and the gradient of the field.
 
     References
     ----------

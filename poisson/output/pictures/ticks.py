@@ -50,12 +50,7 @@ class Numbers(Formatter):
 def measure_of(low: float, high: float, *, log: bool = False) -> Measure:
     """The base and the power of ten that make the numbers of a range short.
 
-    Parameters
-    ----------
-    low, high : float
-        The ends of the range.
-    log : bool
-        Whether it is logarithmic, so that every number has a power of its own.
+    `low`, `high`: the ends of the range. `log`: whether it is logarithmic, so that every number has a power of its own.
     """
     largest = max(abs(low), abs(high))
     if log or not 0.0 < high - low < math.inf:

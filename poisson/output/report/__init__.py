@@ -25,15 +25,8 @@ DOTS_PER_INCH = 96
 def page(record: Record) -> str:
     """The page.
 
-    Parameters
-    ----------
-    record : Record
-        The whole of a result. Texts in it may be anyone's: they are shown as they are, and never as HTML.
-
-    Returns
-    -------
-    str
-        A document of HTML that names no other file.
+    `record`: the whole of a result. Texts in it may be anyone's: they are shown as they are, and never as HTML.
+    Returns: a document of HTML that names no other file.
     """
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(files(__package__).joinpath("page.html").read_text("utf-8"))
