@@ -108,17 +108,8 @@ class Workload:
     def calls(self, name: str, *, without: bool = False) -> Iterator[Callable[..., None]]:
         """Calls of an operation that differ in what is measured apart: the axis, and whether there is a result.
 
-        Parameters
-        ----------
-        name : str
-            One of `MEASURED`, but ``smooth``.
-        without : bool
-            Whether there are to be calls without the arrays that are optional, too.
-
-        Returns
-        -------
-        iterator of callable
-            Each makes its call; arguments that it is given by name take the place of its own.
+        `name`: one of `MEASURED`, but ``smooth``. `without`: whether there are to be calls without the arrays that are
+        optional, too. Returns: each makes its call; arguments that it is given by name take the place of its own.
         """
         spec = ALL[name]
         operation = getattr(self._backend if spec.subject is None else self.bound(spec.subject), spec.method)

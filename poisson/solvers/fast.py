@@ -169,16 +169,7 @@ class FastTransform:
 class _AtOnce:
     """A solution with the norms that judge it, recorded: of a small problem launches and waits take most of the time.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    solver : InverseOperations
-        The solver.
-    work : Array
-        An array that loses its values.
-    norms : Reduction
-        A place for results.
+    `operations`: those of A. `work` (Array): an array that loses its values. `norms`: a place for results.
     """
 
     def __init__(self, operations: Operations, solver: InverseOperations, work: Array, norms: Reduction) -> None:

@@ -48,8 +48,8 @@ def test_calls_that_are_short_are_many(capsys: pytest.CaptureFixture[str], monke
         return now
 
     made: list[Any] = []
-    solved = call._Place._solved
-    monkeypatch.setattr(call._Place, "_solved", lambda *given, **named: made.append(0) or solved(*given, **named))
+    solved = call._Calls._solved
+    monkeypatch.setattr(call._Calls, "_solved", lambda *given, **named: made.append(0) or solved(*given, **named))
     monkeypatch.setattr(call, "MOST_OF_MANY", 0)
     monkeypatch.setattr(call, "time", SimpleNamespace(perf_counter=clock))
     rows_of(capsys, "--n=5x5", "--method=fft", "--backend=numpy")
