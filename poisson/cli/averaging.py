@@ -39,9 +39,10 @@ class Averaging:
             with Progress(quiet=self.quiet) as progress:
                 found = effective_of(case, progress)
             found.save(file, potentials=self.potentials, overwrite=self.overwrite)
-        for name, solution in found.solutions.items():
-            if not solution.status.success:
-                complain(f"warning: {name}: {solution.status.value}: {solution.advice}")
+        for name, parts in found.solutions.items():
+            for solution in parts:
+                if not solution.status.success:
+                    complain(f"warning: {name}: {solution.status.value}: {solution.advice}")
         code = EXIT_OK if found.converged else EXIT_OFF
         if self.json:
             say(as_json(_record(found, code) | {"file": file}))
@@ -60,7 +61,7 @@ def _record(found: Effective, code: int) -> dict[str, Any]:
         "islands": found.islands,
         "converged": found.converged,
         "exit_code": code,
-        "iterations": {name: solution.iterations for name, solution in found.solutions.items()},
+        "iterations": found.iterations,
         "seconds": found.seconds,
     }
 
@@ -75,9 +76,8 @@ def _lines(found: Effective) -> list[str]:
     if found.fractions:
         lines.append("fractions   " + ", ".join(f"{part:.4g} of {a:g}" for a, part in found.fractions.items()))
     if found.islands:
-        lines.append(f"islands     {quantity(found.islands, 'conducting voxel')} without a path through the cell")
-    counts = [f"{name} {solution.iterations}" for name, solution in found.solutions.items()]
-    lines.append(f"iterations  {', '.join(counts) or 'none'}")
+        lines.append(f"islands     {quantity(found.islands, 'conducting voxel')} without a connection through the cell")
+    lines.append("iterations  " + ", ".join(f"{name} {count}" for name, count in found.iterations.items()))
     return [*lines, f"time        {found.seconds:.3g} s"]
 
 

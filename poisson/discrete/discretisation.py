@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from poisson.discrete.mask import insulated
 from poisson.discrete.operator import Coefficients, Operator
 from poisson.discrete.samples import Range, Samples, Slab
 from poisson.discrete.share import Share, known_to_all, numbers_of, on_blocks
@@ -56,6 +57,10 @@ class Maker(Protocol):
     def empty(self, array_shape: tuple[int, ...]) -> Any: ...
 
     def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> Any: ...
+
+    def to_host(self, array: Any) -> Any: ...
+
+    def from_host(self, array: Any) -> Any: ...
 
     def bind(self, subject: Operator, /) -> Linking: ...
 
@@ -266,8 +271,7 @@ class Discretisation:
             source, scale = (cell * value for value in of_f or self._sums_of_f(xp))
             flux, size = self._flux(xp)
         source, flux, scale = self.total(source, flux, scale + size)
-        coarsest = max(float(axis.widths.max()) / axis.intervals for axis in grid.axes)
-        return Balance(source, flux, scale, min(0.1, 10.0 * coarsest**2))
+        return Balance(source, flux, scale, grid.tolerance)
 
     def _sums_of_f(self, xp: ModuleType) -> tuple[float, float]:
         """The sums of f and of abs(f) under the trapezoidal weights, over this process's own nodes."""
@@ -353,7 +357,7 @@ class Discretisation:
         return sampling.nodes(self.problem, xp, "equation.exact", self.problem.exact, block)
 
     def _a(self, xp: ModuleType, block: Block) -> Any:
-        return self._coefficient(xp, "equation.a", self.problem.a, block, sampling.POSITIVE)
+        return self._coefficient(xp, "equation.a", self.problem.a, block, sampling.limit_of_a(self.problem))
 
     def _c(self, xp: ModuleType, block: Block) -> Any:
         return self._coefficient(xp, "equation.c", self.problem.c, block, sampling.NOT_NEGATIVE)
@@ -429,12 +433,9 @@ class Discretisation:
         found = replace(self._coefficients(backend, operator, into, known), alpha=self._least_alpha)
         if into is not None:
             into.coefficients = found
-        return replace(
-            operator,
-            a=1.0 if a is None else a,
-            c=0.0 if found.c is not None or c is None else c,
-            coefficients=found,
-        )
+        constant = 0.0 if found.c is not None or c is None else c
+        whole = replace(operator, a=1.0 if a is None else a, c=constant, coefficients=found)
+        return whole if found.a_range[0] > 0.0 else insulated(whole, backend)
 
     def _coefficients(
         self, backend: Maker, operator: Operator, into: Samples | None = None, known: Collection[str] = ()
@@ -452,7 +453,7 @@ class Discretisation:
             a_ends = before.a_range
         elif a is None:
             a_range, nodes = self._sampled(backend, operator, self._a, into, into and into.nodes)
-            a_range.require_fit(backend.dtype, "equation.a", from_zero=False)
+            a_range.require_fit(backend.dtype, "equation.a", from_zero=a_range.ends[0] == 0.0)
             if a_range.changed:
                 links = links or tuple(backend.empty(shape) for _ in operator.shape)
                 operations = backend.bind(operator)

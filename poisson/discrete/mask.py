@@ -3,17 +3,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.operator import FIXED, Coefficients, Operator
+from poisson.errors import CaseError
 from poisson.words import quantity
 
 Values = NDArray[np.float64]
+
+log = logging.getLogger(__name__)
 
 
 def masked(
@@ -40,13 +45,12 @@ def masked(
     on_faces[lattice.free] = False
     held = on_faces | fixed
     held |= without_links(operator, links) & (c == 0.0)
-    beside = [link for axis in range(len(shape)) for link in _beside(operator, axis, links[axis])]
     number = _parts(operator, links, held)
     holds = np.zeros(number.max(initial=-1) + 1, dtype=bool)
     holds[number[~held & (c > 0.0)]] = True
-    for link, neighbour in beside:
-        holds[number[~held & (link > 0.0) & held.ravel()[neighbour]]] = True
     for axis, line in enumerate(lattice.axes):
+        for link, beside in _beside(operator, axis, links[axis]):
+            holds[number[~held & (link > 0.0) & beside(held)]] = True
         on_wall = np.broadcast_to(lattice.along(axis, line.couplings[2]) > 0.0, shape)
         holds[number[~held & on_wall & (links[axis] > 0.0)]] = True
     if holds.size > 1 and not holds.all():
@@ -69,6 +73,30 @@ def masked(
     return replace(operator, c=0.0, coefficients=found)
 
 
+def insulated(operator: Operator, backend: Any) -> Operator:
+    """The operator of coefficients that are 0 at some nodes, whose mask has the nodes without a link.
+
+    Raises
+    ------
+    CaseError
+        If it is not in one process and in float64, or what conducts is in parts of which not all are held.
+    """
+    before = operator.coefficients
+    assert before is not None and before.links is not None
+    if operator.lattice.divided or backend.dtype != np.float64:
+        raise CaseError(["equation.a: 0 at some nodes; allowed in one process, in float64 or mixed precision"])
+    least = min(float(np.min(link, initial=np.inf, where=link > 0.0)) for link in map(backend.to_host, before.links))
+    if not least < np.inf:
+        raise CaseError(["equation.a: 0 at one of any two neighbours; allowed: a > 0 somewhere at both"])
+    log.info("a is 0 at some nodes: nothing flows there, and u keeps its initial guess")
+    positive = replace(operator, coefficients=replace(before, a_range=(least, before.a_range[1])))
+    try:
+        return masked(positive, np.zeros(operator.array_shape, dtype=bool), backend.to_host, backend.from_host)
+    except ValueError as error:
+        cut = str(error).partition(":")[0]
+        raise CaseError([f"equation.a: {cut}; set a to 0 there, too, or connect them"]) from None
+
+
 def without_links(operator: Operator, links: Sequence[Values]) -> NDArray[np.bool_]:
     """Whether all links of each node are zero."""
     found = np.ones(operator.array_shape, dtype=bool)
@@ -78,13 +106,12 @@ def without_links(operator: Operator, links: Sequence[Values]) -> NDArray[np.boo
     return found
 
 
-def _beside(operator: Operator, axis: int, links: Values) -> Iterator[tuple[Values, NDArray[np.int64]]]:
-    """The links below and above every node along an axis, with the numbers of the nodes that they lead to."""
+def _beside(operator: Operator, axis: int, links: Values) -> Iterator[tuple[Values, Callable[[Any], Any]]]:
+    """The links below and above every node along an axis, and what gives the values of an array where they lead to."""
     line, place = operator.lattice.axes[axis], operator.lattice.array_axis(axis)
-    numbers = np.arange(links.size).reshape(links.shape)
-    coupled = float(operator.couplings[axis] > 0.0)
+    coupled = operator.couplings[axis] > 0.0
     for entries, nodes in zip(line.link_numbers, line.neighbours, strict=True):
-        yield coupled * np.take(links, entries, axis=place), np.take(numbers, nodes, axis=place)
+        yield coupled * np.take(links, entries, axis=place), partial(np.take, indices=nodes, axis=place)
 
 
 def _parts(operator: Operator, links: Sequence[Values], held: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -92,14 +119,42 @@ def _parts(operator: Operator, links: Sequence[Values], held: NDArray[np.bool_])
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    pairs = []
+    free, joined, every = ~held, [], True
     for axis, along in enumerate(links):
         *_, (link, above) = _beside(operator, axis, along)
-        linked = (link > 0.0) & ~held & ~held.ravel()[above]
-        pairs.append(np.stack([np.flatnonzero(linked), above[linked]]))
-    rows, columns = np.concatenate(pairs, axis=1)
-    graph = coo_array((np.ones(rows.size, dtype=bool), (rows, columns)), shape=(held.size, held.size))
-    labels = connected_components(graph, directed=False)[1].reshape(held.shape)
-    found = np.full(held.shape, -1, dtype=np.int64)
-    found[~held] = np.unique(labels[~held], return_inverse=True)[1]
-    return found
+        between = free & above(free)
+        joined.append((between & (link > 0.0), above))
+        every = every and bool((joined[-1][0] == between).all())
+    if every:
+        wraps = [operator.lattice.array_axis(axis) for axis, line in enumerate(operator.lattice.axes) if line.wraps]
+        nodes, ends = labelled(free, wraps)
+    else:
+        nodes = np.arange(held.size).reshape(held.shape)
+        ends = [np.stack([nodes[linked], above(nodes)[linked]]) for linked, above in joined]
+    rows, columns = np.concatenate(ends or [np.zeros((2, 0), dtype=np.int64)], axis=1)
+    size = int(nodes.max()) + 1
+    graph = coo_array((np.ones(rows.size, dtype=bool), (rows, columns)), shape=(size, size))
+    labels = connected_components(graph, directed=False)[1][nodes]
+    used = np.zeros(size, dtype=bool)
+    used[labels[free]] = True
+    return np.where(free, np.cumsum(used)[labels] - 1, -1)
+
+
+def labelled(free: NDArray[np.bool_], wraps: Sequence[int]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
+    """The parts that neighbours form where an array is true, and which of them the axes that wrap join.
+
+    Returns
+    -------
+    labels : int array
+        From 1, by the part within the array; 0 elsewhere.
+    seams : list of int array of shape (2, n)
+        For each axis that wraps the pairs of labels at its last and at its first node.
+    """
+    from scipy.ndimage import label
+
+    labels: NDArray[Any] = label(free)[0]
+    seams = []
+    for place in wraps:
+        pairs = np.stack([labels.take(end, axis=place).ravel() for end in (-1, 0)])
+        seams.append(np.unique(pairs[:, (pairs > 0).all(axis=0)], axis=1))
+    return labels, seams

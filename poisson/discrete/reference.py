@@ -149,6 +149,11 @@ class _Host:
     def assemble(self, array_shape: tuple[int, ...], slab: Slab) -> NDArray[np.float64]:
         return np.concatenate([slab(np, start, stop) for start, stop in slabs(array_shape)])
 
+    def to_host(self, array: NDArray[np.float64]) -> NDArray[np.float64]:
+        return array
+
+    from_host = to_host
+
     def bind(self, operator: Operator) -> _Links:
         return _Links(operator)
 
@@ -165,7 +170,8 @@ class _Links:
         following = np.roll(a, -1, axis=place)
         smaller, larger = np.minimum(a, following), np.maximum(a, following)
         # Written so that no product or sum leaves the range of float64.
-        out[...] = smaller / (0.5 + 0.5 * (smaller / larger)) if harmonic else 0.5 * smaller + 0.5 * larger
+        ratio = smaller / np.where(larger > 0.0, larger, 1.0)
+        out[...] = smaller / (0.5 + 0.5 * ratio) if harmonic else 0.5 * smaller + 0.5 * larger
         if operator.lattice.axes[axis].rules[1] is not Rule.WRAP:
             along = np.moveaxis(out, place, 0)
             along[-1] = along[-2]

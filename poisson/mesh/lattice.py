@@ -183,6 +183,12 @@ class Lattice:
         return all(bool(np.all(axis.widths == 1.0)) for axis in self.whole.axes)
 
     @property
+    def tolerance(self) -> float:
+        """The part of an integral that the error of the trapezoidal rule may be."""
+        coarsest = max(float(axis.widths.max()) / axis.intervals for axis in self.axes)
+        return min(0.1, 10.0 * coarsest**2)
+
+    @property
     def tabulated(self) -> bool:
         """Whether there is an axis whose links have other weights from node to node."""
         return any(axis.tabulated for axis in self.axes)

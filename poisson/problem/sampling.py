@@ -54,6 +54,14 @@ POSITIVE = Limit("> 0", lambda values: values > 0.0)
 NOT_NEGATIVE = Limit(">= 0", lambda values: values >= 0.0)
 
 
+def limit_of_a(problem: Problem) -> Limit:
+    """The limit of a: in an array or a file, whose harmonic means are 0 where it is, it may be 0, and nothing flows.
+
+    A formula is 0 at some nodes by mistake, as a radius is on an axis.
+    """
+    return NOT_NEGATIVE if problem.mean == MEANS[0] and isinstance(problem.a, Stored) else POSITIVE
+
+
 def nodes(
     problem: Problem, xp: ModuleType, key: str, values: NodeField, block: Block, limit: Limit | None = None
 ) -> Any:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain, combinations_with_replacement
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -20,13 +22,14 @@ from numpy.typing import NDArray
 from poisson import __version__
 from poisson.case import Case
 from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.mask import labelled
 from poisson.errors import CaseError
 from poisson.mesh.grid import AXES
 from poisson.output import hdf5
 from poisson.output.files import drafted
 from poisson.problem import arrays
-from poisson.problem.fields import FieldFile
-from poisson.problem.images import NO_PHASES, in_phases, phases_of
+from poisson.problem.fields import ArrayField, FieldFile
+from poisson.problem.images import NO_PHASES, Phases, in_phases, phases_of
 from poisson.problem.problem import Problem
 from poisson.problem.sampling import link_mean
 from poisson.run.notices import Watching, judged, observer_of
@@ -36,6 +39,7 @@ from poisson.run.solver import Solver
 from poisson.solvers.stopping import Observer
 
 FORMAT = f"{hdf5.FORMAT}: effective 1"
+ORIGIN = ("method", "backend", "device", "precision")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +56,9 @@ class Effective:
     fractions : mapping
         The volume fraction of each conductivity; empty without phases.
     islands : int
-        Conducting voxels that no path through the periodic cell visits.
+        Conducting voxels without a connection through the periodic cell, which contribute nothing.
     solutions : mapping
-        The `Solution` χ along each axis that has one, by its name.
+        The solutions χ along each axis, by its name: one for each connected part with a path through the cell along it.
     seconds : float
         Wall time.
 
@@ -70,7 +74,7 @@ class Effective:
     bounds: Mapping[str, float]
     fractions: Mapping[float, float]
     islands: int
-    solutions: Mapping[str, Solution] = field(repr=False)
+    solutions: Mapping[str, tuple[Solution, ...]] = field(repr=False)
     seconds: float = 0.0
 
     @property
@@ -82,7 +86,18 @@ class Effective:
         >>> poisson.effective(np.eye(4) + 1.0).converged
         True
         """
-        return all(solution.status.success for solution in self.solutions.values())
+        return all(solution.status.success for solution in chain(*self.solutions.values()))
+
+    @property
+    def iterations(self) -> dict[str, int]:
+        """Iterations of the solves along each axis, by its name.
+
+        Examples
+        --------
+        >>> poisson.effective(np.eye(4) + 1.0, method="jacobi", rtol=0.5).iterations
+        {'x': 1, 'y': 1}
+        """
+        return {name: sum(part.iterations for part in parts) for name, parts in self.solutions.items()}
 
     def save(self, path: str | Path, *, potentials: bool = False, overwrite: bool = False) -> Path:
         """Write an HDF5 file.
@@ -119,14 +134,14 @@ class Effective:
                 file["tensor"].attrs["axes"] = list(AXES[: len(self.tensor)])
                 file["conductivities"], file["fractions"] = list(self.fractions), list(self.fractions.values())
                 file.create_group("bounds").attrs.update(self.bounds)
-                for name, solution in self.solutions.items():
+                for name, parts in self.solutions.items():
                     group = file.create_group(name)
-                    group.attrs["status"] = solution.status.value
-                    group.attrs["iterations"] = solution.iterations
-                    for key in ("method", "backend", "device", "precision"):
-                        group.attrs[key] = solution.provenance[key]
-                    if potentials:
-                        group["potential"] = solution.host_u
+                    group.attrs["iterations"] = [solution.iterations for solution in parts]
+                    group.attrs["status"] = [solution.status.value for solution in parts]
+                    if parts:
+                        group.attrs.update({key: parts[0].provenance[key] for key in ORIGIN})
+                    if parts and potentials:
+                        group["potential"] = sum(solution.host_u for solution in parts)
             draft.put()
         return Path(path)
 
@@ -176,14 +191,17 @@ def effective(
     >>> bool(tensor[0, 1] < 0.0)
     True
     """
-    problem = _problem(image, phases, spacing, dataset)
-    conductivities = phases_of(phases) if phases else ()
+    try:
+        known = phases_of(phases) if phases is not None else ()
+    except (TypeError, ValueError, AttributeError):
+        raise CaseError([f"phases: {phases!r}; allowed: {NO_PHASES}"]) from None
+    problem = _problem(image, known, spacing, dataset)
 
     def make(problem: Problem) -> Solver:
         return Solver(problem, method, backend, precision, **options)
 
-    found = _effective(problem, tuple(value for _, value in conductivities), make, observer_of(observer))
-    for solution in found.solutions.values():
+    found = _effective(problem, known, make, observer_of(observer))
+    for solution in chain(*found.solutions.values()):
         judged(solution, strict=strict, speaks=True)
     return found
 
@@ -199,18 +217,13 @@ def effective_of(case: Case, observer: Observer | None = None) -> Effective:
     if problem.c != 0.0:
         raise CaseError(["equation.c: a cell has no losses; allowed here: 0"])
     phases = problem.a.phases if isinstance(problem.a, FieldFile) else None
-    values = tuple(value for _, value in phases or ())
-    return _effective(problem, values, lambda other: Solver.of(replace(case, problem=other)), observer)
+    return _effective(problem, phases or (), lambda other: Solver.of(replace(case, problem=other)), observer)
 
 
-def _problem(image: Any, phases: Mapping[Any, float] | None, spacing: Any, dataset: str | None) -> Problem:
+def _problem(image: Any, known: Phases, spacing: Any, dataset: str | None) -> Problem:
     """The problem of a cell."""
-    try:
-        known = phases_of(phases) if phases is not None else None
-    except (TypeError, ValueError, AttributeError):
-        raise CaseError([f"phases: {phases!r}; allowed: {NO_PHASES}"]) from None
     if isinstance(image, (str, Path)):
-        a: Any = FieldFile(Path(image), dataset, known)
+        a: Any = FieldFile(Path(image), dataset, known or None)
         shape = a.shape
     else:
         a = in_phases(arrays.host(image), known, "image") if known else image
@@ -229,34 +242,69 @@ def _problem(image: Any, phases: Mapping[Any, float] | None, spacing: Any, datas
 
 
 def _effective(
-    problem: Problem,
-    phases: tuple[float, ...],
-    make: Callable[[Problem], Solver],
-    observer: Observer | None,
+    problem: Problem, phases: Phases, make: Callable[[Problem], Solver], observer: Observer | None
 ) -> Effective:
     start = time.perf_counter()
-    solver = make(problem)
-    xp = solver.backend.array_module
     lattice = problem.lattice
-    a = Discretisation(problem).a(xp, 0, lattice.array_shape[0])
-    solutions = {}
-    links = [_links(xp, a, lattice.array_axis(axis), problem.mean) for axis in range(lattice.dimension)]
-    for axis, name in enumerate(AXES[: lattice.dimension]):
-        place, link = lattice.array_axis(axis), links[axis]
-        f = (link - xp.roll(link, 1, axis=place)) / lattice.spacing[axis]
-        solutions[name] = solver.keep_on(None, observer, None, f=f)
+    names = AXES[: lattice.dimension]
+    a = Discretisation(problem).a(np, 0, lattice.array_shape[0])
     tensor = np.zeros((lattice.dimension,) * 2)
-    for axis, link in enumerate(links):
-        place, h = lattice.array_axis(axis), lattice.spacing[axis]
-        slopes = [
-            (xp.roll(u, -1, axis=place) - u) / h + (axis == other)
-            for other, u in enumerate(xp.asarray(solution.u, dtype=float) for solution in solutions.values())
-        ]
-        for j, k in zip(*np.triu_indices(len(slopes)), strict=True):
-            tensor[j, k] += float(xp.vdot(link * slopes[j], slopes[k])) / a.size
+    solutions: dict[str, tuple[Solution, ...]] = dict.fromkeys(names, ())
+    conducting = visited = int(np.count_nonzero(a))
+    parts = [(problem, a, list(range(lattice.dimension)))]
+    if conducting < a.size:
+        parts = [(replace(problem, a=ArrayField(part)), part, axes) for part, axes in _through(a)]
+        visited = sum(int(np.count_nonzero(part)) for _, part, _ in parts)
+    for cell, part, axes in parts:
+        solver = make(cell)
+        xp = solver.backend.array_module
+        values = xp.asarray(part)
+        links = [_links(xp, values, lattice.array_axis(axis), problem.mean) for axis in range(lattice.dimension)]
+        for axis in axes:
+            place, link = lattice.array_axis(axis), links[axis]
+            f = (link - xp.roll(link, 1, axis=place)) / lattice.spacing[axis]
+            solutions[names[axis]] += (solver.keep_on(None, observer, None, f=f),)
+        potentials = [xp.asarray(solutions[names[axis]][-1].u, dtype=float) for axis in axes]
+        for axis, link in enumerate(links):
+            place, h = lattice.array_axis(axis), lattice.spacing[axis]
+            slopes = [(xp.roll(u, -1, axis=place) - u) / h + (axis == k) for k, u in zip(axes, potentials, strict=True)]
+            for (j, one), (k, other) in combinations_with_replacement(zip(axes, slopes, strict=True), 2):
+                tensor[j, k] += float(xp.vdot(link * one, other)) / a.size
     tensor += np.triu(tensor, 1).T
-    counts = {value: float(xp.count_nonzero(a == value)) / a.size for value in sorted(set(phases))}
-    return Effective(tensor, _bounds(a), counts, 0, solutions, time.perf_counter() - start)
+    counts = {value: np.count_nonzero(a == value) / a.size for value in sorted({value for _, value in phases})}
+    seconds = time.perf_counter() - start
+    return Effective(tensor, _bounds(a), counts, conducting - visited, solutions, seconds)
+
+
+def _through(a: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], list[int]]]:
+    """Where a > 0 forms connected parts with a path through the periodic cell: a there alone, and along which axes.
+
+    Every pair of labels at a seam leads from one cell to the next one. A part has a path through where two ways to one
+    label end in different cells.
+    """
+    labels, seams = labelled(a > 0.0, range(a.ndim))
+    steps: dict[int, list[tuple[int, NDArray[np.int64]]]] = defaultdict(list)
+    for place, pairs in enumerate(seams):
+        step = np.eye(a.ndim, dtype=np.int64)[a.ndim - 1 - place]
+        for last, first in pairs.T.tolist():
+            steps[last].append((first, step))
+            steps[first].append((last, -step))
+    cells: dict[int, NDArray[np.int64]] = {}
+    for root in steps:
+        if root in cells:
+            continue
+        cells[root] = np.zeros(a.ndim, dtype=np.int64)
+        part, axes = [root], np.zeros(a.ndim, dtype=bool)
+        for label in part:
+            for other, step in steps[label]:
+                if other not in cells:
+                    cells[other] = cells[label] + step
+                    part.append(other)
+                axes |= cells[label] + step != cells[other]
+        if axes.any():
+            chosen = np.zeros(labels.max() + 1, dtype=bool)
+            chosen[part] = True
+            yield np.where(chosen[labels], a, 0.0), np.flatnonzero(axes).tolist()
 
 
 def _links(xp: Any, a: Any, place: int, mean: str) -> Any:

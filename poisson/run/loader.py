@@ -14,7 +14,7 @@ from poisson.backends.base import Array, Reduction, Slab
 from poisson.discrete.discretisation import Discretisation
 from poisson.discrete.faces import FaceTerms
 from poisson.discrete.share import Share
-from poisson.errors import CaseError
+from poisson.errors import CaseError, IncompatibleSource
 from poisson.mesh.grid import slabs
 from poisson.problem.arrays import brought, is_array, shape_of
 from poisson.problem.expressions import Expression
@@ -22,6 +22,7 @@ from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
 from poisson.problem.problem import Problem
 from poisson.run.setup import FEW_NODES, Setup, on_host
+from poisson.solvers.spectrum import fill_free, weighted_mean
 from poisson.words import article
 
 
@@ -56,8 +57,9 @@ class Loader:
         discretisation = setup.discretisation
         if discretisation.problem is not problem:
             discretisation = Discretisation(problem, share=self._share)
-        given = self.in_place(discretisation)
-        if setup.operator.singular:
+        masked = setup.operator.fixed > 0
+        given = None if masked else self.in_place(discretisation)
+        if setup.operator.singular and not masked:
             sums = self._sums(given, discretisation)
             discretisation = discretisation.balanced(backend.array_module, sums)
         if given is not None:
@@ -78,6 +80,8 @@ class Loader:
             with discretisation.agreed():
                 backend.assemble(shape, discretisation.initial, setup.u)
                 backend.assemble(shape, discretisation.source, setup.f)
+        if masked:
+            _clear_mask(setup)
         if setup.coarser:
             setup.coarser.load(discretisation)
         return discretisation
@@ -184,6 +188,33 @@ class Loader:
         if self._faces is None or self._faces[0] is not problem.faces or not all(map(_lasts, problem.faces)):
             self._faces = problem.faces, FaceTerms(problem).on(self._setup.backend.array_module)
         return self._faces[1]
+
+
+def _clear_mask(setup: Setup) -> None:
+    """Set the source to 0 at the nodes of the mask, and remove its mean elsewhere if the problem is singular.
+
+    Raises
+    ------
+    IncompatibleSource
+        If that mean is larger than the discretisation explains.
+    """
+    backend, operator, operations = setup.backend, setup.operator, setup.operations
+    c, f = (backend.view(each) if backend.views else backend.to_host(each) for each in (operator.reaction, setup.f))
+    shape = operator.array_shape
+    backend.assemble(shape, lambda xp, start, stop: xp.where(c[start:stop] < 0.0, 0.0, f[start:stop]), setup.f)
+    if not operator.singular:
+        return
+    ones = setup.workspace()
+    fill_free(operations, ones)
+    mean = weighted_mean(operations, setup.f, ones, setup.norms)
+    operations.norm(setup.f, setup.norms)
+    largest = backend.read(setup.norms)[1]
+    if abs(mean) > operator.lattice.tolerance * largest:
+        raise IncompatibleSource(
+            f"no face is dirichlet and c = 0, so f must have the mean 0 where a > 0, but it is {mean:.6g}, and |f| at "
+            f"most {largest:.3g}: subtract it from equation.f there"
+        )
+    backend.axpby(-mean, ones, 1.0, setup.f)
 
 
 def sources_of(given: Any, shape: tuple[int, ...]) -> list[Any]:

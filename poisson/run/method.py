@@ -123,11 +123,13 @@ def renewed(setup: Setup, request: Request, problem: Problem, before: Problem) -
         of multigrid are other ones, ``auto`` chooses another method, or the solve stops at the discretisation error.
     """
     old, samples = setup.operator, setup.samples or Samples(setup.backend, setup.operator)
-    if setup.coarser is not None or not samples.fit(problem):
+    if setup.coarser is not None or old.fixed or not samples.fit(problem):
         return False
     setup.samples, samples.changed = samples, False
     discretisation = Discretisation(problem, share=request.ranks.share)
     operator = discretisation.operator_on(setup.backend, samples, unchanged(problem, before))
+    if operator.fixed:
+        return False
     if samples.changed or numbers_of(operator) != numbers_of(old):
         if (operator.singular, nearly_singular(operator)) != (old.singular, nearly_singular(old)):
             return False

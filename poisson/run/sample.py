@@ -23,7 +23,7 @@ from poisson.problem.expressions import Expression
 from poisson.problem.faces import FaceData
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField, Range, joined
 from poisson.problem.problem import Coefficient, Problem, number
-from poisson.problem.sampling import NOT_NEGATIVE, POSITIVE, Limit, require_values
+from poisson.problem.sampling import NOT_NEGATIVE, Limit, limit_of_a, require_values
 
 MOST_NODES = 1 << 16
 """A grid of no more nodes is its own sample."""
@@ -56,7 +56,9 @@ class Sample:
     runs : tuple of tuple of (int, int)
         The nodes along x(, y(, z)).
     f, a, c : array
-        At the nodes of the sample; ones in the place of what could not be evaluated.
+        At the nodes of the sample; ones in the place of what could not be evaluated, and the least a > 0 where it is 0.
+    insulated : int
+        Nodes of the sample where a is 0.
     value, alpha : dict
         g and α on the sample of each face that has them, by its number.
     mistakes : tuple of str
@@ -82,7 +84,9 @@ class Sample:
                 return np.ones(self.shape[::-1] if evaluated == self.nodes else ())
 
         self.f = tried(self.nodes, "equation.f", problem.f)
-        self.a = tried(self.nodes, "equation.a", problem.a, POSITIVE)
+        a = tried(self.nodes, "equation.a", problem.a, limit_of_a(problem))
+        self.insulated = a.size - int(np.count_nonzero(a))
+        self.a = np.maximum(a, np.min(a, initial=np.inf, where=a > 0.0)) if a.any() else np.ones_like(a)
         self.c = tried(self.nodes, "equation.c", problem.c, NOT_NEGATIVE)
         self.value: dict[int, Values] = {}
         self.alpha: dict[int, Values] = {}
@@ -187,6 +191,7 @@ class Sample:
             a_range=(float(self.a.min()), float(self.a.max())),
             c_range=(float(self.c.min()), largest + max(robin, default=0.0)),
             alpha=(*alpha, *(0.0,) * (2 * laplacian.dimension - len(alpha))),
+            fixed=self.insulated,
         )
         constant = 0.0 if c is None or absorbs else c
         return replace(laplacian, a=1.0 if a is None else a, c=constant, coefficients=coefficients)

@@ -135,6 +135,8 @@ class Question:
         """Why cycles alone may converge slowly; empty if they do not."""
         spacings = [h for h in self.operator.spacing if math.isfinite(h)]
         anisotropy = max(spacings) / min(spacings)
+        if self.operator.fixed:
+            return "a is 0 at some nodes"
         if self.jump > STRONG_JUMP:
             return f"a varies by a factor of {self.jump:.3g}"
         if self.jump > STRONG_ANISOTROPY and anisotropy > STRONG_ANISOTROPY:

@@ -279,8 +279,8 @@ def fill_free(operations: Operations, ones: Array) -> None:
     """Fill an array with ones, and with zeros at the nodes of the mask."""
     backend, operator = operations.backend, operations.operator
     if operator.fixed:
-        on_host = np.asarray(backend.to_host(operator.reaction) >= 0.0, dtype=backend.dtype)
-        backend.copy_to(backend.from_host(on_host), ones)
+        c = backend.view(operator.reaction) if backend.views else backend.to_host(operator.reaction)
+        backend.assemble(operator.array_shape, lambda xp, start, stop: xp.asarray(c[start:stop] >= 0.0, float), ones)
     else:
         backend.fill(ones, 1.0)
 

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""Fields a that are 0 at some nodes: every method against the direct solution, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from support.ranks import on_ranks
+
+import poisson
+from poisson.discrete import reference
+from poisson.discrete.discretisation import Discretisation
+from poisson.discrete.mask import labelled
+from poisson.errors import IncompatibleSource, PoissonError
+from poisson.run.sample import Sample
+
+METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("auto", {}),
+    ("multigrid", {}),
+    ("multigrid", {"full": True, "smoother": "red-black"}),
+    *(("cg", {"preconditioner": name}) for name in ("multigrid", "fft", "jacobi", "none")),
+    ("jacobi", {}),
+    ("chebyshev", {}),
+    ("sor", {}),
+)
+BOUNDARIES: dict[str, Any] = {
+    "dirichlet": {"x_lower": "y", "all": 0.5},
+    "mixed": {"x": "periodic", "y_lower": {"robin": 1.0, "alpha": 2.0}, "all": {"neumann": 0.1}},
+    "periodic": "periodic",
+}
+
+
+def porous(shape: tuple[int, ...]) -> NDArray[Any]:
+    """a with a body of zeros, a solitary zero, and a node that zeros surround."""
+    a = np.random.default_rng(len(shape)).uniform(0.5, 5.0, shape)
+    a[..., 3:8, 4:11] = 0.0
+    a[..., 5, 6] = 1.0 if len(shape) == 2 else 0.0
+    a[..., 11, 12] = 0.0
+    return a
+
+
+def problem_on(shape: tuple[int, ...], boundary: str) -> poisson.Problem:
+    """With a source that is not 0 where a is, which says nothing there."""
+    a = porous(shape)
+    f = np.random.default_rng(0).standard_normal(shape)
+    linked = a > 0.0
+    linked[..., 5, 6] = False
+    f -= f[linked].mean() * (boundary == "periodic")
+    return poisson.Problem.on_box(shape[::-1], f=f, a=a, boundary=BOUNDARIES[boundary])
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("shape", [(16, 18), (6, 16, 14)])
+def test_every_method_finds_the_direct_solution(shape: tuple[int, ...], boundary: str) -> None:
+    problem = problem_on(shape, boundary)
+    discretisation = Discretisation(problem)
+    expected = reference.solve(discretisation)
+    operator = reference.operator_of(discretisation)
+    unlinked = porous(shape) == 0.0
+    unlinked[..., 5, 6] = True
+    inside = np.zeros(shape, dtype=bool)
+    inside[operator.lattice.free] = True
+    unlinked &= inside
+    assert operator.mask is not None and operator.singular == (boundary == "periodic")
+    np.testing.assert_array_equal(operator.mask & inside, unlinked)
+    assert (
+        operator.coefficients is not None and 0.0 < operator.coefficients.a_range[0] < operator.coefficients.a_range[1]
+    )
+    for method, options in METHODS:
+        for backend in ("numpy", "openmp"):
+            solution = poisson.solve(problem, method, backend, rtol=1e-11, max_iterations=10**5, **options)
+            assert solution.status.success, (method, options, backend)
+            scale = float(abs(expected).max())
+            np.testing.assert_allclose(solution.u, expected, rtol=0.0, atol=2e-8 * scale, err_msg=f"{method} {options}")
+            assert np.all(solution.u[unlinked] == 0.0)
+
+
+def test_mixed_precision_and_other_coefficients_take_zeros() -> None:
+    shape = (16, 18)
+    problem, solid = problem_on(shape, "dirichlet"), np.ones(shape)
+    expected = reference.solve(Discretisation(problem))
+    solver = poisson.Solver(poisson.Problem.on_box(shape[::-1], a=solid, boundary=BOUNDARIES["dirichlet"]), rtol=1e-11)
+    for _ in range(2):
+        found = solver.solve(f=problem.f, a=porous(shape))
+        np.testing.assert_allclose(found.u, expected, atol=1e-8)
+        assert solver.operator.fixed > 0
+        whole = solver.solve(f=1.0)
+        assert solver.operator.fixed == 0 and whole.u[1:-1, 1:-1].min() > 0.0
+    mixed = poisson.solve(problem, "multigrid", "numpy", "mixed", rtol=1e-10)
+    np.testing.assert_allclose(mixed.u, expected, atol=1e-8)
+
+
+def test_a_singular_problem_needs_a_balance_where_something_conducts() -> None:
+    a = np.ones((12, 12))
+    a[:, :4] = 0.0
+    f = np.where(a > 0.0, 1.0, -2.0)  # as much as in all, and nowhere for it to go
+    problem = poisson.Problem.on_box((12, 12), f=f, a=a, boundary="periodic")
+    with pytest.raises(IncompatibleSource, match="f must have the mean 0 where a > 0, but it is 1, and "):
+        poisson.solve(problem)
+
+
+def test_what_zeros_cannot_have_is_one_line() -> None:
+    a = np.ones((12, 12))
+    a[3:9, 3:9] = 0.0
+    a[5:7, 5] = 1.0
+
+    def line(**given: Any) -> str:
+        settings = {name: given.pop(name) for name in ("precision",) if name in given}
+        with pytest.raises(PoissonError) as caught:
+            poisson.solve(poisson.Problem.on_box((12, 12), **({"a": a, "f": 1.0} | given)), **settings)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    island = "equation.a: 2 nodes, that of the numbers 5, 5 among them, are cut off from every value that is given"
+    assert line() == f"{island}; set a to 0 there, too, or connect them"
+    a[5:7, 5] = 0.0
+    single = "equation.a: 0 at some nodes; allowed in one process, in float64 or mixed precision"
+    assert line(precision="float32") == single
+    assert line(a=0.0 * a).startswith("equation.a: 0 at one of any two neighbours; allowed: a > 0 somewhere")
+    assert line(mean="arithmetic").startswith("equation.a: 0.0 at x = ") and line(mean="arithmetic").endswith("> 0")
+    assert line(a=-a).endswith("every value must be >= 0")
+    assert line(a=0.0) == "a = 0.0; it must be > 0"
+
+    assert line(a="abs(x - 1)").endswith("x = 1, y = 0; every value must be > 0")
+    half = np.repeat([0.0, 1.0], [60, 139])[:, np.newaxis] * np.ones(9)
+
+    def shared(communicator: Any) -> str:
+        with pytest.raises(PoissonError) as caught:
+            poisson.Solver(poisson.Problem.on_box((9, 199), a=half), "jacobi", comm=communicator)
+        return str(caught.value)
+
+    assert set(on_ranks(2, shared)) == {single}
+
+
+def test_a_check_takes_the_least_a_that_conducts() -> None:
+    problem = problem_on((16, 18), "dirichlet")
+    sample = Sample(problem)
+    assert sample.insulated == sample.operator.fixed == np.count_nonzero(porous((16, 18)) == 0.0)
+    assert sample.mistakes == () and sample.a.min() == porous((16, 18))[porous((16, 18)) > 0.0].min()
+
+
+def test_parts_are_labelled_and_joined_across_the_ends() -> None:
+    free = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], dtype=bool)
+    labels, seams = labelled(free, [0, 1])
+    np.testing.assert_array_equal(labels, [[1, 0, 2, 2], [0, 0, 0, 0], [3, 3, 0, 4]])
+    assert [pairs.T.tolist() for pairs in seams] == [[[3, 1], [4, 2]], [[2, 1], [4, 3]]]
