@@ -29,21 +29,11 @@ _OPENING, _CLOSING, _QUOTES = "([{", ")]}", "\"'"
 
 @dataclass(frozen=True)
 class Variation:
-    """One combination.
+    """One combination."""
 
-    Parameters
-    ----------
-    values : dict
-        What the keys are set to, by their paths, in the order in which these were given.
-    overrides : tuple of str
-        The same as overrides for `poisson.case.load`.
-    name : str
-        A name for its files: that of the case and the values; the same in every set of variations.
-    """
-
-    values: dict[str, Any]
-    overrides: tuple[str, ...]
-    name: str
+    values: dict[str, Any]  # What the keys are set to, by their paths, in the order in which these were given.
+    overrides: tuple[str, ...]  # The same as overrides for `poisson.case.load`.
+    name: str  # A name for its files: that of the case and the values; the same in every set of variations.
 
 
 def variations(path: str | Path, settings: Sequence[str]) -> list[Variation]:

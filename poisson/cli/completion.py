@@ -25,30 +25,14 @@ FOLDER = "/"
 
 @dataclass(frozen=True)
 class Word:
-    """A word that may come next on a command line.
+    """A word that may come next on a command line."""
 
-    Parameters
-    ----------
-    name : str
-        An option with its dashes, or the name of an argument.
-    note : str
-        What it does.
-    takes : bool
-        Whether a value follows it; true of an argument.
-    words : tuple of str
-        What the value may be, where that is known.
-    files : str
-        The pattern of the files that it may be; empty where it is no file.
-    goes_on : bool
-        Whether more follows a word without a blank.
-    """
-
-    name: str
-    note: str
-    takes: bool
-    words: tuple[str, ...] = ()
-    files: str = ""
-    goes_on: bool = False
+    name: str  # An option with its dashes, or the name of an argument.
+    note: str  # What it does.
+    takes: bool  # Whether a value follows it; true of an argument.
+    words: tuple[str, ...] = ()  # What the value may be, where that is known.
+    files: str = ""  # The pattern of the files that it may be; empty where it is no file.
+    goes_on: bool = False  # Whether more follows a word without a blank.
 
 
 @dataclass(frozen=True)

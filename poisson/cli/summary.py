@@ -19,30 +19,15 @@ _MOST_GRIDS = 6
 
 @dataclass(frozen=True)
 class Ended:
-    """A solve that has ended, with its result written.
+    """A solve that has ended, with its result written."""
 
-    Parameters
-    ----------
-    solution : Record
-        The result.
-    ends : tuple of float
-        The least and the largest u, in U (`poisson.output.record.extent`).
-    files : tuple of Path
-        The result, and the file beside it for ParaView.
-    sweep_bytes : float, optional
-        Bytes that one sweep must move, for the effective bandwidth of a method of sweeps.
-    profile : bool
-        Whether the speed, and where they were timed the operations, are wanted.
-    warnings : sequence of mappings
-        What was said of the case before the solve.
-    """
-
-    solution: Record
-    ends: tuple[float, float]
-    files: tuple[Path, Path]
+    solution: Record  # The result.
+    ends: tuple[float, float]  # The least and the largest u, in U (`poisson.output.record.extent`).
+    files: tuple[Path, Path]  # The result, and the file beside it for ParaView.
+    # Bytes that one sweep must move, for the effective bandwidth of a method of sweeps.
     sweep_bytes: float | None = None
-    profile: bool = False
-    warnings: Sequence[Mapping[str, str]] = ()
+    profile: bool = False  # Whether the speed, and where they were timed the operations, are wanted.
+    warnings: Sequence[Mapping[str, str]] = ()  # What was said of the case before the solve.
 
     def lines(self) -> str:
         """For people: how it ended and why, by what, how exact it is, how long it took, where it is."""

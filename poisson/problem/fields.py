@@ -371,22 +371,14 @@ class FunctionField:
 
 @dataclass(frozen=True, eq=False)
 class CoarserField:
-    """A file or an array on a coarser grid or face: its values at common nodes, cubics between.
+    """A file or an array on a coarser grid or face: its values at common nodes, cubics between."""
 
-    Parameters
-    ----------
-    field : FieldFile, ArrayField or CoarserField
-        On the finer grid.
-    fine, coarse : tuple of Axis
-        The axes of the nodes of the finer and of the coarser array, in the order of an array's axes.
-    bounded : bool
-        Whether a value may not fall below half the least of those that it is made of, as cubics do at a jump: then it
-        takes that one, so that what is positive stays so.
-    """
-
-    field: FieldFile | ArrayField | CoarserField
+    field: FieldFile | ArrayField | CoarserField  # On the finer grid.
+    # The axes of the nodes of the finer and of the coarser array, in the order of an array's axes.
     fine: tuple[Axis, ...]
     coarse: tuple[Axis, ...]
+    # Whether a value may not fall below half the least of those that it is made of, as cubics do at a jump: then it
+    # takes that one, so that what is positive stays so.
     bounded: bool = False
 
     def read(self, xp: ModuleType, start: int, stop: int, others: Sequence[Range] = ()) -> Any:

@@ -34,28 +34,15 @@ NodeField = FaceData
 
 
 class Condition(NamedTuple):
-    """The condition of a face as its table gives it.
+    """The condition of a face as its table gives it."""
 
-    Parameters
-    ----------
-    path : tuple of str
-        Where it stands.
-    kind : Kind
-        Of the face.
-    table : mapping
-        Its keys.
-    value, alpha : a function on the face, optional
-        g and α; None where they are mistakes, or g is to be derived.
-    key : str
-        The name of g there.
-    """
-
-    path: Path
-    kind: Kind
-    table: Mapping[str, Any]
+    path: Path  # Where it stands.
+    kind: Kind  # Of the face.
+    table: Mapping[str, Any]  # Its keys.
+    # g and α; None where they are mistakes, or g is to be derived.
     value: FaceData | None
     alpha: FaceData | None
-    key: str
+    key: str  # The name of g there.
 
 
 Conditions = Mapping[str, Condition]

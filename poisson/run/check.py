@@ -48,21 +48,11 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Compatibility:
-    """The defect by which a singular problem lacks a solution.
+    """The defect by which a singular problem lacks a solution."""
 
-    Parameters
-    ----------
-    balance : Balance
-        ∫f and ∮g.
-    shift : float
-        What is subtracted from f, in U/L².
-    estimated : bool
-        Whether they were integrated on a coarser grid.
-    """
-
-    balance: Balance
-    shift: float
-    estimated: bool
+    balance: Balance  # ∫f and ∮g.
+    shift: float  # What is subtracted from f, in U/L².
+    estimated: bool  # Whether they were integrated on a coarser grid.
 
     @property
     def relative(self) -> float:
@@ -72,70 +62,33 @@ class Compatibility:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a case would be solved here.
-
-    Parameters
-    ----------
-    backend, device : str
-        Where.
-    method, reason, precision : str
-        By what, and why.
-    seconds : float, optional
-        The time that the loop should take; None where it is not known.
-    expectation : str
-        The same in words, with the reason where it is not known.
-    needs : tuple of Need
-        Memory where the arrays are, if that is not the host's, and on the host.
-    concerns : tuple of Concern
-        Sizes of the grid that make it slow.
-    """
+    """How a case would be solved here."""
 
     backend: str
     device: str
+    # By what, and why.
     method: str
     reason: str
     precision: str
-    seconds: float | None
-    expectation: str
-    needs: tuple[Need, ...]
-    concerns: tuple[Concern, ...] = ()
+    seconds: float | None  # The time that the loop should take; None where it is not known.
+    expectation: str  # The same in words, with the reason where it is not known.
+    needs: tuple[Need, ...]  # Memory where the arrays are, if that is not the host's, and on the host.
+    concerns: tuple[Concern, ...] = ()  # Sizes of the grid that make it slow.
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings about a case before it is solved.
-
-    Parameters
-    ----------
-    case : Case
-        The case.
-    singular : bool
-        Whether u is determined up to a constant only.
-    compatibility : Compatibility, optional
-        Of a singular problem.
-    grids : tuple of tuple of int
-        The nodes along x(, y(, z)) of the grids of multigrid, the finest first.
-    plan : Plan, optional
-        How it would be solved; None where there is no backend or no room for any method.
-    result_bytes : int
-        The size of the result.
-    ranks : int
-        Processes.
-    concerns : tuple of Concern
-        What may go wrong.
-    mistakes : tuple of str
-        Why it cannot be solved: a line each; none if it can.
-    """
+    """The findings about a case before it is solved."""
 
     case: Case
-    singular: bool
-    compatibility: Compatibility | None
-    grids: tuple[tuple[int, ...], ...]
-    plan: Plan | None
-    result_bytes: int
-    ranks: int
-    concerns: tuple[Concern, ...]
-    mistakes: tuple[str, ...]
+    singular: bool  # Whether u is determined up to a constant only.
+    compatibility: Compatibility | None  # Of a singular problem.
+    grids: tuple[tuple[int, ...], ...]  # The nodes along x(, y(, z)) of the grids of multigrid, the finest first.
+    plan: Plan | None  # How it would be solved; None where there is no backend or no room for any method.
+    result_bytes: int  # The size of the result.
+    ranks: int  # Processes.
+    concerns: tuple[Concern, ...]  # What may go wrong.
+    mistakes: tuple[str, ...]  # Why it cannot be solved: a line each; none if it can.
 
 
 @np.errstate(all="ignore")

@@ -58,21 +58,11 @@ MANY = 2.0
 
 @dataclass(frozen=True)
 class Concern:
-    """Something that may go wrong.
+    """Something that may go wrong."""
 
-    Parameters
-    ----------
-    key : str
-        The key of the case that it is about.
-    text : str
-        What is so.
-    fix : str
-        What to do about it.
-    """
-
-    key: str
-    text: str
-    fix: str
+    key: str  # The key of the case that it is about.
+    text: str  # What is so.
+    fix: str  # What to do about it.
 
     @property
     def line(self) -> str:

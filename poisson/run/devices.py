@@ -29,24 +29,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Seen:
-    """The machine as a process sees it.
+    """The machine as a process sees it."""
 
-    Parameters
-    ----------
-    host : str
-        Its name.
-    devices : tuple of str
-        What tells the GPUs apart that the process may use, in their order.
-    processors : frozenset of int
-        Those that it may run on.
-    quota : float
-        Processors' worth of time that it shares with all processes of its control group.
-    """
-
-    host: str
-    devices: tuple[str, ...] = ()
-    processors: frozenset[int] = frozenset()
-    quota: float = math.inf
+    host: str  # Its name.
+    devices: tuple[str, ...] = ()  # What tells the GPUs apart that the process may use, in their order.
+    processors: frozenset[int] = frozenset()  # Those that it may run on.
+    quota: float = math.inf  # Processors' worth of time that it shares with all processes of its control group.
 
 
 def look_around() -> Seen:

@@ -26,25 +26,14 @@ LITTLE = 1 << 22
 
 @dataclass(frozen=True)
 class Need:
-    """Memory that a solve needs in one place.
+    """Memory that a solve needs in one place."""
 
-    Parameters
-    ----------
-    what, place : str
-        What for, and where, in words.
-    size : int
-        Bytes.
-    free : int, optional
-        Bytes that there are for this process; None where the system does not tell.
-    users : int
-        Processes that share them.
-    """
-
+    # What for, and where, in words.
     what: str
     place: str
-    size: int
-    free: int | None
-    users: int
+    size: int  # Bytes.
+    free: int | None  # Bytes that there are for this process; None where the system does not tell.
+    users: int  # Processes that share them.
 
     @property
     def short(self) -> bool:

@@ -18,25 +18,15 @@ PEER, NO_PEER, SAME_HOST, NETWORK = "peer access", "no peer access", "same host"
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The machine and the device of a rank.
+    """The machine and the device of a rank."""
 
-    Parameters
-    ----------
-    rank : int
-        Which one.
-    host, backend, device : str
-        Its machine, the backend that ``auto`` takes there, and what that runs on.
-    gpu : str
-        What tells its GPU from others, if it has one.
-    peers : mapping of str to bool
-        Whether that reads the memory of others which the process sees, by what tells them apart.
-    """
-
-    rank: int
+    rank: int  # Which one.
+    # Its machine, the backend that ``auto`` takes there, and what that runs on.
     host: str
     backend: str
     device: str
-    gpu: str = ""
+    gpu: str = ""  # What tells its GPU from others, if it has one.
+    # Whether that reads the memory of others which the process sees, by what tells them apart.
     peers: dict[str, bool] = field(default_factory=dict)
 
     def way_to(self, other: Neighbour) -> str:
@@ -58,21 +48,11 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """All ranks, and their MPI.
+    """All ranks, and their MPI."""
 
-    Parameters
-    ----------
-    ranks : sequence of Neighbour
-        In their order.
-    mpi : str
-        Its name and version.
-    device_pointers : bool, optional
-        Whether it takes addresses on a GPU; None if it does not say.
-    """
-
-    ranks: Sequence[Neighbour]
-    mpi: str
-    device_pointers: bool | None
+    ranks: Sequence[Neighbour]  # In their order.
+    mpi: str  # Its name and version.
+    device_pointers: bool | None  # Whether it takes addresses on a GPU; None if it does not say.
 
 
 def neighbourhood(communicator: Communicator) -> Neighbourhood:

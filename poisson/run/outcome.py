@@ -40,24 +40,13 @@ if TYPE_CHECKING:
 
 
 class Solved(NamedTuple):
-    """A solve whose method has ended.
-
-    Parameters
-    ----------
-    problem, discretisation : Problem, Discretisation
-        What was solved.
-    result : SolveResult
-        What the method left.
-    out : array, optional
-        Where u is to be, in the shape of a solution.
-    times, origin : mapping
-        How long what took, and how the solution comes about, as far as that is known.
-    """
+    """A solve whose method has ended."""
 
     problem: Problem
     discretisation: Discretisation
     result: SolveResult
-    out: Any = None
+    out: Any = None  # Where u is to be, in the shape of a solution.
+    # How long what took, and how the solution comes about, as far as that is known.
     times: Mapping[str, float] = MappingProxyType({})
     origin: Mapping[str, str | int | float] = MappingProxyType({})
 

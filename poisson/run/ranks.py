@@ -51,21 +51,12 @@ def communicator_of(comm: Any) -> Communicator:
 
 @dataclass(frozen=True)
 class Held:
-    """The part of a solution that this rank has.
-
-    Parameters
-    ----------
-    communicator : Communicator
-        The ranks.
-    ranges : tuple of (int, int)
-        The first node and that after the last one along each axis of an array, the slowest first.
-    whole : tuple of int
-        The shape of the whole array.
-    """
+    """The part of a solution that this rank has."""
 
     communicator: Communicator
+    # The first node and that after the last one along each axis of an array, the slowest first.
     ranges: tuple[tuple[int, int], ...]
-    whole: tuple[int, ...]
+    whole: tuple[int, ...]  # The shape of the whole array.
 
     @property
     def divided(self) -> bool:

@@ -52,31 +52,16 @@ class Arguments(Options, total=False):
 
 @dataclass(frozen=True)
 class Request:
-    """A problem with all that is asked of its solver.
+    """A problem with all that is asked of its solver."""
 
-    Parameters
-    ----------
-    problem : Problem
-        What to solve.
-    settings, run : SolverSettings, RunSettings
-        How, and where.
-    fields : tuple of str
-        What a solution is to hold beside u.
-    order : int
-        Order of accuracy of the differences of vectors.
-    ranks : Ranks
-        Which solve it together.
-    count : bool
-        Whether operations are counted.
-    """
-
-    problem: Problem
+    problem: Problem  # What to solve.
+    # How, and where.
     settings: SolverSettings
     run: RunSettings
-    fields: tuple[str, ...]
-    order: int
-    ranks: Ranks
-    count: bool = False
+    fields: tuple[str, ...]  # What a solution is to hold beside u.
+    order: int  # Order of accuracy of the differences of vectors.
+    ranks: Ranks  # Which solve it together.
+    count: bool = False  # Whether operations are counted.
 
     @classmethod
     def of_case(cls, case: Case, comm: Any = None, *, count: bool = False) -> Request:

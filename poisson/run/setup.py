@@ -46,79 +46,36 @@ class _Returned(list[Array]):
 
 @dataclass
 class Setup:
-    """The set-up that a solver keeps between solves.
+    """The set-up that a solver keeps between solves."""
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    stand_in : Operations
-        The same as the method sees them: they may be counted.
-    ledger : Ledger or None
-        Where they are counted.
-    choice : Choice or None
-        What ``method = "auto"`` came to.
-    settings : SolverSettings
-        With the method that runs.
-    precision : str
-        In which it runs.
-    method : Method
-        The method with all that it has set up.
-    u : Array or None
-        The iterate; None while there is none, as the one before went to its user (`hand_over`).
-    norms : Reduction
-        A place for results.
-    local : Backend
-        The backend of this process: that of the arrays, but where the grid is divided over ranks.
-    discretisation : Discretisation
-        Of the problem with its coefficients and boundary values.
-    differences : Differences, optional
-        For the fields that are vectors.
-    data, boundary : float
-        What the boundary values amount to as a source, and their largest size (`Stopping`).
-    inner : Operations, optional
-        Those of A on the float32 companion of the backend, in mixed precision.
-    resuming : Method, optional
-        The method for an initial guess, if it is another one.
-    coarser : CoarserProblems, optional
-        The problem on coarser grids, to stop at the discretisation error.
-    work : Array, optional
-        For what comes after a solve, where the method leaves no array to it.
-    source : Array, optional
-        What is solved for: `f`, or a source in the memory of the caller.
-    given : Array, optional
-        The source in the memory of the caller, where faces add nothing to it, whatever the precision.
-    origin : dict
-        What is told of all solutions (`poisson.run.outcome.provenance`).
-    samples : Samples, optional
-        The arrays of the coefficients, once they have been given other values.
-    """
-
-    operations: Operations
-    stand_in: Operations
-    ledger: Ledger | None
-    choice: Choice | None
-    settings: SolverSettings
-    precision: str
-    method: Method
-    norms: Reduction
-    local: Backend
-    discretisation: Discretisation
-    differences: Differences | None = None
+    operations: Operations  # Those of A.
+    stand_in: Operations  # The same as the method sees them: they may be counted.
+    ledger: Ledger | None  # Where they are counted.
+    choice: Choice | None  # What ``method = "auto"`` came to.
+    settings: SolverSettings  # With the method that runs.
+    precision: str  # In which it runs.
+    method: Method  # The method with all that it has set up.
+    norms: Reduction  # A place for results.
+    local: Backend  # The backend of this process: that of the arrays, but where the grid is divided over ranks.
+    discretisation: Discretisation  # Of the problem with its coefficients and boundary values.
+    differences: Differences | None = None  # For the fields that are vectors.
+    # What the boundary values amount to as a source, and their largest size (`Stopping`).
     data: float = 0.0
     boundary: float = 0.0
-    inner: Operations | None = None
-    resuming: Method | None = None
-    coarser: CoarserProblems | None = None
-    work: Array | None = None
-    u: Array | None = None
+    inner: Operations | None = None  # Those of A on the float32 companion of the backend, in mixed precision.
+    resuming: Method | None = None  # The method for an initial guess, if it is another one.
+    coarser: CoarserProblems | None = None  # The problem on coarser grids, to stop at the discretisation error.
+    work: Array | None = None  # For what comes after a solve, where the method leaves no array to it.
+    u: Array | None = None  # The iterate; None while there is none, as the one before went to its user (`hand_over`).
     _f: Array | None = None
     _faces: tuple[tuple[Face, ...], tuple[float, float]] | None = None
     _returned: _Returned = field(default_factory=lambda: _Returned())
-    source: Array | None = None
+    source: Array | None = None  # What is solved for: `f`, or a source in the memory of the caller.
+    # The source in the memory of the caller, where faces add nothing to it, whatever the precision.
     given: Array | None = None
+    # What is told of all solutions (`poisson.run.outcome.provenance`).
     origin: dict[str, str | int | float] = field(default_factory=dict)
-    samples: Samples | None = None
+    samples: Samples | None = None  # The arrays of the coefficients, once they have been given other values.
 
     @property
     def f(self) -> Array:

@@ -46,30 +46,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Entry:
-    """One combination with its case, or with why it is none.
+    """One combination with its case, or with why it is none."""
 
-    Parameters
-    ----------
-    variation : Variation
-        The combination.
-    file : Path
-        Where its result goes.
-    case : Case, optional
-        None where there is a mistake.
-    mistake : str
-        Why the values do not go together.
-    checksum : str
-        That of the case file.
-    points : tuple of tuple of float
-        Where u is asked for.
-    """
-
-    variation: Variation
-    file: Path
-    case: Case | None
-    mistake: str = ""
-    checksum: str = ""
-    points: tuple[Point, ...] = ()
+    variation: Variation  # The combination.
+    file: Path  # Where its result goes.
+    case: Case | None  # None where there is a mistake.
+    mistake: str = ""  # Why the values do not go together.
+    checksum: str = ""  # That of the case file.
+    points: tuple[Point, ...] = ()  # Where u is asked for.
 
 
 def plan(path: str | Path, settings: Sequence[str], folder: Path, points: Sequence[Point] = ()) -> list[Entry]:

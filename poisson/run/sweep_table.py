@@ -28,53 +28,27 @@ _LAST = ("setup_seconds", "seconds", FILE, "kept", "reason", CHECKSUM)
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome of one combination.
+    """The outcome of one combination."""
 
-    Parameters
-    ----------
-    values : dict
-        What the keys were set to.
-    status : str
-        How the solve ended, or ``refused`` or ``failed``.
-    file : Path, optional
-        The result, if there is one.
-    reason : str
-        Why there is none, or what to do about how it ended; empty after a success.
-    method : str, optional
-        What solved it.
-    spacing : tuple of float
-        Of the nodes along x(, y(, z)).
-    quantities : mapping
-        What the solution comes to, as `poisson.run.quantities.quantities` gives it.
-    checksum : str
-        That of the case file.
-    relative : float, optional
-        The residual over what ``solver.rtol`` is relative to, where that is known.
-    iterations, residual, error_rms, error_max, seconds, setup : number, optional
-        As in the result; of the seconds those of the solver loop and of what comes before it.
-    kept : bool
-        Whether the result was there before.
-    order : float, optional
-        The observed order of accuracy, from the next coarser grid with the same other values.
-    """
-
-    values: dict[str, Any]
-    status: str
-    file: Path | None = None
-    reason: str = ""
-    method: str | None = None
-    spacing: tuple[float, ...] = ()
+    values: dict[str, Any]  # What the keys were set to.
+    status: str  # How the solve ended, or ``refused`` or ``failed``.
+    file: Path | None = None  # The result, if there is one.
+    reason: str = ""  # Why there is none, or what to do about how it ended; empty after a success.
+    method: str | None = None  # What solved it.
+    spacing: tuple[float, ...] = ()  # Of the nodes along x(, y(, z)).
+    # What the solution comes to, as `poisson.run.quantities.quantities` gives it.
     quantities: Mapping[str, float | None] = field(default_factory=dict)
-    checksum: str = ""
-    relative: float | None = None
+    checksum: str = ""  # That of the case file.
+    relative: float | None = None  # The residual over what ``solver.rtol`` is relative to, where that is known.
+    # As in the result; of the seconds those of the solver loop and of what comes before it.
     iterations: int | None = None
     residual: float | None = None
     error_rms: float | None = None
     error_max: float | None = None
     seconds: float | None = None
     setup: float | None = None
-    kept: bool = False
-    order: float | None = None
+    kept: bool = False  # Whether the result was there before.
+    order: float | None = None  # The observed order of accuracy, from the next coarser grid with the same other values.
 
     @property
     def success(self) -> bool:
@@ -84,40 +58,21 @@ class Row:
 
 @dataclass(frozen=True)
 class SweepTable:
-    """Rows of text cells.
+    """Rows of text cells."""
 
-    Parameters
-    ----------
-    keys : tuple of str
-        The keys of cases that sweeps have set; the first columns.
-    columns : tuple of str
-        The others.
-    rows : tuple of mapping
-        By the names of both, the cells; an empty one where a key was not set, or nothing is known.
-    """
-
-    keys: tuple[str, ...]
-    columns: tuple[str, ...]
+    keys: tuple[str, ...]  # The keys of cases that sweeps have set; the first columns.
+    columns: tuple[str, ...]  # The others.
+    # By the names of both, the cells; an empty one where a key was not set, or nothing is known.
     rows: tuple[Mapping[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Merged:
-    """A table with the rows of a sweep in it.
+    """A table with the rows of a sweep in it."""
 
-    Parameters
-    ----------
-    table : SweepTable
-        All rows: those of earlier sweeps in their places, new combinations behind them.
-    earlier : tuple of mapping
-        The rows of earlier sweeps that stay.
-    changed : int
-        How many of these are of the case file as it was before it was changed.
-    """
-
-    table: SweepTable
-    earlier: tuple[Mapping[str, str], ...]
-    changed: int
+    table: SweepTable  # All rows: those of earlier sweeps in their places, new combinations behind them.
+    earlier: tuple[Mapping[str, str], ...]  # The rows of earlier sweeps that stay.
+    changed: int  # How many of these are of the case file as it was before it was changed.
 
 
 def cells(row: Row) -> dict[str, Any]:

@@ -77,28 +77,15 @@ REFINED = (
 
 @dataclass(frozen=True)
 class Verification:
-    """A table with a verdict.
+    """A table with a verdict."""
 
-    Parameters
-    ----------
-    title : str
-        What was verified.
-    columns : tuple of TableColumn
-        Of the table.
-    records : tuple of mappings
-        The cells of each row by the keys of the columns: numbers, texts, nodes along x(, y(, z)); those left out are
-        empty.
-    notes : tuple of str
-        Lines below the table.
-    passed : bool
-        The verdict.
-    """
-
-    title: str
-    columns: tuple[TableColumn, ...]
+    title: str  # What was verified.
+    columns: tuple[TableColumn, ...]  # Of the table.
+    # The cells of each row by the keys of the columns: numbers, texts, nodes along x(, y(, z)); those left out are
+    # empty.
     records: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...]
-    passed: bool
+    notes: tuple[str, ...]  # Lines below the table.
+    passed: bool  # The verdict.
 
     @property
     def headers(self) -> tuple[str, ...]:

@@ -21,14 +21,9 @@ class Expression:
 
     Made by `parse`, by `Expression.constant`, by `derivative` and by ``+``, ``-`` and ``*``. Two expressions are equal
     if they are the same tree after simplification.
-
-    Parameters
-    ----------
-    program : tuple of Step
-        The steps that compute it; see `poisson.problem.expressions.program`.
     """
 
-    program: Program
+    program: Program  # The steps that compute it; see `poisson.problem.expressions.program`.
 
     @staticmethod
     def constant(value: float) -> Expression:
