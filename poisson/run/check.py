@@ -166,7 +166,7 @@ def _planned(request: Request, sample: Sample, mistakes: list[str]) -> Plan | No
     lattice = None if ranks.share is None else ranks.share.lattice
     nodes = None if lattice is None else math.prod(lattice.array_shape)
     operator = sample.operator if lattice is None else replace(sample.operator, lattice=lattice)
-    outline = Outline(ranks.over(local), operator, sample.mean_reaction)
+    outline = Outline(ranks.over(local), operator, sample.mean_reaction, sample.roughness_of_links)
     shared: dict[str, Any] = {"varies": problem.varies, "nodes": nodes, "beside": ranks.beside}
     question = Question(outline, settings, precision)
     if question.to_discretisation and problem.coarser() is None:

@@ -37,6 +37,7 @@ class Options(TypedDict, total=False):
     smoother: Literal["chebyshev", "jacobi", "red-black"]
     pre: int
     post: int
+    coarse: Literal["auto", "geometric", "galerkin"]
     preconditioner: Literal["none", "jacobi", "multigrid", "fft"]
     stop: Literal["residual", "discretisation"]
 

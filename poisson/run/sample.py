@@ -24,6 +24,7 @@ from poisson.problem.faces import FaceData
 from poisson.problem.fields import ArrayField, FieldFile, FunctionField, Range, joined
 from poisson.problem.problem import Coefficient, Problem, number
 from poisson.problem.sampling import NOT_NEGATIVE, Limit, limit_of_a, require_values
+from poisson.solvers.roughness import Roughness, roughness_of
 
 MOST_NODES = 1 << 16
 """A grid of no more nodes is its own sample."""
@@ -201,6 +202,16 @@ class Sample:
         """The mean of c with the terms of Robin faces over the box, in 1/L²."""
         extent = self.problem.lattice.extent
         return float(self.c.mean()) + sum(float(each.mean()) / extent[face // 2] for face, each in self.alpha.items())
+
+    @property
+    def roughness_of_links(self) -> Roughness:
+        """The roughness of a between neighbouring links, by which ``auto`` chooses the coarse grids of multigrid."""
+        samples = []
+        for axis, (inner, nodes) in enumerate(zip(self.neighbours, self.problem.lattice.shape, strict=True)):
+            along = np.moveaxis(self.a, -1 - axis, 0)
+            with np.errstate(divide="ignore"):  # of phases of a = 0
+                samples.append((2.0 / (1.0 / along[:-1] + 1.0 / along[1:]), inner, nodes))
+        return roughness_of(samples)
 
     @property
     def softest(self) -> float:

@@ -45,6 +45,10 @@ HARDER = 2.2
 """The cost of conjugate gradients where a jumps, in cycles for constant a."""
 
 
+GALERKIN = 4.0
+"""The same with Galerkin coarse grids and corrections of strong clusters."""
+
+
 class Diagonal:
     """The preconditioner D⁻¹."""
 
@@ -298,14 +302,15 @@ def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
 def _offer(question: Question) -> Offer | None:
     if not question.hard or question.to_discretisation:
         return None
-    count = HARDER * question.cycles_to_tolerance()
+    count = (GALERKIN if question.rough else HARDER) * question.cycles_to_tolerance()
+    settings = replace(question.settings, method="cg", preconditioner="multigrid")
     return Offer(
-        settings=replace(question.settings, method="cg", preconditioner="multigrid"),
+        settings=settings.having(coarse="galerkin") if question.rough else settings,
         precision=question.mixed,
         usual=question.usual.cycles(count),
         seconds=question.measured.cycles(count),
         noun="conjugate gradients",
-        because=question.hard,
+        because=question.rough or question.hard,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from poisson.backends.base import Backend, Operations
 from poisson.discrete.operator import Operator
 from poisson.errors import PoissonError
+from poisson.solvers.roughness import Roughness, has_products, roughness
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.spectrum import weighted_mean
 
@@ -85,12 +86,13 @@ class Outline:
     """An operator and where it would run: what a method is chosen from before there are arrays.
 
     `backend`: where it would run. `operator`: A; of coefficients that vary the ranges count. `mean_reaction`: the mean
-    of c with the terms of Robin faces, in 1/L².
+    of c with the terms of Robin faces, in 1/L². `roughness`: that of a, if it is known.
     """
 
     backend: Backend
     operator: Operator
     mean_reaction: float = 0.0
+    roughness: Roughness | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,14 @@ class Question:
         if self.jump > STRONG_ANISOTROPY and anisotropy > STRONG_ANISOTROPY:
             return f"a varies by a factor of {self.jump:.3g} and the spacings by {anisotropy:.3g}"
         return ""
+
+    @cached_property
+    def rough(self) -> str:
+        """Why multigrid had better have Galerkin coarse grids; empty if it had not, or the backend has none."""
+        if not has_products(self.backend, self.operator):
+            return ""
+        known = self.operations.roughness if isinstance(self.operations, Outline) else roughness(self.operations)
+        return known.reason(self.operator) if known else ""
 
     @cached_property
     def mixed(self) -> str:

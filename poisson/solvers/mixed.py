@@ -57,7 +57,7 @@ class DefectCorrection:
         self._mean = ZeroMean(operations)
         self._work = backend.empty(operator.array_shape) if operator.singular else None
         self._start: _Start | None = None
-        if inner.settings.full and inner.cycle.grids:
+        if inner.settings.full and not inner.cycle.galerkin and inner.cycle.grids:
             self._start = _Start(operations, inner)
 
     def solve(

@@ -20,7 +20,7 @@ import numpy as np
 from poisson.discrete.share import numbers_of, on_blocks
 
 if TYPE_CHECKING:
-    from poisson.backends.base import Array, Operations, Reduction
+    from poisson.backends.base import Array, Backend, Operations, Reduction
     from poisson.discrete.operator import Operator
     from poisson.mesh.lattice import Lattice
     from poisson.problem.sampling import Block
@@ -114,7 +114,7 @@ def lowest_ritz_value(operations: Operations) -> float:
     shape, places = operator.array_shape, (backend.reduction(), backend.reduction())
     z, p, q, spare, u = (backend.empty(shape) for _ in range(5))
     # Not A times something, which would have next to nothing of the mode of the lowest eigenvalue.
-    r = backend.assemble(shape, on_blocks(numbers_of(operator.lattice), partial(_rough, operator.lattice.whole)))
+    r = rough_values(backend, operator.lattice)
     if operator.singular:
         # A start in the range of A has no part in its null space.
         remove_mean(operations, r, z, places[0])
@@ -154,8 +154,12 @@ def _lowest(diagonal: list[float], off: list[float]) -> float:
     return float(eigvalsh_tridiagonal(diagonal, off[1:], select="i", select_range=(0, 0))[0])
 
 
+def rough_values(backend: Backend, lattice: Lattice) -> Array:
+    """An array in which no mode is missing, the same on every backend: fractional parts of multiples of a rational."""
+    return backend.assemble(lattice.array_shape, on_blocks(numbers_of(lattice), partial(_rough, lattice.whole)))
+
+
 def _rough(whole: Lattice, xp: ModuleType, block: Block) -> Any:
-    """Values in which no mode is missing, the same on every backend: fractional parts of multiples of a rational."""
     number = xp.zeros((), dtype=xp.int64)
     for (start, stop), count in zip(block, whole.array_shape, strict=True):
         number = number[..., None] * count + xp.arange(start, stop, dtype=xp.int64)

@@ -28,7 +28,7 @@ from poisson.solvers import choose as module
 from poisson.solvers import registry
 from poisson.solvers.choose import Choice, choose, describe
 from poisson.solvers.entries import MethodEntry
-from poisson.solvers.expected import Offer, Question
+from poisson.solvers.expected import Offer, Outline, Question
 from poisson.solvers.memory import arrays_of
 from poisson.solvers.settings import SolverSettings
 
@@ -232,7 +232,7 @@ def jumping(operator: Operator, jump: float) -> Operator:
     ],
 )
 def test_what_rounding_in_float32_would_spoil_stays_in_float64(operator: Operator, expected: str) -> None:
-    assert chosen(operator, Measured(transforms=500.0)).precision == expected
+    assert choose(Outline(Measured(transforms=500.0), operator), AUTO, "float64").precision == expected
 
 
 @pytest.mark.parametrize(("alpha", "expected"), [(1e-6, "float64"), (1.0, "mixed"), (1e3, "mixed")])

@@ -9,11 +9,13 @@ from functools import partial
 
 from poisson.backends.base import Array, Operations, Reduction, TransferOperations
 from poisson.discrete.operator import Operator
-from poisson.solvers.multigrid.coarsest import inverse
+from poisson.solvers.multigrid.coarsest import Matrix, inverse
+from poisson.solvers.multigrid.galerkin import galerkin_inverse, galerkin_levels, refresh_galerkin
 from poisson.solvers.multigrid.hierarchy import Level, levels_of, refresh_levels
 from poisson.solvers.multigrid.settings import VISITS, MultigridSettings
 from poisson.solvers.multigrid.smoothers import Phase, Smoother, entry_of, smoother_of
 from poisson.solvers.recorded import Recorded
+from poisson.solvers.roughness import kind_of
 
 
 @dataclass
@@ -46,7 +48,13 @@ class CoarseGrids:
         self._settings = settings
         self._coarsest = levels[-1]
         self.grids = [self._grid(level) for level in levels[1:]]
-        self.matrix = self._backend.from_host(inverse(levels[-1].operations))
+        self._singular = levels[0].operations.operator.singular
+        self.matrix = self._backend.from_host(self._inverse())
+
+    def _inverse(self) -> Matrix:
+        if self._coarsest.clusters is None:
+            return inverse(self._coarsest.operations)
+        return galerkin_inverse(self._coarsest.operations, self._singular)
 
     def _grid(self, level: Level) -> CycleLevel:
         shape = level.operator.array_shape
@@ -58,7 +66,7 @@ class CoarseGrids:
 
     def refresh(self) -> None:
         """Make the inverse on the coarsest grid again."""
-        values = inverse(self._coarsest.operations)
+        values = self._inverse()
         self._backend.assemble(values.shape, lambda xp, start, stop: values[start:stop], self.matrix)
 
     def make_smoothers(self) -> None:
@@ -141,6 +149,8 @@ class Cycle:
         The inverse of A on the coarsest.
     period : int
         Cycles after which the sweeps repeat themselves.
+    galerkin : bool
+        Whether the coarse grids have Galerkin operators.
     scale : float
         Below the finest level, A and so every source is divided by this.
     """
@@ -151,7 +161,11 @@ class Cycle:
             raise ValueError("pre and post are both 0; a cycle needs a smoothing sweep")
         self.backend = backend
         self.settings = settings
-        self.levels = levels_of(operations, over_correction=entry_of(settings, operator).over_correction)
+        self.galerkin = kind_of(operations, settings.coarse) == "galerkin"
+        if self.galerkin:
+            self.levels = galerkin_levels(operations)
+        else:
+            self.levels = levels_of(operations, over_correction=entry_of(settings, operator).over_correction)
         self.finest = self.levels[0]
         self.smoother = smoother_of(self.finest, settings, finest=True)
         self.scale = self._scale()
@@ -162,12 +176,15 @@ class Cycle:
 
     def refresh(self) -> bool:
         """See `poisson.solvers.iteration.Method`."""
-        before = self._numbers()
-        if not refresh_levels(self.levels):
+        if self.galerkin != (kind_of(self.finest.operations, self.settings.coarse) == "galerkin"):
+            return False
+        # The corrections of clusters are other objects each time.
+        before = None if self.galerkin else self._numbers()
+        if not (refresh_galerkin if self.galerkin else refresh_levels)(self.levels):
             return False
         self.scale = self._scale()
         self.below.refresh()
-        if self._numbers() != before:
+        if self.galerkin or self._numbers() != before:
             self.smoother = smoother_of(self.finest, self.settings, finest=True)
             self.below.make_smoothers()
             self._recorded.clear()
@@ -178,7 +195,9 @@ class Cycle:
         return [(level.lowest, level.operator.a, level.operator.c) for level in self.levels]
 
     def _scale(self) -> float:
-        return self.finest.operator.a / self.levels[1].operator.a if self.finest.transfer else 1.0
+        if self.galerkin or not self.finest.transfer:
+            return 1.0
+        return self.finest.operator.a / self.levels[1].operator.a
 
     # ---- the finest level, on arrays of the caller
 

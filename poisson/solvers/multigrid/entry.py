@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from poisson.problem.problem import Problem
-from poisson.solvers.entries import Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
+from poisson.solvers.entries import ARRAYS_OF_LEVEL, Clash, Given, MethodEntry, PreconditionerEntry, Sizes, clash
 from poisson.solvers.expected import Offer, Question
 from poisson.solvers.iteration import Method
 from poisson.solvers.mixed import DefectCorrection
@@ -17,7 +17,7 @@ from poisson.solvers.settings import SolverSettings
 from poisson.solvers.sor import colors_clash
 from poisson.solvers.stopping import Patience
 
-KEYS_OF_CYCLE = frozenset(("cycle", "smoother", "pre", "post"))
+KEYS_OF_CYCLE = frozenset(("cycle", "smoother", "pre", "post", "coarse"))
 
 ARRAYS = 4.0
 """On the finest grid, with u and the source, in either precision."""
@@ -25,15 +25,31 @@ ARRAYS = 4.0
 OF_COMPARISON = 6.0
 """Arrays of each of the two coarser grids on which ``stop = "discretisation"`` solves as well, their levels apart."""
 
+OF_CLUSTERS = 1.0
+"""Arrays in float32 of the numbers of the nodes in strong clusters: at three thresholds, rarely so many."""
+
 GAINED_BY_FULL = 3.0
 """Cycles that a start on the coarsest grid saves."""
 
 
 def _make(given: Given) -> Method:
     settings = given.settings.of(MultigridSettings)
+    if given.coarser is not None:
+        settings = replace(settings, coarse="geometric")  # what is compared are grids of one kind
     if given.inner is None:
         return Multigrid(given.operations, settings, given.coarser)
     return DefectCorrection(given.operations, Multigrid(given.inner, settings))
+
+
+def _levels(sizes: Sizes) -> float:
+    """Arrays of the levels below the finest; of Galerkin ones with those that their set-up takes at once."""
+    if sizes.settings.of(MultigridSettings).coarse != "galerkin":
+        return sizes.levels
+    part = 2.0**-sizes.dimension
+    single = 1.0 if sizes.precision == "float32" else 0.5
+    stencils = (3.0**sizes.dimension - 1.0) * part
+    kept = single * (1.5 * stencils + part) / (1.0 - part) + OF_CLUSTERS * single
+    return ARRAYS_OF_LEVEL * part / (1.0 - part) + kept + 2.0 * single * stencils + single * (1.0 + sizes.dimension)
 
 
 def _arrays(sizes: Sizes) -> float:
@@ -42,9 +58,9 @@ def _arrays(sizes: Sizes) -> float:
         compared = part + part**2
         return ARRAYS + (1.0 + compared) * (sizes.coefficients + sizes.levels) + OF_COMPARISON * compared
     if sizes.precision != "mixed":
-        return ARRAYS + sizes.coefficients + sizes.levels
+        return ARRAYS + sizes.coefficients + _levels(sizes)
     start = part if sizes.settings.of(MultigridSettings).full else 0.0
-    return start + sizes.mixed(ARRAYS + sizes.levels)
+    return start + sizes.mixed(ARRAYS + _levels(sizes))
 
 
 def _wrong_cycle(settings: SolverSettings, precision: str) -> Iterator[Clash]:
@@ -58,6 +74,8 @@ def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
     if settings.stopping.stop == "discretisation" and not settings.of(MultigridSettings).full:
         reason = 'true with solver.stop "discretisation", which compares the levels of full multigrid'
         yield clash("full", False, reason)
+    if settings.stopping.stop == "discretisation" and settings.of(MultigridSettings).coarse == "galerkin":
+        yield clash("coarse", "galerkin", '"auto" or "geometric" with solver.stop "discretisation"')
 
 
 def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
@@ -125,7 +143,7 @@ PRECONDITIONER = PreconditionerEntry(
     rank=2,
     use="a symmetric cycle: the iterations hardly grow with the grid, unless a jumps from node to node",
     make=lambda given: Multigrid(given.operations, given.settings.of(MultigridSettings).self_adjoint()),
-    arrays=lambda sizes: sizes.levels,
+    arrays=_levels,
     keys=KEYS_OF_CYCLE,
     parts=(MultigridSettings,),
     mixed=True,

@@ -20,6 +20,7 @@ from poisson.solvers.spectrum import chebyshev_rate
 
 if TYPE_CHECKING:
     from poisson.backends.base import Backend, Operations, TransferOperations
+    from poisson.backends.stencils import ClusterOperations
 
 MOST_NODES_DENSE = 300
 """A grid of so many nodes is solved directly."""
@@ -62,6 +63,11 @@ class Level:
         The operator on the next coarser grid is divided by this.
     chosen_by : tuple
         What, beside the lattice, the next coarser grid and `lowest` follow from.
+    largest : float
+        A bound on the eigenvalues of D⁻¹A.
+    clusters : tuple of ClusterOperations, optional
+        With Galerkin products (`poisson.solvers.multigrid.galerkin`) the corrections of strong clusters, from weak to
+        strong links. The operations below the finest level are then those of a `FullStencil`, by the same names.
     """
 
     operations: Operations
@@ -69,6 +75,8 @@ class Level:
     lowest: float
     factor: float = 1.0
     chosen_by: tuple[Any, ...] = ()
+    largest: float = LARGEST
+    clusters: tuple[ClusterOperations, ...] | None = None
 
     @property
     def operator(self) -> Operator:

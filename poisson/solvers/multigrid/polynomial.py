@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from poisson.backends.base import Array, Reduction, TransferOperations
+from poisson.discrete.full_stencil import FullStencil
 from poisson.solvers.multigrid.hierarchy import LARGEST, Level
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.multigrid.smoothers import Phase, SmootherEntry
@@ -57,7 +58,14 @@ class Polynomial:
     def __init__(self, level: Level, settings: MultigridSettings, period: int, finest: bool = True) -> None:
         self.period = period
         self._operations = level.operations
+        self._full = isinstance(level.operator, FullStencil)
         pre, post = settings.pre, settings.post
+        if level.clusters is not None:
+            # Clusters are corrected between the sweeps after a correction and those before the next restriction.
+            self.period = 1
+            ends = level.lowest, level.largest
+            self._factors = [tuple(_omegas(chebyshev_roots(*ends, list(range(n)), n)) for n in (post, pre))]
+            return
         lowest = level.lowest * (BELOW_THE_ROUGH if period > 1 else 1.0)
         if settings.symmetric:
             # The same polynomial before and after makes the cycle self-adjoint.
@@ -94,8 +102,25 @@ class Polynomial:
         result: Reduction | None = None,
     ) -> Array:
         omegas = self.omegas(phase)
+        if self._full:
+            return self._sweep(u, f, out, work, omegas)
         self._operations.smooth(u, f, out, work, omegas, correction, restriction, result)
         return out
+
+    def _sweep(self, u: Array | None, f: Array, out: Array, work: Array, omegas: Sequence[float]) -> Array:
+        """The sweeps of a full stencil one by one; they end in `out` without u, and else in u or `out`."""
+        if u is None:
+            u, out = (out, work) if len(omegas) % 2 else (work, out)
+            if omegas:
+                self._operations.diagonal_solve(f, u, omegas[0])
+            else:
+                u = out
+                self._operations.backend.fill(u, 0.0)
+            omegas = omegas[1:]
+        for omega in omegas:
+            self._operations.sweep(u, f, out, omega)
+            u, out = out, u
+        return u
 
 
 def _omegas(roots: Sequence[float]) -> tuple[float, ...]:

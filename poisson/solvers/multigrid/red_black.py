@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from poisson.backends.base import Array, Reduction, TransferOperations
+from poisson.discrete.full_stencil import FullStencil
 from poisson.solvers.multigrid.hierarchy import Level
 from poisson.solvers.multigrid.settings import MultigridSettings
 from poisson.solvers.multigrid.smoothers import Phase, SmootherEntry
@@ -15,7 +16,7 @@ smoothing in multigrid, SIAM Journal on Scientific Computing 17, 1996)."""
 
 
 class RedBlack:
-    """Gauss–Seidel sweeps over the red and then the black nodes, over-relaxed."""
+    """Gauss–Seidel sweeps over the red and then the black nodes, over-relaxed; of full stencils over each color."""
 
     period = 1
     in_place = True
@@ -23,7 +24,10 @@ class RedBlack:
     def __init__(self, level: Level, settings: MultigridSettings) -> None:
         self._operations = level.operations
         self._settings = settings
-        self._omega = OVER_RELAXATION[sum(nodes > 1 for nodes in level.operator.shape)]
+        full = isinstance(level.operator, FullStencil)
+        self._colors = tuple(range(1 << level.operator.dimension if full else 2))
+        axes = sum(nodes > 1 for nodes in level.operator.shape)
+        self._omega = OVER_RELAXATION[axes] if level.clusters is None else 1.0
 
     def apply(
         self,
@@ -42,8 +46,8 @@ class RedBlack:
             operations.backend.fill(u, 0.0)
         if correction:
             correction[0].prolong_add(correction[1], u)
-        colors = (1, 0) if settings.symmetric else (0, 1)
-        sweeps = [*(colors * settings.post if phase.up else ()), *((0, 1) * settings.pre if phase.down else ())]
+        back = self._colors[::-1] if settings.symmetric else self._colors
+        sweeps = [*(back * settings.post if phase.up else ()), *(self._colors * settings.pre if phase.down else ())]
         for color in sweeps:
             operations.color_sweep(u, f, color, self._omega)
         if restriction or result is not None:

@@ -12,6 +12,9 @@ from poisson.solvers.keys import Settings, flag, whole, word
 VISITS: Mapping[str, tuple[str, ...]] = MappingProxyType({"V": ("V",), "W": ("W", "W"), "F": ("F", "V")})
 """The cycles that a cycle makes on the next coarser grid."""
 
+COARSE = ("auto", "geometric", "galerkin")
+"""The kinds of coarse grids."""
+
 MAX_SWEEPS = 64
 
 
@@ -37,6 +40,10 @@ class MultigridSettings(Settings):
         ``jacobi``: with the same weights in each cycle. ``red-black``: Gauss–Seidel sweeps in red–black order.
     pre, post : int
         Sweeps before the restriction of the residual and after the correction.
+    coarse : str
+        ``geometric``: operators of links on every level, averaged from the finest. ``galerkin``: full stencils below
+        it, interpolation that follows the operator, and corrections of strong clusters. ``auto``: the latter where a
+        jumps from node to node (`poisson.solvers.roughness`).
     symmetric : bool
         Whether a cycle is to be self-adjoint, as a preconditioner of conjugate gradients must be; then pre = post.
 
@@ -55,6 +62,13 @@ class MultigridSettings(Settings):
     smoother: str = word("chebyshev", smoother_names, "the kind of sweeps on every level but the coarsest", rank=10)
     pre: int = whole(2, "the number of sweeps before the coarse correction", rank=11, le=MAX_SWEEPS)
     post: int = whole(1, "the number of sweeps after the coarse correction", rank=12, le=MAX_SWEEPS)
+    coarse: str = word(
+        "auto",
+        COARSE,
+        'the coarse grids: `"geometric"` averages, `"galerkin"` products that no jump of a slows down '
+        "([methods](methods.md#coarse-grids))",
+        rank=12.5,
+    )
     symmetric: bool = False
 
     def __post_init__(self) -> None:
@@ -64,7 +78,8 @@ class MultigridSettings(Settings):
     @property
     def label(self) -> str:
         """The cycle for people: ``V(2,1), chebyshev``."""
-        return f"{self.cycle}({self.pre},{self.post}), {self.smoother}"
+        galerkin = ", galerkin" if self.coarse == "galerkin" else ""
+        return f"{self.cycle}({self.pre},{self.post}), {self.smoother}{galerkin}"
 
     def self_adjoint(self) -> MultigridSettings:
         """As many sweeps before the restriction as after the correction: the larger of both numbers."""

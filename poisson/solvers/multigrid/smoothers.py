@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from poisson.backends.base import Array, Reduction, TransferOperations
 from poisson.discrete.operator import Operator
 from poisson.solvers.multigrid.hierarchy import Level
 from poisson.solvers.multigrid.settings import MultigridSettings
+
+if TYPE_CHECKING:
+    from poisson.backends.stencils import ClusterOperations
 
 
 class Smoother(Protocol):
@@ -96,4 +99,51 @@ def entry_of(settings: MultigridSettings, operator: Operator) -> SmootherEntry:
 
 def smoother_of(level: Level, settings: MultigridSettings, finest: bool) -> Smoother:
     """The smoother of a level."""
-    return entry_of(settings, level.operator).make(level, settings, finest)
+    smoother = entry_of(settings, level.operator).make(level, settings, finest)
+    return smoother if level.clusters is None else WithClusters(level, smoother)
+
+
+class WithClusters:
+    """The sweeps of another smoother, between corrections of strong clusters next to the coarse grid.
+
+    Parameters
+    ----------
+    level : Level
+        The operator, and the clusters from weak to strong links: after the sweeps in this order, before them in the
+        opposite one, so that a cycle may be self-adjoint.
+    smoother : Smoother
+        The sweeps.
+    """
+
+    def __init__(self, level: Level, smoother: Smoother) -> None:
+        self.period, self.in_place = smoother.period, smoother.in_place
+        self._operations, self._clusters, self._sweeps = level.operations, level.clusters or (), smoother
+
+    def apply(
+        self,
+        u: Array | None,
+        f: Array,
+        out: Array,
+        work: Array,
+        phase: Phase,
+        correction: tuple[TransferOperations, Array] | None = None,
+        restriction: tuple[TransferOperations, Array] | None = None,
+        result: Reduction | None = None,
+    ) -> Array:
+        if correction:
+            assert u is not None
+            correction[0].prolong_add(correction[1], u)
+            self._correct(self._clusters[::-1], u, f, work)
+        relaxed = self._sweeps.apply(u, f, out, work, phase)
+        if phase.down:
+            self._correct(self._clusters, relaxed, f, work)
+        if restriction or result is not None:
+            self._operations.residual(relaxed, f, work, result)
+        if restriction:
+            restriction[0].restrict(work, restriction[1])
+        return relaxed
+
+    def _correct(self, clusters: Sequence[ClusterOperations], u: Array, f: Array, r: Array) -> None:
+        for groups in clusters:
+            self._operations.residual(u, f, r)
+            groups.correct_clusters(r, u)

@@ -100,7 +100,7 @@ class Multigrid:
         if estimate:
             # The solutions on the coarser grids are needed in any case, not what they are interpolated to.
             estimate.start(at.out if stopping.begun else at.u)
-        elif self.settings.full and not stopping.begun:
+        elif self.settings.full and not self.cycle.galerkin and not stopping.begun:
             if self._full is None:
                 self._full = FullMultigrid(self.cycle)
             self._full.start(at.u, f)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: MIT
+"""The grids of multigrid for coefficients of any kind: Galerkin stencils, and interpolation that follows the operator.
+
+The finest level keeps its operator of links. An axis is halved where its links are strong beside the others' (semi-
+coarsening); P balances the stencil of each node (J. E. Dendy), and the coarse operator is the product R A P. The groups
+of nodes that strong links join at each of `THRESHOLDS` have a correction of their own (`poisson.discrete.clusters`).
+
+References
+----------
+J. E. Dendy, Black box multigrid, Journal of Computational Physics 48, 1982.
+P. M. de Zeeuw, Matrix-dependent prolongations and restrictions in a blackbox multigrid solver, Journal of Computational
+and Applied Mathematics 33, 1990.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer, star
+from poisson.solvers.multigrid.hierarchy import LARGEST, MOST_NODES_DENSE, Level
+from poisson.solvers.spectrum import rough_values
+
+if TYPE_CHECKING:
+    from poisson.backends.base import Array, Backend, Operations
+    from poisson.backends.stencils import StencilOperations
+
+THRESHOLDS = (0.05, 0.15, 0.35)
+"""A link is strong above this part of the geometric mean of the diagonals that it joins. For jumps of one size one of
+them does; where a has values of every size several do, from weak to strong and back."""
+
+WEAK = 4.0
+"""An axis whose median link is so many times weaker than that of the strongest axis keeps its nodes."""
+
+SMOOTHED = 0.25
+"""The part of the spectrum of D⁻¹A, from its end down, below which the coarse grid takes over."""
+
+STEPS, BEYOND = 15, 1.05
+"""The largest eigenvalue is that many steps of the power method say, times this."""
+
+SINGULAR = 1e-13
+"""A pivot below this part of its diagonal is rounding."""
+
+
+def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tuple[Level, ...]:
+    """The levels from the finest, that of `operations` themselves, to one that is solved directly.
+
+    Those of other coefficients (`before`) on the same grids give their arrays.
+    """
+    backend = operations.backend
+    store = _store(operations)
+    stencil = star(backend, operations.operator, store)
+    levels: list[Level] = []
+    bound: Any = operations
+    while True:
+        full = backend.bind(stencil)
+        bound = full if levels else operations
+        halved = halved_axes(stencil, backend.to_host(stencil.coefficients))
+        if not any(halved):
+            break
+        arrays = _arrays(before, len(levels), StencilTransfer(stencil, halved))
+        transfer, product = _coarsened(backend, store, StencilTransfer(stencil, halved), *arrays)
+        clusters = [backend.bind(groups) for groups in map(full.clusters, THRESHOLDS) if groups.count]
+        largest = largest_eigenvalue(full) if levels else LARGEST
+        stencil = replace(transfer.coarse, coefficients=product)
+        # The finest stencil is not kept.
+        kept = transfer if levels else replace(transfer, fine=replace(transfer.fine, coefficients=None))
+        between: Any = backend.bind(kept)
+        levels.append(Level(bound, between, SMOOTHED * largest, largest=largest, clusters=tuple(clusters)))
+    levels.append(Level(bound, None, LARGEST, clusters=()))
+    return tuple(levels)
+
+
+def refresh_galerkin(levels: Sequence[Level]) -> bool:
+    """Give levels what follows from other coefficients of the finest, in the same arrays.
+
+    Returns
+    -------
+    bool
+        Whether the grids are those that `galerkin_levels` would make; otherwise the levels have no meaning.
+    """
+    made = galerkin_levels(levels[0].operations, levels)
+    if [level.operator.array_shape for level in made] != [level.operator.array_shape for level in levels]:
+        return False
+    for level, new in zip(levels, made, strict=True):
+        level.operations, level.transfer, level.lowest = new.operations, new.transfer, new.lowest
+        level.largest, level.clusters = new.largest, new.clusters
+    return True
+
+
+def halved_axes(stencil: FullStencil, coefficients: NDArray[Any]) -> tuple[bool, ...]:
+    """Along which axes a level is halved: those whose median link is next to the strongest; none if solved directly."""
+    if math.prod(stencil.shape) <= MOST_NODES_DENSE:
+        return (False,) * stencil.dimension
+    medians = []
+    for axis, line in enumerate(stencil.lattice.axes):
+        along = [number for number, offset in enumerate(stencil.offsets, start=1) if offset[axis]]
+        total = coefficients[along].sum(axis=0, dtype=np.float64) if along else np.zeros(())
+        able = line.nodes >= (4 if line.fixed == 2 else 3)
+        medians.append(float(np.median(total[total > 0.0])) if able and np.any(total > 0.0) else -1.0 + able)
+    return tuple(median >= 0.0 and WEAK * median >= max(medians) for median in medians)
+
+
+def largest_eigenvalue(operations: StencilOperations) -> float:
+    """A bound on the eigenvalues of D⁻¹A, nearly always, by the power method."""
+    backend, stencil = operations.backend, operations.stencil
+    shape, place = stencil.array_shape, backend.reduction()
+    v, r = rough_values(backend, stencil.lattice), backend.empty(shape)
+    sizes = []
+    for step in range(STEPS):
+        operations.residual(v, None, r)
+        operations.diagonal_solve(r, v, -1.0)
+        if step >= STEPS - 2:
+            operations.norm(v, place)
+            sizes.append(math.sqrt(backend.read(place)[0]))
+    return BEYOND * sizes[1] / sizes[0] if sizes[0] > 0.0 else LARGEST
+
+
+def galerkin_inverse(operations: Operations, singular: bool) -> NDArray[np.float64]:
+    """A⁻¹ on all nodes in C order, with zero rows and columns for nodes that are fixed or have no equation.
+
+    It is made of sums of positive numbers as far as links are positive, and so keeps its digits whatever their jumps
+    are (W. K. Grassmann, M. I. Taksar, D. P. Heyman, Operations Research 33, 1985). On groups of nodes that nothing
+    holds it is the pseudo-inverse.
+    """
+    backend = operations.backend
+    operator: Any = operations.operator
+    stencil = operator if isinstance(operator, FullStencil) else star(backend, operator)
+    values = backend.to_host(stencil.coefficients).astype(np.float64)
+    free = np.zeros(stencil.array_shape, dtype=bool)
+    free[stencil.lattice.free] = True
+    links, excess = _dense(stencil, values), np.zeros(free.size) if singular else values[0].ravel().copy()
+    kept = free.ravel() & (excess + links.sum(axis=1) > 0.0)
+    excess = (excess + links[:, ~free.ravel()].sum(axis=1))[kept]
+    links = links[np.ix_(kept, kept)]
+    diagonal, count = excess + links.sum(axis=1), len(excess)
+    inverse, pivots, nulls = np.eye(count), np.zeros(count), []
+    for k in range(count):
+        pivot = excess[k] + links[k, k + 1 :].sum()
+        if not pivot > SINGULAR * diagonal[k]:
+            nulls.append(inverse[k] > 0.5)
+            continue
+        pivots[k] = 1.0 / pivot
+        part = links[k, k + 1 :] / pivot
+        excess[k + 1 :] += part * excess[k]
+        links[k + 1 :, k + 1 :] += np.outer(part, links[k, k + 1 :])
+        np.fill_diagonal(links[k + 1 :, k + 1 :], 0.0)
+        inverse[k + 1 :] += np.outer(part, inverse[k])
+    volumes = np.broadcast_to(stencil.lattice.volumes(), free.shape).ravel()[kept]
+    found = inverse.T @ (pivots[:, None] * inverse)
+    for null in nulls:
+        weights = volumes * null
+        found -= np.outer(null, weights @ found) / weights.sum()
+        found -= np.outer(found @ weights, null) / weights.sum()
+    result = np.zeros((free.size, free.size))
+    result[np.ix_(kept, kept)] = found * volumes
+    return result
+
+
+def _dense(stencil: FullStencil, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The links between all nodes in C order."""
+    numbers = np.arange(math.prod(stencil.shape)).reshape(stencil.array_shape)
+    links = np.zeros((numbers.size, numbers.size))
+    for offset, link in zip(stencil.offsets, values[1:], strict=True):
+        there = np.roll(numbers, [-step for step in reversed(offset)], tuple(range(numbers.ndim))).ravel()
+        np.add.at(links, (numbers.ravel(), there), link.ravel())
+        np.add.at(links, (there, numbers.ravel()), link.ravel())
+    np.fill_diagonal(links, 0.0)
+    return links
+
+
+def _coarsened(
+    backend: Backend, store: Backend, plain: StencilTransfer, kept: Array | None, product: Array | None
+) -> tuple[StencilTransfer, Array]:
+    """The transfer with its weights, and the coefficients of the product, in the given arrays if there are any.
+
+    They are formed in float64 and stored as `store` does: in float32 the row sums of P, and with them those of the
+    product, would be lost beside large links.
+    """
+    exact = backend.companion(np.float64)
+    weights = kept if kept is not None and store.dtype == exact.dtype else exact.empty(plain.table.array_shape)
+    exact.bind(plain).interpolation(weights)
+    product = store.empty(plain.product.array_shape) if product is None else product
+    exact.bind(replace(plain, weights=weights)).galerkin(product)
+    if store.dtype != exact.dtype:
+        view = exact.view(weights)
+        weights = store.assemble(plain.table.array_shape, lambda xp, start, stop: view[start:stop], kept)
+    return replace(plain, weights=weights), product
+
+
+def _arrays(levels: Sequence[Level], number: int, plain: StencilTransfer) -> tuple[Array | None, Array | None]:
+    """The arrays of the weights below a level, and of the product there, where they fit."""
+    if number + 1 >= len(levels):
+        return None, None
+    transfer: Any = levels[number].transfer
+    coarse: Any = levels[number + 1].operator
+    if transfer.transfer.halved != plain.halved or transfer.transfer.fine.offsets != plain.fine.offsets:
+        return None, None
+    return transfer.transfer.weights, coarse.coefficients
+
+
+def _store(operations: Operations) -> Backend:
+    """The backend of the type that coefficients are stored in: float32, where that has their range."""
+    backend, operator = operations.backend, operations.operator
+    limits, least = np.finfo(np.float32), min(coupling for coupling in operator.couplings if coupling > 0.0)
+    if operator.coefficients and operator.links:
+        least *= operator.coefficients.a_range[0]
+    fits = operator.norm < 1e-3 * float(limits.max) and (least == 0.0 or least > 1e3 * float(limits.tiny))
+    return backend.companion(np.float32) if fits else backend

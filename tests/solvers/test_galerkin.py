@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: MIT
+"""Multigrid with Galerkin coarse grids: iterations whatever the jumps of a, and when ``auto`` takes them.
+
+Covers poisson.solvers.multigrid.galerkin and poisson.solvers.roughness.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+
+from poisson.backends.base import Operations
+from poisson.backends.numpy import NumpyBackend
+from poisson.discrete.operator import Coefficients, Operator
+from poisson.errors import GridError
+from poisson.mesh.boundary import Rule
+from poisson.mesh.lattice import Lattice
+from poisson.solvers.cg import ConjugateGradients
+from poisson.solvers.choose import choose
+from poisson.solvers.mixed import MixedConjugateGradients, in_float32
+from poisson.solvers.multigrid import Multigrid, MultigridSettings
+from poisson.solvers.multigrid.galerkin import galerkin_inverse, galerkin_levels
+from poisson.solvers.multigrid.hierarchy import MOST_NODES_DENSE
+from poisson.solvers.roughness import Roughness, has_products, kind_of, roughness
+from poisson.solvers.settings import SolverSettings
+from poisson.solvers.status import Status
+from poisson.solvers.stopping import SolveResult, Stopping
+
+GALERKIN = MultigridSettings(coarse="galerkin")
+TINY = Stopping(rtol=1e-8, max_iterations=99)
+WALLS = (Rule.FIXED, Rule.FIXED)
+KINDS = {
+    "walls": (Rule.FIXED, Rule.FIXED),
+    "mixed": (Rule.FIXED, Rule.MIRROR),
+    "mirrors": (Rule.MIRROR, Rule.MIRROR),
+    "wraps": (Rule.WRAP, Rule.WRAP),
+}
+
+
+def composite(name: str, nodes: int, dimension: int, jump: float = 1e6) -> NDArray[np.float64]:
+    """a at the nodes."""
+    random, shape = np.random.default_rng(0), (nodes,) * dimension
+    i = np.indices(shape)
+    if name == "constant":
+        return np.ones(shape)
+    if name == "normal":
+        return np.exp(4 * random.standard_normal(shape))
+    if name == "network":
+        return np.where((i % 9 == 4).any(0), 1 / jump, 1.0)
+    if name == "box":
+        a = np.ones(shape)
+        a[(slice(nodes // 4 + 1, 3 * nodes // 4),) * dimension] = jump
+        return a
+    if name == "strip":
+        return np.where(abs(i[0] + i[1] - nodes + 1) < 0.1 * nodes, jump, 1.0)
+    if name == "layers":
+        return np.where(i[0] // 4 % 2 == 0, jump, 1.0)
+    kind, size = name.split()
+    if kind == "spots":
+        return np.where(random.random(shape) < float(size), jump, 1.0)
+    if kind == "checkers":
+        return np.where((i // int(size)).sum(0) % 2 == 0, jump, 1.0)
+    noise = gaussian_filter(random.standard_normal(shape), 2.0)
+    return np.where(noise > float(size) * noise.std(), jump, 1.0)
+
+
+def operator_of(
+    a: NDArray[Any],
+    rules: tuple[Rule, ...] = WALLS,
+    spacing: tuple[float, ...] | None = None,
+    c: NDArray[Any] | float = 0.0,
+    dtype: Any = np.float64,
+) -> Operations:
+    """The operations for a at the nodes, by harmonic means, and the same rules along every axis."""
+    backend = NumpyBackend(dtype)
+    lattice = Lattice.uniform(a.shape[::-1], spacing or (1.0,) * a.ndim, rules * a.ndim)
+    plain, links = backend.bind(Operator(lattice)), []
+    for axis in range(a.ndim):
+        links.append(backend.empty(a.shape))
+        plain.links(axis, backend.from_host(a), True, links[-1])
+    varies = isinstance(c, np.ndarray)
+    reaction = backend.from_host(c) if isinstance(c, np.ndarray) else None
+    ends = (float(np.min(c)), float(np.max(c)))
+    coefficients = Coefficients(tuple(links), reaction, (float(a.min()), float(a.max())), ends)
+    return backend.bind(Operator(lattice, 0.0 if varies else float(c), 1.0, coefficients))  # type: ignore[arg-type]
+
+
+def source_of(operator: Operator) -> NDArray[np.float64]:
+    f = np.random.default_rng(3).standard_normal(operator.array_shape)
+    f[~_free(operator)] = 0.0
+    if operator.singular:
+        volumes = np.broadcast_to(operator.lattice.volumes(), f.shape)
+        f -= np.sum(volumes * f) / volumes.sum()
+    return f
+
+
+def _free(operator: Operator) -> NDArray[np.bool_]:
+    free = np.zeros(operator.array_shape, dtype=bool)
+    free[operator.lattice.free] = True
+    return free
+
+
+def solved(operations: Operations, settings: MultigridSettings = GALERKIN, stopping: Stopping = TINY) -> SolveResult:
+    f = source_of(operations.operator).astype(operations.backend.dtype)
+    method = ConjugateGradients(operations, Multigrid(operations, settings.self_adjoint()))
+    return method.solve(np.zeros_like(f), f, stopping=stopping)
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "jump", "count"),
+    [
+        ("constant", 65, 1.0, 6),
+        ("spots 0.1", 65, 1e6, 8),
+        ("spots 0.1", 50, 1e6, 8),
+        ("spots 0.5", 65, 1e6, 21),
+        ("spots 0.5", 129, 1e6, 24),
+        ("normal", 65, 1.0, 14),
+        ("normal", 129, 1.0, 18),
+        ("network", 65, 1e6, 7),
+        ("checkers 1", 65, 1e6, 6),
+        ("checkers 2", 65, 1e6, 8),
+        ("checkers 3", 65, 1e6, 8),
+        ("checkers 8", 65, 1e6, 7),
+        ("box", 65, 1e6, 7),
+        ("blobs 0", 65, 1e4, 9),
+        ("blobs 0.15", 65, 1e-6, 9),
+    ],
+)
+def test_iterations_whatever_the_jumps(name: str, nodes: int, jump: float, count: int) -> None:
+    assert solved(operator_of(composite(name, nodes, 2, jump))).iterations == count
+
+
+@pytest.mark.parametrize(("name", "count"), [("normal", 13), ("spots 0.5", 11)])
+def test_iterations_in_3d(name: str, count: int) -> None:
+    assert solved(operator_of(composite(name, 13, 3))).iterations == count
+
+
+def test_iterations_up_to_jumps_of_ten_to_the_tenth() -> None:
+    counts = [solved(operator_of(composite("spots 0.5", 65, 2, 10.0**k))).iterations for k in (3, 6, 8, 10)]
+    assert counts == [17, 21, 22, 29]
+
+
+@pytest.mark.parametrize("rules", KINDS.values(), ids=KINDS)
+def test_iterations_with_all_kinds_of_faces(rules: tuple[Rule, ...]) -> None:
+    """Also with c that varies, in singular problems, and around axes with an odd number of nodes."""
+    for nodes in (32, 41):
+        a = composite("spots 0.5", nodes, 2)
+        assert solved(operator_of(a, rules)).iterations <= 18
+    c = np.random.default_rng(1).random(a.shape)
+    for factor in (1e-2, 1.0, 1e4):
+        assert solved(operator_of(a, rules, c=factor * c)).iterations <= 25
+
+
+@pytest.mark.parametrize("aspect", [10.0, 300.0, 1000.0])
+def test_iterations_where_links_along_one_axis_are_stronger(aspect: float) -> None:
+    for spacing in ((1.0, aspect), (aspect, 1.0)):
+        for name, most in (("box", 7), ("strip", 8), ("spots 0.1", 9), ("normal", 13)):
+            assert solved(operator_of(composite(name, 41, 2, 1e3), spacing=spacing)).iterations <= most
+
+
+def test_iterations_with_nodes_that_have_no_links() -> None:
+    """Pores of a = 0: nodes without an equation keep their value, and the others are solved."""
+    a = composite("blobs 0", 65, 2, 2.0)
+    pores = (a == 2.0) & ~np.pad(np.zeros((63, 63), dtype=bool), 1, constant_values=True)
+    operator = operator_of(np.where(pores, 1.0, a), (Rule.MIRROR, Rule.FIXED)).operator
+    assert operator.coefficients is not None and operator.links is not None
+    links = []
+    for axis, link in enumerate(operator.links):
+        beyond = np.roll(pores, -1, axis=1 - axis)
+        links.append(np.where(pores | beyond, 0.0, link))
+    held = np.where(pores, -1.0, 1e-3 * (a == 1.0))
+    coefficients = replace(
+        operator.coefficients, links=tuple(links), c=held, c_range=(0.0, 1e-3), fixed=int(pores.sum()), holds=True
+    )
+    result = solved(NumpyBackend(np.float64).bind(replace(operator, c=0.0, coefficients=coefficients)))
+    assert result.status is Status.CONVERGED and result.iterations <= 14
+    assert not result.u[pores].any()
+
+
+@pytest.mark.parametrize("smoother", ["chebyshev", "jacobi", "red-black"])
+def test_each_smoother_and_each_cycle(smoother: str) -> None:
+    operations = operator_of(composite("normal", 41, 2))
+    for cycle in ("V", "F"):
+        settings = replace(GALERKIN, smoother=smoother, cycle=cycle)
+        assert solved(operations, settings).iterations <= 17
+        f = source_of(operations.operator)
+        alone = Multigrid(operations, settings).solve(np.zeros_like(f), f, stopping=TINY)
+        assert alone.status is Status.CONVERGED and alone.iterations <= 60
+
+
+@pytest.mark.parametrize("name", ["spots 0.5", "normal", "constant"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cycle_is_self_adjoint_and_positive(name: str, kind: str) -> None:
+    operations = operator_of(composite(name, 41, 2), KINDS[kind])
+    cycle = Multigrid(operations, GALERKIN.self_adjoint())
+    volumes = np.broadcast_to(operations.operator.lattice.volumes(), (41, 41))
+    x, y = (np.where(_free(operations.operator), np.random.default_rng(k).standard_normal((41, 41)), 0) for k in (1, 2))
+    mx, my = np.empty_like(x), np.empty_like(y)
+    for r, z in ((x, mx), (y, my)):
+        if operations.operator.singular:
+            r -= np.sum(volumes * r) / volumes.sum()
+        cycle.apply(r.copy(), z)
+    product = np.sum(volumes * mx * y)
+    assert abs(product - np.sum(volumes * x * my)) <= 1e-5 * np.sum(volumes * mx * x)
+    assert min(np.sum(volumes * mx * x), np.sum(volumes * my * y)) > 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("jump", [1.0, 1e6, 1e10])
+def test_the_inverse_on_the_coarsest_grid_solves(kind: str, jump: float) -> None:
+    """To all digits of the solution of the sparse matrix, and of zero mean in a singular problem."""
+    operations = operator_of(composite("spots 0.5", 12, 2, jump), KINDS[kind])
+    operator = operations.operator
+    f, r = source_of(operator), np.empty((12, 12))
+    u = (galerkin_inverse(operations, operator.singular) @ f.ravel()).reshape(f.shape)
+    if operator.singular:
+        assert abs(np.sum(operator.lattice.volumes() * u)) <= 1e-12 * np.abs(u).max() * u.size
+    operations.residual(u, f, r)
+    assert np.abs(r).max() <= 1e-12 * max(jump * np.abs(u).max(), np.abs(f).max())
+    assert not u[~_free(operator)].any()
+
+
+def test_precisions_take_the_same_iterations() -> None:
+    """In float32, and in mixed precision to the residual of float64, coefficients being stored in float32 in all."""
+    a = composite("spots 0.1", 65, 2, 1e3)
+    exact = operator_of(a)
+    f = source_of(exact.operator)
+    wanted = solved(exact).iterations
+    coarse = galerkin_levels(exact)[1]
+    assert coarse.operator.coefficients.dtype == np.float32  # type: ignore[union-attr]
+    assert abs(solved(operator_of(a, dtype=np.float32), stopping=replace(TINY, rtol=1e-4)).iterations - wanted / 2) <= 1
+    inner = exact.backend.companion(np.float32).bind(in_float32(exact))
+    mixed = MixedConjugateGradients(exact, inner, Multigrid(inner, GALERKIN.self_adjoint()))
+    result = mixed.solve(np.zeros_like(f), f.copy(), stopping=TINY)
+    assert result.status is Status.CONVERGED and result.iterations == wanted
+
+
+def test_other_coefficients_in_the_same_arrays_give_the_same_bits_as_new_ones() -> None:
+    a, other = composite("spots 0.5", 65, 2), composite("checkers 3", 65, 2)
+    operations, new = operator_of(a), operator_of(other)
+    method = Multigrid(operations, GALERKIN.self_adjoint())
+    weights = method.cycle.levels[0].transfer.transfer.weights  # type: ignore[union-attr]
+    for array, values in zip(operations.operator.links or (), new.operator.links or (), strict=True):
+        array[...] = values
+    assert method.refresh()
+    assert method.cycle.levels[0].transfer.transfer.weights is weights  # type: ignore[union-attr]
+    r = source_of(new.operator)
+    z, fresh = np.empty_like(r), np.empty_like(r)
+    method.apply(r, z)
+    Multigrid(new, GALERKIN.self_adjoint()).apply(r, fresh)
+    assert np.array_equal(z, fresh)
+    # Links that now are stronger along one axis ask for other grids.
+    assert operations.operator.links is not None
+    operations.operator.links[0][...] *= 1e4
+    assert not method.refresh()
+
+
+def test_levels_coarsen_the_axes_with_strong_links() -> None:
+    shapes = [
+        level.operator.array_shape for level in galerkin_levels(operator_of(np.ones((65, 65)), spacing=(1.0, 9.0)))
+    ]
+    assert shapes[:3] == [(65, 65), (65, 33), (65, 17)]
+    levels = galerkin_levels(operator_of(np.ones((33, 33))))
+    assert [level.operator.array_shape for level in levels] == [(33, 33), (17, 17)]
+    assert levels[-1].transfer is None and np.prod(levels[-1].operator.array_shape) <= MOST_NODES_DENSE
+
+
+@pytest.mark.parametrize(
+    ("name", "jump", "reason"),
+    [
+        ("constant", 1.0, ""),
+        ("box", 1e6, ""),
+        ("layers", 1e6, ""),
+        ("strip", 1e4, ""),
+        ("spots 0.5", 5.0, ""),
+        ("spots 0.1", 1e6, "a has spikes of single nodes"),
+        ("spots 0.5", 1e3, "a jumps "),
+        ("normal", 1.0, "a jumps "),
+        ("checkers 8", 1e2, "a jumps 7.6 times along a grid line"),
+        ("network", 1e6, "a jumps "),
+        ("blobs 0", 1e4, "a jumps "),
+    ],
+)
+def test_the_coefficients_decide(name: str, jump: float, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+    operations = operator_of(composite(name, 65, 2, jump))
+    found = roughness(operations).reason(operations.operator)
+    assert found.startswith(reason) and bool(found) == bool(reason)
+    choice = choose(operations, SolverSettings(), "float64")
+    cycle = choice.settings.of(MultigridSettings)
+    assert cycle.coarse == ("galerkin" if reason else "auto")
+    if reason:
+        assert choice.settings.method == "cg" and f"galerkin), as {found}; " in choice.line
+    with caplog.at_level(logging.INFO):
+        assert kind_of(operations, "auto") == ("galerkin" if reason else "geometric")
+    assert [record.getMessage() for record in caplog.records] == (
+        [f"coarse grids of multigrid: galerkin, as {found}"] if reason else []
+    )
+    assert kind_of(operations, "geometric") == "geometric" and kind_of(operations, "galerkin") == "galerkin"
+
+
+@pytest.mark.parametrize(("name", "jump", "reason"), [("box", 1e3, "a varies by a factor of"), ("layers", 1e3, "")])
+def test_anisotropy_counts_where_a_varies_along_two_axes(name: str, jump: float, reason: str) -> None:
+    for aspect, wanted in ((300.0, reason), (10.0, "")):
+        operations = operator_of(composite(name, 65, 2, jump), spacing=(1.0, aspect))
+        found = roughness(operations).reason(operations.operator)
+        assert found.startswith(wanted) and bool(found) == bool(wanted)
+
+
+def test_a_divided_grid_has_no_products() -> None:
+    operator = operator_of(np.ones((9, 9))).operator
+    part = replace(operator, lattice=operator.lattice.part(1, 1, 4, 1), coefficients=None)
+    assert not has_products(NumpyBackend(np.float64), part)
+
+    class Divided:
+        backend, operator = NumpyBackend(np.float64), part
+
+    with pytest.raises(GridError, match="has no products as coarse grids yet"):
+        kind_of(Divided(), "galerkin")  # type: ignore[arg-type]
+    assert kind_of(Divided(), "auto") == "geometric"  # type: ignore[arg-type]
+    assert Roughness(10.0).reason(part) == ""
+
+
+def test_the_finest_level_keeps_its_links_alone() -> None:
+    operations = operator_of(composite("normal", 65, 2))
+    levels = galerkin_levels(operations)
+    assert levels[0].operations is operations
+    assert levels[0].transfer.transfer.fine.coefficients is None  # type: ignore[union-attr]
