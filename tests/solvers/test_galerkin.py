@@ -287,7 +287,7 @@ def test_levels_coarsen_the_axes_with_strong_links() -> None:
         ("blobs 0", 1e4, "a jumps "),
     ],
 )
-def test_the_coefficients_decide(name: str, jump: float, reason: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_jumps_along_grid_lines_decide_on_coarse_grids(name: str, jump: float, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     operations = operator_of(composite(name, 65, 2, jump))
     found = roughness(operations).reason(operations.operator)
     assert found.startswith(reason) and bool(found) == bool(reason)
