@@ -74,7 +74,7 @@ class Roughness:
         couplings = [coupling for coupling in operator.couplings if coupling > 0.0]
         anisotropy = math.sqrt(max(couplings) / min(couplings))
         if anisotropy >= ANISOTROPY and self.variation > VARIATION:
-            return f"a varies by a factor of {largest / least:.3g} and the spacings by {anisotropy:.3g}"
+            return f"a varies along two axes, and the spacings by a factor of {anisotropy:.3g}"
         return ""
 
 
