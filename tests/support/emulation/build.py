@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
@@ -132,9 +133,14 @@ class Unit:
         Raises `CompilationError` with the compiler's text; lines are those of the source.
         """
         alone, whole = self._folder / f"kernel_{kernel}.so", self._folder / "whole.so"
-        for library in (whole, alone):
-            if library.exists():
-                return library
+        with (self._folder / "lock").open("w") as lock:
+            # What threads or processes ask for at the same time is compiled once.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return next((path for path in (whole, alone) if path.exists()), None) or self._compiled(
+                kernel, alone, whole
+            )
+
+    def _compiled(self, kernel: str, alone: Path, whole: Path) -> Path:
         text = (self._folder / "kernels.ii").read_text()
         kernels = {match["kernel"]: match for match in _KERNEL.finditer(text)}
         first = not any(self._folder.glob("*.so"))
