@@ -100,6 +100,37 @@ typedef struct {
     const double* weights;
 } poisson_differences;
 
+/* A full stencil (poisson/discrete/full_stencil.py) on the host: of `lattice` dimension, rule, threads, shape, pitch and
+ * widths are read. `coefficients` has the excess, and then the links to the `offsets` neighbours, as one array behind the
+ * other in rows of `pitch` values: float with `single`, else double. */
+typedef struct {
+    poisson_operator lattice;
+    int32_t offset[13][3];
+    int32_t offsets;
+    int32_t single;
+    const void* coefficients;
+} poisson_stencil;
+
+/* Both grids of a transfer by weights (StencilTransfer there), which is along the axes that are `halved`. `weights` has
+ * an array of the coarse grid for each direction, float with `single`, else double. */
+typedef struct {
+    poisson_stencil fine;
+    poisson_stencil coarse;
+    int32_t halved[3];
+    int32_t single;
+    const void* weights;
+} poisson_weighted;
+
+/* `count` groups of nodes (poisson/discrete/clusters.py): of the nodes that lie at these places of an array, a group
+ * has those from starts[n] on. */
+typedef struct {
+    poisson_operator lattice;
+    int64_t count;
+    const uint32_t* places;
+    const int64_t* starts;
+    const double* factors;
+} poisson_clusters;
+
 /* A transform of `length` values as a convolution in `padded` ones, a product of 8, 5, 4, 3 and 2 of which there are
  * two factors at least; the factors end with a zero. roots (e^(-2 pi i n / padded)), chirp (e^(-i pi n^2 / length)) and
  * spectrum (of the opposite chirp, divided by padded, in the order of digits reversed) are complex, of the type of the
@@ -284,6 +315,28 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
         const poisson_differences* differences, int32_t axis, const real* u, real* out);                               \
     poisson_status poisson_gradient_##suffix(                                                                          \
         const poisson_differences* differences, const real* u, real* const* outs);                                     \
+    poisson_status poisson_stencil_residual_##suffix(                                                                  \
+        const poisson_stencil* stencil, const real* u, const real* f, real* r, double* result);                        \
+    poisson_status poisson_stencil_sweep_##suffix(                                                                     \
+        const poisson_stencil* stencil, const real* u, const real* f, real* out, double omega, double* result);        \
+    poisson_status poisson_stencil_color_sweep_##suffix(                                                               \
+        const poisson_stencil* stencil, real* u, const real* f, int32_t color, double omega);                          \
+    poisson_status poisson_stencil_diagonal_solve_##suffix(                                                            \
+        const poisson_stencil* stencil, const real* r, real* z, double omega, double* result);                         \
+    poisson_status poisson_stencil_direction_##suffix(                                                                 \
+        const poisson_stencil* stencil, const real* z, double beta, const real* p, real* out, real* q,                 \
+        double* result);                                                                                               \
+    poisson_status poisson_stencil_restrict_##suffix(                                                                  \
+        const poisson_weighted* transfer, const real* fine, real* coarse);                                             \
+    poisson_status poisson_stencil_prolong_add_##suffix(                                                               \
+        const poisson_weighted* transfer, const real* coarse, real* fine);                                             \
+    poisson_status poisson_stencil_interpolation_##suffix(                                                             \
+        const poisson_weighted* transfer, void* out, int32_t out_single);                                              \
+    poisson_status poisson_stencil_galerkin_##suffix(                                                                  \
+        const poisson_weighted* transfer, void* out, int32_t out_single);                                              \
+    poisson_status poisson_correct_clusters_##suffix(                                                                  \
+        const poisson_clusters* clusters, const real* r, real* u);                                                     \
+    int32_t poisson_depth_##suffix(const poisson_operator* operator_);                                                 \
     poisson_status poisson_smooth_##suffix(                                                                            \
         const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
         int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \

@@ -144,6 +144,9 @@ _C_SUBJECTS: Mapping[type | None, tuple[str, ...]] = MappingProxyType(
         Transfer: _between("fine", "coarse"),
         Interpolation: (*_between("source", "target"), "int32_t everywhere"),
         Differences: ("const poisson_differences* differences",),
+        FullStencil: ("const poisson_stencil* stencil",),
+        StencilTransfer: ("const poisson_weighted* transfer",),
+        Clusters: ("const poisson_clusters* clusters",),
         None: (),
     }
 )
@@ -157,6 +160,7 @@ _C_ARGUMENTS: Mapping[Role, tuple[str, ...]] = MappingProxyType(
         ),
         **dict.fromkeys((Role.WRITTEN, Role.BOTH), ("REAL* NAME",)),
         Role.OUTPUTS: ("REAL* const* NAME",),
+        Role.COEFFICIENTS: ("void* NAME", "int32_t NAME_single"),
         Role.MATRIX: ("const REAL* NAME", "int64_t NAME_pitch"),
         Role.RESULT: ("double* NAME",),
         Role.NUMBER: ("double NAME",),
