@@ -336,6 +336,17 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
         const poisson_weighted* transfer, void* out, int32_t out_single);                                              \
     poisson_status poisson_correct_clusters_##suffix(                                                                  \
         const poisson_clusters* clusters, const real* r, real* u);                                                     \
+    poisson_status poisson_smooth_##suffix(                                                                            \
+        const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \
+        int32_t count, const poisson_operator* correction_operator, const poisson_transfer* correction_tables,         \
+        real* correction, const poisson_operator* restriction_operator, const poisson_transfer* restriction_tables,    \
+        real* restriction, double* result);                                                                            \
+    poisson_status poisson_take_##suffix(                                                                              \
+        const poisson_operator* operator_, const void* f, int64_t f_pitch, double f_shift, int32_t f_double,           \
+        real* out, double* result);                                                                                    \
+    poisson_status poisson_certify_##suffix(                                                                           \
+        const poisson_operator* operator_, const real* u, const void* f, int64_t f_pitch, double f_shift,              \
+        int32_t f_double, double* result);                                                                             \
     int32_t poisson_depth_##suffix(const poisson_operator* operator_);                                                 \
     poisson_status poisson_smooth_##suffix(                                                                            \
         const poisson_operator* operator_, real* u, const real* f, real* out, real* work, const double* omegas,        \

@@ -37,13 +37,16 @@ from poisson.backends.openmp.library import (
     OPERATION_FUNCTIONS,
     SUFFIXES,
     TYPED_FUNCTIONS,
+    ClustersStructure,
     ConvolutionStructure,
     DifferencesStructure,
     DirectStructure,
     LineStructure,
     OperatorStructure,
     Signatures,
+    StencilStructure,
     TransferStructure,
+    WeightedStructure,
 )
 from poisson.backends.openmp.studies import STUDIES, TYPED_STUDIES
 from poisson.backends.operations import ALL, DIRECT, OPERATIONS, Role, operations_of
@@ -209,6 +212,9 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "poisson_convolution": ConvolutionStructure,
     "poisson_line": LineStructure,
     "poisson_direct": DirectStructure,
+    "poisson_stencil": StencilStructure,
+    "poisson_weighted": WeightedStructure,
+    "poisson_clusters": ClustersStructure,
 }
 
 
@@ -238,6 +244,9 @@ OF_SUBJECT = {
     Transfer: ["fine_operator", "coarse_operator", "tables"],
     Interpolation: ["source_operator", "target_operator", "tables", "everywhere"],
     Differences: ["differences"],
+    FullStencil: ["stencil"],
+    StencilTransfer: ["transfer"],
+    Clusters: ["clusters"],
     None: [],
 }
 """What the header names before the arguments of an operation."""
@@ -245,7 +254,8 @@ OF_SUBJECT = {
 
 def c_arguments(name: str) -> list[tuple[str, str]]:
     """The names of the arguments of an operation as the header has them, with the type of each that is an array."""
-    spec, real = ALL[name], {Role.OMEGAS: "double", Role.RESULT: "double", Role.GIVEN: "void"}
+    spec = ALL[name]
+    real = {Role.OMEGAS: "double", Role.RESULT: "double", Role.GIVEN: "void", Role.COEFFICIENTS: "void"}
     found = [(argument, "") for argument in OF_SUBJECT[spec.subject]]
     for argument in spec.arguments:
         before = [f"{argument.name}_operator", f"{argument.name}_tables"] if argument.role is Role.COARSER else []
@@ -254,6 +264,7 @@ def c_arguments(name: str) -> list[tuple[str, str]]:
             continue
         found.append((argument.name, real.get(argument.role, "float" if argument.single else "real")))
         more = {Role.OMEGAS: ["count"], Role.MATRIX: [f"{argument.name}_pitch"]}
+        more[Role.COEFFICIENTS] = [f"{argument.name}_single"]
         more[Role.GIVEN] = [f"{argument.name}_{part}" for part in ("pitch", "shift", "double")]
         after = more.get(argument.role, [])
         if spec.subject is None and argument.role in (Role.WRITTEN, Role.BOTH):

@@ -28,7 +28,10 @@ from poisson.backends.openmp.operations import (
     OpenmpTransfer,
 )
 from poisson.backends.openmp.probe import OpenmpProbe
+from poisson.backends.openmp.stencils import OpenmpClusters, OpenmpStencil, OpenmpStencilTransfer
 from poisson.backends.processors import default_threads
+from poisson.discrete.clusters import Clusters
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
@@ -68,6 +71,9 @@ class OpenmpBackend(Backend):
             Differences: OpenmpDifferences,
             Inverse: TransformsInPlace,
             DividedInverse: SlabInPlace,
+            FullStencil: OpenmpStencil,
+            StencilTransfer: OpenmpStencilTransfer,
+            Clusters: OpenmpClusters,
         }
     )
 
@@ -192,9 +198,10 @@ class OpenmpBackend(Backend):
         return array
 
 
+OF_HOST = (FullStencil, StencilTransfer, Clusters)
 OFFLOADED: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType(
     {
-        **OpenmpBackend.bound,
+        **{kind: made for kind, made in OpenmpBackend.bound.items() if kind not in OF_HOST},
         Operator: OffloadedOperations,
         Inverse: TransformsOfCopies,
         DividedInverse: SlabOfCopies,

@@ -67,6 +67,8 @@ def _passed(argument: Argument) -> list[str]:
         return [f"doubles(len({name}))(*{name})", f"len({name})"]
     if role is Role.OUTPUTS:
         return [f"(c_void_p * len({name}))(*[each.pointer for each in {name}])"]
+    if role is Role.COEFFICIENTS:
+        return [f"{name}.pointer", f"{name}.dtype.itemsize == 4"]
     if role is Role.MATRIX:
         return [f"{name}.pointer", f"{name}.pitch"]
     if role is Role.GIVEN:

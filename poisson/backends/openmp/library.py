@@ -18,6 +18,8 @@ import numpy as np
 from poisson.backends.openmp.levels import LEVELS, levels
 from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.processors import run_time_was_loaded, short_waits, waiting_is_set
+from poisson.discrete.clusters import Clusters
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import BackendUnavailable, ResourceError
@@ -29,6 +31,8 @@ DISTRIBUTION = "poisson-solver"
 """The name of the distribution, by which installed packages are looked for."""
 LIBRARY_VARIABLE = "POISSON_LIBRARY"
 """An environment variable that names another build of the library, e.g. one for a GPU."""
+MOST_OFFSETS = 13
+"""The neighbours to which a full stencil stores links."""
 
 
 class OperatorStructure(Structure):
@@ -71,6 +75,42 @@ class DifferencesStructure(Structure):
         ("pitch", c_int64),
         ("scale", c_double * 3),
         ("weights", c_void_p),
+    )
+
+
+class StencilStructure(Structure):
+    """A full stencil: poisson_stencil."""
+
+    _fields_ = (
+        ("lattice", OperatorStructure),
+        ("offset", c_int32 * 3 * MOST_OFFSETS),
+        ("offsets", c_int32),
+        ("single", c_int32),
+        ("coefficients", c_void_p),
+    )
+
+
+class WeightedStructure(Structure):
+    """A transfer by weights: poisson_weighted."""
+
+    _fields_ = (
+        ("fine", StencilStructure),
+        ("coarse", StencilStructure),
+        ("halved", c_int32 * 3),
+        ("single", c_int32),
+        ("weights", c_void_p),
+    )
+
+
+class ClustersStructure(Structure):
+    """Groups of nodes: poisson_clusters."""
+
+    _fields_ = (
+        ("lattice", OperatorStructure),
+        ("count", c_int64),
+        ("places", c_void_p),
+        ("starts", c_void_p),
+        ("factors", c_void_p),
     )
 
 
@@ -143,6 +183,7 @@ OF_HOST = {
     *("solve_many", "transform", "to_modes", "from_modes", "divide", "tridiagonal", "condense"),
     *("take", "integrate", "certify"),
 }
+OF_HOST |= {name for name, spec in ALL.items() if spec.subject in (FullStencil, StencilTransfer, Clusters)}
 """The functions that work on memory of the host, here and in the tables behind: a library for a GPU has none."""
 NUMBERS = {"abi_version", "studies_abi_version", "devices", "threads", "depth"}
 """The functions whose integer is no status."""
@@ -151,6 +192,9 @@ _SUBJECTS: dict[type | None, tuple[Any, ...]] = {
     Transfer: _TRANSFER,
     Interpolation: (*_TRANSFER, c_int32),
     Differences: (_DIFFERENCES,),
+    FullStencil: (POINTER(StencilStructure),),
+    StencilTransfer: (POINTER(WeightedStructure),),
+    Clusters: (POINTER(ClustersStructure),),
     None: (),
 }
 _ARGUMENTS: dict[Role, tuple[Any, ...]] = {
@@ -160,6 +204,7 @@ _ARGUMENTS: dict[Role, tuple[Any, ...]] = {
     Role.OMEGAS: (POINTER(c_double), c_int32),
     Role.OUTPUTS: (POINTER(c_void_p),),
     Role.MATRIX: (c_void_p, c_int64),
+    Role.COEFFICIENTS: (c_void_p, c_int32),
     Role.COARSER: (_OPERATOR, POINTER(TransferStructure), c_void_p),
     Role.GIVEN: (c_void_p, c_int64, c_double, c_int32),
     Role.SPARE: (),

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""Full stencils, transfers by weights and strong clusters: structures for the library, which keep what they use."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_int32
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from poisson.backends.openmp.arrays import DeviceArray, pitch_of
+from poisson.backends.openmp.calls import operations_from_entries
+from poisson.backends.openmp.library import (
+    MOST_OFFSETS,
+    ClustersStructure,
+    OperatorStructure,
+    StencilStructure,
+    WeightedStructure,
+    operator_structure,
+)
+from poisson.backends.openmp.tables import tables_of
+from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
+from poisson.discrete.clusters import Clusters
+from poisson.discrete.full_stencil import FullStencil, StencilTransfer
+from poisson.discrete.operator import Operator
+from poisson.errors import GridError
+from poisson.mesh.lattice import Lattice
+
+if TYPE_CHECKING:
+    from poisson.backends.openmp.backend import OpenmpBackend
+
+MOST_PLACES = 1 << 32
+
+
+def _lattice(backend: OpenmpBackend, lattice: Lattice) -> OperatorStructure:
+    operator = Operator(lattice)
+    return operator_structure(operator, pitch_of(lattice.shape[0]), backend.threads, tables_of(backend, operator))
+
+
+def _stencil(backend: OpenmpBackend, stencil: FullStencil) -> StencilStructure:
+    lattice, array = _lattice(backend, stencil.lattice), stencil.coefficients
+    steps = [(*offset, *(0,) * (3 - len(offset))) for offset in stencil.offsets]
+    structure = StencilStructure(
+        lattice=lattice,
+        offset=(c_int32 * 3 * MOST_OFFSETS)(*((c_int32 * 3)(*step) for step in steps)),
+        offsets=len(steps),
+        single=array is not None and array.dtype == np.float32,
+        coefficients=None if array is None else array.pointer,
+    )
+    structure.kept = lattice, array
+    return structure
+
+
+@operations_from_entries(FullStencil)
+class OpenmpStencil(StencilOperations):
+    """The operations of a full stencil."""
+
+    backend: OpenmpBackend
+
+    def __init__(self, backend: OpenmpBackend, stencil: FullStencil) -> None:
+        super().__init__(backend, stencil)
+        self.functions = backend.functions
+        self.structure = byref(_stencil(backend, stencil))
+
+
+@operations_from_entries(StencilTransfer)
+class OpenmpStencilTransfer(StencilTransferOperations):
+    """The operations between a lattice and every other node of it."""
+
+    backend: OpenmpBackend
+
+    def __init__(self, backend: OpenmpBackend, transfer: StencilTransfer) -> None:
+        super().__init__(backend, transfer)
+        self.functions = backend.functions
+        fine, coarse, weights = _stencil(backend, transfer.fine), _stencil(backend, transfer.coarse), transfer.weights
+        structure = WeightedStructure(
+            fine=fine,
+            coarse=coarse,
+            halved=(c_int32 * 3)(*transfer.halved),
+            single=weights is not None and weights.dtype == np.float32,
+            weights=None if weights is None else weights.pointer,
+        )
+        structure.kept = fine, coarse, weights
+        self.structure = byref(structure)
+
+
+@operations_from_entries(Clusters)
+class OpenmpClusters(ClusterOperations):
+    """The correction of strong clusters."""
+
+    backend: OpenmpBackend
+
+    def __init__(self, backend: OpenmpBackend, clusters: Clusters) -> None:
+        super().__init__(backend, clusters)
+        self.functions = backend.functions
+        lattice, nodes = _lattice(backend, clusters.lattice), clusters.shape[0]
+        rows, columns = np.divmod(clusters.nodes, np.int32(nodes))
+        if clusters.lattice.nodes // nodes * lattice.pitch > MOST_PLACES:
+            raise GridError(f"the {backend.name} backend has strong clusters on arrays of {MOST_PLACES} values at most")
+        places = rows.astype(np.uint32) * np.uint32(lattice.pitch) + columns.astype(np.uint32)
+        structure = ClustersStructure(lattice=lattice, count=clusters.count)
+        tables: list[DeviceArray] = []
+        for field, values in (("places", places), ("starts", clusters.starts), ("factors", clusters.factors)):
+            if values.size:
+                tables.append(backend.table(values, values.dtype))
+                setattr(structure, field, tables[-1].pointer)
+        structure.kept = lattice, tables
+        self.structure = byref(structure)
