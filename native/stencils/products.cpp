@@ -127,12 +127,13 @@ poisson_status interpolation(const poisson_weighted* w, O* out) {
                             const Pack<double> inner = value * load(link.end_is_free + i);
                             holding += value - inner;
                             if (link.nearer == ACROSS) continue;
-                            balance += inner;
-                            if (link.nearer != APART) taken += inner * weights[link.nearer];
+                            const Pack<double> size = inner < 0.0 ? -inner : inner;
+                            balance += size;
+                            if (link.nearer != APART) taken += size * weights[link.nearer];
                         }
                         const Pack<double> centre = balance + (holding > BALANCED * balance ? holding : Pack<double>{});
                         const Pack<double> free = load(fine.at(fine.free(), to) + i);
-                        const auto has = (free > 0.0) & (balance > 0.0) & (centre > 0.0);
+                        const auto has = (free > 0.0) & (balance > 0.0);
                         weight = has ? taken / centre : Pack<double>{};
                         if (to.x && i == 0 && pairs.x.beside(0, to.x) < 0) weight[0] = 0;
                         if (to.x && i + LANES >= coarse.x.nodes && pairs.x.beside(coarse.x.nodes - 1, to.x) < 0)
@@ -187,6 +188,9 @@ struct Term {
 struct Part {
     Weight one, other;
     int array;
+};
+struct Pointer {
+    const double* at;
 };
 struct Pointers {
     const double *one, *other;
@@ -243,7 +247,7 @@ public:
         sums.clear();
         ends.clear();
         for (const Term& term : plan.terms) {
-            coefficients.push_back(fine.at(term.array, term.one));
+            coefficients.push_back({fine.at(term.array, term.one)});
             sums.push_back({fine.at(fine.sums(), term.one), term.array ? fine.at(fine.sums(), term.other) : fine.none()});
         }
         const auto of = [&](const Weight& weight) {
@@ -256,7 +260,7 @@ public:
         for (Pack<double>& array : arrays) array = Pack<double>{};
         size_t n = 0;
         for (size_t term = 0; term < plan.terms.size(); ++term) {
-            const Pack<double> factor = load(coefficients[term] + i) * difference(ends[n++], i);
+            const Pack<double> factor = load(coefficients[term].at + i) * difference(ends[n++], i);
             arrays[0] += factor * difference(sums[term], i);
             for (int count = plan.terms[term].count; count > 0; --count, ++n)
                 arrays[plan.parts[n].array] -= factor * difference(ends[n], i);
@@ -265,7 +269,7 @@ public:
 
 private:
     static Pack<double> difference(const Pointers& of, int64_t i) { return load(of.one + i) - load(of.other + i); }
-    std::vector<const double*> coefficients;
+    std::vector<Pointer> coefficients;
     std::vector<Pointers> sums, ends;
 };
 

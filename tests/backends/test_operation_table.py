@@ -298,16 +298,18 @@ def test_the_structured_stages_name_the_arguments_of_the_operations() -> None:
 def test_the_structures_have_the_fields_of_the_header() -> None:
     text = without_comments(HEADER)
     pointers = ("const int32_t*", "const double*", "const void*", "const poisson_line* const*")
-    scalars = {**SCALARS, **dict.fromkeys(pointers, c_void_p)}
+    scalars = {**SCALARS, **dict.fromkeys((*pointers, "const uint32_t*", "const int64_t*"), c_void_p), **STRUCTURES}
     scalars["const poisson_convolution*"] = ctypes.POINTER(ConvolutionStructure)
     assert set(re.findall(r"\} (\w+);", text)) == {*STRUCTURES, "poisson_status"}
     for name, structure in STRUCTURES.items():
         body = re.search(rf"typedef struct \{{([^{{}}]*)\}} {name};", text)
         assert body is not None
         fields = []
-        for c_type, field, count in re.findall(r"([\w* ]+?)\s+(\w+)(?:\[(\d+)\])?;", body[1]):
+        for c_type, field, counts in re.findall(r"([\w* ]+?)\s+(\w+)((?:\[\d+\])*);", body[1]):
             kind = scalars[c_type.strip()]
-            fields.append((field, kind * int(count) if count else kind))
+            for count in reversed(re.findall(r"\d+", counts)):
+                kind = kind * int(count)
+            fields.append((field, kind))
         assert tuple(fields) == tuple(structure._fields_)
 
 
