@@ -60,7 +60,7 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
     while True:
         full = backend.bind(stencil)
         bound = full if levels else operations
-        halved = halved_axes(stencil, backend.to_host(stencil.coefficients))
+        halved = halved_axes(backend, stencil)
         if not any(halved):
             break
         arrays = _arrays(before, len(levels), StencilTransfer(stencil, halved))
@@ -93,16 +93,17 @@ def refresh_galerkin(levels: Sequence[Level]) -> bool:
     return True
 
 
-def halved_axes(stencil: FullStencil, coefficients: NDArray[Any]) -> tuple[bool, ...]:
+def halved_axes(backend: Backend, stencil: FullStencil) -> tuple[bool, ...]:
     """Along which axes a level is halved: those whose median link is next to the strongest; none if solved directly."""
     if math.prod(stencil.shape) <= MOST_NODES_DENSE:
         return (False,) * stencil.dimension
-    medians = []
-    for axis, line in enumerate(stencil.lattice.axes):
-        along = [number for number, offset in enumerate(stencil.offsets, start=1) if offset[axis]]
-        total = coefficients[along].sum(axis=0, dtype=np.float64) if along else np.zeros(())
-        able = line.nodes >= (4 if line.fixed == 2 else 3)
-        medians.append(float(np.median(total[total > 0.0])) if able and np.any(total > 0.0) else -1.0 + able)
+    xp, coefficients, medians = backend.array_module, backend.view(stencil.coefficients), []
+    with backend.ordered():
+        for axis, line in enumerate(stencil.lattice.axes):
+            along = [number for number, offset in enumerate(stencil.offsets, start=1) if offset[axis]]
+            total = coefficients[along].sum(axis=0, dtype=np.float64) if along else xp.zeros(1)
+            positive, able = total[total > 0.0], line.nodes >= (4 if line.fixed == 2 else 3)
+            medians.append(float(xp.median(positive)) if able and positive.size else -1.0 + able)
     return tuple(median >= 0.0 and WEAK * median >= max(medians) for median in medians)
 
 
