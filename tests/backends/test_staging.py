@@ -87,6 +87,10 @@ def test_pieces_have_every_node_once_and_fit(shape: tuple[int, ...], dtype: Any,
     assert behind == np.lib.array_utils.byte_bounds(array)[1] - array.ctypes.data
 
 
+def test_an_array_without_values_has_no_pieces() -> None:
+    assert pieces((0,), (0,), 8, 4096) == pieces((0, 3), (32, 8), 8, 4096) == []
+
+
 def layouts(values: Values) -> list[Values]:
     """The same values as callers may have them: by columns, backwards, between others, of another order of bytes."""
     wide = np.zeros((*values.shape[:-1], 2 * values.shape[-1] + 1))

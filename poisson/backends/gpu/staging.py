@@ -107,6 +107,8 @@ class Piece:
 
 def pieces(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int, most: int) -> list[Piece]:
     """An array cut into blocks of at most so many bytes of values, with rows at one distance."""
+    if 0 in shape:
+        return []
     each = [itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     alike = next(axis for axis in range(len(shape)) if _pitch(shape[axis:], strides[axis:]) is not None)
     axis = next(axis for axis, count in enumerate(each) if axis >= alike and count <= max(most, itemsize))

@@ -99,9 +99,13 @@ __device__ __forceinline__ void each_taken(const Weights& p, const Nodes& fine, 
     const Takes along = takes_of(p.halves(0), x, i, p.nx, fine.nx, RULE_XL);
     const Takes beside = takes_of(p.halves(1), y, j, p.ny, fine.ny, RULE_YL);
     const Takes further = DIMENSION == 3 ? takes_of(p.halves(2), z, k, p.nz, fine.nz, RULE_ZL) : Takes{1};
-    for (int c = 0; c < further.count; ++c) {
-        for (int b = 0; b < beside.count; ++b) {
-            for (int a = 0; a < along.count; ++a) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+#pragma unroll
+        for (int b = 0; b < 2; ++b) {
+#pragma unroll
+            for (int a = 0; a < 2; ++a) {
+                if (a >= along.count || b >= beside.count || c >= further.count) continue;
                 int q = i, r = j, s = k;
                 if (!moved(coarse, q, r, s, along.step[a], beside.step[b], further.step[c])) continue;
                 const int place = along.step[a] + 3 * beside.step[b] + 9 * further.step[c];
