@@ -162,7 +162,8 @@ def field_files(problem: Problem) -> dict[str, FieldFile]:
 def regrid(case: Case, shape: Sequence[int]) -> Case:
     """The same case on another number of nodes, in the order x, y(, z).
 
-    Raises CaseError if a field comes from a file: it has values on one grid only.
+    Raises CaseError if a field comes from a file, which has values on one grid only, and ValueError if `shape` does not
+    fit the dimension, or has fewer than 3 nodes on an axis.
     """
     problem = case.problem
     for path, field in field_files(problem).items():

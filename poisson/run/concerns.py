@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,9 +13,12 @@ import numpy as np
 
 from poisson.backends.processors import processors
 from poisson.backends.registry import AUTO
+from poisson.errors import CheckWarning
 from poisson.mesh.boundary import FACE_NAMES, Rule
 from poisson.mesh.grid import AXES
 from poisson.problem.expressions import Expression
+from poisson.problem.fields import FunctionField, PartField
+from poisson.problem.problem import Problem
 from poisson.run.sample import Sample, Values
 from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.spectrum import smoothest
@@ -55,6 +60,8 @@ SWEEPS = {"jacobi": (1.0, 1.0), "chebyshev": (0.5, 0.5)}
 MANY = 2.0
 """The factor by which the expected sweeps may exceed the limit."""
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Concern:
@@ -84,6 +91,35 @@ def concerns_of(sample: Sample, settings: SolverSettings, run: RunSettings) -> t
             *_too_many_sweeps(sample, settings),
             *_too_many_threads(run),
         )
+
+
+def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSettings) -> None:
+    """One warning of all that `check` is concerned about, which names the line that called the caller of this function.
+
+    Where a process has its own part of an array alone, nothing is known.
+
+    Parameters
+    ----------
+    problem : Problem
+        What was solved.
+    settings, run : SolverSettings, RunSettings
+        How, and where.
+    """
+    of_faces = (data for face in problem.faces for data in (face.value, face.alpha))
+    given = (problem.f, problem.a, problem.c, problem.initial, *of_faces)
+    if any(isinstance(field, PartField) for field in given):
+        return
+    try:
+        with np.errstate(all="ignore"):
+            concerns = concerns_of(Sample(problem), settings, run)
+    except Exception as error:
+        if not any(isinstance(field, FunctionField) for field in given):
+            raise
+        # A user's function may take the arrays of a device alone.
+        log.debug("the problem was not checked: %s", error)
+        return
+    if concerns:
+        warnings.warn(CheckWarning("\n".join(concern.line for concern in concerns)), stacklevel=3)
 
 
 def _jumps_at_edges(sample: Sample) -> Iterator[Concern]:

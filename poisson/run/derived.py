@@ -53,7 +53,8 @@ def vector(solution: Solution, name: str) -> NDArray[Any]:
 def at(solution: Solution, points: Sequence[Any], field: str) -> Any:
     """A field at points, a number where they are one point and the field is no vector.
 
-    Raises CaseError if there is no such field, or this process has a part of it only.
+    Raises CaseError if there is no such field, or this process has a part of it only, and GridError if a point is
+    outside of the box, or the coordinates do not fit.
     """
     _require_whole(solution, "at", "save the solution and load the file")
     if field == "u":

@@ -20,7 +20,6 @@ from poisson.problem.arrays import brought, is_array, shape_of
 from poisson.problem.expressions import Expression
 from poisson.problem.faces import Face
 from poisson.problem.fields import ArrayField, PartField
-from poisson.problem.problem import Problem
 from poisson.run.setup import FEW_NODES, Setup, on_host
 from poisson.solvers.spectrum import fill_free, weighted_mean
 from poisson.words import article
@@ -39,24 +38,20 @@ class Loader:
 
     def __init__(self, setup: Setup, share: Share | None) -> None:
         self._setup = setup
-        self._share = share
         # Arrays that are written by rows of a whole grid, and not by slabs.
         self._whole = share is None and setup.backend.views
         self._faces: tuple[tuple[Face, ...], FaceTerms] | None = None
         self._unread: list[tuple[Reduction, Callable[[], None]]] = []
         self._places: dict[str, Reduction] = {}
 
-    def fill(self, problem: Problem) -> Discretisation:
-        """Set the iterate and the source; the operator must be that of the problem.
+    def fill(self, discretisation: Discretisation) -> Discretisation:
+        """Set the iterate and the source of a problem that has the operator of the setup; the problem, balanced.
 
-        Raises CaseError if a value is not finite. Of what is read where it lies the pass that reads it first
-        finds that, and on a device `require_finite`.
+        Raises IncompatibleSource if a singular problem has no solution, and CaseError if a value is not finite. Of what
+        is read where it lies the pass that reads it first finds that, and on a device `require_finite`.
         """
         setup = self._setup
         backend = setup.backend
-        discretisation = setup.discretisation
-        if discretisation.problem is not problem:
-            discretisation = Discretisation(problem, share=self._share)
         masked = setup.operator.fixed > 0
         given = None if masked else self.in_place(discretisation)
         if setup.operator.singular and not masked:

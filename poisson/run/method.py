@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
@@ -53,12 +54,12 @@ def set_up(request: Request, divided: Callable[[], Problem], failed: Mapping[str
     local = local_backend(request, failed)
     with falling_back(local, request):
         divide(request, local)
-        return set_up_on(local, request, divided())
+        return set_up_on(local, replace(request, problem=divided()))
 
 
-def set_up_on(local: Backend, request: Request, problem: Problem) -> Setup:
-    """The same on the backend and on the parts of the grid that there are, for a problem on that grid."""
-    settings, precision, ranks = request.settings, request.run.precision, request.ranks
+def set_up_on(local: Backend, request: Request) -> Setup:
+    """The same on the backend and on the parts of the grid that there are."""
+    problem, settings, precision, ranks = request.problem, request.settings, request.run.precision, request.ranks
     backend, discretisation = ranks.over(local), Discretisation(problem, share=ranks.share)
     lattice, beside = problem.lattice, ranks.beside
     nodes = None if ranks.share is None else math.prod(ranks.share.array_shape)
@@ -103,7 +104,7 @@ def set_up_on(local: Backend, request: Request, problem: Problem) -> Setup:
     return setup
 
 
-def renewed(setup: Setup, request: Request, problem: Problem, before: Problem) -> bool:
+def renewed(setup: Setup, request: Request, before: Problem) -> bool:
     """Give a setup the coefficients of another problem on the same grid, in the arrays and with all else that it has.
 
     Parameters
@@ -111,9 +112,9 @@ def renewed(setup: Setup, request: Request, problem: Problem, before: Problem) -
     setup : Setup
         Of the problem before.
     request : Request
-        As for `set_up`.
-    problem, before : Problem
-        The other problem and the one before.
+        With the other problem.
+    before : Problem
+        The one before.
 
     Returns
     -------
@@ -122,7 +123,7 @@ def renewed(setup: Setup, request: Request, problem: Problem, before: Problem) -
         now a number and was none, or the other way round, the problem has become singular or is so no longer, the grids
         of multigrid are other ones, ``auto`` chooses another method, or the solve stops at the discretisation error.
     """
-    old, samples = setup.operator, setup.samples or Samples(setup.backend, setup.operator)
+    problem, old, samples = request.problem, setup.operator, setup.samples or Samples(setup.backend, setup.operator)
     if setup.coarser is not None or old.fixed or not samples.fit(problem):
         return False
     setup.samples, samples.changed = samples, False

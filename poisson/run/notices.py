@@ -8,15 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import cast
 
-import numpy as np
-
-from poisson.errors import CaseError, CheckWarning, NotConverged
-from poisson.problem.fields import FunctionField, PartField
-from poisson.problem.problem import Problem
-from poisson.run.concerns import concerns_of
-from poisson.run.sample import Sample
+from poisson.errors import CaseError, NotConverged
 from poisson.run.solution import Solution
-from poisson.solvers.settings import RunSettings, SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Observer
 from poisson.words import article, quantity
@@ -56,35 +49,6 @@ def judged(solution: Solution, *, strict: bool, speaks: bool) -> Solution:
     if speaks and solution.status is not Status.INTERRUPTED:
         warnings.warn(NotConverged(line), stacklevel=3)
     return solution
-
-
-def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSettings) -> None:
-    """One warning of all that `check` is concerned about, which names the line that called the caller of this function.
-
-    Where a process has its own part of an array alone, nothing is known.
-
-    Parameters
-    ----------
-    problem : Problem
-        What was solved.
-    settings, run : SolverSettings, RunSettings
-        How, and where.
-    """
-    of_faces = (data for face in problem.faces for data in (face.value, face.alpha))
-    given = (problem.f, problem.a, problem.c, problem.initial, *of_faces)
-    if any(isinstance(field, PartField) for field in given):
-        return
-    try:
-        with np.errstate(all="ignore"):
-            concerns = concerns_of(Sample(problem), settings, run)
-    except Exception as error:
-        if not any(isinstance(field, FunctionField) for field in given):
-            raise
-        # A user's function may take the arrays of a device alone.
-        log.debug("the problem was not checked: %s", error)
-        return
-    if concerns:
-        warnings.warn(CheckWarning("\n".join(concern.line for concern in concerns)), stacklevel=3)
 
 
 def observer_of(given: Watching | None) -> Observer | None:

@@ -28,7 +28,8 @@ from poisson.parallel.communicator import Communicator
 from poisson.problem.problem import Problem
 from poisson.run import interrupts
 from poisson.run.checkpoints import Checkpoints
-from poisson.run.notices import Watching, judged, observer_of, warn_of_concerns
+from poisson.run.concerns import warn_of_concerns
+from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.ranks import communicator_of
 from poisson.run.request import Arguments, BackendName, Method, Precision
 from poisson.run.saved import load

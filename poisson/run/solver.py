@@ -28,10 +28,11 @@ from poisson.run import distribution, interrupts
 from poisson.run.backend import NextBackend, falling_back
 from poisson.run.batch import solve_together
 from poisson.run.checkpoints import Checkpoints
+from poisson.run.concerns import warn_of_concerns
 from poisson.run.exclusive import Exclusive
 from poisson.run.loader import Loader, sources_of
 from poisson.run.method import renewed, set_up, set_up_on
-from poisson.run.notices import Watching, judged, observer_of, warn_of_concerns
+from poisson.run.notices import Watching, judged, observer_of
 from poisson.run.operator import unchanged
 from poisson.run.outcome import Solved, apart, finish, provenance, require_place, unfinished
 from poisson.run.ranks import Ranks, communicator_of
@@ -430,7 +431,10 @@ class Solver:
         if problem is not self._operator_of:
             self._take_operator(problem)
         setup = self._setup
-        discretisation = self._loader.fill(checkpoints.resumed(problem) if checkpoints else problem)
+        data, discretisation = checkpoints.resumed(problem) if checkpoints else problem, setup.discretisation
+        if discretisation.problem is not data:
+            discretisation = Discretisation(data, share=ranks.share)
+        discretisation = self._loader.fill(discretisation)
         times = {"setup": clock.seconds() + self._seconds}
         self._seconds = 0.0
         origin = provenance(setup, started) | ranks.provenance()
@@ -468,8 +472,9 @@ class Solver:
         if before is None or not (same or unchanged(problem, before) == {"a", "c"}):
             # What ends this leaves arrays that are those of neither problem.
             self._operator_of = None
-            if before is None or not renewed(self._setup, self.request, problem, before):
-                self._setup = set_up_on(self._setup.local, self.request, problem)
+            request = replace(self.request, problem=problem)
+            if before is None or not renewed(self._setup, request, before):
+                self._setup = set_up_on(self._setup.local, request)
                 self._loader = Loader(self._setup, self.ranks.share)
         elif problem.faces is not before.faces:
             self._setup.take_boundary(Discretisation(problem, share=self.ranks.share))

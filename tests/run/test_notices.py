@@ -22,7 +22,7 @@ from support.results import make_solution
 import poisson
 from poisson.cli import main
 from poisson.errors import CaseError
-from poisson.run import notices
+from poisson.run import concerns
 from poisson.run.notices import judged
 from poisson.solvers.status import Status
 
@@ -105,7 +105,7 @@ def test_several_concerns_are_one_warning() -> None:
 
 def test_a_solver_looks_for_concerns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     solver, looked = poisson.Solver(PENALTY, backend="numpy"), []
-    monkeypatch.setattr(notices, "concerns_of", lambda *given: looked.append(given) or ())
+    monkeypatch.setattr(concerns, "concerns_of", lambda *given: looked.append(given) or ())
     for source in (1.0, 2.0):
         solver.solve(source)
         solver.solve_many([source, source])
