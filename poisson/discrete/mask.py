@@ -17,6 +17,7 @@ from poisson.errors import CaseError
 from poisson.words import quantity
 
 Values = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +40,8 @@ def masked(
         raise ValueError("the mask of a whole lattice, and this is a part")
     reaction = operator.reaction
     c = np.full(shape, operator.c) if reaction is None else np.array(fetch(reaction), dtype=np.float64)
-    links = [np.asarray(fetch(array), dtype=np.float64) for array in operator.links or ()]
-    links = links or [np.ones(shape)] * len(shape)
+    links = [np.asarray(fetch(array)) > 0.0 for array in operator.links or ()]
+    links = links or [np.ones(shape, dtype=bool)] * len(shape)
     on_faces = np.ones(shape, dtype=bool)
     on_faces[lattice.free] = False
     held = on_faces | fixed
@@ -50,9 +51,9 @@ def masked(
     holds[number[~held & (c > 0.0)]] = True
     for axis, line in enumerate(lattice.axes):
         for link, beside in _beside(operator, axis, links[axis]):
-            holds[number[~held & (link > 0.0) & beside(held)]] = True
+            holds[number[~held & link & beside(held)]] = True
         on_wall = np.broadcast_to(lattice.along(axis, line.couplings[2]) > 0.0, shape)
-        holds[number[~held & on_wall & (links[axis] > 0.0)]] = True
+        holds[number[~held & on_wall & links[axis]]] = True
     if holds.size > 1 and not holds.all():
         cut = number == int(np.flatnonzero(~holds)[0])
         node = ", ".join(map(str, np.argwhere(cut)[0][::-1]))
@@ -97,24 +98,24 @@ def insulated(operator: Operator, backend: Any) -> Operator:
         raise CaseError([f"equation.a: {cut}; set a to 0 there, too, or connect them"]) from None
 
 
-def without_links(operator: Operator, links: Sequence[Values]) -> NDArray[np.bool_]:
+def without_links(operator: Operator, links: Sequence[NDArray[Any]]) -> NDArray[np.bool_]:
     """Whether all links of each node are zero."""
     found = np.ones(operator.array_shape, dtype=bool)
     for axis, along in enumerate(links):
-        for link, _ in _beside(operator, axis, along):
-            found &= link == 0.0
+        for link, _ in _beside(operator, axis, along != 0.0):
+            found &= ~link
     return found
 
 
-def _beside(operator: Operator, axis: int, links: Values) -> Iterator[tuple[Values, Callable[[Any], Any]]]:
-    """The links below and above every node along an axis, and what gives the values of an array where they lead to."""
+def _beside(operator: Operator, axis: int, links: Mask) -> Iterator[tuple[Mask, Callable[[Any], Any]]]:
+    """Whether there are links below and above every node along an axis, and what gives values where they lead to."""
     line, place = operator.lattice.axes[axis], operator.lattice.array_axis(axis)
     coupled = operator.couplings[axis] > 0.0
     for entries, nodes in zip(line.link_numbers, line.neighbours, strict=True):
         yield coupled * np.take(links, entries, axis=place), partial(np.take, indices=nodes, axis=place)
 
 
-def _parts(operator: Operator, links: Sequence[Values], held: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The number of the part of each free node that links connect it with, from 0; −1 at the others."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -123,7 +124,7 @@ def _parts(operator: Operator, links: Sequence[Values], held: NDArray[np.bool_])
     for axis, along in enumerate(links):
         *_, (link, above) = _beside(operator, axis, along)
         between = free & above(free)
-        joined.append((between & (link > 0.0), above))
+        joined.append((between & link, above))
         every = every and bool((joined[-1][0] == between).all())
     if every:
         wraps = [operator.lattice.array_axis(axis) for axis, line in enumerate(operator.lattice.axes) if line.wraps]

@@ -43,7 +43,10 @@ def in_phases(labels: NDArray[Any], phases: Phases, name: str) -> NDArray[np.flo
     Raises CaseError if a label is not among the phases.
     """
     known, values = (np.array(each) for each in zip(*phases, strict=True))
-    place = np.minimum(np.searchsorted(known, labels), known.size - 1)
+    if labels.dtype.kind in "ub" and labels.itemsize == 1:  # each byte is looked up
+        place = np.minimum(np.searchsorted(known, np.arange(256)), known.size - 1)[labels.view(np.uint8)]
+    else:
+        place = np.minimum(np.searchsorted(known, labels), known.size - 1)
     if (wrong := known[place] != labels).any():
         listed = ", ".join(map(str, known))
         raise CaseError(

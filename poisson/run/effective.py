@@ -258,8 +258,8 @@ def _effective(
     for cell, part, axes in parts:
         solver = make(cell)
         xp = solver.backend.array_module
-        values = xp.asarray(part)
-        links = [_links(xp, values, lattice.array_axis(axis), problem.mean) for axis in range(lattice.dimension)]
+        on_it = xp.asarray(part)
+        links = [_links(xp, on_it, lattice.array_axis(axis), problem.mean) for axis in range(lattice.dimension)]
         for axis in axes:
             place, link = lattice.array_axis(axis), links[axis]
             f = (link - xp.roll(link, 1, axis=place)) / lattice.spacing[axis]
@@ -272,8 +272,10 @@ def _effective(
                 tensor[j, k] += float(xp.vdot(link * one, other)) / a.size
     tensor += np.triu(tensor, 1).T
     counts = {value: np.count_nonzero(a == value) / a.size for value in sorted({value for _, value in phases})}
-    seconds = time.perf_counter() - start
-    return Effective(tensor, _bounds(a), counts, conducting - visited, solutions, seconds)
+    present = {value: part for value, part in counts.items() if part > 0.0}
+    values, weights = (np.array(list(present)), list(present.values())) if present else (a, None)
+    bounds = _bounds(values, weights, a.ndim)
+    return Effective(tensor, bounds, counts, conducting - visited, solutions, time.perf_counter() - start)
 
 
 def _through(a: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], list[int]]]:
@@ -313,8 +315,8 @@ def _links(xp: Any, a: Any, place: int, mean: str) -> Any:
         return link_mean(mean, a, xp.roll(a, -1, axis=place))
 
 
-def _bounds(a: Any) -> dict[str, float]:
-    """The bounds that follow from the values of a alone.
+def _bounds(a: NDArray[np.float64], weights: list[float] | None, dimension: int) -> dict[str, float]:
+    """The bounds that follow from the values of a and their volume fractions alone.
 
     References
     ----------
@@ -322,16 +324,13 @@ def _bounds(a: Any) -> dict[str, float]:
     multiphase materials", Journal of Applied Physics 33 (1962) 3125-3131.
     """
 
-    def mean(least: float) -> float:
-        """The harmonic mean of a + (d − 1) least, without that again."""
-        rest = (a.ndim - 1) * least
+    def mean(other: float) -> float:
+        """The harmonic mean of a + (d − 1) other, without that again."""
+        rest = (dimension - 1) * other
         with np.errstate(divide="ignore"):
-            inverse = float((1.0 / (a + rest)).mean())
+            inverse = float(np.average(1.0 / (a + rest), weights=weights))
         return 1.0 / inverse - rest if math.isfinite(inverse) else 0.0
 
-    return {
-        "reuss": mean(0.0),
-        "lower": mean(float(a.min())),
-        "upper": mean(float(a.max())),
-        "voigt": float(a.mean()),
-    }
+    least, largest = float(a.min()), float(a.max())
+    voigt = float(np.average(a, weights=weights))
+    return {"reuss": mean(0.0), "lower": mean(least), "upper": mean(largest), "voigt": voigt}

@@ -375,7 +375,7 @@ def test_wrong_values_are_named_and_leave_the_solver_as_it_was(backend: str) -> 
         ({"a": 0}, "a = 0.0; it must be > 0"),
         ({"a": with_value(np.nan)}, f"equation.a: nan {place} finite"),
         ({"a": with_value(np.inf)}, f"equation.a: inf {place} finite"),
-        ({"a": with_value(0.0)}, f"equation.a: 0.0 {place} > 0"),
+        ({"a": with_value(-0.5)}, f"equation.a: -0.5 {place} >= 0"),
         ({"a": with_value(1e-310)}, "equation.a: the values from 1e-310 to "),
         ({"a": "y - 0.5"}, "equation.a: -0.5 at x = 0, y = 0; every value must be > 0"),
         ({"a": np.ones((17, 9))}, "a: an array of the shape (17, 9); the grid needs (9, 17), "),
