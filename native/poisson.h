@@ -86,9 +86,9 @@ typedef struct {
 } poisson_transfer;
 
 /* First derivatives on nodes, by the differences of poisson/mesh/differences.py of order 2 half. shape, scale (1/h) and
- * wraps (whether an axis is periodic) run in the order x, y, z; in 2D shape[2] is 1. weights lies in the device's
- * memory: half weights of the central difference, then 2 half + 1 of a one-sided one for each of the half nodes next to
- * a face. */
+ * wraps (1 where an axis is periodic, and 2 more where it is tabulated) run in the order x, y, z; in 2D shape[2] is 1.
+ * weights lies in the device's memory: half weights of the central difference, then 2 half + 1 of a one-sided one for
+ * each of the half nodes next to a face, then for each tabulated axis 2 half + 1 times a weight of every node. */
 typedef struct {
     int32_t dimension;
     int32_t half;

@@ -14,7 +14,7 @@ inline poisson_operator grid_of(const poisson_differences* differences) {
     grid.dimension = differences->dimension;
     grid.pitch = differences->pitch;
     for (int axis = 0; axis < 3; ++axis) {
-        grid.rule[2 * axis] = grid.rule[2 * axis + 1] = differences->wraps[axis] ? WRAP : FIXED;
+        grid.rule[2 * axis] = grid.rule[2 * axis + 1] = wraps_along(differences, axis) ? WRAP : FIXED;
         grid.shape[axis] = differences->shape[axis];
         grid.weight[axis] = differences->scale[axis];
     }
@@ -23,20 +23,43 @@ inline poisson_operator grid_of(const poisson_differences* differences) {
 
 #ifdef POISSON_OFFLOAD
 
+// The derivative along a tabulated axis, a thread for each node.
+template <int HALF, class T>
+poisson_status derive_tabulated(const poisson_differences* d, int32_t axis, const T* u, T* out) {
+    const int64_t nx = d->shape[0], ny = d->shape[1], nodes = nx * ny * d->shape[2], row = d->pitch;
+    const int64_t n = d->shape[axis], stride = axis == 0 ? 1 : axis == 1 ? row : row * ny, wraps = wraps_along(d, axis);
+    const double* table = table_along(d, axis);
+    POISSON_THREADS(number, nodes, nodes, (nx, ny, row, n, stride, wraps, axis), (table, u, out)) {
+        const int64_t i = number % nx, j = number / nx % ny, k = number / (nx * ny),
+                      s = axis == 0   ? i
+                          : axis == 1 ? j
+                                      : k;
+        const Line<T> line = {n, wraps != 0, T(1), table};
+        const int64_t place = i + row * (j + ny * k);
+        const T* first = u + place - stride * s;
+        out[place] = tabulated_derivative_at<HALF>(line, s, [=](int64_t index) { return first[stride * index]; });
+    }
+    return POISSON_SUCCESS;
+}
+
+// The derivative along one axis.
+template <int HALF, class T>
+poisson_status derive_along(const poisson_differences* d, int32_t axis, const T* u, T* out) {
+    if (table_along(d, axis)) return derive_tabulated<HALF>(d, axis, u, out);
+    return axis == 0 ? derive_along_x<HALF>(d, u, out) : derive_across<HALF>(d, axis, u, out);
+}
+
 // The derivatives along the axes whose array is given: one of them or all.
 template <int HALF, class T>
 poisson_status derive(const poisson_differences* d, const T* u, T* out_x, T* out_y, T* out_z) {
-    if (out_x && out_y && d->dimension == 2) {
+    if (out_x && out_y && d->dimension == 2 && !table_along(d, 0) && !table_along(d, 1)) {
         const poisson_operator grid = grid_of(d);
         return derive_plane<HALF>(d, &grid, u, out_x, out_y);
     }
-    if (out_x && out_y) {
-        derive_along_x<HALF>(d, u, out_x);
-        derive_across<HALF>(d, 1, u, out_y);
-        return derive_across<HALF>(d, 2, u, out_z);
-    }
-    if (out_x) return derive_along_x<HALF>(d, u, out_x);
-    return out_y ? derive_across<HALF>(d, 1, u, out_y) : derive_across<HALF>(d, 2, u, out_z);
+    T* const outs[3] = {out_x, out_y, out_z};
+    for (int32_t axis = 0; axis < 3; ++axis)
+        if (outs[axis]) derive_along<HALF>(d, axis, u, outs[axis]);
+    return POISSON_SUCCESS;
 }
 
 #else
@@ -49,7 +72,8 @@ inline Line<T> line_along(const Local<T>& a, int axis) {
             a.rule(2 * axis) == WRAP,
             axis == 0   ? a.weight_x
             : axis == 1 ? a.weight_y
-                        : a.weight_z};
+                        : a.weight_z,
+            nullptr};
 }
 
 template <bool STREAM, class T>
@@ -82,6 +106,45 @@ __attribute__((noinline)) Pack<T> derive_end_apart(const Line<T>& line, int64_t 
     return derive_end<HALF>(line, i, central, closure, row);
 }
 
+// The weights of a pack of nodes.
+template <class T>
+inline Pack<T> weights_of(const double* table) {
+    Pack<T> pack;
+    for (int lane = 0; lane < LANES; ++lane) pack[lane] = T(table[lane]);
+    return pack;
+}
+
+template <class T>
+inline Pack<T> inside_row(const Local<T>& a, int64_t i, Pack<T> pack) {
+    return i + LANES <= a.nx ? pack : lane_numbers<T>() < T(a.nx - i) ? pack : Pack<T>{};
+}
+
+// The derivatives along a tabulated axis at the nodes of a whole row, with zeros in the lanes past it.
+template <int HALF, bool STREAM, class T>
+void derive_tabulated_row(const Local<T>& a, int axis, int64_t j, int64_t k, const double* table, const T* u, T* out) {
+    Line<T> line = line_along(a, axis);
+    line.table = table;
+    const T* row = u + a.row(j, k);
+    T* to = out + a.row(j, k);
+    const int64_t s = axis == 1 ? j : k, stride = line.stride(axis == 1 ? a.pitch : a.pitch * a.ny);
+    for (int64_t i = 0; i < a.nx; i += LANES) {
+        Pack<T> pack = {};
+        if (axis > 0) {
+            const T* nodes = row + i - stride * s;
+            pack = inside_row(
+                a, i, tabulated_derivative_at<HALF>(line, s, [&](int64_t n) { return load(nodes + stride * n); }));
+        } else if (i >= HALF && i + LANES <= a.nx - HALF) {
+            const Pack<T> centre = load(row + i);
+            for (int m = 0; m <= 2 * HALF; ++m)
+                pack += weights_of<T>(table + m * line.n + i) * (load(row + i + m - HALF) - centre);
+        } else {
+            for (int64_t n = i; n < a.nx && n < i + LANES; ++n)
+                pack[n - i] = tabulated_derivative_at<HALF>(line, n, [&](int64_t index) { return row[index]; });
+        }
+        put<STREAM>(to + i, pack);
+    }
+}
+
 // The derivatives along an axis at the nodes of a whole row, with zeros in the lanes past it.
 template <int HALF, bool STREAM, class T>
 inline void derive_row(const Local<T>& a, int axis, int64_t j, int64_t k, const T* central, const double* closure,
@@ -89,9 +152,6 @@ inline void derive_row(const Local<T>& a, int axis, int64_t j, int64_t k, const 
     const Line<T> line = line_along(a, axis);
     const T* row = u + a.row(j, k);
     T* to = out + a.row(j, k);
-    const auto clip = [&](int64_t i, Pack<T> pack) {
-        return i + LANES <= a.nx ? pack : lane_numbers<T>() < T(a.nx - i) ? pack : Pack<T>{};
-    };
     if (axis == 0) {
         for (int64_t i = 0; i < a.nx; i += LANES) {
             Pack<T> pack = {};
@@ -114,7 +174,7 @@ inline void derive_row(const Local<T>& a, int axis, int64_t j, int64_t k, const 
         prefetch(row + i + ahead, FAR_AHEAD);
         const Pack<T> pack =
             derivative_at<HALF>(line, s, central, closure, [&](int64_t index) { return load(nodes + stride * index); });
-        put<STREAM>(to + i, clip(i, pack));
+        put<STREAM>(to + i, inside_row(a, i, pack));
     }
 }
 
@@ -124,8 +184,10 @@ poisson_status derive_rows(const poisson_differences* differences, const T* u, T
     POISSON_OPERATOR(T, &grid, a);
     const Tiling all(POISSON_LOCAL(T, a));
     const int64_t tiles = all.count();
-    const double* weights = differences->weights;
-    POISSON_THREADS(number, tiles, all.nodes(), (POISSON_PARTS(a)), (weights, u, out_x, out_y, out_z)) {
+    const double *weights = differences->weights, *table_x = table_along(differences, 0),
+                 *table_y = table_along(differences, 1), *table_z = table_along(differences, 2);
+    POISSON_THREADS(number, tiles, all.nodes(), (POISSON_PARTS(a)),
+                    (weights, table_x, table_y, table_z, u, out_x, out_y, out_z)) {
         const Local<T> local = POISSON_LOCAL(T, a);
         const Tile tile = Tiling(local).tile(number);
         T central[HALF];
@@ -133,7 +195,11 @@ poisson_status derive_rows(const poisson_differences* differences, const T* u, T
         for_each_row(local, tile, [&](int64_t j, int64_t k) {
             for (int axis = 0; axis < local.dimension; ++axis) {
                 T* out = axis == 0 ? out_x : axis == 1 ? out_y : out_z;
-                if (out) derive_row<HALF, STREAM>(local, axis, j, k, central, weights + HALF, u, out);
+                const double* table = axis == 0 ? table_x : axis == 1 ? table_y : table_z;
+                if (out && table)
+                    derive_tabulated_row<HALF, STREAM>(local, axis, j, k, table, u, out);
+                else if (out)
+                    derive_row<HALF, STREAM>(local, axis, j, k, central, weights + HALF, u, out);
             }
         });
         if (STREAM) store_fence();

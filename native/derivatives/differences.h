@@ -14,6 +14,7 @@ struct Line {
     int64_t n;
     bool wraps;
     T scale;
+    const double* table;  // of a tabulated axis: the weights of the m-th of the nodes that each takes are at m n
 
     // From node to node, where they lie so far apart. The neighbours of a single node are that node, however often an
     // index is wrapped.
@@ -38,6 +39,35 @@ inline auto derivative_at(const Line<T>& line, int64_t s, const T* central, cons
         return (upper ? -line.scale : line.scale) * sum;
     }
     return line.scale * central_difference<HALF>(central, [&](int m) { return at(wrapped(s + m, line.n)); });
+}
+
+// The first of the nodes that the derivative at the node s of a line takes: `half` below it, or as far as the face.
+template <class T>
+inline int64_t first_of(const Line<T>& line, int64_t s, int64_t half) {
+    const int64_t first = s - half, last = line.n - 1 - 2 * half;
+    return line.wraps ? first : first < 0 ? 0 : first < last ? first : last;
+}
+
+// The same along a tabulated axis.
+template <int HALF, class T, class At>
+inline auto tabulated_derivative_at(const Line<T>& line, int64_t s, At at) {
+    const int64_t first = first_of(line, s, HALF);
+    const auto centre = at(s);
+    auto sum = centre - centre;
+    for (int m = 0; m <= 2 * HALF; ++m)
+        sum += T(line.table[m * line.n + s]) * (at(wrapped(first + m, line.n)) - centre);
+    return sum;
+}
+
+inline bool wraps_along(const poisson_differences* d, int axis) { return d->wraps[axis] & 1; }
+
+// The table of an axis in the array of all weights, or none.
+inline const double* table_along(const poisson_differences* d, int axis) {
+    const int64_t points = 2 * d->half + 1;
+    const double* table = d->weights + d->half * (1 + points);
+    for (int before = 0; before < axis; ++before)
+        if (d->wraps[before] & 2) table += points * d->shape[before];
+    return d->wraps[axis] & 2 ? table : nullptr;
 }
 
 #endif

@@ -99,12 +99,12 @@ poisson_status derive_along_x(const poisson_differences* d, const T* u, T* out) 
     const int64_t nx = d->shape[0], rows = d->shape[1] * d->shape[2], pitch = d->pitch, packs = pieces(nx, WIDTH<T>);
     const int64_t side = pieces(packs, TEAM) * TEAM == pieces(packs, TEAM_X) * TEAM_X ? TEAM : TEAM_X;
     const int64_t tiles = pieces(packs, side), threads = TEAM * tiles * pieces(rows, TEAM / side * ROWS_ALONG_X);
-    const int64_t wraps = d->wraps[0];
+    const int64_t wraps = wraps_along(d, 0);
     const T scale = T(d->scale[0]);
     const double* table = d->weights;
     POISSON_THREADS(number, threads, nx * rows, (nx, rows, pitch, side, tiles, wraps, scale), (table, u, out)) {
         const Weights<HALF, T> weights(table);
-        const Line<T> line = {nx, wraps != 0, scale};
+        const Line<T> line = {nx, wraps != 0, scale, nullptr};
         const int32_t team = int32_t(number / TEAM), thread = int32_t(number % TEAM), across = int32_t(side);
         const int32_t group = team / int32_t(tiles), step = TEAM / across, each = step * ROWS_ALONG_X;
         const int64_t start = int64_t(team - group * int32_t(tiles)) * across * WIDTH<T>;
@@ -198,7 +198,7 @@ poisson_status derive_across(const poisson_differences* d, int32_t axis, const T
     const int64_t others = d->shape[3 - axis], other_stride = axis == 1 ? plane : row;
     int64_t length = LONG_MARCH;
     while (length > SHORT_MARCH && packs * others * pieces(n, length) < FULL_DEVICE) length /= 2;
-    const int64_t marches = pieces(n, length), threads = packs * others * marches, wraps = d->wraps[axis];
+    const int64_t marches = pieces(n, length), threads = packs * others * marches, wraps = wraps_along(d, axis);
     const T scale = T(d->scale[axis]);
     const double* table = d->weights;
     POISSON_THREADS(number, threads, d->shape[0] * n * others,
@@ -211,8 +211,8 @@ poisson_status derive_across(const poisson_differences* d, int32_t axis, const T
         const int32_t first = int32_t(marches_first ? within : outer) * int32_t(length);
         const int32_t last = int32_t(first + length < n ? first + length : n);
         T* const to = out + place;
-        march_along<TOGETHER>(Line<T>{n, wraps != 0, scale}, Weights<HALF, T>(table), first, last, stride, u + place,
-                              [=](int32_t s, Pack<T> pack) { store_streaming(to + stride * s, pack); });
+        march_along<TOGETHER>(Line<T>{n, wraps != 0, scale, nullptr}, Weights<HALF, T>(table), first, last, stride,
+                              u + place, [=](int32_t s, Pack<T> pack) { store_streaming(to + stride * s, pack); });
     }
     return POISSON_SUCCESS;
 }
@@ -233,8 +233,8 @@ poisson_status derive_plane(const poisson_differences* d, const poisson_operator
         const int64_t i = tile.first, nx = local.nx, pitch = local.pitch;
         if (tile.start < tile.stop) {
             const Weights<HALF, T> weights(table);
-            const Line<T> along_x = {nx, local.rule(0) == WRAP, local.weight_x};
-            const Line<T> along_y = {local.ny, local.rule(2) == WRAP, local.weight_y};
+            const Line<T> along_x = {nx, local.rule(0) == WRAP, local.weight_x, nullptr};
+            const Line<T> along_y = {local.ny, local.rule(2) == WRAP, local.weight_y, nullptr};
             // The threads beside this one, which share the edges of its rows.
             const int32_t thread = int32_t(number % TEAM_X);
             const int64_t start = i - thread * WIDTH<T>, stop = start + TEAM_X * WIDTH<T>;

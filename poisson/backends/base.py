@@ -62,8 +62,6 @@ class Backend(CallersArrays, Exchanges, Recordings):
         The device, for people.
     bound : mapping
         What `bind` makes of this backend and a subject, by the type of the subject.
-    tabulated : bool
-        Whether it takes tabulated axes.
     any_axis : bool
         Whether it takes parts with any halos, of x too. Another takes a part with a halo of one node alone, and to
         it the halo is fixed nodes: `residual` is right at the nodes that are owned and zero in the halo, and so is what
@@ -84,7 +82,6 @@ class Backend(CallersArrays, Exchanges, Recordings):
     on_host: bool = False
     views: bool = True
     instead_of: str = ""
-    tabulated: bool = False
     any_axis: bool = False
     bound: Mapping[type, Callable[[Any, Any], Any]]
 
@@ -220,7 +217,7 @@ class Backend(CallersArrays, Exchanges, Recordings):
             If the backend does not take an axis of it: see `any_axis`.
         """
         if not self.any_axis:
-            require_plain(subject, self.name, self.bound, self.tabulated)
+            require_plain(subject, self.name, self.bound)
         return self.bound[type(subject)](self, subject)
 
     # ---- vectors

@@ -227,11 +227,16 @@ class NumpyDifferences(DifferenceOperations):
     """First derivatives, axis by axis."""
 
     def derivative(self, axis: int, u: Array, out: Array) -> None:
-        if self.differences.lattice.axes[axis].tabulated:
-            out[...] = self.differences.along(axis, u)
-            return
         place = self.differences.lattice.array_axis(axis)
         values, slopes = np.moveaxis(u, place, 0), np.moveaxis(out, place, 0)
+        if self.differences.tabulated[axis]:
+            first, weights = self.differences.first(axis), self.differences.weights(axis).astype(self.backend.dtype)
+            along = (-1,) + (1,) * (u.ndim - 1)
+            slopes[...] = sum(
+                weight.reshape(along) * (np.take(values, first + m, axis=0, mode="wrap") - values)
+                for m, weight in enumerate(weights)
+            )
+            return
         terms = enumerate(self.differences.central.astype(self.backend.dtype), start=1)
         total = sum(weight * (np.roll(values, -m, axis=0) - np.roll(values, m, axis=0)) for m, weight in terms)
         lower, upper = (rule not in (Rule.WRAP, Rule.HALO) for rule in self.differences.lattice.axes[axis].rules)
@@ -276,7 +281,7 @@ class NumpyBackend(Backend):
 
     name = "numpy"
     on_host = True
-    any_axis = tabulated = True
+    any_axis = True
     bound = MappingProxyType(
         {
             Operator: NumpyOperations,

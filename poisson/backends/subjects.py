@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The subjects of operations, and those of them that kernels take which know equally spaced nodes alone."""
+"""The subjects of operations, and those of them that a backend takes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Subject = (
 """The types that `Backend.bind` takes."""
 
 
-def require_plain(subject: Subject, name: str, bound: Container[type], tabulated: bool) -> None:
-    """Refuse tabulated axes, if the backend does not take them, and parts of a lattice divided along x.
+def require_plain(subject: Subject, name: str, bound: Container[type]) -> None:
+    """Refuse what the backend has no operations for, and parts of a lattice divided along x.
 
     Parameters
     ----------
@@ -39,8 +39,6 @@ def require_plain(subject: Subject, name: str, bound: Container[type], tabulated
         The name of the backend.
     bound : container of type
         What it has operations for.
-    tabulated : bool
-        Whether it takes tabulated axes.
 
     Raises
     ------
@@ -50,8 +48,6 @@ def require_plain(subject: Subject, name: str, bound: Container[type], tabulated
     if type(subject) not in bound:
         raise GridError(f"the {name} backend has no stencils of 9 and 27 points yet: use run.backend = 'numpy'")
     for lattice in _lattices(subject):
-        if lattice.tabulated and (not tabulated or isinstance(subject, Differences)):
-            raise GridError(f"the {name} backend takes equally spaced nodes only: use run.backend = 'numpy'")
         if lattice.axes[0].whole is not None:
             raise GridError(f"the {name} backend takes no grid that is divided along x: use run.backend = 'numpy'")
 

@@ -10,7 +10,8 @@ p + 1 nodes from the face inwards instead, which is of order p too,
 
     ∂u/∂x = Σ_{j=0..p} w_ij (u_j − u_i) / h.
 
-Both are exact for polynomials up to degree p. The weights are the derivatives of the Lagrange polynomials, computed in
+Along a tabulated axis every node has weights of its own for the p + 1 nodes around it, or from the face inwards. All
+are exact for polynomials up to degree p. The weights are the derivatives of the Lagrange polynomials, computed in
 rational arithmetic.
 """
 
@@ -20,14 +21,12 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.errors import GridError
 from poisson.mesh.axis import plain_rules
-from poisson.mesh.axis_transfer import Table, on_parts
 from poisson.mesh.boundary import Rule
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
@@ -98,10 +97,21 @@ class Differences:
         """Shape of an array on the grid: ``(ny, nx)`` or ``(nz, ny, nx)``."""
         return self.lattice.array_shape
 
-    def table(self, axis: int) -> Table:
-        """The nodes that the derivative along any axis is taken from at each node, and their weights, in 1/L.
+    @property
+    def tabulated(self) -> tuple[bool, ...]:
+        """Whether each axis has weights of its own at every node."""
+        return tuple(axis.tabulated for axis in self.lattice.axes)
 
-        Both have the shape ``(n, p + 1)``. Weights are those of Lagrange's polynomials in the coordinates themselves.
+    def first(self, axis: int) -> NDArray[np.int64]:
+        """The first of the p + 1 nodes behind one another that each node along an axis takes; a periodic one wraps."""
+        line = self.lattice.axes[axis]
+        first = np.arange(line.nodes) - self.half
+        return first if line.wraps else np.clip(first, 0, line.nodes - self.order - 1)
+
+    def weights(self, axis: int) -> NDArray[np.float64]:
+        """The weights of the nodes from `first` on in the derivative at each node, in 1/L, of shape ``(p + 1, n)``.
+
+        They are those of Lagrange's polynomials in the coordinates. In a halo they have no meaning.
         """
         line = self.lattice.axes[axis]
         whole, taken = line.undivided, self.order + 1
@@ -116,16 +126,7 @@ class Differences:
                 factors = [(x[:, 0] - at[:, m]) for m in others if m != left_out]
                 weight[:, node] += np.prod(factors, axis=0) if factors else 1.0
             weight[:, node] /= np.prod([at[:, node] - at[:, m] for m in others], axis=0)
-        return on_parts(((index % whole.nodes).astype(np.int32), weight), line, line)
-
-    def along(self, axis: int, values: NDArray[Any]) -> NDArray[Any]:
-        """The derivative along a tabulated axis on the host, for values at all nodes, in their type."""
-        (index, weight), place = self.table(axis), self.lattice.array_axis(axis)
-        shape = (-1,) + (1,) * axis
-        found = sum(
-            weight[:, n].reshape(shape) * np.take(values, index[:, n], axis=place) for n in range(index.shape[1])
-        )
-        return np.asarray(found, dtype=values.dtype)
+        return np.ascontiguousarray(weight[line.index].T)
 
     @property
     def half(self) -> int:

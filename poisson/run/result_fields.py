@@ -58,13 +58,9 @@ def vectors(
     if through_links:
         found["flux"] = _flux_of_links(backend, operator, result, grid.dimension)[own]
     if {"gradient", "E"}.intersection(names) or not through_links:
-        bound = None if differences.lattice.tabulated else backend.bind(differences)
-        u = backend.to_host(result.u) if bound is None else np.empty(0)
+        bound = backend.bind(differences)
         gradient = np.empty((*discretisation.owned.array_shape, grid.dimension), dtype=backend.dtype)
         for axis in range(grid.dimension):
-            if bound is None:
-                gradient[..., axis] = differences.along(axis, u)[own]
-                continue
             # One component at a time needs no array that the loop has not made.
             bound.derivative(axis, result.u, result.work)
             gradient[..., axis] = backend.to_host(result.work)[own]

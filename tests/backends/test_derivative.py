@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import emulated
 from numpy.typing import NDArray
+from support.agreement import PLACED
 from support.operators import SPACING, random_array
 
 from poisson.backends.base import Backend
@@ -180,6 +181,14 @@ def test_derivatives_agree_with_the_specification(backend: Backend, order: int, 
     for shape in shapes:
         wraps = [(False,) * 3, (True,) * 3, (True, False, True)][periodic][: len(shape)]
         agree(backend, Differences.uniform(shape, SPACING[: len(shape)], wraps, order))
+
+
+@pytest.mark.parametrize("order", [2, 8])
+def test_tabulated_axes(backend: Backend, order: int) -> None:
+    few = backend.name == "gpu"
+    for a in (PLACED[2][0], PLACED[2][2], PLACED[3][0]) if few else (*PLACED[2], *PLACED[3]):
+        if min(a.shape) > order:
+            agree(backend, Differences(a.lattice, order))
 
 
 def test_the_smallest_grid_of_each_order(backend: Backend) -> None:

@@ -143,7 +143,7 @@ PLACED: list[tuple[Operator, Cuts]] = [
 def divisions(backend: Backend) -> list[tuple[Operator, Cuts]]:
     """Operators and where they are cut; a sample for the gpu backend, in float32 one."""
     if backend.name != "gpu":
-        return WHOLE if isinstance(backend, NumpyBackend) else COMPILED + PLACED * backend.tabulated
+        return WHOLE if isinstance(backend, NumpyBackend) else COMPILED + PLACED
     # Cells beside stretched nodes, and all kinds of axes with coefficients that vary.
     return [*EMULATED[:2], PLACED[1], PLACED[-2]] if backend.dtype == np.float64 else [EMULATED[0], PLACED[-3]]
 
@@ -382,18 +382,6 @@ def test_which_parts_make_plain_pairs(start: int, stop: int, halo: tuple[int, in
 # ---- what other backends refuse
 
 
-def test_other_backends_refuse_tabulated_axes(backend: Backend) -> None:
-    if backend.tabulated:
-        return
-    lattice = Lattice((example(Cells, (D, N), 8).axis, Axis(9, 0.1, WALLS)))
-    coarse = coarser(lattice)
-    line = f"the {backend.name} backend takes equally spaced nodes only: use run.backend = 'numpy'"
-    for subject in (Operator(lattice), Transfer(Operator(lattice), Operator(coarse))):
-        with pytest.raises(GridError) as caught:
-            backend.bind(subject)
-        assert str(caught.value) == line
-
-
 def test_other_backends_refuse_parts_along_x(backend: Backend) -> None:
     whole = operator((9, 12), (*FREE, Rule.WRAP, Rule.WRAP))
     part = whole.lattice.part(0, 3, 7, 1)
@@ -474,12 +462,3 @@ def test_differences_on_tabulated_axes(kind: type[Placement], ends: tuple[Kind, 
     along, here = np.empty(part.array_shape), part.axes[1]
     backend.bind(Differences(part, order)).derivative(1, u[here.index].copy(), along)
     np.testing.assert_allclose(along[here.owned], slope[4:10], rtol=0, atol=1e-12)
-
-
-def test_kernels_of_differences_know_equally_spaced_nodes() -> None:
-    class Other(NumpyBackend):
-        name, any_axis, tabulated = "other", False, True
-
-    lattice = Lattice((Axis(9, 0.1, WALLS), example(Cells, (D, N), 8).axis))
-    with pytest.raises(GridError, match=r"^the other backend takes equally spaced nodes only"):
-        Other(np.float64).bind(Differences(lattice))

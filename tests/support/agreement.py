@@ -168,8 +168,7 @@ def subjects(backend: Backend, spec: OperationSpec, a: Operator, below: Below) -
         yield from weighted_on(backend, a.lattice, spec.method == "interpolation")
     elif spec.subject is Differences:
         shortest = min(nodes for nodes in a.shape if nodes > 1)
-        orders = () if a.lattice.tabulated else (2, 4, 8)
-        yield from (Differences(a.lattice, order) for order in orders if shortest > order)
+        yield from (Differences(a.lattice, order) for order in (2, 4, 8) if shortest > order)
     else:
         axes = [axis for axis in range(a.dimension) if a.shape[axis] > 1]
         for along in (axes, axes[:1])[: len(axes)]:

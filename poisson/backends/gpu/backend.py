@@ -10,7 +10,8 @@ of Krylov methods and those between grids have modules of their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -154,25 +155,35 @@ class GpuDifferences(DifferenceOperations):
     def in_form(self, form: str, axis: int, u: Array, out: Array) -> None:
         """`derivative` in one of the forms of `poisson.backends.gpu.derivative.VARIANTS`."""
         plan = derivatives.derivative(self.differences, axis, form, self._pitch, self.backend.dtype)
-        self._launch(plan, (u, out))
+        self._launch(plan, (u, out), [axis])
 
     def gradient(self, u: Array, outs: Sequence[Array]) -> None:
         plan = derivatives.gradient(self.differences, self._pitch, self.backend.dtype)
-        self._launch(plan, (u, *(*outs, outs[-1])[:3]))
+        self._launch(plan, (u, *(*outs, outs[-1])[:3]), range(self.differences.dimension))
+
+    @cached_property
+    def _tables(self) -> dict[int, Any]:
+        """The weights of each tabulated axis on the device, in rows of whole packs."""
+        found = {}
+        for axis, has in enumerate(self.differences.tabulated):
+            if has:
+                weights = self.differences.weights(axis)
+                found[axis] = self.backend.table(np.pad(weights, ((0, 0), (0, -weights.shape[1] % self.backend.width))))
+        return found
 
     @property
     def _pitch(self) -> int:
         return self.backend.pitch_of(self.differences.shape[0])
 
-    def _launch(self, plan: derivatives.Launch, arrays: tuple[Array, ...]) -> None:
-        arguments = (*arrays, *plan.arguments)
+    def _launch(self, plan: derivatives.Launch, arrays: tuple[Array, ...], axes: Iterable[int]) -> None:
+        tables = (self._tables[axis] for axis in axes if self.differences.tabulated[axis])
+        arguments = (*arrays, *plan.arguments, *tables)
         self.backend.launch("derivative", plan.kernel, plan.shape, None, plan.grid, arguments, plan.defines)
 
 
 class GpuBackend(Launcher):
     """Every operation as a launch of a kernel. The parameters are those of `poisson.backends.gpu.launch.Launcher`."""
 
-    tabulated = True
     bound = MappingProxyType(
         {
             Operator: GpuOperations,

@@ -102,6 +102,7 @@ def derivative(
         (
             *(f"-DALONG={min(axis, 1)}", f"-DWRAPS={int(differences.periodic[axis])}", f"-DPENCILS={int(not marches)}"),
             *_weights(differences, dtype),
+            *("-DTABULATED=1",) * differences.tabulated[axis],
         ),
     )
 
@@ -119,13 +120,17 @@ def gradient(differences: Differences, pitch: int, dtype: np.dtype[Any], shape: 
     else:
         blocks = tiles * blocks_for(slowest, shape.block_y * shape.march)
     scales = [dtype.type(1.0 / h) for h in differences.spacing]
-    wraps = sum(1 << axis for axis, periodic in enumerate(differences.periodic) if periodic)
+    wraps, tabulated = (
+        sum(1 << axis for axis, flag in enumerate(flags) if flag)
+        for flags in (differences.periodic, differences.tabulated)
+    )
+    tables = (f"-DTABULATED={tabulated}",) if tabulated else ()
     return Launch(
         "gradient",
         shape,
         (blocks, 1, 1),
         (np.int32(nx), np.int32(ny), np.int32(nz), np.int64(_stride(pitch, ny)), *(*scales, dtype.type(0.0))[:3]),
-        (f"-DAXES={differences.dimension}", f"-DWRAPS={wraps}", *_weights(differences, dtype)),
+        (f"-DAXES={differences.dimension}", f"-DWRAPS={wraps}", *_weights(differences, dtype), *tables),
     )
 
 

@@ -62,7 +62,6 @@ class OpenmpBackend(Backend):
     """
 
     name = "openmp"
-    tabulated = True
     bound: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType(
         {
             Operator: OpenmpOperations,

@@ -208,13 +208,15 @@ class OpenmpDifferences(DifferenceOperations):
     def __init__(self, backend: OpenmpBackend, differences: Differences) -> None:
         super().__init__(backend, differences)
         self.functions = backend.functions
-        weights = np.concatenate([differences.central, differences.closure.ravel()])
+        tables = (differences.weights(axis).ravel() for axis, has in enumerate(differences.tabulated) if has)
+        flags = [wraps + 2 * has for wraps, has in zip(differences.periodic, differences.tabulated, strict=True)]
+        weights = np.concatenate([differences.central, differences.closure.ravel(), *tables])
         self._weights = backend.table(weights, np.dtype(np.float64))
         self.structure = byref(
             DifferencesStructure(
                 dimension=differences.dimension,
                 half=differences.half,
-                wraps=(c_int32 * 3)(*differences.periodic),
+                wraps=(c_int32 * 3)(*flags),
                 threads=backend.threads,
                 shape=(c_int64 * 3)(*differences.shape, *(1,) * (3 - differences.dimension)),
                 pitch=pitch_of(differences.shape[0]),

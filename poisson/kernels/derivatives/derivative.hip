@@ -10,11 +10,14 @@
 // the nodes beside its own through the cache. poisson_derivative_pencil puts pencils, pieces of lines along the axis,
 // into shared memory, with the REACH nodes that lie before and behind.
 //
+// Along a tabulated axis each node has POINTS weights of its own, for as many nodes around it or from the face inwards.
+//
 // Along x a row has inner packs, with all packs that their nodes need in the row, and two edges.
 //
 // Options: REACH, CENTRAL and CLOSURE (the weights, separated by commas); for a derivative ALONG (0: x, 1: another
 // axis), WRAPS (whether the axis is periodic) and PENCILS (the form); for a gradient AXES (how many there are) and
-// WRAPS (a bit each). Blocks are numbered along x alone, where a launch may have 2^31 of them.
+// WRAPS (a bit each); TABULATED (a bit for each axis with a table, of a derivative one in all). Blocks are numbered
+// along x alone, where a launch may have 2^31 of them.
 
 #define POINTS (2 * REACH + 1)
 #define SIDE ((REACH + WIDTH - 1) / WIDTH)  // packs beside a pack that hold the neighbours along x
@@ -36,6 +39,63 @@ __device__ __forceinline__ bool is_near_face(int index, int n) {
     return !PERIODIC && (index < REACH || index >= n - REACH);
 }
 
+#ifndef TABULATED
+#define TABULATED 0
+#endif
+
+// The weights along a tabulated axis of n nodes: those for the m-th node that each takes lie at m `stride`.
+struct Table {
+    const real* __restrict__ weight;
+    int stride;
+
+    __device__ __forceinline__ Table(const real* __restrict__ weight, int n)
+        : weight(weight), stride((n + WIDTH - 1) / WIDTH * WIDTH) {}
+};
+
+// What an axis has: the scale 1/h of a uniform one, or its table.
+#if TABULATED & 1
+#define SCALE_X_PARAMETER , const real* __restrict__ table_x
+#define SCALE_X Table(table_x, nx)
+#else
+#define SCALE_X_PARAMETER
+#define SCALE_X scale_x
+#endif
+#if TABULATED & 2
+#define SCALE_Y_PARAMETER , const real* __restrict__ table_y
+#define SCALE_Y Table(table_y, ny)
+#else
+#define SCALE_Y_PARAMETER
+#define SCALE_Y scale_y
+#endif
+#if TABULATED & 4
+#define SCALE_Z_PARAMETER , const real* __restrict__ table_z
+#define SCALE_Z Table(table_z, nz)
+#else
+#define SCALE_Z_PARAMETER
+#define SCALE_Z scale_z
+#endif
+#if TABULATED
+#define SCALE_PARAMETER , const real* __restrict__ table
+#define SCALE Table(table, n)
+#else
+#define SCALE_PARAMETER
+#define SCALE scale
+#endif
+
+// The difference around the node s, at(m) being the value m nodes up the axis.
+template <class At>
+__device__ __forceinline__ real difference(real scale, int s, At at) {
+    return scale * central_difference<REACH>(central, at);
+}
+template <class At>
+__device__ __forceinline__ real difference(const Table& table, int s, At at) {
+    const real centre = at(0);
+    real sum = 0;
+#pragma unroll
+    for (int m = 0; m < POINTS; ++m) sum += table.weight[table.stride * m + s] * (at(m - REACH) - centre);
+    return sum;
+}
+
 // The derivative at the node `index` near a face of a line of n nodes, which are `stride` values apart.
 __device__ __forceinline__ real one_sided(const real* line, int index, int n, index_t stride, real scale) {
     const bool upper = index >= REACH;
@@ -46,32 +106,37 @@ __device__ __forceinline__ real one_sided(const real* line, int index, int n, in
                                                         [=](int j) { return face[inwards * j]; });
     return upper ? -scale * sum : scale * sum;
 }
+__device__ __forceinline__ real one_sided(const real* line, int index, int n, index_t stride, const Table& table) {
+    const real* const first = index >= REACH ? line + stride * (n - POINTS) : line;
+    const real centre = line[stride * index];
+    real sum = 0;
+    for (int m = 0; m < POINTS; ++m) sum += table.weight[table.stride * m + index] * (first[stride * m] - centre);
+    return sum;
+}
 
-// A pack of derivatives from the packs of the stencil, at(m) being the one m nodes up the axis.
-template <class At>
-__device__ __forceinline__ Pack combine(real scale, At at) {
+// A pack of derivatives at the node s from the packs of the stencil, at(m) being the one m nodes up the axis.
+template <class Scale, class At>
+__device__ __forceinline__ Pack combine(Scale scale, int s, At at) {
     Pack out;
 #pragma unroll
-    for (int n = 0; n < WIDTH; ++n)
-        out.node[n] = scale * central_difference<REACH>(central, [&](int m) { return at(m).node[n]; });
+    for (int n = 0; n < WIDTH; ++n) out.node[n] = difference(scale, s, [&](int m) { return at(m).node[n]; });
     return out;
 }
 
 // Whether all packs beside the one at node i lie in the row.
 __device__ __forceinline__ bool is_inner(int i, int nx) { return i >= SIDE * WIDTH && i + (SIDE + 1) * WIDTH <= nx; }
 
-// The derivatives along x at the nodes of an inner pack, at(q) being the pack q to the right.
-template <class At>
-__device__ __forceinline__ Pack combine_along_x(real scale, At at) {
+// The derivatives along x at the nodes of the inner pack at the node i, at(q) being the pack q to the right.
+template <class Scale, class At>
+__device__ __forceinline__ Pack combine_along_x(Scale scale, int i, At at) {
     Pack window[2 * SIDE + 1], out;
 #pragma unroll
     for (int q = 0; q <= 2 * SIDE; ++q) window[q] = at(q - SIDE);
 #pragma unroll
     for (int n = 0; n < WIDTH; ++n) {
         const int place = SIDE * WIDTH + n;
-        out.node[n] = scale * central_difference<REACH>(central, [&](int m) {
-                          return window[(place + m) / WIDTH].node[(place + m) % WIDTH];
-                      });
+        out.node[n] =
+            difference(scale, i + n, [&](int m) { return window[(place + m) / WIDTH].node[(place + m) % WIDTH]; });
     }
     return out;
 }
@@ -82,33 +147,34 @@ __device__ __forceinline__ bool has_edge(int start, int nx) {
 
 // The derivative along x at the m-th of the up to EDGE nodes of a row that no inner pack has, if it is in the tile that
 // begins at `start`.
-template <bool PERIODIC>
-__device__ __forceinline__ void derivative_at_edge(const real* row, real* out, int m, int start, int nx, real scale) {
+template <bool PERIODIC, class Scale>
+__device__ __forceinline__ void derivative_at_edge(const real* row, real* out, int m, int start, int nx, Scale scale) {
     const int lower = SIDE * WIDTH, inner = nx / WIDTH * WIDTH - lower, upper = inner > lower ? inner : lower;
     const int i = m < lower ? m : upper + m - lower;
     if (i < start || i >= start + TILE || i >= nx) return;
     out[i] = is_near_face<PERIODIC>(i, nx)
                  ? one_sided(row, i, nx, 1, scale)
-                 : scale * central_difference<REACH>(central, [=](int j) { return row[inside<PERIODIC>(i + j, nx)]; });
+                 : difference(scale, i, [=](int j) { return row[inside<PERIODIC>(i + j, nx)]; });
 }
 
 // The derivatives at the node `index` of WIDTH neighbouring lines in memory.
-template <bool PERIODIC>
-__device__ __forceinline__ Pack derivative_across(const real* lines, int index, int n, index_t stride, real scale) {
+template <bool PERIODIC, class Scale>
+__device__ __forceinline__ Pack derivative_across(const real* lines, int index, int n, index_t stride, Scale scale) {
     if (is_near_face<PERIODIC>(index, n)) {
         Pack out;
 #pragma unroll
         for (int lane = 0; lane < WIDTH; ++lane) out.node[lane] = one_sided(lines + lane, index, n, stride, scale);
         return out;
     }
-    return combine(
-        scale, [=](int m) { return load(lines + stride * (PERIODIC ? inside<PERIODIC>(index + m, n) : index + m)); });
+    return combine(scale, index, [=](int m) {
+        return load(lines + stride * (PERIODIC ? inside<PERIODIC>(index + m, n) : index + m));
+    });
 }
 
 // Calls emit(s, derivatives) for the nodes `first` to `last` - 1 of WIDTH neighbouring lines.
-template <bool PERIODIC, class Emit>
+template <bool PERIODIC, class Scale, class Emit>
 __device__ __forceinline__ void march(const real* __restrict__ lines, int first, int last, int n, index_t stride,
-                                      real scale, Emit emit) {
+                                      Scale scale, Emit emit) {
     const int begin = PERIODIC || first > REACH ? first : REACH;
     // Not from `last`, the lesser of two itself: CUDA 13.0 gets the number of steps wrong where it is of three.
     const int end = PERIODIC ? last : first + MARCH < n - REACH ? first + MARCH : n - REACH;
@@ -128,7 +194,7 @@ __device__ __forceinline__ void march(const real* __restrict__ lines, int first,
         for (int q = 1; q < POINTS; ++q) ring[q - 1] = ring[q];
         ring[POINTS - 1] = load(next);
         next = PERIODIC && s + REACH == n - 1 ? lines : next + stride;
-        emit(s, combine(scale, [&](int m) { return ring[REACH + m]; }));
+        emit(s, combine(scale, s, [&](int m) { return ring[REACH + m]; }));
     }
 }
 
@@ -136,8 +202,9 @@ __device__ __forceinline__ void march(const real* __restrict__ lines, int first,
 
 // The derivatives along x at the edges of the rows of a block, a node to a thread: if the threads that have inner packs
 // took them besides, their warps would wait for them row after row.
+template <class Scale>
 __device__ __forceinline__ void derivatives_at_edges(const real* __restrict__ u, real* __restrict__ out, int start,
-                                                     int nx, index_t first, int rows, index_t pitch, real scale) {
+                                                     int nx, index_t first, int rows, index_t pitch, Scale scale) {
     if (!has_edge(start, nx)) return;
     for (int k = threadIdx.x + BLOCK_X * threadIdx.y; k < EDGE * rows; k += THREADS) {
         const index_t offset = pitch * (first + k / EDGE);
@@ -150,7 +217,7 @@ __device__ __forceinline__ void derivatives_at_edges(const real* __restrict__ u,
 // The lines along the axis: along x `others` rows of n = nx nodes, which begin `other_stride` values apart; along y and
 // z `others` planes of nx lines of n nodes each, which are `stride` values apart along their line.
 KERNEL poisson_derivative(const real* __restrict__ u, real* __restrict__ out, int nx, int n, index_t stride,
-                          index_t others, index_t other_stride, real scale) {
+                          index_t others, index_t other_stride, real scale SCALE_PARAMETER) {
     const int tiles = (nx + TILE - 1) / TILE;
     const int start = blockIdx.x % tiles * TILE;
     const int i = start + WIDTH * threadIdx.x;
@@ -161,10 +228,10 @@ KERNEL poisson_derivative(const real* __restrict__ u, real* __restrict__ out, in
 #pragma unroll UNROLL
         for (int row = threadIdx.y; row < rows; row += BLOCK_Y) {
             const index_t place = other_stride * (first + row) + i;
-            store_streaming(out + place, combine_along_x(scale, [=](int q) { return load(u + place + WIDTH * q); }));
+            store_streaming(out + place, combine_along_x(SCALE, i, [=](int q) { return load(u + place + WIDTH * q); }));
         }
     }
-    derivatives_at_edges(u, out, start, nx, first, rows, other_stride, scale);
+    derivatives_at_edges(u, out, start, nx, first, rows, other_stride, SCALE);
 #else
     if (i >= nx) return;
     const unsigned segments = (n + MARCH - 1) / MARCH, rest = blockIdx.x / tiles;
@@ -173,7 +240,7 @@ KERNEL poisson_derivative(const real* __restrict__ u, real* __restrict__ out, in
     const index_t other = (index_t)(rest / segments) * BLOCK_Y + threadIdx.y;
     if (other >= others) return;
     real* const to = out + other_stride * other + i;
-    march<WRAPS>(u + other_stride * other + i, first, last, n, stride, scale,
+    march<WRAPS>(u + other_stride * other + i, first, last, n, stride, SCALE,
                  [=](int s, const Pack& derivatives) { store_streaming(to + stride * s, derivatives); });
 #endif
 }
@@ -183,7 +250,7 @@ KERNEL poisson_derivative(const real* __restrict__ u, real* __restrict__ out, in
 // Along x a block takes BLOCK_Y * MARCH pencils of WIDTH * BLOCK_X nodes; along y and z as many neighbouring pencils as
 // WIDTH * BLOCK_X, of BLOCK_Y * MARCH nodes each.
 KERNEL poisson_derivative_pencil(const real* __restrict__ u, real* __restrict__ out, int nx, int n, index_t stride,
-                                 index_t others, index_t other_stride, real scale) {
+                                 index_t others, index_t other_stride, real scale SCALE_PARAMETER) {
     const int tiles = (nx + TILE - 1) / TILE;
     const int start = blockIdx.x % tiles * TILE;
     const int i = start + WIDTH * threadIdx.x;
@@ -212,9 +279,9 @@ KERNEL poisson_derivative_pencil(const real* __restrict__ u, real* __restrict__ 
 #pragma unroll 1
         for (int p = threadIdx.y; p < rows; p += BLOCK_Y)
             store_streaming(out + other_stride * (first + p) + i,
-                            combine_along_x(scale, [&](int q) { return pencils[p][threadIdx.x + SIDE + q]; }));
+                            combine_along_x(SCALE, i, [&](int q) { return pencils[p][threadIdx.x + SIDE + q]; }));
     }
-    derivatives_at_edges(u, out, start, nx, first, rows, other_stride, scale);
+    derivatives_at_edges(u, out, start, nx, first, rows, other_stride, SCALE);
 #else
     const unsigned segments = (n + length - 1) / length, rest = blockIdx.x / tiles;
     const int first = rest % segments * length;
@@ -230,9 +297,10 @@ KERNEL poisson_derivative_pencil(const real* __restrict__ u, real* __restrict__ 
     if (i >= nx) return;
 #pragma unroll 1
     for (int q = threadIdx.y; q < piece; q += BLOCK_Y) {
-        const Pack derivatives = is_near_face<WRAPS>(first + q, n)
-                                     ? derivative_across<WRAPS>(u + offset, first + q, n, stride, scale)
-                                     : combine(scale, [&](int m) { return pencils[q + REACH + m][threadIdx.x]; });
+        const Pack derivatives =
+            is_near_face<WRAPS>(first + q, n)
+                ? derivative_across<WRAPS>(u + offset, first + q, n, stride, SCALE)
+                : combine(SCALE, first + q, [&](int m) { return pencils[q + REACH + m][threadIdx.x]; });
         store_streaming(out + offset + stride * (first + q), derivatives);
     }
 #endif
@@ -250,7 +318,7 @@ KERNEL poisson_derivative_pencil(const real* __restrict__ u, real* __restrict__ 
 // the cache, so that u is read once from memory.
 KERNEL poisson_gradient(const real* __restrict__ u, real* __restrict__ out_x, real* __restrict__ out_y,
                         real* __restrict__ out_z, int nx, int ny, int nz, index_t pitch, real scale_x, real scale_y,
-                        real scale_z) {
+                        real scale_z SCALE_X_PARAMETER SCALE_Y_PARAMETER SCALE_Z_PARAMETER) {
     const int tiles = (nx + TILE - 1) / TILE;
     const int start = blockIdx.x % tiles * TILE;
     const int i = start + WIDTH * threadIdx.x;
@@ -263,24 +331,28 @@ KERNEL poisson_gradient(const real* __restrict__ u, real* __restrict__ out_x, re
     const index_t stride = AXES == 3 ? pitch * ny : pitch;
     const index_t line = pitch * j;
     const int lanes = start + TILE <= nx ? BLOCK_X : (nx - start + WIDTH - 1) / WIDTH;
+#if AXES == 3
+#define SCALE_S SCALE_Z
+#else
+#define SCALE_S SCALE_Y
+#endif
     const auto emit = [=](int s, const Pack& along) {
         const index_t row = line + stride * s;
         if (is_inner(i, nx))
             store_streaming(out_x + row + i,
-                            combine_along_x(scale_x, [=](int q) { return load(u + row + i + WIDTH * q); }));
+                            combine_along_x(SCALE_X, i, [=](int q) { return load(u + row + i + WIDTH * q); }));
         if (has_edge(start, nx)) {
             for (int m = threadIdx.x; m < EDGE; m += lanes)
-                derivative_at_edge<WRAPS_X>(u + row, out_x + row, m, start, nx, scale_x);
+                derivative_at_edge<WRAPS_X>(u + row, out_x + row, m, start, nx, SCALE_X);
         }
 #if AXES == 3
-        store_streaming(out_y + row + i, derivative_across<WRAPS_Y>(u + stride * s + i, j, ny, pitch, scale_y));
+        store_streaming(out_y + row + i, derivative_across<WRAPS_Y>(u + stride * s + i, j, ny, pitch, SCALE_Y));
         store_streaming(out_z + row + i, along);
 #else
         store_streaming(out_y + row + i, along);
 #endif
     };
-    march<AXES == 3 ? WRAPS_Z : WRAPS_Y>(u + line + i, first, last, slowest, stride, AXES == 3 ? scale_z : scale_y,
-                                         emit);
+    march<AXES == 3 ? WRAPS_Z : WRAPS_Y>(u + line + i, first, last, slowest, stride, SCALE_S, emit);
 }
 
 #endif
