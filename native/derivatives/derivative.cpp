@@ -133,7 +133,7 @@ void derive_tabulated_row(const Local<T>& a, int axis, int64_t j, int64_t k, con
             const T* nodes = row + i - stride * s;
             pack = inside_row(
                 a, i, tabulated_derivative_at<HALF>(line, s, [&](int64_t n) { return load(nodes + stride * n); }));
-        } else if (i >= HALF && i + LANES <= a.nx - HALF) {
+        } else if (i >= HALF && i + LANES + HALF <= a.nx) {
             const Pack<T> centre = load(row + i);
             for (int m = 0; m <= 2 * HALF; ++m)
                 pack += weights_of<T>(table + m * line.n + i) * (load(row + i + m - HALF) - centre);

@@ -56,8 +56,8 @@ class Transfer:
         """The index of the nodes of `coarse` that make a plain pair with those of `fine`, where there is one.
 
         To kernels the two are grids of their own, whose axes begin and end together. None if they have no such pair:
-        `halves` is None, a tabulated axis coarsens, whose weights differ from node to node, or a part of `fine` begins
-        or ends between two nodes of the coarse axis, or on one that the part of `coarse` does not have.
+        `halves` is None, the nodes of a coarser axis lie between those of the finer one, as cells have them, or a part
+        of `fine` begins or ends between two nodes of the coarse axis, or on one that the part of `coarse` has not.
         """
         if self.halves is None:
             return None
@@ -69,6 +69,25 @@ class Transfer:
     def axes(self) -> tuple[AxisTransfer, ...]:
         """The tables of x, y(, z)."""
         return tuple(map(axis_transfer, self.fine.lattice.axes, self.coarse.lattice.axes))
+
+    def weights(self, axis: int) -> NDArray[np.float64]:
+        """The parts that a fine node takes from the coarse nodes below and above it along an axis, and that it gives them.
+
+        There must be a `window`, and the axis halves: an even node has a coarse one in its place, which counts as that
+        below. The shape is ``(4, n)``.
+        """
+        fine, table = self.fine.lattice.axes[axis], self.axes[axis]
+        window = (self.window or ())[self.fine.lattice.array_axis(axis)]
+        number, found = np.arange(fine.nodes), np.zeros((4, fine.nodes))
+        found[0], found[1] = np.where(number % 2 == 0, 1.0, table.prolong[1].T)
+        found[1, ::2] = 0.0
+        index, given = (values[window] for values in table.restrict)
+        ahead = index - 2 * np.arange(len(index))[:, np.newaxis]
+        ahead = (ahead + fine.nodes // 2) % fine.nodes - fine.nodes // 2 if fine.wraps else ahead
+        for row, places in ((2, ahead >= 0), (3, ahead < 0)):
+            chosen = places & (given != 0.0)
+            found[row, index[chosen]] = given[chosen]
+        return found
 
     def restricted(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values at all nodes of the fine lattice restricted to all of the coarse one, by the tables, on the host."""
@@ -108,7 +127,7 @@ class Interpolation:
 
 
 def _window(fine: Axis, coarse: Axis, halves: bool) -> slice | None:
-    if halves and fine.tabulated:
+    if halves and fine.tabulated and not np.array_equal(fine.undivided.coordinates[::2], coarse.undivided.coordinates):
         return None
     if fine.whole is None or coarse.whole is None:
         return slice(0, coarse.nodes) if fine.whole is coarse.whole else None

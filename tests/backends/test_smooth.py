@@ -23,6 +23,7 @@ from poisson.backends.base import Array, Backend
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
+from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import Rule
 from poisson.mesh.lattice import Lattice
 from poisson.mesh.placement import Cells, Nodes
@@ -38,6 +39,23 @@ LARGE_PLACED = {
         placed((Nodes, 3, 601), (Cells, 0, 150), (Cells, 2, 9)),
     ],
 }
+HALVING_PLACED = {
+    2: [
+        (placed((Nodes, 5, 41), (Nodes, 2, 33)), (), True),
+        (placed((Nodes, 0, 160), (Nodes, 1, 17)), (), True),
+        (PLACED[2][3], (0,), False),
+        (placed((Axis, 0, 36), (Nodes, 0, 18)), (), True),
+        (PLACED[2][2], (0,), True),
+        (placed((Nodes, 7, 33), (Axis, 2, 17)), (), True),
+    ],
+    3: [
+        (placed((Nodes, 5, 17), (Nodes, 3, 13), (Nodes, 0, 12)), (), True),
+        (placed((Nodes, 0, 34), (Axis, 5, 9), (Nodes, 8, 17)), (), True),
+        (PLACED[3][1], (0,), False),
+        (placed((Axis, 0, 12), (Nodes, 4, 17), (Cells, 9, 8)), (0, 1), True),
+    ],
+}
+"""Operators whose axes halve, the axes that coarsen, where not all, and whether kernels go between their grids."""
 LARGE = {2: [(3100, 250), (9, 900), (1000, 200)], 3: [(600, 150, 9), (60, 51, 100)]}
 
 
@@ -190,14 +208,14 @@ def test_smoothing_on_tabulated_axes(dtype: Any, dimension: int, kind: str) -> N
 
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_smoothing_on_tabulated_axes_of_a_gpu(dtype: Any, dimension: int) -> None:
-    """Where a tabulated axis coarsens the transfers are apart; where another one does they are part of a pass."""
-    number = dtype is np.float32
-    a = (PLACED[2][2], PLACED[2][3])[number] if dimension == 2 else (PLACED[3][0], PLACED[3][2])[number]
-    for tabulated in (True, False):
-        lines = (line.coarser if line.tabulated is tabulated else line for line in a.lattice.axes)
-        coarse = Lattice(tuple(line or old for line, old in zip(lines, a.lattice.axes, strict=True)))
-        transfer = Transfer(a, replace(a, lattice=coarse))
-        assert (transfer.window is None) is tabulated
+    """Where cells coarsen the transfers are apart; where other axes do they are part of a pass."""
+    number, every = dtype is np.float32, tuple(range(dimension))
+    for a, axes, fused in HALVING_PLACED[dimension][number::2]:
+        lines = tuple(
+            line.coarser or line if axis in (axes or every) else line for axis, line in enumerate(a.lattice.axes)
+        )
+        transfer = Transfer(a, replace(a, lattice=Lattice(lines)))
+        assert (transfer.window is not None) is fused
         agrees(BACKENDS["emulated"](dtype), transfer, Call(True, False, True, True), 3)
         agrees(BACKENDS["emulated"](dtype), transfer, Call(False, True, True, False), 2)
 

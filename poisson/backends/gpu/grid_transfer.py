@@ -17,6 +17,7 @@ from poisson.backends.gpu.marches import OperatorLauncher, mask_of, masked
 from poisson.backends.gpu.passes import Pass
 from poisson.backends.gpu.shapes import GATHER_SHAPE, VECTOR_SHAPE, Shape
 from poisson.backends.gpu.smooth import PassLauncher
+from poisson.backends.gpu.tables import weights_between
 from poisson.discrete.discretisation import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.axis_transfer import GATHERED
@@ -78,6 +79,11 @@ class GpuTransfer(TransferOperations):
         arguments = self._links[axis].arguments(fine, coarse)
         defines = (f"-DALONG={axis}", *self._links[axis].defines("ENTRIES"))
         _over_nodes(self.backend, "coarsen_links", transfer.coarse, arguments, defines)
+
+    @cached_property
+    def weights(self) -> dict[int, Any]:
+        """The tables of weights of tabulated axes that halve, as the passes read them."""
+        return weights_between(self.backend, self.transfer)
 
     @cached_property
     def _restriction(self) -> _Gathering:

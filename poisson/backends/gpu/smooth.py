@@ -75,6 +75,7 @@ class PassLauncher(OperatorLauncher):
         held = mask_of(restriction[0].transfer.coarse) if restriction else ()
         shape = self.smooth_shape(step, halves if restriction else None)
         grid = self.lines_grid(shape, step.stages, halves, restriction is not None)
+        weights = coarser[0].weights if coarser else {}  # type: ignore[attr-defined]  # of this backend
         relaxes = step.stages > 0 or step.zero
         defines = (
             *given(f),
@@ -86,6 +87,7 @@ class PassLauncher(OperatorLauncher):
             *(f"-DHALVE_{axis}={along:d}" for axis, along in zip("XYZ", halves, strict=True)),
             *("-DCOARSE_WINDOW=1",) * len(rows),
             *("-DCOARSE_MASKED=1",) * len(held),
+            *(f"-DWEIGHTED={sum(1 << axis for axis in weights)}",) * bool(weights),
         )
         arguments = (
             *(or_null(u), or_null(f), or_null(out)),
@@ -94,6 +96,7 @@ class PassLauncher(OperatorLauncher):
             np.int64(1) if coarse is None else self.backend.pitch(coarse),
             *rows,
             *(seen_from_fine(restriction[0], mask)[0] for mask in held if restriction),
+            *weights.values(),
             *(self.geometry if relaxes else (*self.constants, *mask_of(self.operator))),
             *self.scales(omegas),
         )

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from poisson.backends.gpu.launch import Launcher
 from poisson.discrete.operator import Operator
+from poisson.discrete.transfer import Transfer
 from poisson.mesh.axis import Axis
 
 MARGIN = 160
@@ -48,12 +51,28 @@ class Tables:
 
     def _table(self, line: Axis, coupling: float) -> NDArray[np.float64]:
         """lower, upper and extra times a/h², with those of the outermost nodes, or around, beyond the ends."""
-        index = np.arange(self._stride(line)) - MARGIN
-        index = index % line.nodes if line.wraps else np.clip(index, 0, line.nodes - 1)
+        index, _ = _with_margins(line, self._backend.width)
         return coupling * np.concatenate([values[index] for values in line.couplings])
 
     def _stride(self, line: Axis) -> int:
-        return -(-(line.nodes + 2 * MARGIN) // self._backend.width) * self._backend.width
+        return _with_margins(line, self._backend.width)[0].size
+
+
+def weights_between(backend: Launcher, transfer: Transfer) -> dict[int, Any]:
+    """By the number of each tabulated axis that halves its weights, as kernels/multigrid/passes.h has them."""
+    found = {}
+    for axis, line in enumerate(transfer.fine.lattice.axes):
+        if line.tabulated and transfer.halves is not None and transfer.halves[axis]:
+            index, inside = _with_margins(line, backend.width)
+            found[axis] = backend.table(np.where(inside, transfer.weights(axis)[:, index], 0.0))
+    return found
+
+
+def _with_margins(line: Axis, width: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The nodes of a table with its margins, in whole packs, and which of them are nodes or around from them."""
+    place = np.arange(-(-(line.nodes + 2 * MARGIN) // width) * width) - MARGIN
+    index = place % line.nodes if line.wraps else np.clip(place, 0, line.nodes - 1)
+    return index, (place == index) | line.wraps
 
 
 def tabulated(operator: Operator) -> tuple[str, ...]:

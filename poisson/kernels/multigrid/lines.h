@@ -42,6 +42,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     const int nx = a.nx, ny = a.ny, lane = threadIdx.x;
     const Columns<EDGE> own(strip, nx);
     const CoarseColumns<EDGE> coarse_own(own.column, coarser.nx);
+    const LaneWeights weights(coarser, own.column, nx);
     // Before `begin` no stage needs a line, nor from `end` on. Behind the last line a restriction sees its image.
     const int begin = first - STAGES - FURTHER_S;
     const int end = last + (FURTHER_S ? last % 2 : 0) + STAGES;
@@ -72,9 +73,16 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         if (HALVE_S && s % 2 != 0) {
             const CoarsePack next = slots.coarse[SLOT(j + 1, COARSE_SLOTS)][lane];
 #pragma unroll
-            for (int n = 0; n < COARSE_WIDTH; ++n) sum.node[n] = (real)0.5 * (sum.node[n] + next.node[n]);
+            for (int n = 0; n < COARSE_WIDTH; ++n) {
+#if WEIGHTED_S
+                sum.node[n] = weight_along(coarser, FROM_LOWER, true, s, ny) * sum.node[n] +
+                              weight_along(coarser, FROM_UPPER, true, s, ny) * next.node[n];
+#else
+                sum.node[n] = (real)0.5 * (sum.node[n] + next.node[n]);
+#endif
+            }
         }
-        return interpolate_line(sum);
+        return interpolate_line(sum, weights);
     };
     const auto store_line = [&](int j, const Pack& line) {
         if (own.owned && own.column < nx && j >= first && j < last)
@@ -88,18 +96,18 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     };
     // Takes line j of the residual. Its even lines are those of the coarser grid; the odd ones count for two.
     const auto restrict_along = [&](int j, const Pack& line) {
-        const CoarsePack restricted = restrict_line(line);
+        const CoarsePack restricted = restrict_line(line, weights);
         if (!HALVE_S) {
             gathered = restricted;
             if (j >= first && j < last) store_gathered(j);
             return;
         }
         const bool odd = j % 2 != 0;
-        add(gathered, restricted, odd ? (real)0.25 : (real)0.5);
+        add(gathered, restricted, weight_along(coarser, TO_LOWER, odd, j, ny));
         if (odd) {
             if (j > first) store_gathered(j >> 1);
             gathered = CoarsePack{};
-            add(gathered, restricted, (real)0.25);
+            add(gathered, restricted, weight_along(coarser, TO_UPPER, true, j, ny));
         }
     };
 

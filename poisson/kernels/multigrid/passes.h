@@ -15,9 +15,10 @@
 // itself, is restricted to the coarser grid),
 // HALVE_X, HALVE_Y, HALVE_Z (along which axes the coarser grid has the even nodes only; else it has the same nodes),
 // COARSE_WINDOW (in 3D: the coarser grid is a window in arrays with more rows, whose number is an argument),
-// COARSE_MASKED (the coarser grid has a mask, in its array of c).
+// COARSE_MASKED (the coarser grid has a mask, in its array of c),
+// WEIGHTED (a bit for each axis that halves with weights in a table, as tabulated ones have).
 // BLOCK_X is 32. With a coarser grid MARCH is even. Arrays of coefficients are for 3D alone, with one stage at most and
-// no ZERO. Tabulated axes may have any number of stages, but do not halve.
+// no ZERO. Tabulated axes may have any number of stages.
 //
 // Without a stage u and out may be the same array: no other group then uses what one writes.
 //
@@ -47,6 +48,9 @@
 #endif
 #ifndef COARSE_MASKED
 #define COARSE_MASKED 0
+#endif
+#ifndef WEIGHTED
+#define WEIGHTED 0
 #endif
 
 #define LANES 32
@@ -102,14 +106,70 @@ struct Coarser {
 #if COARSE_MASKED
     const real* reaction;
 #endif
+#if WEIGHTED & 1
+    const real* weights_x;
+#endif
+#if WEIGHTED & 2
+    const real* weights_y;
+#endif
+#if WEIGHTED & 4
+    const real* weights_z;
+#endif
 };
+
+// What the tables of weights have for each node of the fine grid, with the margins of those of operators: what it takes
+// from the coarse nodes below and above, all from its own one if it is even; and what it gives these.
+enum Weight { FROM_LOWER = 0, FROM_UPPER = 1, TO_LOWER = 2, TO_UPPER = 3 };
+
+__device__ __forceinline__ real weight_at(const real* __restrict__ weights, Weight which, int i, int n) {
+    return weights[which * TABLE_STRIDE(n) + TABLE_MARGIN + i];
+}
+#if DIMENSION == 2
+#define WEIGHTED_S (WEIGHTED & 2)
+#else
+#define WEIGHTED_S (WEIGHTED & 4)
+#endif
+// The weight of a node along the slowest axis; with equal intervals that of an odd or an even node, if it has one.
+__device__ __forceinline__ real weight_along(const Coarser& coarser, Weight which, bool odd, int s, int n) {
+#if WEIGHTED_S && DIMENSION == 2
+    return weight_at(coarser.weights_y, which, s, n);
+#elif WEIGHTED_S
+    return weight_at(coarser.weights_z, which, s, n);
+#else
+    return odd ? (real)0.25 : (real)0.5;
+#endif
+}
 
 struct alignas(COARSE_WIDTH * sizeof(real)) CoarsePack {
     real node[COARSE_WIDTH];
 };
 
+// The weights of the nodes of a lane along x, where they are in a table.
+struct LaneWeights {
+#if WEIGHTED & 1
+    real from_lower[WIDTH], from_upper[WIDTH];                         // of a correction
+    real below[COARSE_WIDTH], own[COARSE_WIDTH], above[COARSE_WIDTH];  // of the fine nodes, in a coarse one
+#endif
+
+    __device__ __forceinline__ LaneWeights(const Coarser& coarser, int column, int nx) {
+#if WEIGHTED & 1
+#pragma unroll
+        for (int n = 0; n < WIDTH; ++n) {
+            from_lower[n] = weight_at(coarser.weights_x, FROM_LOWER, column + n, nx);
+            from_upper[n] = weight_at(coarser.weights_x, FROM_UPPER, column + n, nx);
+        }
+#pragma unroll
+        for (int n = 0; n < COARSE_WIDTH; ++n) {
+            below[n] = weight_at(coarser.weights_x, TO_UPPER, column + 2 * n - 1, nx);
+            own[n] = weight_at(coarser.weights_x, TO_LOWER, column + 2 * n, nx);
+            above[n] = weight_at(coarser.weights_x, TO_LOWER, column + 2 * n + 1, nx);
+        }
+#endif
+    }
+};
+
 // The interpolation along x of a line of the coarser grid: to the nodes of a lane.
-__device__ __forceinline__ Pack interpolate_line(const CoarsePack& coarse) {
+__device__ __forceinline__ Pack interpolate_line(const CoarsePack& coarse, const LaneWeights& weights) {
     Pack fine;
     const real beyond = HALVE_X ? lane_above(coarse.node[0], 1) : (real)0;
 #pragma unroll
@@ -120,14 +180,18 @@ __device__ __forceinline__ Pack interpolate_line(const CoarsePack& coarse) {
             fine.node[n] = coarse.node[n / 2];
         } else {
             const real next = n + 1 < WIDTH ? coarse.node[(n + 1) / 2 % COARSE_WIDTH] : beyond;
+#if WEIGHTED & 1
+            fine.node[n] = weights.from_lower[n] * coarse.node[n / 2] + weights.from_upper[n] * next;
+#else
             fine.node[n] = (real)0.5 * (coarse.node[n / 2] + next);
+#endif
         }
     }
     return fine;
 }
 
 // The restriction along x of a line of residuals.
-__device__ __forceinline__ CoarsePack restrict_line(const Pack& fine) {
+__device__ __forceinline__ CoarsePack restrict_line(const Pack& fine, const LaneWeights& weights) {
     CoarsePack coarse;
     const real before = HALVE_X ? lane_below(fine.node[WIDTH - 1], 1) : (real)0;
 #pragma unroll
@@ -135,7 +199,12 @@ __device__ __forceinline__ CoarsePack restrict_line(const Pack& fine) {
         if (HALVE_X) {
             const int m = 2 * n % WIDTH;
             const real lower = m == 0 ? before : fine.node[m > 0 ? m - 1 : 0];
+#if WEIGHTED & 1
+            coarse.node[n] = weights.own[n] * fine.node[m] + weights.below[n] * lower +
+                             weights.above[n] * fine.node[(m + 1) % WIDTH];
+#else
             coarse.node[n] = (real)0.5 * fine.node[m] + (real)0.25 * (lower + fine.node[(m + 1) % WIDTH]);
+#endif
         } else {
             coarse.node[n] = fine.node[n];
         }

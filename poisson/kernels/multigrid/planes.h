@@ -40,6 +40,7 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
     const index_t stride = a.pitch * ny, coarse_stride = coarser.pitch * coarser.rows_of_plane();
     const Columns<EDGE> own(strip, nx);
     const CoarseColumns<EDGE> coarse_own(own.column, coarser.nx);
+    const LaneWeights weights(coarser, own.column, nx);
     const int line = threadIdx.y * ROWS;      // the first one, among those of the block
     int line_of[ROWS], coarse_line[ROWS][2];  // where their images are
     bool fixed_line[ROWS], owned_line[ROWS];
@@ -87,9 +88,16 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         CoarsePack sum = next_coarse[l][0];
         if (HALVE_Y) {
 #pragma unroll
-            for (int n = 0; n < COARSE_WIDTH; ++n) sum.node[n] = (real)0.5 * (sum.node[n] + next_coarse[l][1].node[n]);
+            for (int n = 0; n < COARSE_WIDTH; ++n) {
+#if WEIGHTED & 2
+                sum.node[n] = weight_at(coarser.weights_y, FROM_LOWER, row + line + l, ny) * sum.node[n] +
+                              weight_at(coarser.weights_y, FROM_UPPER, row + line + l, ny) * next_coarse[l][1].node[n];
+#else
+                sum.node[n] = (real)0.5 * (sum.node[n] + next_coarse[l][1].node[n]);
+#endif
+            }
         }
-        return interpolate_line(sum);
+        return interpolate_line(sum, weights);
     };
     const auto store_plane = [&](int k, const Pack* lines) {
         if (!(own.owned && own.column < nx && k >= first && k < last)) return;
@@ -107,13 +115,13 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
         const bool complete = HALVE_S ? odd && k > first : k >= first && k < last;
 #pragma unroll
         for (int l = 0; l < ROWS; ++l) {
-            const CoarsePack restricted = restrict_line(lines[l]);
+            const CoarsePack restricted = restrict_line(lines[l], weights);
             if (!HALVE_S) gathered[l] = CoarsePack{};
-            add(gathered[l], restricted, !HALVE_S ? (real)1 : odd ? (real)0.25 : (real)0.5);
+            add(gathered[l], restricted, !HALVE_S ? (real)1 : weight_along(coarser, TO_LOWER, odd, k, nz));
             if (complete) tile.restricted[HALVE_S ? 0 : (unsigned)k % 2][line + l][lane] = gathered[l];
             if (HALVE_S && odd) {
                 gathered[l] = CoarsePack{};
-                add(gathered[l], restricted, (real)0.25);
+                add(gathered[l], restricted, weight_along(coarser, TO_UPPER, true, k, nz));
             }
         }
         return complete ? k >> HALVE_S : none;
@@ -130,8 +138,15 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             if (HALVE_Y) {
                 const CoarsePack lower = lines[line + l - 1][lane], upper = lines[line + l + 1][lane];
 #pragma unroll
-                for (int n = 0; n < COARSE_WIDTH; ++n)
+                for (int n = 0; n < COARSE_WIDTH; ++n) {
+#if WEIGHTED & 2
+                    sum.node[n] = weight_at(coarser.weights_y, TO_LOWER, j, ny) * sum.node[n] +
+                                  weight_at(coarser.weights_y, TO_UPPER, j - 1, ny) * lower.node[n] +
+                                  weight_at(coarser.weights_y, TO_LOWER, j + 1, ny) * upper.node[n];
+#else
                     sum.node[n] = (real)0.5 * sum.node[n] + (real)0.25 * (lower.node[n] + upper.node[n]);
+#endif
+                }
             }
             const int coarse_j = j >> HALVE_Y;
             store_coarse<EDGE>(coarser, coarse_stride * k + coarser.pitch * coarse_j, sum, coarse_own.column,
@@ -201,8 +216,14 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                 if (!HALVE_S) change = correction[l];
                 if (between) {
 #pragma unroll
-                    for (int n = 0; n < WIDTH; ++n)
+                    for (int n = 0; n < WIDTH; ++n) {
+#if WEIGHTED_S
+                        change.node[n] = weight_along(coarser, FROM_LOWER, true, s, nz) * change.node[n] +
+                                         weight_along(coarser, FROM_UPPER, true, s, nz) * correction[l].node[n];
+#else
                         change.node[n] = (real)0.5 * (change.node[n] + correction[l].node[n]);
+#endif
+                    }
                 }
             }
             if (ZERO || CORRECT) {
