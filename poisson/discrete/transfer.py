@@ -71,7 +71,7 @@ class Transfer:
         return tuple(map(axis_transfer, self.fine.lattice.axes, self.coarse.lattice.axes))
 
     def weights(self, axis: int) -> NDArray[np.float64]:
-        """The parts that a fine node takes from the coarse nodes below and above it along an axis, and that it gives them.
+        """The parts that a fine node takes from the coarse nodes below and above it along an axis, and gives to them.
 
         There must be a `window`, and the axis halves: an even node has a coarse one in its place, which counts as that
         below. The shape is ``(4, n)``.
