@@ -53,12 +53,12 @@ def test_restriction_is_the_adjoint_of_prolongation(rules: tuple[Rule, ...]) -> 
 
 
 @pytest.mark.parametrize("kind", ["none", "both"])
-@pytest.mark.parametrize("rules", rules_of(2) + rules_of(3), ids=name_of)
-def test_the_operator_is_symmetric_in_the_inner_product_of_control_volumes(rules: tuple[Rule, ...], kind: str) -> None:
+def test_the_operator_is_symmetric_in_the_inner_product_of_control_volumes(kind: str) -> None:
     """Links across a mirror face count once for each half of it, so that A stays symmetric whatever a is."""
-    a = with_coefficients(NumpyBackend(np.float64), grid_operator((6, 5, 4)[: len(rules) // 2], rules), kind)
-    left, right = both_products(a)
-    assert left == pytest.approx(right, rel=1e-12)
+    for rules in rules_of(2) + rules_of(3):
+        a = with_coefficients(NumpyBackend(np.float64), grid_operator((6, 5, 4)[: len(rules) // 2], rules), kind)
+        left, right = both_products(a)
+        assert left == pytest.approx(right, rel=1e-12), name_of(rules)
 
 
 def test_reduction_has_the_same_bits_for_every_number_of_threads() -> None:
