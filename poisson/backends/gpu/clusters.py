@@ -41,13 +41,13 @@ class Groups:
         with backend.ordered():
             counts = starts[1:] - starts[:-1]
             small, large = xp.flatnonzero(counts <= SMALL), xp.flatnonzero(counts > SMALL)
-            counts = -(-counts[large] // PIECE)
+            counts, small = -(-counts[large] // PIECE), small.astype(np.int32)
         clusters, counts = (_on_host(backend, values) for values in (large, counts))
         parts = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         self.pieces = parts.size
         self.several = bool(np.any(counts > 1))
         self.teams = blocks_for(small.size, WEIGHTS_SHAPE.block_x * WEIGHTS_SHAPE.block_y // TEAM)
-        tables = (nodes, starts, *(values.astype(np.int32) for values in (np.repeat(clusters, counts), parts, small)))
+        tables = (nodes, starts, *(values.astype(np.int32) for values in (np.repeat(clusters, counts), parts)), small)
         room = np.zeros(2 * parts.size), np.zeros(parts.size, np.uint32)
         self.arguments = (
             *(on_device(backend, values) for values in tables),
