@@ -214,6 +214,11 @@ typedef struct {
  * and in `result` the norms of f - shift where no node is fixed, if it is not null; fixed nodes keep theirs.
  * `from_modes` leaves u from its modes, and the norms of f - shift - A u. */
 
+/* The groups of nodes that links above a threshold join (poisson/discrete/clusters.py), with `damping` over what holds
+ * each: at most as many members as nodes, and half as many groups, whose number is left in `count`. */
+poisson_status poisson_find_clusters(const poisson_stencil* stencil, double threshold, double damping, double least,
+                                     int32_t* members, int64_t* starts, double* factors, int64_t* count);
+
 /* clang-format off */
 #define POISSON_OF_HOST(real, suffix)                                                                                  \
     poisson_status poisson_transform_##suffix(const poisson_operator* operator_, const poisson_line* line,             \

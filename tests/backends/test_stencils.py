@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 from support.agreement import grid_operator, with_coefficients
-from support.full_stencils import halvings, stencil_on
+from support.full_stencils import along_axes, halvings, stencil_on
 from support.operators import AXIS_RULES, random_array
 
-from poisson.backends.base import Backend
+from poisson import backends
 from poisson.backends.numpy import NumpyBackend
 from poisson.discrete import reference
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer, offsets_of, star
@@ -405,10 +406,29 @@ def test_refusals(make: Callable[[Lattice], Any], message: str) -> None:
         make(lattice)
 
 
-def test_other_backends_say_that_they_have_none(backend: Backend) -> None:
+def test_another_backend_says_that_it_has_none() -> None:
+    class Other(NumpyBackend):
+        name, any_axis = "other", False
+        bound = MappingProxyType({Operator: NumpyBackend.bound[Operator]})
+
     stencil = stencil_on(grid_operator((7, 6), (Rule.FIXED,) * 4).lattice)
     for subject in (stencil, NumpyBackend(np.float64).bind(stencil).clusters(0.1)):
-        if type(subject) in backend.bound:
-            continue
-        with pytest.raises(GridError, match=r"no stencils of 9 and 27 points yet: use run.backend = 'numpy'"):
-            backend.bind(subject)
+        with pytest.raises(
+            GridError, match=r"the other backend has no stencils of 9 and 27 points yet: use run.backend"
+        ):
+            Other(np.float64).bind(subject)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_clusters_that_the_library_finds_are_those_of_the_specification(threads: int) -> None:
+    """The groups and their members exactly, on every kind of faces, also with a group of most nodes."""
+    backend, numpy = backends.create("openmp", np.float64, threads), NumpyBackend(np.float64)
+    for shape, rules in [*GRIDS, ((400, 300), (Rule.WRAP, Rule.WRAP, Rule.FIXED, Rule.MIRROR))]:
+        full = stencil_on(grid_operator(shape, rules).lattice, np.float32, jump=4.0, holes=-0.8)
+        for stencil, dtype in ((full, np.float32), (along_axes(full), np.float64)):
+            arrays = backend.companion(dtype).from_host(np.asarray(stencil.coefficients))
+            for threshold in (1e-4, 0.05, 0.3, 1.0):
+                expected = numpy.bind(stencil).clusters(threshold)
+                found = backend.bind(replace(stencil, coefficients=arrays)).clusters(threshold)
+                assert np.array_equal(found.nodes, expected.nodes) and np.array_equal(found.starts, expected.starts)
+                np.testing.assert_allclose(found.factors, expected.factors, rtol=1e-12)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ctypes import byref, c_int32
+from ctypes import byref, c_int32, c_int64
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from poisson.backends.openmp.library import (
 )
 from poisson.backends.openmp.tables import tables_of
 from poisson.backends.stencils import ClusterOperations, StencilOperations, StencilTransferOperations
-from poisson.discrete.clusters import Clusters
+from poisson.discrete.clusters import DAMPING, LOOSE, Clusters
 from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.operator import Operator
 from poisson.errors import GridError
@@ -61,6 +61,16 @@ class OpenmpStencil(StencilOperations):
         super().__init__(backend, stencil)
         self.functions = backend.functions
         self.structure = byref(_stencil(backend, stencil))
+
+    def clusters(self, threshold: float) -> Clusters:
+        lattice, count = self.stencil.lattice, c_int64()
+        nodes, factors = np.empty(lattice.nodes, np.int32), np.empty(lattice.nodes // 2)
+        starts = np.empty(factors.size + 1, np.int64)
+        places = (array.ctypes.data for array in (nodes, starts, factors))
+        find = self.backend._library.poisson_find_clusters
+        find(self.structure, threshold, DAMPING, LOOSE, *places, byref(count))
+        starts = starts[: count.value + 1].copy()
+        return Clusters(lattice, nodes[: starts[-1]].copy(), starts, factors[: count.value].copy())
 
 
 @operations_from_entries(StencilTransfer)
