@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Write the tables of methods, preconditioners, keys and operations in the documents from their entries.
 
-The prototypes of the operations in native/poisson.h, the options of a solver in poisson/run/request.py and the schema
-of case files are written too.
+The prototypes of the operations in native/poisson.h, the options of a solver in poisson/run/request.py, the tables in
+poisson/problem/given.py and the schema of case files are written too.
 
     python scripts/method_tables.py
 
@@ -40,7 +40,9 @@ from poisson.discrete.full_stencil import FullStencil, StencilTransfer
 from poisson.discrete.inverse import DividedInverse, Inverse
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Interpolation, Transfer
+from poisson.mesh.boundary import CONDITIONS
 from poisson.mesh.differences import Differences
+from poisson.mesh.placement import PLACEMENTS
 from poisson.solvers import registry
 from poisson.solvers.keys import Key, either
 from poisson.solvers.settings import PRECISIONS, SolverSettings
@@ -65,6 +67,14 @@ def case_file(text: str) -> str:
     text = text[:first] + "".join(rows) + text[text.index("\n", last) + 1 :]
     for name, words in (("backend", backend_names()), ("precision", PRECISIONS)):
         text = _substituted(rf"(?<=^\| `run\.{name}` \| ).*?(?= \| )", _coded(either(words)), text)
+    words, with_alpha = (
+        [f"`{kind.value}`" for kind in kinds] for kinds in (CONDITIONS, [k for k in CONDITIONS if k.takes_alpha])
+    )
+    allowed = f"one of {_listed(words)}, and `alpha` beside {_listed(with_alpha)}"
+    text = _substituted(r"(?<=^A face table holds exactly )one of .*(?=, with the outward normal n:$)", allowed, text)
+    given = 'number, expression, field file or `"exact"`'
+    rows = "".join(f"| `{kind.value}` | {given} | none | {_in_symbols(kind.meaning)} |\n" for kind in CONDITIONS)
+    text = _substituted(rf"(^\| `\w+` \| {given} .*\n)+", rows, text)
     text = _substituted(r"(?<=solver\.rtoll: unknown key; allowed: ).*?(?=;)", ", ".join(registry.solver_keys()), text)
     return _in_example("backend", NAMES, _in_example("method", registry.methods(), text))
 
@@ -107,6 +117,30 @@ def options(text: str) -> str:
     return _substituted(
         r"(?<=`poisson\.case\.SolverSettings` describes them\.\"\"\"\n\n)(    .*\n)+", "".join(lines), text
     )
+
+
+def given(text: str) -> str:
+    """poisson/problem/given.py with the tables of conditions and of axes."""
+    conditions = {
+        kind.value.title(): (kind.meaning, [kind.value, *["alpha"] * kind.takes_alpha], "Data") for kind in CONDITIONS
+    }
+    axes = {
+        f"Placed{word.title()}": (f"The {word} of an axis: {kind.meaning}", [word], "Sequence[float] | HostArray")
+        for word, kind in PLACEMENTS.items()
+    }
+    lines = ["", ""]
+    for name, (meaning, fields, kind) in {**conditions, **axes}.items():
+        lines += [
+            f"class {name}(TypedDict):",
+            f'    """{meaning}."""',
+            "",
+            *(f"    {field}: {kind}" for field in fields),
+        ]
+        lines += ["", ""]
+    lines += [f"Condition = {' | '.join(('Data', *conditions, 'Face'))}"]
+    lines += ['"""A face: the value of u there, or a condition."""', ""]
+    lines += [f"AxisTable = {' | '.join((*axes, 'UniformNodes'))}", '"""The nodes along an axis."""', "", ""]
+    return _substituted(r"(?<= of axes\.\n)(.*\n)+(?=class Boundary)", "\n".join(lines) + "\n", text)
 
 
 def _hint(place: registry.Place) -> str:
@@ -176,6 +210,7 @@ DOCUMENTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
         "docs/case-file.md": case_file,
         "native/poisson.h": header,
         "poisson/run/request.py": options,
+        "poisson/problem/given.py": given,
         "poisson/case/schema.json": lambda text: json_schema.text(),
     }
 )
@@ -288,6 +323,10 @@ def _substituted(pattern: str, replacement: str, text: str) -> str:
 def _words(name: str) -> str:
     """The words of a class's name."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
+def _in_symbols(meaning: str) -> str:
+    return meaning.replace("du/dn", "∂u/∂n").replace("alpha ", "α")
 
 
 def _coded(words: str) -> str:

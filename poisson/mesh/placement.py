@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,10 @@ class Placement(ABC):
     α is negative, not finite, or that of another kind than Robin.
     """
 
+    word: str
+    """The key of its marks where a user gives an axis."""
+    meaning: str
+    """What its marks are, in words."""
     on_faces: bool
     """Whether the nodes next to the ends lie on them."""
     points: Values
@@ -113,6 +118,7 @@ class Nodes(Placement):
     The marks are the nodes; if the axis is periodic, the last one repeats the first and is no node.
     """
 
+    word, meaning = "nodes", "coordinates"
     on_faces = True
 
     def __init__(
@@ -143,6 +149,7 @@ class Cells(Placement):
     The marks are the boundaries of the cells.
     """
 
+    word, meaning = "cells", "their boundaries"
     on_faces = False
 
     def __init__(
@@ -169,3 +176,7 @@ class Cells(Placement):
         distances, distance = np.abs(points - end), abs(node - end)
         # u is linear, and at the face a ∂u/∂n = −αu.
         return np.asarray(1.0 + self.walls[upper] * (distances - distance))
+
+
+PLACEMENTS: Mapping[str, type[Placement]] = MappingProxyType({kind.word: kind for kind in Placement.__subclasses__()})
+"""The kinds of placements by their words."""

@@ -52,46 +52,48 @@ Data = (
 """A field: a number, an expression, a function of x(, y, z), an array or lists of numbers."""
 
 
-class Dirichlet(TypedDict):
-    """u = g on a face."""
-
-    dirichlet: Data
-
-
-class Neumann(TypedDict):
-    """a ∂u/∂n = g on a face, with the outward normal."""
-
-    neumann: Data
-
-
-class Robin(TypedDict):
-    """a ∂u/∂n + αu = g on a face, with the outward normal."""
-
-    robin: Data
-    alpha: Data
-
-
-Condition = Data | Dirichlet | Neumann | Robin | Face
-"""A face: the value of u there, or a condition."""
-
-
-class PlacedNodes(TypedDict):
-    """Nodes of an axis with one on each face, by their coordinates."""
-
-    nodes: Sequence[float] | HostArray
-
-
-class PlacedCells(TypedDict):
-    """Cells along an axis, by their boundaries."""
-
-    cells: Sequence[float] | HostArray
-
-
 class UniformNodes(TypedDict):
     """Equally spaced nodes: the lower and the upper end of the axis, and how many."""
 
     uniform: tuple[float, float, int]
 
+
+# scripts/method_tables.py writes these from the kinds of conditions and of axes.
+
+
+class Dirichlet(TypedDict):
+    """u = g on the face."""
+
+    dirichlet: Data
+
+
+class Neumann(TypedDict):
+    """a du/dn = g: the flux into the box."""
+
+    neumann: Data
+
+
+class Robin(TypedDict):
+    """a du/dn + alpha u = g."""
+
+    robin: Data
+    alpha: Data
+
+
+class PlacedNodes(TypedDict):
+    """The nodes of an axis: coordinates."""
+
+    nodes: Sequence[float] | HostArray
+
+
+class PlacedCells(TypedDict):
+    """The cells of an axis: their boundaries."""
+
+    cells: Sequence[float] | HostArray
+
+
+Condition = Data | Dirichlet | Neumann | Robin | Face
+"""A face: the value of u there, or a condition."""
 
 AxisTable = PlacedNodes | PlacedCells | UniformNodes
 """The nodes along an axis."""

@@ -17,7 +17,7 @@ from poisson.mesh.axis import Axis
 from poisson.mesh.boundary import CONDITIONS, FACE_NAMES, ONE_CONDITION, Kind
 from poisson.mesh.grid import AXES
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.placement import Cells, Nodes
+from poisson.mesh.placement import PLACEMENTS
 from poisson.problem.arrays import REAL, host, is_array
 from poisson.problem.expressions import Expression, parse
 from poisson.problem.faces import Face, FaceData, require_on_face
@@ -293,8 +293,9 @@ def lattice_of(axes: Sequence[Any], kinds: Sequence[Kind]) -> Lattice:
 
 
 def _axis(name: str, table: Any, kinds: tuple[Kind, Kind]) -> Axis:
-    if not isinstance(table, Mapping) or len(table) != 1 or not set(table) <= {"nodes", "cells", "uniform"}:
-        allowed = '{"nodes": coordinates}, {"cells": their boundaries} or {"uniform": (lower, upper, nodes)}'
+    if not isinstance(table, Mapping) or len(table) != 1 or not set(table) <= {*PLACEMENTS, "uniform"}:
+        placed = ", ".join(f'{{"{word}": {kind.meaning}}}' for word, kind in PLACEMENTS.items())
+        allowed = f'{placed} or {{"uniform": (lower, upper, nodes)}}'
         raise CaseError([f"axes: {shown(table)} along {name}; allowed: {allowed}"])
     [(key, given)] = table.items()
     try:
@@ -308,7 +309,7 @@ def _axis(name: str, table: Any, kinds: tuple[Kind, Kind]) -> Axis:
         marks = host(given) if is_array(given) else _from_lists(given)
         if marks.ndim != 1 or marks.dtype.kind not in REAL:
             raise ValueError(f"{shown(given)}; allowed: real numbers in ascending order")
-        return Axis.placed({"nodes": Nodes, "cells": Cells}[key](marks, kinds))
+        return Axis.placed(PLACEMENTS[key](marks, kinds))
     except (CaseError, TypeError, ValueError) as error:
         raise CaseError([f"axes: {key} along {name}: {' '.join(str(error).split())}"]) from error
 
