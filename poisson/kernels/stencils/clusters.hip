@@ -16,11 +16,12 @@
     const int *__restrict__ members, const index_t *__restrict__ starts, const int *__restrict__ clusters,        \
         const int *__restrict__ parts, const int *__restrict__ small, int few, int blocks_of_teams, double *sums, \
         unsigned *counters
-#define GROUPS                                                                                       \
-    Groups {                                                                                         \
-        Nodes{nx, ny, nz EACH_WIDTH}, members, starts, clusters, parts, small, few, blocks_of_teams, \
-            reinterpret_cast<Partial*>(sums), counters                                               \
+#define GROUPS(nodes)                                                                                           \
+    Groups {                                                                                                    \
+        nodes, members, starts, clusters, parts, small, few, blocks_of_teams, reinterpret_cast<Partial*>(sums), \
+            counters                                                                                            \
     }
+#define GROUPED_NODES (Nodes{nx, ny, nz EACH_WIDTH})
 
 // What a piece of a large cluster is: the number of the first one, how many there are, and the members of this one.
 struct Piece {
@@ -117,7 +118,7 @@ __device__ __forceinline__ void sum_clusters(const Groups& groups, Value value, 
 KERNEL poisson_correct_clusters(const real* __restrict__ r, real* u, const double* __restrict__ factors,
                                 double* corrections, int nx, int ny, int nz, index_t pitch,
                                 GROUPS_PARAMETERS WIDTH_PARAMETERS) {
-    const Groups groups = GROUPS;
+    const Groups groups = GROUPS(GROUPED_NODES);
     sum_clusters<false>(
         groups,
         [&](const Place& at) {
@@ -137,7 +138,7 @@ KERNEL poisson_correct_clusters(const real* __restrict__ r, real* u, const doubl
 // The corrections of clusters of several pieces.
 KERNEL poisson_clusters_add(real* u, const double* __restrict__ corrections, int nx, int ny, int nz, index_t pitch,
                             GROUPS_PARAMETERS WIDTH_PARAMETERS) {
-    const Groups groups = GROUPS;
+    const Groups groups = GROUPS(GROUPED_NODES);
     const Piece piece = groups.piece(blockIdx.x);
     if (piece.count == 1) return;
     const real change = (real)corrections[piece.first];
@@ -234,7 +235,7 @@ KERNEL poisson_clusters_label(int* labels, int* grouped, int nx, int ny, int nz)
 KERNEL poisson_clusters_held(double* __restrict__ out, const int* __restrict__ labels, STENCIL_LINKS_PARAMETERS,
                              GROUPS_PARAMETERS) {
     const StencilLinks a = STENCIL_LINKS;
-    const Groups groups = GROUPS;
+    const Groups groups = GROUPS(a.nodes);
     const auto keep = [&](int cluster, const Partial& total) {
         out[2 * cluster] = total.sum;
         out[2 * cluster + 1] = total.maximum;
