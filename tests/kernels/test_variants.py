@@ -19,6 +19,7 @@ from support import hip, nvrtc
 from support.emulation import EmulatedRuntime, Order
 from support.operators import operator, random_array
 from support.places import ROOT
+from test_kernels import NotingRuntime
 
 from poisson import kernels
 from poisson.backends.gpu.backend import GpuBackend
@@ -30,7 +31,10 @@ from poisson.mesh.boundary import Rule
 from poisson.perf.benchmark.variants import ANY_BLOCK, VARIANTS, Variant
 
 NAMED = {variant.name: variant for variant in VARIANTS}
-ALL = pytest.mark.parametrize("variant", VARIANTS, ids=list(NAMED))
+SAMPLE = ("baseline", "nontemporal", "grid-yzx", "shared-32x4x8", "coarsened", "registers")
+"""Each kernel, and what its macros change most."""
+IN_BOTH_TYPES = [(name, "float64") for name in NAMED] + [(name, "float32") for name in SAMPLE]
+"""The type is one macro of all kernels, and one to a compilation each."""
 SHAPES = [(3, 3, 3), (5, 4, 3), (35, 20, 13), (259, 7, 5), (9, 34, 33)]
 """One node inside; fewer nodes than a block or a tile; a little more than one of each."""
 
@@ -60,13 +64,12 @@ def agrees(variant: Variant, backend: GpuBackend, shape: tuple[int, ...]) -> boo
     return bool(np.abs(got - values).max() <= 8 * np.finfo(backend.dtype).eps * np.abs(values).max())
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@ALL
-def test_a_variant_is_the_laplacian(variant: Variant, dtype: str) -> None:
+@pytest.mark.parametrize(("name", "dtype"), IN_BOTH_TYPES)
+def test_a_variant_is_the_laplacian(name: str, dtype: str) -> None:
     for number, shape in enumerate(SHAPES):
         # Each order of threads finds barriers that are missing; all of them on all grids would take long.
         runtime = EmulatedRuntime(list(Order)[number % 3], seed=number)
-        assert agrees(variant, GpuBackend(np.dtype(dtype), runtime), shape), shape
+        assert agrees(NAMED[name], GpuBackend(np.dtype(dtype), runtime), shape), shape
         runtime.check_guards()
 
 
@@ -181,44 +184,17 @@ def test_a_grid_that_cannot_be_cut_up_is_refused() -> None:
 # ---- machine code
 
 
-class NotingRuntime:
-    """A device that keeps what it is asked to compile."""
-
-    name, architecture = "notes", "sm_90"
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, tuple[str, ...]]] = []
-
-    def compile(self, source: str, options: tuple[str, ...]) -> NotingRuntime:
-        self.asked.append((source, options))
-        return self
-
-    def get_function(self, name: str, shared_bytes: int = 0) -> str:
-        return name
-
-    def allocate(self, count: int, dtype: Any) -> NDArray[Any]:
-        return np.empty(count, dtype)
-
-    def upload(self, values: NDArray[Any], array: NDArray[Any]) -> None:
-        array[...] = values
-
-    def synchronize(self) -> None:
-        return None
-
-
 def source_of(variant: Variant, dtype: str) -> tuple[str, tuple[str, ...]]:
-    runtime: Any = NotingRuntime()
-    variant.compiled(GpuBackend(np.dtype(dtype), runtime), fixed((9, 9, 9)))
-    [asked] = runtime.asked
-    return asked
+    runtime = NotingRuntime()
+    variant.compiled(GpuBackend(np.dtype(dtype), runtime), fixed((9, 9, 9)))((1,), (1, 1, 1), ())
+    [launch] = runtime.launches
+    return launch.text, launch.options
 
 
-@pytest.mark.parametrize(("dtype", "arch"), [("float64", "sm_80"), ("float32", "sm_90")])
-@ALL
-def test_nvidia_code_of_a_variant_spills_nothing_and_fits_the_registers(
-    variant: Variant, dtype: str, arch: str
-) -> None:
+@pytest.mark.parametrize(("name", "dtype"), IN_BOTH_TYPES)
+def test_nvidia_code_of_a_variant_spills_nothing_and_fits_the_registers(name: str, dtype: str) -> None:
     """For sm_80 in the type that takes more registers."""
+    variant, arch = NAMED[name], "sm_80" if dtype == "float64" else "sm_90"
     text, options = source_of(variant, dtype)
     used = nvrtc.compile(text, options + nvrtc.shorter(), arch).kernels[f"poisson_{variant.kernel}"]
     print(f"{variant.name} {dtype} for {arch}: {used.registers} registers, {used.shared_bytes} bytes shared")
@@ -229,7 +205,7 @@ def test_nvidia_code_of_a_variant_spills_nothing_and_fits_the_registers(
 
 
 @pytest.mark.skipif(hip.missing() is not None, reason=str(hip.missing()))
-@pytest.mark.parametrize("name", ["baseline", "nontemporal", "grid-yzx", "shared-32x4x8", "coarsened", "registers"])
+@pytest.mark.parametrize("name", SAMPLE)
 def test_amd_code_of_a_variant_spills_nothing(name: str) -> None:
     used = hip.compile(*source_of(NAMED[name], "float64"), arch="gfx90a").kernels[f"poisson_{NAMED[name].kernel}"]
     assert (used.spilled_registers, used.spilled_scalars, used.scratch_bytes) == (0, 0, 0)
