@@ -58,19 +58,9 @@ _answers = -1
 def call(function: str, *arguments: Any, silence: float = LONGEST_SILENCE) -> Any:
     """Call a function in the other process, and return its result.
 
-    Parameters
-    ----------
-    function : str
-        Its module and name, such as ``poisson.plain:find``. It handles its errors itself.
-    *arguments
-        Its arguments, and what it returns, are what JSON can hold.
-    silence : float
-        Seconds without a sign of life (`alive`) after which the call has come to a halt.
-
-    Raises
-    ------
-    Lost
-        If there is no answer.
+    `function`: its module and name, such as ``poisson.plain:find``. It handles its errors itself. `*arguments`: its
+    arguments, and what it returns, are what JSON can hold. `silence`: seconds without a sign of life (`alive`) after
+    which the call has come to a halt. Raises `Lost` if there is no answer.
     """
     request = json.dumps([_folder(), function, *arguments]).encode() + b"\n"
     with _lock:
@@ -155,10 +145,7 @@ def _asked(request: bytes, silence: float) -> bytes | None:
 def _gone(process: subprocess.Popen[bytes]) -> None:
     """Forget a process that has ended.
 
-    Raises
-    ------
-    Lost
-        If that was not because nobody called.
+    Raises `Lost` if that was not because nobody called.
     """
     code = process.wait()
     _end()

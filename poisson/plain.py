@@ -51,12 +51,7 @@ class NotPlain(Exception):
 def require_file(path: Path) -> None:
     """Make sure that `path` is a file, before anything opens it: opening a pipe would wait for ever.
 
-    Raises
-    ------
-    NotPlain
-        If it is something else.
-    OSError
-        If there is nothing, or it cannot be looked at.
+    Raises `NotPlain` if it is something else; `OSError` if there is nothing, or it cannot be looked at.
     """
     mode = os.stat(path).st_mode
     for test, kind in _KINDS:
@@ -91,10 +86,7 @@ def find(file: h5py.File, path: str) -> h5py.Dataset | h5py.Group | None:
 
     A data set that is returned holds its values itself and can be read.
 
-    Raises
-    ------
-    NotPlain
-        If the way there leaves the file, or the data set is not plain.
+    Raises `NotPlain` if the way there leaves the file, or the data set is not plain.
     """
     return _find(file, path, MOST_LINKS)
 

@@ -27,16 +27,8 @@ log = logging.getLogger(__name__)
 class BackendInfo:
     """A backend as `describe` reports it.
 
-    Parameters
-    ----------
-    name : str
-        The name in ``[run] backend``.
-    available : bool
-        Whether it runs here.
-    device : str
-        The device it runs on; empty if it is not available.
-    reason : str
-        Why it is not available, with what to install; empty if it is.
+    `name`: the name in ``[run] backend``. `available`: whether it runs here. `device`: the device it runs on; empty if
+    it is not available. `reason`: why it is not available, with what to install; empty if it is.
     """
 
     name: str
@@ -48,19 +40,9 @@ class BackendInfo:
 def create(name: str, dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> Backend:
     """Make a backend.
 
-    Parameters
-    ----------
-    name : str
-        One of `NAMES`, or ``auto``: the first of them that is available.
-    dtype : numpy dtype
-        float32 or float64.
-    threads : int
-        Threads of a backend on the CPU; 0 takes `poisson.backends.processors.default_threads`.
-
-    Raises
-    ------
-    BackendUnavailable
-        If there is none of that name, or it does not run here; the line says why and what to install.
+    `name`: one of `NAMES`, or ``auto``: the first of them that is available. `dtype` (numpy dtype): float32 or float64.
+    `threads`: threads of a backend on the CPU; 0 takes `poisson.backends.processors.default_threads`. Raises
+    `BackendUnavailable` if there is none of that name, or it does not run here; the line says why and what to install.
     """
     if name == AUTO:
         return instead_of({}, dtype, threads)
@@ -71,17 +53,8 @@ def create(name: str, dtype: np.dtype[Any] | type[np.floating[Any]], threads: in
 def instead_of(failed: Mapping[str, str], dtype: np.dtype[Any] | type[np.floating[Any]], threads: int = 0) -> Backend:
     """Make the backend that ``auto`` takes where some have failed.
 
-    Parameters
-    ----------
-    failed : mapping
-        By their names why they are not to be taken, for people.
-    dtype, threads
-        As `create` takes them.
-
-    Raises
-    ------
-    BackendUnavailable
-        If there is none left.
+    `failed`: by their names why they are not to be taken, for people. `dtype`, `threads`: as `create` takes them.
+    Raises `BackendUnavailable` if there is none left.
     """
     refusals: dict[str, PoissonError] = {}
     for name, entry in registry.BACKENDS.items():
@@ -125,12 +98,8 @@ def describe(threads: int = 0) -> list[BackendInfo]:
 def reported() -> Iterator[None]:
     """Within, what a device, its driver or a compiler raises becomes an error of one line.
 
-    Raises
-    ------
-    BackendFailed
-        If the device is lost, or a kernel does not compile.
-    ResourceError
-        If the device has too little memory.
+    Raises `BackendFailed` if the device is lost, or a kernel does not compile; `ResourceError` if the device has too
+    little memory.
     """
     try:
         yield

@@ -14,12 +14,7 @@ PROCESS = Path("/proc/self")
 def groups(controller: str, process: Path = PROCESS) -> Iterator[Path]:
     """The folders of the groups that limit this process, from its own to the outermost that it sees.
 
-    Parameters
-    ----------
-    controller : str
-        ``memory`` or ``cpu``.
-    process : Path
-        The folder of the process in /proc.
+    `controller`: ``memory`` or ``cpu``. `process`: the folder of the process in /proc.
     """
     try:
         own = [line.split(":", 2) for line in (process / "cgroup").read_text().splitlines()]

@@ -34,10 +34,7 @@ def host_memory(process: Path = PROCESS) -> tuple[int, int]:
 
     The least of what the machine has, what the control groups of the process allow, and what ``ulimit`` does.
 
-    Parameters
-    ----------
-    process : Path
-        The folder of the process in /proc.
+    `process`: the folder of the process in /proc.
     """
     limits = [_machine(), *memory_limits(process), *_limits_of_process(process)]
     return max(0, min(free for free, _ in limits)), min(total for _, total in limits)

@@ -29,19 +29,11 @@ CONVOLVED = 1.8
 class Pace:
     """The costs of the methods on a backend: measured, and used to choose one and to say how long it should take.
 
-    Parameters
-    ----------
-    cycle, transforms : float
-        The time of a V(2,1) cycle on a large grid and of a fast solution, in passes at the memory bandwidth, each of
-        which reads an array and writes one.
-    call : float
-        Seconds from one operation on a small grid to the next.
-    bandwidth : float
-        The memory bandwidth of a usual device, in bytes a second: for the choice, which must not depend on the hour.
-    highest : float
-        Bytes a second that the methods reach at best, where arithmetic limits them and not memory.
-    probe : int
-        Values of the arrays that the memory bandwidth is measured on for it, if the grid has as many.
+    `cycle`, `transforms`: the time of a V(2,1) cycle on a large grid and of a fast solution, in passes at the memory
+    bandwidth, each of which reads an array and writes one. `call`: seconds from one operation on a small grid to the
+    next. `bandwidth`: the memory bandwidth of a usual device, in bytes a second: for the choice, which must not depend
+    on the hour. `highest`: bytes a second that the methods reach at best, where arithmetic limits them and not memory.
+    `probe`: values of the arrays that the memory bandwidth is measured on for it, if the grid has as many.
     """
 
     cycle: float
@@ -55,19 +47,9 @@ class Pace:
 class Probe(ABC):
     """How fast a backend is, and other ways to compute what it computes.
 
-    Parameters
-    ----------
-    backend : Backend
-        The backend.
-
-    Attributes
-    ----------
-    stream_kind : str
-        What `stream` does: ``copy`` or ``triad``.
-    pace : Pace
-        What the methods take here, for their choice.
-    maps_arrays : bool
-        Whether its library has the regions of `poisson.perf.benchmark.structured`, which map arrays of the host.
+    `stream_kind`: what `stream` does: ``copy`` or ``triad``. `pace`: what the methods take here, for their choice.
+    `maps_arrays`: whether its library has the regions of `poisson.perf.benchmark.structured`, which map arrays of the
+    host.
     """
 
     stream_kind: str = "copy"

@@ -26,19 +26,11 @@ AUTO = "auto"
 class BackendEntry:
     """A backend as it is known before it is loaded.
 
-    Parameters
-    ----------
-    name : str
-        The name in ``[run] backend``.
-    place : str
-        ``module:name`` of what makes it, called with the type of its arrays and, if it is threaded, the number of
-        threads: a `Backend`, or `BackendUnavailable`, which says what to install.
-    threaded : bool
-        Whether it runs on threads of the CPU that can be counted.
-    optional : bool
-        Whether most machines lack the package that it needs: where ``auto`` goes on without, that is not worth a word.
-    early : str
-        ``module:name`` of what may be begun, if anything, as soon as it is certain that the backend will be made.
+    `name`: the name in ``[run] backend``. `place`: ``module:name`` of what makes it, called with the type of its arrays
+    and, if it is threaded, the number of threads: a `Backend`, or `BackendUnavailable`, which says what to install.
+    `threaded`: whether it runs on threads of the CPU that can be counted. `optional`: whether most machines lack the
+    package that it needs: where ``auto`` goes on without, that is not worth a word. `early`: ``module:name`` of what
+    may be begun, if anything, as soon as it is certain that the backend will be made.
     """
 
     name: str
@@ -95,10 +87,7 @@ def nearest(name: str) -> str | None:
 def entry_of(name: str) -> BackendEntry:
     """The entry of a backend.
 
-    Raises
-    ------
-    BackendUnavailable
-        If there is none of that name.
+    Raises `BackendUnavailable` if there is none of that name.
     """
     if name not in BACKENDS:
         meant = f"; did you mean {nearest(name)!r}?" if nearest(name) else ""
@@ -119,9 +108,6 @@ def begin(name: str) -> None:
 def threaded(name: str) -> bool:
     """Whether a backend runs on threads of the CPU that can be counted, or may.
 
-    Raises
-    ------
-    BackendUnavailable
-        If there is none of that name.
+    Raises `BackendUnavailable` if there is none of that name.
     """
     return name == AUTO or entry_of(name).threaded

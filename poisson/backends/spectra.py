@@ -32,10 +32,7 @@ PASSES = {8: 1.5, 5: 1.3, 4: 1.0, 3: 0.8, 2: 0.6}
 def require_constant(operator: Operator) -> None:
     """Refuse an operator that no transform makes diagonal.
 
-    Raises
-    ------
-    ValueError
-        If its coefficients vary, or it is that of a part of the nodes.
+    Raises `ValueError` if its coefficients vary, or it is that of a part of the nodes.
     """
     if operator.varies:
         raise ValueError("fast transforms need constant coefficients")
@@ -52,12 +49,7 @@ def free(operator: Operator, axis: int) -> slice:
 class Line:
     """The lines of an array along one axis, as our own transforms see them.
 
-    Parameters
-    ----------
-    operator : Operator
-        The operator on the array.
-    axis : int
-        The axis; 0 is x.
+    `operator`: the operator on the array. `axis`: the axis; 0 is x.
     """
 
     operator: Operator
@@ -67,10 +59,7 @@ class Line:
     def kind(self) -> Transform:
         """The number of the transform, as kernels/transforms/transform.hip and native/transforms/line_work.h know it.
 
-        Raises
-        ------
-        ValueError
-            If there is none for the axis.
+        Raises `ValueError` if there is none for the axis.
         """
         kind = self.operator.lattice.axes[self.axis].transform
         if kind is None:
@@ -154,10 +143,7 @@ def roots_of_unity(length: int) -> NDArray[np.complex128]:
 class Convolution:
     """A complex transform of any length as a convolution with a chirp, in a longer transform.
 
-    Parameters
-    ----------
-    length : int
-        Values of the transform, 5 or more.
+    `length`: values of the transform, 5 or more.
 
     References
     ----------

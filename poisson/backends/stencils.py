@@ -24,12 +24,7 @@ Reduction = Any
 class StencilOperations(ABC):
     """The operations of a full stencil on a backend.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are.
-    stencil : FullStencil
-        A, with its coefficients there.
+    `backend`: where the arrays are. `stencil`: A, with its coefficients there.
     """
 
     backend: Backend
@@ -98,12 +93,7 @@ class StencilOperations(ABC):
 class StencilTransferOperations(ABC):
     """The operations between the two grids of a `StencilTransfer`.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are.
-    transfer : StencilTransfer
-        Both grids.
+    `backend`: where the arrays are. `transfer`: both grids.
     """
 
     backend: Backend
@@ -143,12 +133,7 @@ class StencilTransferOperations(ABC):
 class ClusterOperations(ABC):
     """The correction of strong clusters, for any operator on their lattice: of links or a full stencil.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are.
-    clusters : Clusters
-        The groups of nodes.
+    `backend`: where the arrays are. `clusters`: the groups of nodes.
     """
 
     backend: Backend

@@ -18,12 +18,7 @@ def clashes(solver: SolverSettings, run: RunSettings, problem: Problem | None) -
 
     A key that the method does not use may have its default only: no setting is accepted and then ignored.
 
-    Parameters
-    ----------
-    solver, run : SolverSettings, RunSettings
-        Each key right by itself.
-    problem : Problem, optional
-        Without it only the settings are compared.
+    `solver`, `run`: each key right by itself. `problem`: without it only the settings are compared.
     """
     method = solver.method
     for name, value in solver.changed().items():

@@ -13,23 +13,9 @@ from poisson.case.reading import parsed
 def differences(first: str, second: str, beside: Collection[str] = ()) -> dict[str, tuple[str | None, str | None]]:
     """Where two cases differ.
 
-    Parameters
-    ----------
-    first, second : str
-        TOML, as `Case.text`.
-    beside : collection of str
-        Keys that do not count, such as ``output.file``.
-
-    Returns
-    -------
-    dict
-        By the paths of the keys, in their order, what stands there in the one and in the other, as TOML writes it; None
-        where the key is missing.
-
-    Raises
-    ------
-    CaseError
-        If a text is no TOML.
+    `first`, `second`: TOML, as `Case.text`. `beside`: keys that do not count, such as ``output.file``. Returns: by the
+    paths of the keys, in their order, what stands there in the one and in the other, as TOML writes it; None where the
+    key is missing. Raises `CaseError` if a text is no TOML.
     """
     one, other = _keys(parsed(first, "the first case")), _keys(parsed(second, "the second case"))
     return {

@@ -78,21 +78,8 @@ def problem_of(text: str, title: str, folder: Path, instead: Mapping[str, FieldF
 
     Field files are not looked at before their values are needed: they may be gone.
 
-    Parameters
-    ----------
-    text : str
-        The case as TOML.
-    title : str
-        Its title.
-    folder : Path
-        Field files are relative to it.
-    instead : mapping
-        What is taken in the place of the files of ``f``, ``a`` and ``c``.
-
-    Raises
-    ------
-    CaseError
-        If the text is no case.
+    `text`: the case as TOML. `title`: its title. `folder`: field files are relative to it. `instead`: what is taken in
+    the place of the files of ``f``, ``a`` and ``c``. Raises `CaseError` if the text is no case.
     """
     whole = parsed(text, "the case")
     tables = {name: whole[name] for name in _TABLES if name in whole}

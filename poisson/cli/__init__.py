@@ -158,16 +158,9 @@ _name_backends()
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a command line.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The arguments after the program's name; those of the process by default.
-
-    Returns
-    -------
-    int
-        The exit code: 0 converged or verified, 1 not, 2 for what a user can mend, 130 interrupted, 143 and 129 by
-        SIGTERM and SIGHUP. An exception that leaves this function is a defect of the package.
+    `argv`: the arguments after the program's name; those of the process by default. Returns: the exit code: 0 converged
+    or verified, 1 not, 2 for what a user can mend, 130 interrupted, 143 and 129 by SIGTERM and SIGHUP. An exception
+    that leaves this function is a defect of the package.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     with streams():

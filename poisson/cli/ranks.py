@@ -34,17 +34,8 @@ def carry_out(launched: Launch, work: Work) -> int:
     An exception on any rank ends all. It is said once, by the first rank, or where that does not come to its end within
     seconds by the one that failed; the process then ends here, as what is left of MPI might wait for messages.
 
-    Parameters
-    ----------
-    launched : Launch
-        What the launcher has left in the environment.
-    work : callable
-        Called with the communicator of all.
-
-    Returns
-    -------
-    int
-        The exit code, the same on every rank.
+    `launched`: what the launcher has left in the environment. `work`: called with the communicator of all. Returns: the
+    exit code, the same on every rank.
     """
     with ending(launched=True), Console.connected() as console:
         try:

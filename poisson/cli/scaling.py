@@ -20,14 +20,8 @@ if TYPE_CHECKING:
 class SharedMeasurement:
     """A measurement on several ranks, of which the first tells the report.
 
-    Parameters
-    ----------
-    work : callable
-        Called with the communicator of all ranks on every one.
-    counts : tuple of int
-        Numbers of ranks; empty: as many as were started.
-    json, csv, plot
-        As of `Measurement`.
+    `work`: called with the communicator of all ranks on every one. `counts`: numbers of ranks; empty: as many as were
+    started. `json`, `csv`, `plot`: as of `Measurement`.
     """
 
     work: Callable[[Communicator], Report]

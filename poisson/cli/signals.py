@@ -18,11 +18,8 @@ def ending(*, launched: bool = False) -> Iterator[None]:
     A signal that is ignored stays so, as that of the closing terminal is under nohup, and so does the handler of a
     program that calls this package.
 
-    Parameters
-    ----------
-    launched : bool
-        Whether a launcher has started this process with others: they end processes by SIGTERM, once or more often, and
-        hand on SIGUSR1.
+    `launched`: whether a launcher has started this process with others: they end processes by SIGTERM, once or more
+    often, and hand on SIGUSR1.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

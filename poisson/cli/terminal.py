@@ -49,17 +49,9 @@ class Progress:
     writes plain lines: the first after two seconds, each later one after half as much time again as has passed.
     Use it as a context manager, so that the line is cleared whatever happens.
 
-    Parameters
-    ----------
-    sweep_bytes : float, optional
-        Bytes that one sweep must move, for the effective bandwidth of a method of sweeps; without it iterations are
-        counted.
-    quiet : bool
-        Whether to show nothing.
-    stream : text file, optional
-        Where to write; standard error by default.
-    clock : function
-        Gives the time in seconds.
+    `sweep_bytes`: bytes that one sweep must move, for the effective bandwidth of a method of sweeps; without it
+    iterations are counted. `quiet`: whether to show nothing. `stream`: where to write; standard error by default.
+    `clock`: gives the time in seconds.
     """
 
     def __init__(
@@ -106,14 +98,8 @@ class Progress:
     def start(self, target: float, reference: str, max_iterations: int) -> None:
         """Take note of where the solve is to end.
 
-        Parameters
-        ----------
-        target : float
-            The residual norm at which it has converged, in U/L².
-        reference : str
-            What the target is relative to, in words.
-        max_iterations : int
-            The iteration at which it stops otherwise.
+        `target`: the residual norm at which it has converged, in U/L². `reference`: what the target is relative to, in
+        words. `max_iterations`: the iteration at which it stops otherwise.
         """
         self._target = target
         self._limit = max_iterations
@@ -186,15 +172,7 @@ class Progress:
 def installation(backends: Iterable[BackendInfo]) -> str:
     """The installation: the backends with what each lacks, and the versions of the packages.
 
-    Parameters
-    ----------
-    backends : iterable of BackendInfo
-        As `poisson.backends.describe` gives them.
-
-    Returns
-    -------
-    str
-        Two tables.
+    `backends`: as `poisson.backends.describe` gives them. Returns: two tables.
     """
     rows = [(info.name, "yes" if info.available else "no", info.device or info.reason) for info in backends]
     backends_shown = table(("backend", "available", "device, or what is missing"), rows)
@@ -212,15 +190,8 @@ def versions() -> list[tuple[str, str]]:
 def processes(found: Neighbourhood) -> str:
     """Where several processes run, and how they are linked.
 
-    Parameters
-    ----------
-    found : Neighbourhood
-        As `poisson.run.neighbours.neighbourhood` gives it.
-
-    Returns
-    -------
-    str
-        A table with a line for each rank, and what MPI they use.
+    `found`: as `poisson.run.neighbours.neighbourhood` gives it. Returns: a table with a line for each rank, and what
+    MPI they use.
     """
     rows = [(each.rank, each.host, each.backend, each.device, each.links(found.ranks)) for each in found.ranks]
     pointers = {True: "takes device pointers", False: "takes no device pointers", None: "may take device pointers"}
@@ -231,22 +202,9 @@ def processes(found: Neighbourhood) -> str:
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A plain-text table with aligned columns.
 
-    Parameters
-    ----------
-    headers : sequence of str
-        One for each column.
-    rows : iterable of sequences
-        The cells, shown with ``str``; a column of numbers, with gaps or not, is aligned to the right.
-
-    Returns
-    -------
-    str
-        The header, a rule, and a line for each row, without blanks at the ends of lines.
-
-    Raises
-    ------
-    ValueError
-        If a row has more or fewer cells than there are headers.
+    `headers`: one for each column. `rows`: the cells, shown with ``str``; a column of numbers, with gaps or not, is
+    aligned to the right. Returns: the header, a rule, and a line for each row, without blanks at the ends of lines.
+    Raises `ValueError` if a row has more or fewer cells than there are headers.
     """
     from rich.rule import Rule
     from rich.text import Text

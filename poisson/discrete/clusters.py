@@ -33,17 +33,10 @@ LOOSE = 1e-14
 class Clusters:
     """Disjoint groups of nodes, and the factor of the correction of each.
 
-    Parameters
-    ----------
-    lattice : Lattice
-        The nodes, fewer than 2³¹ and not divided.
-    nodes : int32 array, shape (members,)
-        The numbers of the nodes in C order, without padding: one group after the other, in each ascending. A backend
-        copies NumPy arrays to where its own are.
-    starts : int64 array, shape (groups + 1,)
-        Where each group begins in `nodes`, and their end.
-    factors : float64 array, shape (groups,)
-        0.7 / (Zᵀ V A Z) of each.
+    `lattice`: the nodes, fewer than 2³¹ and not divided. `nodes` (int32 array, shape (members,)): the numbers of the
+    nodes in C order, without padding: one group after the other, in each ascending. A backend copies NumPy arrays to
+    where its own are. `starts` (int64 array, shape (groups + 1,)): where each group begins in `nodes`, and their end.
+    `factors` (float64 array, shape (groups,)): 0.7 / (Zᵀ V A Z) of each.
     """
 
     lattice: Lattice
@@ -72,14 +65,8 @@ def clusters_of(stencil: FullStencil, coefficients: NDArray[Any], threshold: flo
 
     Fixed nodes belong to none, nor do nodes without an equation.
 
-    Parameters
-    ----------
-    stencil : FullStencil
-        A.
-    coefficients : array of the shape of `FullStencil.stack`
-        Its coefficients on the host.
-    threshold : float
-        Between 0 and 1.
+    `stencil`: A. `coefficients` (array of the shape of `FullStencil.stack`): its coefficients on the host. `threshold`:
+    between 0 and 1.
     """
     from scipy import sparse  # 0.1 s
     from scipy.sparse.csgraph import connected_components

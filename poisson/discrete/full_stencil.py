@@ -59,15 +59,10 @@ class Stack:
 class FullStencil:
     """A symmetric operator with up to 9 points in 2D and 27 in 3D; the module has its formula.
 
-    Parameters
-    ----------
-    lattice : Lattice
-        The nodes, not divided; their rules say which are fixed and which axes wrap.
-    offsets : tuple of Offset
-        The neighbours with links, of `offsets_of` and in its order; none along an axis of one node.
-    coefficients : array, optional
-        The excess and the links to each offset, in 1/L², as an array of a backend in the shape of `stack`: float64, or
-        float32 whatever the type of the vectors. A subject without coefficients describes the layout alone.
+    `lattice`: the nodes, not divided; their rules say which are fixed and which axes wrap. `offsets`: the neighbours
+    with links, of `offsets_of` and in its order; none along an axis of one node. `coefficients` (array, optional): the
+    excess and the links to each offset, in 1/L², as an array of a backend in the shape of `stack`: float64, or float32
+    whatever the type of the vectors. A subject without coefficients describes the layout alone.
     """
 
     lattice: Lattice
@@ -112,20 +107,10 @@ class StencilTransfer:
     The coarse nodes are those of even indices; behind the last of them a fixed upper face has a node of its own, which
     stands for the fine one there. R = V_c⁻¹ Pᵀ V_f in the inner products of the control volumes.
 
-    Parameters
-    ----------
-    fine : FullStencil
-        The operator that the weights follow; restriction and interpolation do not read its coefficients.
-    halved : tuple of bool
-        Along which axes.
-    weights : array, optional
-        The weight of a coarse node at the fine node in each of `directions`, as an array of a backend in the shape of
-        `table` and the type of the coefficients; 0 where there is no such node or either is fixed.
-
-    Raises
-    ------
-    ValueError
-        If no axis is halved, or one that has no free coarse node.
+    `fine`: the operator that the weights follow; restriction and interpolation do not read its coefficients. `halved`:
+    along which axes. `weights` (array, optional): the weight of a coarse node at the fine node in each of `directions`,
+    as an array of a backend in the shape of `table` and the type of the coefficients; 0 where there is no such node or
+    either is fixed. Raises `ValueError` if no axis is halved, or one that has no free coarse node.
     """
 
     fine: FullStencil
@@ -197,14 +182,8 @@ def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullS
     A node of a mask has no equation, and the links to it belong to the excess of its neighbours: what such a stencil
     is applied to must be zero there.
 
-    Parameters
-    ----------
-    backend : Maker
-        Where the coefficients are.
-    operator : Operator
-        Not divided.
-    into : Maker, optional
-        The backend of the type of the new arrays, on the same device; without it the same.
+    `backend`: where the coefficients are. `operator`: not divided. `into`: the backend of the type of the new arrays,
+    on the same device; without it the same.
     """
     lattice, dimension = operator.lattice, operator.dimension
     offsets = tuple(tuple(int(other == axis) for other in range(dimension)) for axis in range(dimension))

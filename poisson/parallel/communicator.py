@@ -19,16 +19,9 @@ Array = Any
 class Message:
     """One array that goes from a rank to another, seen from one end.
 
-    Parameters
-    ----------
-    array : array
-        Contiguous: what is sent, or where what comes is put. Not touched by others until the exchange has ended.
-    peer : int
-        The other rank.
-    tag : int
-        Tells messages between the same two ranks apart.
-    sends : bool
-        Whether the array is sent.
+    `array` (array): contiguous: what is sent, or where what comes is put. Not touched by others until the exchange has
+    ended. `peer`: the other rank. `tag`: tells messages between the same two ranks apart. `sends`: whether the array is
+    sent.
     """
 
     array: Array
@@ -40,12 +33,8 @@ class Message:
 class Communicator(Protocol):
     """The ranks that solve one problem together.
 
-    Attributes
-    ----------
-    rank, size : int
-        The number of this rank, and how many there are.
-    on_device : bool
-        Whether `exchange` takes arrays on the device of a backend, in the order of its stream; else NumPy arrays.
+    `rank`, `size`: the number of this rank, and how many there are. `on_device`: whether `exchange` takes arrays on the
+    device of a backend, in the order of its stream; else NumPy arrays.
     """
 
     rank: int

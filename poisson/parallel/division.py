@@ -31,22 +31,10 @@ UNEVEN = 16
 class Division:
     """The blocks of a lattice, and that of one rank.
 
-    Parameters
-    ----------
-    whole : Lattice
-        All nodes.
-    counts : tuple of int
-        Blocks along x, y(, z); their product is the number of ranks. All ones: the lattice is not divided, whatever
-        the number of ranks.
-    rank : int
-        Blocks are numbered along y first.
-    halo : int
-        Nodes beside a block that its rank has a copy of, at least `LEAST_HALO`.
-
-    Raises
-    ------
-    GridError
-        If there are fewer nodes along an axis than blocks, or x is divided.
+    `whole`: all nodes. `counts`: blocks along x, y(, z); their product is the number of ranks. All ones: the lattice is
+    not divided, whatever the number of ranks. `rank`: blocks are numbered along y first. `halo`: nodes beside a block
+    that its rank has a copy of, at least `LEAST_HALO`. Raises `GridError` if there are fewer nodes along an axis than
+    blocks, or x is divided.
     """
 
     whole: Lattice

@@ -21,10 +21,8 @@ from poisson.parallel.communicator import Communicator, Message
 class Segment:
     """The segment of one axis that a rank has.
 
-    Parameters
-    ----------
-    first, nodes, below, above, whole : int
-        `Axis.first` and `nodes`, the widths of the halo, and the nodes of the whole axis.
+    `first`, `nodes`, `below`, `above`, `whole`: `Axis.first` and `nodes`, the widths of the halo, and the nodes of the
+    whole axis.
     """
 
     first: int
@@ -78,14 +76,8 @@ class _Run:
 class Halo:
     """The halos of one lattice, and how arrays on it are exchanged and gathered.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays of this rank are.
-    communicator : Communicator
-        The ranks. They make this object together.
-    lattice : Lattice
-        The part of this rank.
+    `backend`: where the arrays of this rank are. `communicator`: the ranks. They make this object together. `lattice`:
+    the part of this rank.
     """
 
     def __init__(self, backend: Backend, communicator: Communicator, lattice: Lattice) -> None:
@@ -224,12 +216,7 @@ Copy = tuple[Array, Array]
 class Parcel:
     """A box of an array that is sent, or comes.
 
-    Parameters
-    ----------
-    part : array
-        A view of the box.
-    peer, tag, sends
-        As of `Message`.
+    `part` (array): a view of the box. `peer`, `tag`, `sends`: as of `Message`.
     """
 
     part: Array
@@ -241,16 +228,8 @@ class Parcel:
 class Transport:
     """Copies within a rank, and then messages between ranks, step by step; all of it made ready before.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are.
-    communicator : Communicator
-        The ranks.
-    steps : list of list of Parcel
-        What goes at once.
-    copies : sequence of Copy
-        What is copied first.
+    `backend`: where the arrays are. `communicator`: the ranks. `steps`: what goes at once. `copies`: what is copied
+    first.
     """
 
     def __init__(

@@ -36,14 +36,8 @@ def code_of(interrupt: KeyboardInterrupt) -> int:
 class Failure:
     """How a rank failed.
 
-    Parameters
-    ----------
-    rank : int
-        Which one.
-    text : str
-        What there is to say, in lines; empty of an interrupt.
-    code : int
-        The exit code: above 128 of an interrupt, 2 of what a user can mend, 1 of a defect.
+    `rank`: which one. `text`: what there is to say, in lines; empty of an interrupt. `code`: the exit code: above 128
+    of an interrupt, 2 of what a user can mend, 1 of a defect.
     """
 
     rank: int

@@ -28,10 +28,7 @@ class LaunchError(PoissonError):
 class Launch:
     """The place of this process among those that were started, by its environment.
 
-    Parameters
-    ----------
-    rank, size : int
-        Its number, and how many were started.
+    `rank`, `size`: its number, and how many were started.
     """
 
     rank: int
@@ -71,12 +68,8 @@ def launch(environment: Mapping[str, str] = os.environ) -> Launch | None:
 def world(launched: Launch) -> MpiCommunicator:
     """The communicator of all processes that were started.
 
-    Raises
-    ------
-    PackageMissing
-        If mpi4py is not installed.
-    LaunchError
-        If MPI cannot be loaded, or finds other processes than those that were started.
+    Raises `PackageMissing` if mpi4py is not installed; `LaunchError` if MPI cannot be loaded, or finds other processes
+    than those that were started.
     """
     try:
         from poisson.parallel.mpi import MpiCommunicator, load, version

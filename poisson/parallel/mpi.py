@@ -65,17 +65,8 @@ class MpiCommunicator:
 
     Two duplicates of it are used, so that nothing meets the messages of the caller. Making one is a collective call.
 
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Intracomm
-        The ranks.
-
-    Attributes
-    ----------
-    local_rank, local_size : int
-        The number of this rank among those of its host, and how many those are.
-    attached : Attached, optional
-        What has been made for these ranks, until a failure.
+    `comm`: the ranks. `local_rank`, `local_size`: the number of this rank among those of its host, and how many those
+    are. `attached`: what has been made for these ranks, until a failure.
     """
 
     on_device = False
@@ -188,10 +179,7 @@ class MpiCommunicator:
     def look(self) -> None:
         """Raise the failure of another rank, if one is known; for long work between two messages.
 
-        Raises
-        ------
-        RemoteFailure
-            With the text and the exit code of the rank that failed.
+        Raises `RemoteFailure` with the text and the exit code of the rank that failed.
         """
         self._hear()
         if self._known:
@@ -211,17 +199,9 @@ class MpiCommunicator:
 
         Then the communicator is as new. As long as no failure is known, the wait has no end.
 
-        Parameters
-        ----------
-        seconds : float
-            How long a rank waits for others that may still be at work, once a failure is known.
-
-        Returns
-        -------
-        failures : list of Failure
-            In the order of the ranks; the same on every rank, if all have come.
-        everyone : bool
-            Whether all have come in that time; else the communicator is of no use any more.
+        `seconds`: how long a rank waits for others that may still be at work, once a failure is known. Returns:
+        `failures`: in the order of the ranks; the same on every rank, if all have come. `everyone`: whether all have
+        come in that time; else the communicator is of no use any more.
         """
         here = np.frombuffer(pickle.dumps(self._own), dtype=np.uint8)
         failures: list[Failure] | None

@@ -33,24 +33,10 @@ PATIENCE = 1.0
 class NcclCommunicator:
     """The ranks of an MPI communicator, each of which has chosen a GPU of its own. Making one is a collective call.
 
-    Parameters
-    ----------
-    control : MpiCommunicator
-        The ranks, for numbers, objects, arrays on the host and failures.
-    nccl : module
-        ``cupy.cuda.nccl``.
-    stream : callable
-        Gives the address of the stream that launches now go to.
-
-    Attributes
-    ----------
-    recordings : weak mapping
-        From whoever has recordings with exchanges (`poisson.parallel.recording`) to what holds them.
-
-    Raises
-    ------
-    BackendUnavailable
-        On every rank, if NCCL does not start on one.
+    `control`: the ranks, for numbers, objects, arrays on the host and failures. `nccl`: ``cupy.cuda.nccl``. `stream`:
+    gives the address of the stream that launches now go to. `recordings`: from whoever has recordings with exchanges
+    (`poisson.parallel.recording`) to what holds them. Raises `BackendUnavailable` on every rank, if NCCL does not start
+    on one.
     """
 
     on_device = True
@@ -134,12 +120,7 @@ class NcclCommunicator:
     def look(self) -> None:
         """Raise the failure of another rank, or of NCCL, if one is known.
 
-        Raises
-        ------
-        RemoteFailure
-            If another rank has failed.
-        BackendUnavailable
-            If NCCL has.
+        Raises `RemoteFailure` if another rank has failed; `BackendUnavailable` if NCCL has.
         """
         with self._ended_together():
             self.control.look()

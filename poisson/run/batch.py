@@ -27,26 +27,9 @@ MOST_NODES = 1 << 20
 def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequence[Any]) -> list[Solution | None]:
     """Solve for what can be solved for at once.
 
-    Parameters
-    ----------
-    setup : Setup
-        That of the problem.
-    loader : Loader
-        Of its arrays.
-    problem : Problem
-        With all data but the source.
-    sources : sequence
-        As `poisson.Solver.solve` takes them.
-
-    Returns
-    -------
-    list of Solution
-        None for a source that has to be solved for alone.
-
-    Raises
-    ------
-    CaseError
-        If one is wrong, or its values are not finite.
+    `setup`: that of the problem. `loader`: of its arrays. `problem`: with all data but the source. `sources`: as
+    `poisson.Solver.solve` takes them. Returns: none for a source that has to be solved for alone. Raises `CaseError` if
+    one is wrong, or its values are not finite.
     """
     found: list[Solution | None] = [None] * len(sources)
     if len(sources) < 2 or problem.lattice.nodes > MOST_NODES:

@@ -28,16 +28,8 @@ log = logging.getLogger(__name__)
 class Checkpoints:
     """Writes the iterate now and then, while the solve goes on.
 
-    Parameters
-    ----------
-    case : Case
-        Says how often and, by its result, where.
-    saved : Saved, optional
-        What the solve goes on from.
-    provenance : mapping
-        What else a checkpoint says of its origin.
-    clock : callable
-        Gives the time in seconds.
+    `case`: says how often and, by its result, where. `saved`: what the solve goes on from. `provenance`: what else a
+    checkpoint says of its origin. `clock`: gives the time in seconds.
     """
 
     def __init__(
@@ -87,14 +79,8 @@ class Checkpoints:
     ) -> Interruption:
         """The observer to which a method shows its iterates.
 
-        Parameters
-        ----------
-        ranks : Ranks
-            Of the solve, which all call this and what it returns.
-        asked : callable
-            Whether the solve is to end, on which the ranks agree.
-        unfinished : callable
-            Makes a solution of an iterate.
+        `ranks`: of the solve, which all call this and what it returns. `asked`: whether the solve is to end, on which
+        the ranks agree. `unfinished`: makes a solution of an iterate.
         """
         self._begin = self._time = self._clock()
 

@@ -31,24 +31,10 @@ def array(ranks: Ranks, name: str, given: Any, shape: tuple[int, ...], backend: 
     """Agree on a value that all ranks were given: the value itself, or an array of which each rank has a part or
     nothing.
 
-    Parameters
-    ----------
-    ranks : Ranks
-        Which all call this.
-    name : str
-        The name of the value, for the message.
-    given : object
-        On the first rank an array with the shape of the grid, and None on the others: each gets its part. Or on every
-        one an array of its own part. All else is on every rank what it is in a single process.
-    shape : tuple of int
-        Of an array on the grid.
-    backend : Backend
-        That of the ranks.
-
-    Raises
-    ------
-    CaseError
-        If it is given on some ranks only.
+    `ranks`: which all call this. `name`: the name of the value, for the message. `given`: on the first rank an array
+    with the shape of the grid, and None on the others: each gets its part. Or on every one an array of its own part.
+    All else is on every rank what it is in a single process. `shape`: of an array on the grid. `backend`: that of the
+    ranks. Raises `CaseError` if it is given on some ranks only.
     """
     held = ranks.held(shape)
     if held is None:
@@ -74,17 +60,9 @@ def array(ranks: Ranks, name: str, given: Any, shape: tuple[int, ...], backend: 
 def without_arrays(communicator: Communicator, given: Problem | None) -> tuple[Problem | None, tuple[str, ...]]:
     """The problem of the first rank on every one, where the others are given none; its arrays stay where they are.
 
-    Returns
-    -------
-    problem : Problem or None
-        With nothing in the place of its arrays at the nodes; without ranks to send it to what was given.
-    names : tuple of str
-        Of these arrays.
-
-    Raises
-    ------
-    CaseError
-        If it cannot be sent, as it has functions, or only some of the others are given one.
+    Returns: `problem`: with nothing in the place of its arrays at the nodes; without ranks to send it to what was
+    given. `names`: of these arrays. Raises `CaseError` if it cannot be sent, as it has functions, or only some of the
+    others are given one.
     """
     have = [bool(each) for (each,) in communicator.allgather([given is not None])]
     if all(have) or not any(have):

@@ -17,12 +17,7 @@ MAY_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 class EndedBySignal(KeyboardInterrupt):
     """A signal has ended what was under way, as Ctrl-C does.
 
-    Parameters
-    ----------
-    number : int
-        Which one.
-    text : str
-        What there is to say.
+    `number`: which one. `text`: what there is to say.
     """
 
     def __init__(self, number: int, text: str = "interrupted") -> None:
@@ -37,10 +32,7 @@ class EndedBySignal(KeyboardInterrupt):
 class Ending:
     """The handler of a signal that counts as Ctrl-C; a solve that is under way notes the signal instead.
 
-    Parameters
-    ----------
-    once : bool
-        Whether the signal counts once only: launchers send SIGTERM several times.
+    `once`: whether the signal counts once only: launchers send SIGTERM several times.
     """
 
     def __init__(self, *, once: bool = False) -> None:
@@ -61,10 +53,7 @@ class Ending:
 class Pressed:
     """The signals that have come so far.
 
-    Attributes
-    ----------
-    number : int
-        The first signal, or 0.
+    `number`: the first signal, or 0.
     """
 
     def __init__(self) -> None:

@@ -35,20 +35,10 @@ def at_name(point: Point) -> str:
 def quantities(solution: Solution, points: Sequence[Point] = ()) -> dict[str, float | None]:
     """Numbers that a solution comes to, by name.
 
-    Parameters
-    ----------
-    solution : Solution
-        The whole, not a part of it.
-    points : sequence of tuple of float
-        x(, y(, z)) in L.
-
-    Returns
-    -------
-    dict
-        ``u_min``, ``u_max`` and ``u_mean`` in U; ``energy``, ½ ∫ (a |∇u|² + c u²), in U²·L^(d−2); ``flux_x_lower`` and
-        so on, ∫ −a ∂u/∂n over each face that is not periodic, in U·L^(d−2); ``u(X,Y)`` at each point. None where a
-        number is not known: a point outside of the box, or what follows from values of u that are not finite, or from
-        data of the problem that cannot be read any more.
+    `solution`: the whole, not a part of it. `points`: x(, y(, z)) in L. Returns: ``u_min``, ``u_max`` and ``u_mean`` in
+    U; ``energy``, ½ ∫ (a |∇u|² + c u²), in U²·L^(d−2); ``flux_x_lower`` and so on, ∫ −a ∂u/∂n over each face that is
+    not periodic, in U·L^(d−2); ``u(X,Y)`` at each point. None where a number is not known: a point outside of the box,
+    or what follows from values of u that are not finite, or from data of the problem that cannot be read any more.
     """
     u, (low, high) = solution.host_u, extent(solution)
     found: dict[str, float | None] = {LEAST: low, LARGEST: high}

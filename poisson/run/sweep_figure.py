@@ -88,16 +88,8 @@ def _number(row: Row, key: str) -> float | None:
 class _Panel:
     """One of the two diagrams: a quantity, on a logarithmic axis, over a key.
 
-    Parameters
-    ----------
-    axes : Axes
-        Where to draw.
-    key : str
-        The key.
-    words : bool
-        Whether its values are words, which stand one below the other at the side.
-    rows : sequence of Row
-        All rows, of which only some may be drawn.
+    `axes`: where to draw. `words`: whether its values are words, which stand one below the other at the side. `rows`:
+    all rows, of which only some may be drawn.
     """
 
     def __init__(self, axes: Axes, key: str, words: bool, rows: Sequence[Row]) -> None:

@@ -23,10 +23,8 @@ _process: int | None = None
 def create(dtype: np.dtype[Any] | type[np.floating[Any]]) -> Backend:
     """The backend on the device that CuPy finds.
 
-    Raises
-    ------
-    BackendUnavailable
-        If CuPy is not installed or finds no device, or another process that has used it was forked into this one.
+    Raises `BackendUnavailable` if CuPy is not installed or finds no device, or another process that has used it was
+    forked into this one.
     """
     kernel_cache.prepare()
     try:

@@ -54,12 +54,7 @@ class RecordedLaunches:
     """A function with its launches, recorded at the first call that launches, or before. Until then its kernels are
     known.
 
-    Parameters
-    ----------
-    backend : Launcher
-        Where the operations run.
-    function : callable
-        Asks for them.
+    `backend`: where the operations run. `function`: asks for them.
     """
 
     def __init__(self, backend: Launcher, function: Callable[[], None]) -> None:
@@ -96,16 +91,9 @@ class RecordedLaunches:
 class Launcher(Backend):
     """Arrays are views of padded device arrays; operations are kernel launches on one stream.
 
-    Parameters
-    ----------
-    dtype : numpy dtype
-        float32 or float64.
-    runtime : Runtime
-        The device.
-    table : mapping
-        Shapes of kernels that were measured on it, as `poisson.backends.gpu.tuned.read` gives them.
-    shared : Shared, optional
-        That of the backend of the other type on the same device, if there is one.
+    `dtype` (numpy dtype): float32 or float64. `runtime`: the device. `table`: shapes of kernels that were measured on
+    it, as `poisson.backends.gpu.tuned.read` gives them. `shared`: that of the backend of the other type on the same
+    device, if there is one.
     """
 
     name = "gpu"

@@ -36,15 +36,7 @@ EVERYWHERE = 0, (1 << 32) - 1
 class Overlap:
     """The second stream of a device, and what goes on there.
 
-    Parameters
-    ----------
-    runtime : Runtime
-        The device.
-
-    Attributes
-    ----------
-    under_way : bool
-        Whether launches have to wait for something there.
+    `runtime`: the device. `under_way`: whether launches have to wait for something there.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -101,14 +93,8 @@ class Overlap:
 class Cut:
     """How a pass is cut up into blocks.
 
-    Parameters
-    ----------
-    slowest : int
-        Nodes along the slowest axis that a block owns.
-    along_y : int
-        In 3D, lines of nodes along y that a block owns.
-    reach : int
-        How far beside them what it computes depends on nodes.
+    `slowest`: nodes along the slowest axis that a block owns. `along_y`: in 3D, lines of nodes along y that a block
+    owns. `reach`: how far beside them what it computes depends on nodes.
     """
 
     slowest: int
@@ -120,12 +106,7 @@ class Cut:
 class Part:
     """A part of the blocks of a launch.
 
-    Parameters
-    ----------
-    grid : tuple of int
-        The blocks that are launched.
-    arguments : tuple
-        What tells kernels with ``PART`` which ones they are.
+    `grid`: the blocks that are launched. `arguments`: what tells kernels with ``PART`` which ones they are.
     """
 
     grid: Grid

@@ -18,16 +18,8 @@ from types import MappingProxyType
 class Pass:
     """The steps of one pass over memory: kernels/multigrid/passes.h explains the steps, which come in this order.
 
-    Parameters
-    ----------
-    zero : bool
-        Whether it starts from zero, and not from an array.
-    correct : bool
-        Whether a coarse correction is added first.
-    sweeps : int
-        Jacobi sweeps.
-    residual : bool
-        Whether the residual is computed.
+    `zero`: whether it starts from zero, and not from an array. `correct`: whether a coarse correction is added first.
+    `sweeps`: Jacobi sweeps. `residual`: whether the residual is computed.
     """
 
     zero: bool
@@ -60,12 +52,7 @@ class Pass:
 def passes(zero: bool, correct: bool, sweeps: int, residual: bool, most: int) -> Iterator[Pass]:
     """The passes of at most so many stages that do all of it. A residual may be left for a last one, which writes less.
 
-    Parameters
-    ----------
-    zero, correct, sweeps, residual
-        As for `Pass`; there is something to do.
-    most : int
-        Stages of a pass.
+    `zero`, `correct`, `sweeps`, `residual`: as for `Pass`; there is something to do. `most`: stages of a pass.
     """
     while zero or correct or sweeps or residual:
         count = min(sweeps, most + zero)
@@ -118,16 +105,8 @@ def fastest_passes(
 ) -> tuple[Pass, ...]:
     """The passes in 3D that do all of it in the least time, by what was measured.
 
-    Parameters
-    ----------
-    zero, correct, sweeps, residual
-        As for `Pass`; what starts from zero has a sweep and no correction.
-    varies : bool
-        Whether the coefficients of links vary.
-    single : bool
-        Whether the type is float32.
-    nodes : int
-        Those of the grid.
+    `zero`, `correct`, `sweeps`, `residual`: as for `Pass`; what starts from zero has a sweep and no correction.
+    `varies`: whether the coefficients of links vary. `single`: whether the type is float32. `nodes`: those of the grid.
     """
     times = VARYING_TIMES if varies else TIMES
 

@@ -35,10 +35,7 @@ class _Enough(Exception):
 class Kernels:
     """The kernels of a device. Those that are asked for beforehand are compiled in threads beside each other.
 
-    Parameters
-    ----------
-    runtime : Runtime
-        The device.
+    `runtime`: the device.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -98,16 +95,9 @@ class Kernels:
 class Shared:
     """The state that the backends of both types on one device share.
 
-    Attributes
-    ----------
-    kernels : Kernels
-        Those asked for so far.
-    partial : array
-        A counter and the parts of the blocks in a reduction; launches run in order, so one is enough.
-    overlap : Overlap
-        What goes on beside launches.
-    recordable : bool
-        Whether all that was noted since this was set can be recorded.
+    `kernels`: those asked for so far. `partial` (array): a counter and the parts of the blocks in a reduction; launches
+    run in order, so one is enough. `overlap`: what goes on beside launches. `recordable`: whether all that was noted
+    since this was set can be recorded.
     """
 
     def __init__(self, runtime: Runtime) -> None:

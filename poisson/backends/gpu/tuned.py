@@ -62,14 +62,7 @@ class Device:
 class Setting:
     """The setting that a choice of shapes is for.
 
-    Parameters
-    ----------
-    dtype : str
-        ``float32`` or ``float64``.
-    dimension : int
-        2 or 3.
-    size : str
-        The size class, as `size_class` names it.
+    `dtype`: ``float32`` or ``float64``. `dimension`: 2 or 3. `size`: the size class, as `size_class` names it.
     """
 
     dtype: str
@@ -126,10 +119,8 @@ def read(device: Device) -> Table:
 def parse(text: str, device: Device) -> Table:
     """The table in the text of a file.
 
-    Raises
-    ------
-    ValueError, KeyError, TypeError, AttributeError, RecursionError
-        If it is not one of this device's, or damaged.
+    Raises `ValueError`, `KeyError`, `TypeError`, `AttributeError`, `RecursionError` if it is not one of this device's,
+    or damaged.
     """
     content = json.loads(text)
     found = (content["format"], Device(content["device"], content["driver"], content["kernels"]))

@@ -46,10 +46,8 @@ TYPED_STUDIES: Signatures = {
 def load_studies() -> ctypes.CDLL:
     """The library with the signatures of its functions.
 
-    Raises
-    ------
-    BackendUnavailable
-        If it or the OpenMP library was not built, cannot be loaded, is of another version or lacks functions.
+    Raises `BackendUnavailable` if it or the OpenMP library was not built, cannot be loaded, is of another version or
+    lacks functions.
     """
     load_library()
     beside = library_path()

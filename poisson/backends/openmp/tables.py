@@ -44,21 +44,9 @@ def tables_of(backend: OpenmpBackend, operator: Operator) -> tuple[Any, Any] | N
 class AxisTables:
     """Indices and weights for each axis in the library's memory, and a pointer to the structure that has them.
 
-    Parameters
-    ----------
-    backend : OpenmpBackend
-        Whose memory it is.
-    tables : sequence of tuple
-        Index and weight for each axis.
-    pairs : sequence of tuple of Axis
-        The axes between which the tables are, that which is gathered from first.
-    neighbours : bool
-        Whether the nodes that one gathers from are neighbours, as in restriction.
-
-    Raises
-    ------
-    GridError
-        If a node of a tabulated axis gathers from too many.
+    `backend`: whose memory it is. `tables`: index and weight for each axis. `pairs`: the axes between which the tables
+    are, that which is gathered from first. `neighbours`: whether the nodes that one gathers from are neighbours, as in
+    restriction. Raises `GridError` if a node of a tabulated axis gathers from too many.
     """
 
     def __init__(

@@ -23,14 +23,8 @@ MOST = 2
 class CoarserProblem:
     """A u = f on a coarser grid.
 
-    Parameters
-    ----------
-    operator : Operator
-        A, whose coefficients are sampled on this grid as those of the finest are on its own.
-    u : Array
-        With the Dirichlet values at fixed nodes.
-    f : Array
-        The source with its face terms, zero at fixed nodes.
+    `operator`: A, whose coefficients are sampled on this grid as those of the finest are on its own. `u` (Array): with
+    the Dirichlet values at fixed nodes. `f` (Array): the source with its face terms, zero at fixed nodes.
     """
 
     operator: Operator
@@ -44,24 +38,9 @@ class CoarserProblems:
     They are not the levels of a multigrid cycle, whose operators and sources are averages over finer ones: these would
     carry the error of the finest grid along, and a comparison would not show it.
 
-    Parameters
-    ----------
-    backend : Backend
-        Where the arrays are.
-    discretisation : Discretisation
-        On the finest grid.
-
-    Attributes
-    ----------
-    grids : tuple of CoarserProblem
-        From the finer to the coarser one.
-
-    Raises
-    ------
-    GridError
-        If an axis has too few nodes.
-    CaseError
-        If a coefficient is not finite on a coarser grid, or not positive.
+    `backend`: where the arrays are. `discretisation`: on the finest grid. `grids`: from the finer to the coarser one.
+    Raises `GridError` if an axis has too few nodes; `CaseError` if a coefficient is not finite on a coarser grid, or
+    not positive.
     """
 
     def __init__(self, backend: Backend, discretisation: Discretisation) -> None:
@@ -79,10 +58,7 @@ class CoarserProblems:
     def load(self, discretisation: Discretisation) -> None:
         """Fill the arrays for a problem that differs from the first one in the source only.
 
-        Raises
-        ------
-        CaseError
-            If the data are not finite on a coarser grid.
+        Raises `CaseError` if the data are not finite on a coarser grid.
         """
         for coarser, grid in zip(_chain(self._backend, discretisation), self.grids, strict=True):
             shape = grid.operator.array_shape

@@ -68,14 +68,8 @@ class ErrorEstimate:
 
     Each grid has its own samples of the coefficients, the source and the boundary data (`CoarserProblems`).
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, on the finest grid.
-    coarser : CoarserProblems
-        The problem on coarser grids; its arrays are filled before each solve.
-    settings : MultigridSettings
-        How to cycle there.
+    `operations`: those of A, on the finest grid. `coarser`: the problem on coarser grids; its arrays are filled before
+    each solve. `settings`: how to cycle there.
     """
 
     def __init__(self, operations: Operations, coarser: CoarserProblems, settings: MultigridSettings) -> None:
@@ -128,12 +122,8 @@ class ErrorEstimate:
     def judge(self, u: Array) -> tuple[float, float, bool]:
         """After a cycle on the finest grid.
 
-        Returns
-        -------
-        discretisation, algebraic : float
-            The largest errors of u by the grid and by the cycles, estimated, in U.
-        enough : bool
-            Whether more cycles would not make u better.
+        Returns: `discretisation, algebraic`: the largest errors of u by the grid and by the cycles, estimated, in U.
+        `enough`: whether more cycles would not make u better.
         """
         backend, grid = self._backend, self._grids[0]
         self._sampled[0].interpolate(u, self._now)
@@ -170,12 +160,7 @@ class ErrorEstimate:
 class _Comparison:
     """One of the coarser grids, with the cycle on it.
 
-    Attributes
-    ----------
-    u : Array
-        The iterate.
-    spare : list of Array
-        Two arrays that hold nothing after `solve`.
+    `u` (Array): the iterate. `spare` (list of Array): two arrays that hold nothing after `solve`.
     """
 
     def __init__(self, operations: Operations, problem: CoarserProblem, settings: MultigridSettings) -> None:
@@ -202,10 +187,8 @@ class _Comparison:
     def solve(self, eps: float) -> tuple[float, float]:
         """Solve from u, but for a part of its error.
 
-        Returns
-        -------
-        contraction, left : float
-            The largest factor by which a cycle was seen to reduce the error, and the largest error left, in U.
+        Returns: `contraction, left`: the largest factor by which a cycle was seen to reduce the error, and the largest
+        error left, in U.
         """
         backend, cycle, f, (out, work) = self._backend, self._cycle, self._given.f, self.spare
         if cycle.finest.transfer is None:

@@ -21,10 +21,7 @@ class FullMultigrid:
     error below that of the discretisation. The grids' sources are restricted from that of the finest, and their
     boundary values sampled from its u.
 
-    Parameters
-    ----------
-    cycle : Cycle
-        The levels, with at least one below the finest.
+    `cycle`: the levels, with at least one below the finest.
 
     References
     ----------
