@@ -164,7 +164,7 @@ def test_a_convolution_is_the_transform() -> None:
 
 
 @pytest.mark.parametrize("first", AXIS_RULES, ids=name_of)
-def test_every_combination_of_faces(any_backend: Backend, first: tuple[Rule, Rule]) -> None:
+def test_every_combination_of_faces_is_solved(any_backend: Backend, first: tuple[Rule, Rule]) -> None:
     for rules in rules_of(2) + rules_of(3):
         if rules[:2] == first:
             for c in (0.0, 0.7)[: 4 - len(rules) // 2]:
