@@ -23,13 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from poisson.backends.base import (
-    Backend,
-    DifferenceOperations,
-    InterpolationOperations,
-    Operations,
-    TransferOperations,
-)
+from poisson.backends.base import Backend, DifferenceOperations, InterpolationOperations, Operations, TransferOperations
 from poisson.backends.inverses import DividedInverseOperations, InverseOperations
 from poisson.backends.operations import ALL, OperationSpec, Role
 from poisson.backends.registry import AUTO, NAMES, backend_names

@@ -253,7 +253,7 @@ def paths_named(text: str) -> set[str]:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_path_in_a_document_exists(document: Path) -> None:
     assert paths_named("`poisson/a_b.py`, see tests/x_*.py and `gpu.py`; cases/NAME.toml, poisson/a.so") == {
-        *("poisson/a_b.py", "tests/x_*.py", "gpu.py"),
+        *("poisson/a_b.py", "tests/x_*.py", "gpu.py")
     }
     named = paths_named(document.read_text("utf-8"))
     assert [path for path in sorted(named) if path not in FILE_NAMES and not any(ROOT.glob(path))] == []

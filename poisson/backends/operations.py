@@ -44,9 +44,7 @@ class Role(Enum):
     SPARE = "an array that may lose its values"
 
 
-ARRAYS = MappingProxyType(
-    {**dict.fromkeys((Role.READ, Role.GIVEN, Role.WRITTEN, Role.COEFFICIENTS), 1), Role.BOTH: 2},
-)
+ARRAYS = MappingProxyType({**dict.fromkeys((Role.READ, Role.GIVEN, Role.WRITTEN, Role.COEFFICIENTS), 1), Role.BOTH: 2})
 """How often an array is moved between memory and chip."""
 
 
@@ -275,12 +273,7 @@ OPERATIONS = _table(
         radius=1,
     ),
     OperationSpec(
-        "residual",
-        Operator,
-        (_read("u"), _SOURCE, _written("r"), _NORMS),
-        _stencil(1),
-        coefficients=True,
-        radius=1,
+        "residual", Operator, (_read("u"), _SOURCE, _written("r"), _NORMS), _stencil(1), coefficients=True, radius=1
     ),
     OperationSpec("fill", None, (_written("x"), _number("value")), flops=0),
     OperationSpec("axpby", None, (_number("a"), _read("x"), _number("b"), _both("y", factor="b")), flops=3),
@@ -342,10 +335,7 @@ OPERATIONS = _table(
     OperationSpec(
         "advance",
         Operator,
-        (
-            *(_number("alpha"), _read("p"), _read("q"), _both("u", made_of=("p",)), _both("r", made_of=("q",))),
-            _RESULT,
-        ),
+        (*(_number("alpha"), _read("p"), _read("q"), _both("u", made_of=("p",)), _both("r", made_of=("q",))), _RESULT),
         flops=6,
         also=(FullStencil,),
     ),

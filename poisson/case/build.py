@@ -317,11 +317,7 @@ def _gives_exact(overridden: Mapping[Keys, str]) -> bool:
 
 
 def _without_exact(
-    mistakes: Mistakes,
-    problem: Problem,
-    output: OutputSettings,
-    tables: dict[str, Any],
-    changes: Sequence[Keys],
+    mistakes: Mistakes, problem: Problem, output: OutputSettings, tables: dict[str, Any], changes: Sequence[Keys]
 ) -> tuple[Problem, OutputSettings]:
     """The problem and the output of a case whose exact solution is none any more; `tables` lose it as well.
 

@@ -20,11 +20,7 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 _SHARED = ("FaceTable", "FileTable")
 """The tables that stand in several places, and so are defined once."""
 
-_REQUIRED = {
-    (): ["equation", "domain", "boundary"],
-    ("equation",): ["f"],
-    ("domain",): ["lower", "upper", "shape"],
-}
+_REQUIRED = {(): ["equation", "domain", "boundary"], ("equation",): ["f"], ("domain",): ["lower", "upper", "shape"]}
 """Keys that every case needs. That they may be None in the models serves its messages."""
 
 _ONE_CONDITION = {

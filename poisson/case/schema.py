@@ -167,9 +167,7 @@ class EquationTable(Table):
         description='a finite number >= 0, an expression or a table such as { file = "c.npy" }',
     )
     mean: Literal["harmonic", "arithmetic"] = Field(
-        default="harmonic",
-        title="the mean that gives a between two nodes",
-        description='"harmonic" or "arithmetic"',
+        default="harmonic", title="the mean that gives a between two nodes", description='"harmonic" or "arithmetic"'
     )
     exact: Formula | None = Field(
         default=None, title="the exact solution, if known; the error is then reported", description=_FORMULA
@@ -322,9 +320,7 @@ class OutputTable(Table):
         description='a list with entries from "u", "f", "a", "c", "residual", "error", "gradient", "flux" and "E"',
     )
     order: Literal[2, 4, 6, 8] = Field(
-        default=2,
-        title="the order of accuracy of gradient, flux and E",
-        description="2, 4, 6 or 8",
+        default=2, title="the order of accuracy of gradient, flux and E", description="2, 4, 6 or 8"
     )
     units: UnitNames = Field(
         default_factory=UnitNames,
@@ -340,9 +336,7 @@ class OutputTable(Table):
 
 class CaseFile(Table):
     title: Annotated[str, AfterValidator(_title)] | None = Field(
-        default=None,
-        title="a title for people",
-        description=f"one line of at most {MAX_TITLE} printable characters",
+        default=None, title="a title for people", description=f"one line of at most {MAX_TITLE} printable characters"
     )
     equation: EquationTable = Field(
         default_factory=EquationTable, title="-div(a grad u) + c u = f", description="a table"

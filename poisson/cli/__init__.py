@@ -57,11 +57,7 @@ from poisson.words import quantity
 __all__ = ["COMMANDS", "GROUPS", "HELP", "Info", "Invocation", "Solve", "UsageError", "Verify", "main"]
 
 GROUPS: dict[str, dict[str, Callable[..., Invocation | SharedInvocation]]] = {
-    "Begin": {
-        "new NAME": new,
-        "schema": schema,
-        "completion SHELL": completion,
-    },
+    "Begin": {"new NAME": new, "schema": schema, "completion SHELL": completion},
     "Solve": {
         "check CASE": check,
         "solve CASE": solve,
@@ -69,12 +65,7 @@ GROUPS: dict[str, dict[str, Callable[..., Invocation | SharedInvocation]]] = {
         "sweep CASE": sweep,
         "verify CASE": verify,
     },
-    "Look": {
-        "info [FILE]": info,
-        "compare A B": compare,
-        "plot FILE": plot,
-        "report FILE": report,
-    },
+    "Look": {"info [FILE]": info, "compare A B": compare, "plot FILE": plot, "report FILE": report},
     "Measure": {
         "tune [CASE]": tune,
         "roofline": roofline,

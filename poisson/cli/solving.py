@@ -87,11 +87,7 @@ class Solve:
                 raise
 
     def _execute(
-        self,
-        communicator: Communicator,
-        written: list[Path],
-        journal: Journal | None,
-        held: contextlib.ExitStack,
+        self, communicator: Communicator, written: list[Path], journal: Journal | None, held: contextlib.ExitStack
     ) -> int:
         """Solve, write and report; `written` receives the files as soon as they are there, `held` the lock of them."""
         import numpy as np
@@ -176,13 +172,7 @@ class Solve:
             ending = {"status": saved.status.value, "converged": saved.status.success, "exit_code": code}
             say(
                 as_json(
-                    {
-                        "command": "solve",
-                        **ending,
-                        "iterations": saved.iterations,
-                        "file": saved.path,
-                        "complete": True,
-                    }
+                    {"command": "solve", **ending, "iterations": saved.iterations, "file": saved.path, "complete": True}
                 )
             )
         elif not self.quiet:
@@ -298,10 +288,7 @@ class Info:
             from poisson.output import description
 
             file = self.file
-            return (
-                lambda: description.describe_apart(file),
-                lambda: {"file": file, **description.facts_apart(file)},
-            )
+            return (lambda: description.describe_apart(file), lambda: {"file": file, **description.facts_apart(file)})
         if communicator.size > 1:
             from poisson.run.neighbours import neighbourhood
 

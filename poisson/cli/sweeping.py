@@ -13,17 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from poisson.backends.registry import backend_names
-from poisson.cli.terms import (
-    EXIT_ERROR,
-    EXIT_OFF,
-    EXIT_OK,
-    UsageError,
-    as_json,
-    complain,
-    naming,
-    say,
-    some_of,
-)
+from poisson.cli.terms import EXIT_ERROR, EXIT_OFF, EXIT_OK, UsageError, as_json, complain, naming, say, some_of
 from poisson.errors import FileChoice, OutputError, PackageMissing
 from poisson.words import quantity
 

@@ -180,10 +180,7 @@ def _covered_by_coordinates(fine: Axis, coarse: Axis) -> Table:
     start, stop = (
         (own, np.append(own[1:], own[0] + coarse.spacing * coarse.intervals))
         if coarse.wraps
-        else (
-            np.append(own[:-1], own[-2]),
-            np.append(own[1:], own[-1]),
-        )
+        else (np.append(own[:-1], own[-2]), np.append(own[1:], own[-1]))
     )
     first = np.searchsorted(points, start, side="right") - 1
     count = max(GATHERED, int((np.searchsorted(points, stop, side="left") - first).max()))

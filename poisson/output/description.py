@@ -175,10 +175,7 @@ def _notes(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, axis in found["axes"].items():
         wraps = ", periodic" if axis["periodic"] else ""
         wraps += f" on average, {axis['placement']}" if "placement" in axis else ""
-        yield (
-            f"  {name}",
-            f"[{axis['lower']:g}, {axis['upper']:g}], spacing {axis['spacing']:.6g}{wraps}",
-        )
+        yield (f"  {name}", f"[{axis['lower']:g}, {axis['upper']:g}], spacing {axis['spacing']:.6g}{wraps}")
     yield "iterations", str(found["iterations"])
     yield "residual", f"{found['residual']:.3e} ({found['norm']}), target {found['target']:.3e}"
     yield "convergence", _rate_for_people(found["rate"])

@@ -357,9 +357,7 @@ def _check_format(path: Path, file: h5py.File) -> None:
         )
 
 
-def grid_of(
-    file: h5py.File,
-) -> tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...], tuple[bool, ...]]:
+def grid_of(file: h5py.File) -> tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...], tuple[bool, ...]]:
     """The lower and the upper ends of the axes, their nodes, and whether they are periodic."""
     scales = [values(file, name) for name in AXES if name in file]
     names = [scale.name for scale in scales]

@@ -233,11 +233,7 @@ class Transport:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        communicator: Communicator,
-        steps: list[list[Parcel]],
-        copies: Sequence[Copy] = (),
+        self, backend: Backend, communicator: Communicator, steps: list[list[Parcel]], copies: Sequence[Copy] = ()
     ) -> None:
         self._backend = backend
         self._communicator = communicator

@@ -15,13 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from poisson.backends.base import (
-    Array,
-    DifferenceOperations,
-    InterpolationOperations,
-    Operations,
-    TransferOperations,
-)
+from poisson.backends.base import Array, DifferenceOperations, InterpolationOperations, Operations, TransferOperations
 from poisson.backends.inverses import InverseOperations
 from poisson.discrete.inverse import Inverse
 from poisson.discrete.operator import Operator

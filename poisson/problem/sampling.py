@@ -197,13 +197,7 @@ def _end(problem: Problem, face: int, block: Block) -> Block:
 
 
 def _on_face(
-    lattice: Lattice,
-    xp: ModuleType,
-    key: str,
-    face: int,
-    function: FaceData,
-    block: Block,
-    limit: Limit | None = None,
+    lattice: Lattice, xp: ModuleType, key: str, face: int, function: FaceData, block: Block, limit: Limit | None = None
 ) -> Any:
     """A function on the part of a face that lies in a block."""
     places = coordinates(lattice, xp, block)

@@ -47,13 +47,7 @@ class Sweeping:
     """Passes over memory from one array to another and back, each of as many sweeps as `depth` allows."""
 
     def __init__(
-        self,
-        operations: Operations,
-        u: Array,
-        work: Array,
-        f: Array | None,
-        omega: float,
-        depth: int = 1,
+        self, operations: Operations, u: Array, work: Array, f: Array | None, omega: float, depth: int = 1
     ) -> None:
         backend = operations.backend
         self.u, self.work = u, work

@@ -134,12 +134,7 @@ class MixedConjugateGradients:
     Scientific Computing 21, 1999.
     """
 
-    def __init__(
-        self,
-        operations: Operations,
-        inner: Operations,
-        preconditioner: Preconditioner,
-    ) -> None:
+    def __init__(self, operations: Operations, inner: Operations, preconditioner: Preconditioner) -> None:
         backend, operator = operations.backend, operations.operator
         self._operations = operations
         self._backend = operations.backend

@@ -108,10 +108,7 @@ class Stopping(Settings):
         ge=0.0,
     )
     norm: str = word(
-        "rms",
-        ("rms", "max"),
-        "the norm of residuals: sqrt(mean r²) over the unknowns, or max abs(r)",
-        rank=5,
+        "rms", ("rms", "max"), "the norm of residuals: sqrt(mean r²) over the unknowns, or max abs(r)", rank=5
     )
     max_iterations: int = whole(200_000, "the limit on iterations", rank=6, ge=1)
     check_every: int = whole(

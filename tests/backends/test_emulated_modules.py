@@ -55,10 +55,7 @@ def test_kernels_are_found_by_name_and_linkage(runtime: EmulatedRuntime) -> None
         ('extern "C" __global__ void k(int* x) {\n*x = nothing;\n}', "kernels:2.*nothing"),
         ('extern "C" __global__ void k(int* x) { threadIdx.x = 1; }', "kernels:1.*read-only"),
         ('struct S { int v; };\nextern "C" __global__ void k(S s) {}', "pointers to numbers, and numbers"),
-        (
-            'extern "C" __global__ void k(double* x) { volatile double a[4096]; a[0] = *x; *x = a[0]; }',
-            "frame size",
-        ),
+        ('extern "C" __global__ void k(double* x) { volatile double a[4096]; a[0] = *x; *x = a[0]; }', "frame size"),
     ],
     ids=["name", "assignment", "structure", "frame"],
 )

@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.emulation import (
-    ArgumentError,
-    EmulatedKernel,
-    EmulatedRuntime,
-    GuardError,
-    LaunchError,
-    Order,
-)
+from support.emulation import ArgumentError, EmulatedKernel, EmulatedRuntime, GuardError, LaunchError, Order
 
 REALS = pytest.mark.parametrize("real", ["float", "double"])
 ORDERS = [(Order.FORWARD, 0), (Order.REVERSED, 0), (Order.SHUFFLED, 1), (Order.SHUFFLED, 2)]

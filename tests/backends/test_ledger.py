@@ -156,13 +156,7 @@ def test_a_call_knows_what_its_cost_depends_on() -> None:
         Call("dot", OPERATOR, **common),
         Call("fill", None, **common),
     ]
-    assert [call.label for call in ledger.counts] == [
-        "sweep",
-        "sweep + norm, no source",
-        "sweeps x3",
-        "dot",
-        "fill",
-    ]
+    assert [call.label for call in ledger.counts] == ["sweep", "sweep + norm, no source", "sweeps x3", "dot", "fill"]
 
 
 def test_a_sample_makes_the_call_again() -> None:

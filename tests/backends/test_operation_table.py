@@ -20,13 +20,7 @@ import pytest
 from support.places import ROOT
 
 from poisson import kernels
-from poisson.backends.base import (
-    Backend,
-    DifferenceOperations,
-    InterpolationOperations,
-    Operations,
-    TransferOperations,
-)
+from poisson.backends.base import Backend, DifferenceOperations, InterpolationOperations, Operations, TransferOperations
 from poisson.backends.gpu.backend import GpuBackend
 from poisson.backends.inverses import DividedInverseOperations, InverseOperations
 from poisson.backends.numpy import NumpyBackend
@@ -84,10 +78,7 @@ OTHER_METHODS = {
 }
 """The abstract methods that are no operations: memory, what is measured, the results of reductions, other backends;
 sweeps in a pass."""
-FURTHER_METHODS = {
-    Backend: {"capture", "mark", "seconds", "bind", "prepare"},
-    Operations: {"tuning"},
-}
+FURTHER_METHODS = {Backend: {"capture", "mark", "seconds", "bind", "prepare"}, Operations: {"tuning"}}
 """Those that a backend need not have of its own."""
 
 FURTHER_KERNELS = {

@@ -62,10 +62,7 @@ def test_the_second_version_of_control_groups(tmp_path: Path) -> None:
         memory_stat="inactive_file 0",
     )
     proc = process(tmp_path, "0::/outer/inner\n", "/ sys cgroup2 nsdelegate")
-    assert list(memory_limits(proc)) == [
-        (300 * MEGABYTE, 400 * MEGABYTE),
-        (100 * MEGABYTE, 300 * MEGABYTE),
-    ]
+    assert list(memory_limits(proc)) == [(300 * MEGABYTE, 400 * MEGABYTE), (100 * MEGABYTE, 300 * MEGABYTE)]
     free, total = host.host_memory(proc)
     assert (free, total) == (100 * MEGABYTE, 300 * MEGABYTE)
 

@@ -189,10 +189,7 @@ def test_python_refuses_what_a_case_file_refuses() -> None:
             lambda: Solver(problem, "fft", "numpy").solve(initial="x"),
             "^solver.method: 'fft'; allowed: only without an ",
         ),
-        (
-            lambda: Problem.on_box((5, 5), mean="arithmetic"),
-            "^mean: 'arithmetic'; allowed: only its default if a is",
-        ),
+        (lambda: Problem.on_box((5, 5), mean="arithmetic"), "^mean: 'arithmetic'; allowed: only its default if a is"),
         (
             lambda: Solver(dataclasses.replace(problem, mean="arithmetic")),
             '^equation.mean: "arithmetic"; allowed: only its default if a is',

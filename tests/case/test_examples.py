@@ -29,10 +29,7 @@ def _in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_new_case_can_be_solved_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new", "first"]) == 0
-    assert capsys.readouterr() == (
-        "first.toml written; to solve the case: python -m poisson solve first.toml\n",
-        "",
-    )
+    assert capsys.readouterr() == ("first.toml written; to solve the case: python -m poisson solve first.toml\n", "")
     text = Path("first.toml").read_text("utf-8")
     assert text.startswith(f"{examples.EDITORS}\n")
     assert max(map(len, text.splitlines())) <= 120

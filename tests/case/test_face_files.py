@@ -40,12 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_files_on_faces_are_arrays_on_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    boundary = {
-        "x_lower": X,
-        "y_upper": {"robin": Y, "alpha": ALPHA},
-        "z_lower": {"neumann": Z},
-        "all": 1.0,
-    }
+    boundary = {"x_lower": X, "y_upper": {"robin": Y, "alpha": ALPHA}, "z_lower": {"neumann": Z}, "all": 1.0}
     arrays = Problem.on_box((5, 6, 7), f="x", boundary=boundary)
     case = case_of(TEXT, folder, ("solver.method=multigrid", "run.backend=numpy"))
     expected = poisson.solve(arrays, "multigrid", "numpy").u

@@ -73,18 +73,9 @@ REFUSED = [
     (["solve", "a", "--qiuet"], "unknown option --qiuet for solve; did you mean --quiet?"),
     (["solve", "a", "--noquiet"], "unknown option --noquiet for solve; did you mean --quiet?"),
     (["solve", "a", "--out=b"], "unknown option --out for solve; did you mean --output?"),
-    (
-        ["solve", "a", "-b"],
-        f"unknown option -b for solve; choose from {OF_SOLVE}",
-    ),
-    (
-        ["solve", "a", "--", "--trace"],
-        f"unknown option -- for solve; choose from {OF_SOLVE}",
-    ),
-    (
-        ["solve", "-"],
-        f"unknown option - for solve; choose from {OF_SOLVE}",
-    ),
+    (["solve", "a", "-b"], f"unknown option -b for solve; choose from {OF_SOLVE}"),
+    (["solve", "a", "--", "--trace"], f"unknown option -- for solve; choose from {OF_SOLVE}"),
+    (["solve", "-"], f"unknown option - for solve; choose from {OF_SOLVE}"),
     (["solve", "a", "--tolerance=4"], f"unknown option --tolerance for solve; choose from {OF_SOLVE}"),
     (
         ["verify", "a", "--output=b"],
@@ -388,16 +379,8 @@ def test_the_exit_code_says_how_it_ended_and_the_file_is_there(fake: FakeRun, tm
 ERRORS = [
     (CaseError(["a: b", "c: d"]), 2, "poisson: error: a: b\npoisson: error: c: d\n"),
     (OutputError("x.h5: full"), 2, "poisson: error: x.h5: full\n"),
-    (
-        MemoryError("8 TiB"),
-        2,
-        "poisson: error: not enough memory (8 TiB); use fewer nodes (domain.shape)\n",
-    ),
-    (
-        MemoryError(),
-        2,
-        "poisson: error: not enough memory; use fewer nodes (domain.shape)\n",
-    ),
+    (MemoryError("8 TiB"), 2, "poisson: error: not enough memory (8 TiB); use fewer nodes (domain.shape)\n"),
+    (MemoryError(), 2, "poisson: error: not enough memory; use fewer nodes (domain.shape)\n"),
     (KeyboardInterrupt(), 130, "poisson: interrupted\n"),
 ]
 
@@ -516,12 +499,7 @@ def test_info_lists_what_is_installed(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert f"Python    {sys.version.split()[0]}" in lines
     assert main(["info", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["backends"][0] == {
-        "name": "gpu",
-        "available": False,
-        "device": "",
-        "reason": "CuPy is not installed",
-    }
+    assert found["backends"][0] == {"name": "gpu", "available": False, "device": "", "reason": "CuPy is not installed"}
     assert (found["command"], found["versions"]["h5py"]) == ("info", h5py.__version__)
 
 

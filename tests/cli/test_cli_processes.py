@@ -31,10 +31,7 @@ def test_a_case_from_the_shell_to_the_file(tmp_path: Path) -> None:
         assert file["provenance"].attrs["backend"] == "numpy"
     done = run(*SMALL, str(path), "--set", "solver.max_iterations=10", "--quiet", cwd=ROOT)
     assert done.returncode == 1
-    assert (done.stdout, done.stderr) == (
-        "",
-        f"poisson: warning: max_iterations: {Status.MAX_ITERATIONS.advice}\n",
-    )
+    assert (done.stdout, done.stderr) == ("", f"poisson: warning: max_iterations: {Status.MAX_ITERATIONS.advice}\n")
     with h5py.File(path) as file:
         assert (file.attrs["converged"], file["provenance"].attrs["iterations"]) == (0, 10)
 
@@ -87,10 +84,7 @@ def test_a_reader_that_goes_away_changes_nothing() -> None:
 
 def test_a_terminal_that_lacks_a_letter() -> None:
     done = run("sølve", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert (done.returncode, done.stderr) == (
-        2,
-        "poisson: error: unknown command 's\\xf8lve'; did you mean solve?\n",
-    )
+    assert (done.returncode, done.stderr) == (2, "poisson: error: unknown command 's\\xf8lve'; did you mean solve?\n")
 
 
 def test_ctrl_c_outside_the_solver_is_one_line(interruptible: None) -> None:

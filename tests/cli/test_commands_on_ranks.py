@@ -204,10 +204,7 @@ case "$1" in --version) echo "some launcher";; *) {};; esac
 @pytest.mark.parametrize(
     ("does", "said"),
     [
-        (
-            "kill -9 $$",
-            "one of the 3 processes was ended by SIGKILL; possibly out of memory: use fewer nodes",
-        ),
+        ("kill -9 $$", "one of the 3 processes was ended by SIGKILL; possibly out of memory: use fewer nodes"),
         ("exit 139", "one of the 3 processes was ended by SIGSEGV"),
         ("echo ------; echo 'no slots'; echo; echo 'left'; exit 1", "{} could not run 3 processes: no slots left"),
         ("exit 7", "{} could not run 3 processes: exit code 7"),

@@ -100,10 +100,7 @@ def test_a_picture_in_a_window_is_not_written(result: Path, monkeypatch: pytest.
         (["plot", "a.h5", "--history", "--log"], "--log cannot be combined with --history; leave --log out"),
         (["plot", "a.h5", "--slice", "z=1"], "slice: 'z'; allowed: x, y, such as y=0.5714"),
         (["plot", "a.h5", "--save", "a.h5"], "--save a.h5; allowed: a name that ends in .png, .svg or .pdf"),
-        (
-            ["plot", "a.h5", "--save", "no/a.png"],
-            "no/a.png: the folder does not exist; create it or ",
-        ),
+        (["plot", "a.h5", "--save", "no/a.png"], "no/a.png: the folder does not exist; create it or "),
         (
             ["plot", "a.h5", "--error", "--history"],
             "--field, --error and --history exclude one another; give only one of them",

@@ -55,10 +55,7 @@ LIKE_SWEEP = ("sweeps", "residual")
 """Operations whose kernels read coefficients as that of a sweep does, and take long to compile."""
 
 MIXED = (Rule.MIRROR, Rule.FIXED, Rule.FIXED, Rule.MIRROR, Rule.WRAP, Rule.WRAP)
-RULES = {
-    2: ((Rule.FIXED,) * 4, (Rule.WRAP,) * 4, MIXED[:4]),
-    3: ((Rule.FIXED,) * 6, (Rule.WRAP,) * 6, MIXED),
-}
+RULES = {2: ((Rule.FIXED,) * 4, (Rule.WRAP,) * 4, MIXED[:4]), 3: ((Rule.FIXED,) * 6, (Rule.WRAP,) * 6, MIXED)}
 SIZES = {2: ((65, 33), (1200, 1000)), 3: ((17, 9, 13), (120, 110, 100))}
 """A grid that does not fill a device, and one that does: the backend cuts them up in different ways."""
 

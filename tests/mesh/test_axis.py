@@ -389,8 +389,7 @@ def test_parts_that_are_none() -> None:
     axis = Axis(9, 1.0, (F, F))
     for start, stop, halo in ((3, 3, 1), (-1, 4, 1), (4, 10, 1), (2, 4, 0), (2, 4, (0, 1)), (0, 4, (1, 0))):
         with pytest.raises(
-            ValueError,
-            match=re.escape(f"no part [{start}, {stop}) with a halo of {halo} nodes of an axis of 9"),
+            ValueError, match=re.escape(f"no part [{start}, {stop}) with a halo of {halo} nodes of an axis of 9")
         ):
             axis.part(start, stop, halo)
     with pytest.raises(ValueError, match="a part of an axis is not divided again"):

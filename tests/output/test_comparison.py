@@ -78,7 +78,7 @@ def field_of(found: comparison.Comparison, name: str) -> comparison.FieldDiffere
 def test_a_result_differs_in_nothing_from_itself(pair: tuple[Path, Path]) -> None:
     found = compare(*pair)
     assert [(field.name, field.max, field.rms, field.relative) for field in found.fields] == [
-        *(("u", 0.0, 0.0, 0.0), ("gradient", 0.0, 0.0, 0.0), ("residual", 0.0, 0.0, 0.0)),
+        *(("u", 0.0, 0.0, 0.0), ("gradient", 0.0, 0.0, 0.0), ("residual", 0.0, 0.0, 0.0))
     ]
     assert (found.keys, found.provenance, found.alone, found.notes) == ({}, {}, ((), ()), ())
     assert found.statuses == ("converged", "converged")

@@ -241,9 +241,7 @@ def test_every_loop_is_measured(name: str) -> None:
             assert isclose(total["norm"], runs["staged"][-1]["norm"], rel_tol=1e-12)
 
 
-def test_the_norm_is_read_every_iteration_and_the_precision_is_the_authors(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_norm_is_read_every_iteration_and_the_precision_is_the_authors(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     class Watched(Jacobi):

@@ -28,11 +28,7 @@ FIXED, MIRROR, WRAP = Rule.FIXED, Rule.MIRROR, Rule.WRAP
 # By the formulas: 4 flops and a sum for each axis, and c u, its sum taking the place of the first.
 LAPLACIAN = {2: 11, 3: 16}
 
-SMOOTHS = (
-    "smooth x2, from zero, restricted",
-    "smooth x1, corrected",
-    "smooth x3 + norm, corrected, restricted",
-)
+SMOOTHS = ("smooth x2, from zero, restricted", "smooth x1, corrected", "smooth x3 + norm, corrected, restricted")
 
 
 def costs(shape: tuple[int, ...], dtype: str) -> dict[str, Cost]:

@@ -102,8 +102,7 @@ def test_what_a_function_returns(names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "convert",
-    [np.asmatrix, memoryview, lambda values: np.ma.masked_array(values), lambda values: values.astype("f2")],
+    "convert", [np.asmatrix, memoryview, lambda values: np.ma.masked_array(values), lambda values: values.astype("f2")]
 )
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_other_arrays_of_the_host(convert: Any) -> None:
@@ -460,10 +459,7 @@ def test_the_axes_that_no_face_names_are_periodic() -> None:
             {"all": 0.0, "y_lower": "periodic"},
             "boundary.y_lower: 'periodic'; allowed: a condition; for both y faces at once y = \"periodic\"",
         ),
-        (
-            {"all": VALUES, "x": "periodic", "y": "periodic"},
-            "boundary.all: array([[",
-        ),
+        ({"all": VALUES, "x": "periodic", "y": "periodic"}, "boundary.all: array([["),
         (
             {"all": 1.0, "x": "periodic", "y_lower": 0.0, "y_upper": 0.0},
             "boundary.all: 1.0; allowed: nothing, because every face has its own condition",

@@ -358,22 +358,13 @@ MESSAGES = [
     ("atan2(x)", "'atan2' at column 1 takes 2 arguments, not 1"),
     ("where(x < 1, 2)", "'where' at column 1 takes 3 arguments, not 2"),
     ("1 + max(x)", "'max' at column 5 takes 2 or more arguments, not 1"),
-    (
-        "x < 1",
-        f"a condition at column 1, {ONLY_IN_WHERE}",
-    ),
-    (
-        "2*(x < 1)",
-        f"a condition at column 4, {ONLY_IN_WHERE}",
-    ),
+    ("x < 1", f"a condition at column 1, {ONLY_IN_WHERE}"),
+    ("2*(x < 1)", f"a condition at column 4, {ONLY_IN_WHERE}"),
     ("where(x, 1, 2)", "a number at column 7, where a condition such as x < 0.5 is needed"),
     ("where(x < 1 and y, 1, 2)", "a number at column 17, where a condition such as x < 0.5 is needed"),
     ("where(not x, 1, 2)", "a number at column 11, where a condition such as x < 0.5 is needed"),
     ("where(0 < x < 1, 1, 2)", "a second comparison at column 13; join the two comparisons with 'and'"),
-    (
-        "where((0 < x) < 1, 1, 2)",
-        f"a condition at column 8, {ONLY_IN_WHERE}",
-    ),
+    ("where((0 < x) < 1, 1, 2)", f"a condition at column 8, {ONLY_IN_WHERE}"),
     ("1e999", "the number at column 1 is too large"),
     ("9" * 400, "the number at column 1 is too large"),
     ("10**10**10", "'**' at column 3 gives inf, which is not a finite number"),
@@ -398,11 +389,7 @@ def test_messages(text: str, message: str) -> None:
         ("pi", 1.0, "parameter 'pi': this is the name of a constant; choose another name"),
         ("sin", 1.0, "parameter 'sin': this is the name of a function; choose another name"),
         ("and", 1.0, "parameter 'and': this is a keyword of expressions; choose another name"),
-        (
-            "2k",
-            1.0,
-            "parameter '2k': a name has only letters, digits and '_', and does not begin with a digit",
-        ),
+        ("2k", 1.0, "parameter '2k': a name has only letters, digits and '_', and does not begin with a digit"),
         ("k", math.nan, "parameter 'k' is not a finite number"),
     ],
 )

@@ -395,11 +395,7 @@ STEPS = [("full", "pwrite"), *((name, call) for call in ("open", "ftruncate", "f
 
 @pytest.mark.parametrize(("refusal", "call"), STEPS)
 def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
-    tmp_path: Path,
-    call: str,
-    refusal: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, call: str, refusal: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """At every call of the system that a write makes, one after the other, until one comes that it does not make."""
     case = case_of(tmp_path, "solver.method='jacobi'", every=1)

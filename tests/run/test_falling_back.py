@@ -91,11 +91,7 @@ def problem() -> poisson.Problem:
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [
-        (GONE, SAID),
-        (ResourceError("too little there"), "too little there"),
-        (MemoryError(), "too little memory"),
-    ],
+    [(GONE, SAID), (ResourceError("too little there"), "too little there"), (MemoryError(), "too little memory")],
 )
 @pytest.mark.parametrize("stage", ["arrays", "reads"])
 def test_the_next_backend_is_tried_and_said(
@@ -151,10 +147,7 @@ def test_a_mistake_of_the_data_is_not_the_backends(device: type[Device], caplog:
 def test_a_library_of_another_version_is_in_the_provenance(
     device: type[Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entries = {
-        "gpu": BackendEntry("gpu", "own_device:Refusing"),
-        "numpy": BackendEntry("numpy", "own_device:Host"),
-    }
+    entries = {"gpu": BackendEntry("gpu", "own_device:Refusing"), "numpy": BackendEntry("numpy", "own_device:Host")}
     monkeypatch.setattr("poisson.backends.registry.BACKENDS", entries)
     solution = poisson.solve(problem())
     assert solution.provenance["instead_of"] == (

@@ -148,10 +148,7 @@ def test_settings_that_nobody_can_mean_are_refused(settings: list[str], line: st
         ),
         (["a.toml", "--set=solver.rtol=1", "--folder="], "--folder is empty; give the name of a folder"),
         (["b.toml", "--set=solver.rtol=1"], "no case file 'b.toml'"),
-        (
-            ["a.toml", "--backend=numpy,gup"],
-            "--backend gup; allowed: auto, gpu, openmp, numpy; did you mean 'gpu'?",
-        ),
+        (["a.toml", "--backend=numpy,gup"], "--backend gup; allowed: auto, gpu, openmp, numpy; did you mean 'gpu'?"),
         (
             ["a.toml", "--set=equation.f=1+,2+"],
             "--set equation.f: \"1+\"; the expression ends after '+'; a number or a name must follow",
@@ -283,11 +280,7 @@ class Presses:
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_sweep_tells_what_is_there_and_goes_on(
-    begun: bool,
-    number: int,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    interruptible: None,
+    begun: bool, number: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, interruptible: None
 ) -> None:
     """From the iterate that was written, if there is one."""
     whole: Callable[..., poisson.Solution] = run.go_on

@@ -85,9 +85,7 @@ PLAIN = Trial(
     *((Solve("sin(pi*x)"),), {"threads": 1}),
 )
 CLOSED = replace(
-    PLAIN,
-    box=replace(PLAIN.box, sides=(Side("neumann"),) * 4),
-    solves=(Solve("cos(pi*x)"), Solve("cos(pi*y)")),
+    PLAIN, box=replace(PLAIN.box, sides=(Side("neumann"),) * 4), solves=(Solve("cos(pi*x)"), Solve("cos(pi*y)"))
 )
 NEAR = replace(PLAIN, solves=(Solve("sin(pi*x)", "near"),))
 

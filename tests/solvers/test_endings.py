@@ -300,10 +300,7 @@ class Heard:
 def test_methods_stand_by_for_one_that_was_chosen(caplog: pytest.LogCaptureFixture) -> None:
     operations = Solver(B((9, 9), f=1.0, boundary=WALLS), backend="numpy")._setup.operations
     first = Scripted((Status.STAGNATED, 8, 0.5))
-    others = {
-        "multigrid": Scripted((Status.DIVERGED, 100, 0.25)),
-        "jacobi": Scripted((Status.CONVERGED, 30, 1e-9)),
-    }
+    others = {"multigrid": Scripted((Status.DIVERGED, 100, 0.25)), "jacobi": Scripted((Status.CONVERGED, 30, 1e-9))}
     chosen = ChosenMethod(
         operations, SolverSettings(method="multigrid"), first, lambda settings: others[settings.preconditioner]
     )

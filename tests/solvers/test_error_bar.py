@@ -168,10 +168,7 @@ def test_arrays_on_faces_are_compared_as_texts_are() -> None:
     y, z = np.linspace(0.0, 1.0, 20), np.linspace(0.0, 1.0, 18)[:, None]
     x = np.linspace(0.0, 1.0, 33)
     solutions = []
-    for lower, front, alpha in (
-        ("y*exp(z)", "sin(x)*z", "1+x*z"),
-        (y * np.exp(z), np.sin(x) * z, 1.0 + x * z),
-    ):
+    for lower, front, alpha in (("y*exp(z)", "sin(x)*z", "1+x*z"), (y * np.exp(z), np.sin(x) * z, 1.0 + x * z)):
         boundary = {"x_lower": {"neumann": lower}, "y_upper": {"robin": front, "alpha": alpha}, "all": 0.0}
         solutions.append(solution_of(box(shape, f=1.0, boundary=boundary)))
     np.testing.assert_allclose(solutions[0].u, solutions[1].u, rtol=0, atol=2e-4 * float(np.abs(solutions[0].u).max()))

@@ -28,10 +28,7 @@ from poisson.solvers.stopping import SolveResult, Stopping
 
 BACKEND = NumpyBackend(np.float64)
 
-EXACT = {
-    2: "exp(x)*sin(2*y) + x*y**2*cos(3*x)",
-    3: "exp(x)*sin(2*y)*cos(z) + x*y*z",
-}
+EXACT = {2: "exp(x)*sin(2*y) + x*y**2*cos(3*x)", 3: "exp(x)*sin(2*y)*cos(z) + x*y*z"}
 FACES: dict[str, dict[str, Any]] = {
     "dirichlet": {"all": {"dirichlet": "exact"}},
     "mixed": {"x_upper": {"neumann": "exact"}, "y_lower": {"neumann": "exact"}, "all": {"dirichlet": "exact"}},

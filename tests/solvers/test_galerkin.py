@@ -235,7 +235,13 @@ def test_precisions_take_the_same_iterations() -> None:
     wanted = solved(exact).iterations
     coarse = galerkin_levels(exact)[1]
     assert coarse.operator.coefficients.dtype == np.float32  # type: ignore[union-attr]
-    assert abs(solved(operator_of(a, backend=NumpyBackend(np.float32)), stopping=replace(TINY, rtol=1e-4)).iterations - wanted / 2) <= 1
+    assert (
+        abs(
+            solved(operator_of(a, backend=NumpyBackend(np.float32)), stopping=replace(TINY, rtol=1e-4)).iterations
+            - wanted / 2
+        )
+        <= 1
+    )
     inner = exact.backend.companion(np.float32).bind(in_float32(exact))
     mixed = MixedConjugateGradients(exact, inner, Multigrid(inner, GALERKIN.self_adjoint()))
     result = mixed.solve(np.zeros_like(f), f.copy(), stopping=TINY)

@@ -201,9 +201,7 @@ def test_settings_are_one_record_with_parts() -> None:
     assert plain.having(full=True, omega=None) == plain == replace(plain, parts=(MultigridSettings(), Relaxation()))
     changed = plain.having(method="cg", rtol=1e-3, full=False, omega=0.5)
     assert changed == SolverSettings(
-        method="cg",
-        stopping=Stopping(rtol=1e-3),
-        parts=(Relaxation(omega=0.5), MultigridSettings(full=False)),
+        method="cg", stopping=Stopping(rtol=1e-3), parts=(Relaxation(omega=0.5), MultigridSettings(full=False))
     )
     assert (changed.of(Relaxation).omega, changed.value("full"), changed.value("rtol")) == (0.5, False, 1e-3)
     assert hash(changed) == hash(changed.having(omega=0.5)) and changed.having(omega=None, full=True).parts == ()

@@ -150,12 +150,7 @@ def _on_host(backend: Launcher, values: Any) -> Any:
 
 
 def _over_groups(
-    backend: Launcher,
-    name: str,
-    operator: Operator,
-    blocks: int,
-    arguments: tuple[Any, ...],
-    defines: tuple[str, ...],
+    backend: Launcher, name: str, operator: Operator, blocks: int, arguments: tuple[Any, ...], defines: tuple[str, ...]
 ) -> None:
     """Launch a kernel with a team or a block for each group or piece."""
     defines = (*defines, f"-DTEAM={TEAM}", f"-DPIECE={PIECE}")

@@ -50,12 +50,7 @@ KINDS = ("laplacian", "sweep", "sweep_norm", "sweeps")
 several sweeps in a pass."""
 
 VARYING = MappingProxyType(
-    {
-        "laplacian": "varying",
-        "sweep": "varying",
-        "sweep_norm": "varying_norm",
-        "direction": "varying_direction",
-    }
+    {"laplacian": "varying", "sweep": "varying", "sweep_norm": "varying_norm", "direction": "varying_direction"}
 )
 """The kinds that take the place of others where coefficients vary, and a thread reads more beside u."""
 

@@ -171,12 +171,7 @@ class SmoothOperations(PassLauncher, Operations):
         return 1 if self.operator.varies else self.backend.shapes.of("sweeps", self.operator).depth
 
     def sweeps(
-        self,
-        u: Array,
-        f: Array | None,
-        out: Array,
-        omegas: Sequence[float],
-        result: Reduction | None = None,
+        self, u: Array, f: Array | None, out: Array, omegas: Sequence[float], result: Reduction | None = None
     ) -> None:
         if len(omegas) == 1:
             self.sweep(u, f, out, omegas[0], result)

@@ -57,12 +57,7 @@ class OperatorStructure(Structure):
 
 
 class TransferStructure(Structure):
-    _fields_ = (
-        ("index", c_void_p * 3),
-        ("weight", c_void_p * 3),
-        ("entries", c_int32 * 3),
-        ("paired", c_void_p),
-    )
+    _fields_ = (("index", c_void_p * 3), ("weight", c_void_p * 3), ("entries", c_int32 * 3), ("paired", c_void_p))
 
 
 class DifferencesStructure(Structure):

@@ -176,14 +176,7 @@ def thumbnail(record: Record) -> str:
     return f'<img alt="u" src="data:image/png;base64,{picture}">'
 
 
-def _box(
-    record: Record,
-    field: str,
-    units: Units,
-    wanted: Colouring,
-    vectors: bool,
-    lines: bool,
-) -> Picture:
+def _box(record: Record, field: str, units: Units, wanted: Colouring, vectors: bool, lines: bool) -> Picture:
     """Three planes through the middle and surfaces, each plane beside the ones that it shares an axis with."""
     grid = record.problem.lattice
     whole = _scalar(record, field, {}, BOX_NODES)

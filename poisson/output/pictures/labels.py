@@ -7,13 +7,7 @@ from poisson.case.settings import Units
 from poisson.output.pictures.ticks import Measure
 from poisson.output.record import unit_of
 
-_SHOWN = {
-    "residual": "residual f − Au",
-    "error": "error u − exact",
-    "gradient": "|∇u|",
-    "flux": "|a∇u|",
-    "E": "|E|",
-}
+_SHOWN = {"residual": "residual f − Au", "error": "error u − exact", "gradient": "|∇u|", "flux": "|a∇u|", "E": "|E|"}
 _COMPONENTS = {"gradient": "∂u/∂{}", "flux": "−a ∂u/∂{}", "E": "E_{}"}
 _SUPERSCRIPTS = {"^2": "²", "^3": "³"}
 

@@ -110,13 +110,7 @@ ON_GPU = (
     Box((1025, 1025, 1025), methods=("mixed", "fft")),
     Box((257, 257, 257), 1e3),
 )
-ON_CPU = (
-    Box((1025, 1025)),
-    Box((4097, 4097)),
-    Box((129, 129, 129)),
-    Box((257, 257, 257)),
-    Box((257, 257, 257), 1e3),
-)
+ON_CPU = (Box((1025, 1025)), Box((4097, 4097)), Box((129, 129, 129)), Box((257, 257, 257)), Box((257, 257, 257), 1e3))
 STUDY = tuple(Box((n, n), methods=("multigrid",)) for n in (513, 1025, 2049, 4097, 8193))
 """How the time grows with the number of unknowns."""
 

@@ -37,10 +37,7 @@ COLUMNS = (
     Column("below", "% gathered", ".1f", 100.0),
     Column("unknowns_per_second", "Munknowns/s", ".4g", 1e-6),
 )
-OF_MODEL = (
-    Column("expected", "expected", ".4g", 1e3),
-    Column("expected_exchanged", "% exchanged", ".1f", 100.0),
-)
+OF_MODEL = (Column("expected", "expected", ".4g", 1e3), Column("expected_exchanged", "% exchanged", ".1f", 100.0))
 
 
 @dataclass(frozen=True)

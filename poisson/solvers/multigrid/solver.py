@@ -184,13 +184,7 @@ class Multigrid:
             before = left
 
     def _to_discretisation_error(
-        self,
-        estimate: ErrorEstimate,
-        watch: Watch,
-        at: _At,
-        f: Array,
-        status: Status | None,
-        interrupted: Interruption,
+        self, estimate: ErrorEstimate, watch: Watch, at: _At, f: Array, status: Status | None, interrupted: Interruption
     ) -> SolveResult:
         """Whole cycles until the estimated error of the solution is below that of the discretisation."""
         done, error = 0, 0.0
