@@ -119,6 +119,8 @@ def test_random_media_lie_within_the_bounds_wherever_the_cell_begins(shape: tupl
     assert found.fractions == {1.0: 0.5, 30.0: 0.5} and found.islands == 0
     one, other, d = 1.0, 30.0, len(shape)
     hashin = [low + 0.5 / (1.0 / (high - low) + 0.5 / (d * low)) for low, high in ((one, other), (other, one))]
+    absent = poisson.effective(image, PAIR | {7: 1000.0}, method="jacobi", rtol=0.9, backend="numpy")
+    assert absent.bounds == found.bounds and absent.fractions == found.fractions | {1000.0: 0.0}
     expected = {"reuss": 60.0 / 31.0, "lower": hashin[0], "upper": hashin[1], "voigt": 15.5}
     assert dict(found.bounds) == pytest.approx(expected, rel=1e-13)
     values = np.linalg.eigvalsh(found.tensor)
@@ -241,6 +243,8 @@ def test_the_command_prints_and_writes_the_tensor(case: str, capsys: pytest.Capt
     with h5py.File("voxels.h5") as file:
         assert "potential" not in file["x"]
     assert err.count("singular problem") == 3
+    read = poisson.effective("source.h5", PAIR, dataset="voxels", rtol=1e-6, backend="numpy", spacing=1 / 32)
+    np.testing.assert_array_equal(read.tensor, expected.tensor)
 
 
 def test_the_command_takes_an_expression_and_tells_that_it_did_not_converge(
