@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,9 @@ from poisson.mesh.grid import MAX_SPACING, MIN_SPACING
 Values = NDArray[np.float64]
 
 FREE = (Kind.NEUMANN, Kind.NEUMANN)
+
+PLACEMENTS: dict[str, type[Placement]] = {}
+"""The kinds of placements by their words, which each enters for itself."""
 
 
 class Placement(ABC):
@@ -46,6 +48,10 @@ class Placement(ABC):
     widths: Values
     rules: tuple[Rule, Rule]
     walls: tuple[float, float]
+
+    def __init_subclass__(cls) -> None:
+        if "word" in vars(cls):
+            PLACEMENTS[cls.word] = cls
 
     def __init__(
         self, marks: Sequence[float] | Values, kinds: tuple[Kind, Kind] = FREE, alpha: tuple[float, float] = (0.0, 0.0)
@@ -176,7 +182,3 @@ class Cells(Placement):
         distances, distance = np.abs(points - end), abs(node - end)
         # u is linear, and at the face a ∂u/∂n = −αu.
         return np.asarray(1.0 + self.walls[upper] * (distances - distance))
-
-
-PLACEMENTS: Mapping[str, type[Placement]] = MappingProxyType({kind.word: kind for kind in Placement.__subclasses__()})
-"""The kinds of placements by their words."""
