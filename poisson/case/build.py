@@ -51,23 +51,10 @@ def build(
 ) -> Case:
     """Validate a case file as a whole.
 
-    Parameters
-    ----------
-    data : dict
-        The TOML document, with overrides applied. Wrong keys are taken out of it.
-    name : str
-        The name of the case, for the title and the output file.
-    folder : Path
-        Field files are relative to it.
-    overridden : mapping of tuple of str to str
-        The keys that overrides gave, with the options that gave them.
-    changes : sequence of tuple of str
-        Those of them that an exact solution depends on, as far as the file says something else.
-
-    Raises
-    ------
-    CaseError
-        With one line for each mistake.
+    `data`: the TOML document, with overrides applied. Wrong keys are taken out of it. `name`: the name of the case, for
+    the title and the output file. `folder`: field files are relative to it. `overridden`: the keys that overrides gave,
+    with the options that gave them. `changes`: those of them that an exact solution depends on, as far as the file says
+    something else. Raises `CaseError` with one line for each mistake.
     """
     mistakes = Mistakes(overridden)
     axes = dimension(data)

@@ -26,10 +26,8 @@ MOST_SHOWN = 40
 class Mistakes(problem.Mistakes):
     """The mistakes in a case file so far.
 
-    Parameters
-    ----------
-    overridden : mapping
-        The keys that overrides gave, with the options that gave them, such as ``--set run.backend`` or ``--backend``.
+    `overridden`: the keys that overrides gave, with the options that gave them, such as ``--set run.backend`` or
+    ``--backend``.
     """
 
     def __init__(self, overridden: Mapping[Path, str] = MappingProxyType({})) -> None:
@@ -110,17 +108,8 @@ def _touches(path: Path, given: Path) -> bool:
 def validate(data: dict[str, Any], mistakes: Mistakes) -> CaseFile:
     """Check every key by itself.
 
-    Parameters
-    ----------
-    data : dict
-        The case file; whatever is wrong is taken out of it.
-    mistakes : Mistakes
-        Receives one mistake for each wrong key.
-
-    Returns
-    -------
-    CaseFile
-        What was right, with defaults in the place of what was wrong.
+    `data`: the case file; whatever is wrong is taken out of it. `mistakes`: receives one mistake for each wrong key.
+    Returns: what was right, with defaults in the place of what was wrong.
     """
     boundary = data.get("boundary")
     if isinstance(boundary, dict) and (absent := _absent(data)):

@@ -33,12 +33,8 @@ MAX_DEPTH = 8
 class ByOption(str):
     """An override that was given by an option of its own on the command line, such as ``--backend``.
 
-    Parameters
-    ----------
-    text : str
-        The path to the key and its value, as of every override.
-    option : str
-        The option, which messages about the value name.
+    `text`: the path to the key and its value, as of every override. `option`: the option, which messages about the
+    value name.
     """
 
     option: str
@@ -102,26 +98,9 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Case:
 def from_mapping(data: Mapping[str, Any], *, name: str, folder: str | Path, overrides: Sequence[str] = ()) -> Case:
     """Make a case from what a case file would hold.
 
-    Parameters
-    ----------
-    data : mapping
-        The tables of the case file, by name. Not changed.
-    name : str
-        The default title, and the default name of the output file without its suffix.
-    folder : str or Path
-        Field files are relative to it.
-    overrides : sequence of str
-        As for `load`.
-
-    Returns
-    -------
-    Case
-        Validated, with every default filled in.
-
-    Raises
-    ------
-    CaseError
-        With one line for each mistake.
+    `data`: the tables of the case file, by name. Not changed. `name`: the default title, and the default name of the
+    output file without its suffix. `folder`: field files are relative to it. `overrides`: as for `load`. Returns:
+    validated, with every default filled in. Raises `CaseError` with one line for each mistake.
     """
     # Imported on use: building the models takes longer than the rest of the package.
     from poisson.case.build import build
@@ -199,17 +178,8 @@ def _read(path: Path) -> dict[str, Any]:
 def parsed(text: str, what: str) -> dict[str, Any]:
     """The tables of a text in TOML, which may be anyone's.
 
-    Parameters
-    ----------
-    text : str
-        Of at most `MAX_FILE` characters.
-    what : str
-        The name of the value, for the message.
-
-    Raises
-    ------
-    CaseError
-        If it is no TOML, or too long or too deep to be parsed.
+    `text`: of at most `MAX_FILE` characters. `what`: the name of the value, for the message. Raises `CaseError` if it
+    is no TOML, or too long or too deep to be parsed.
     """
     if len(text) > MAX_FILE:
         raise CaseError([f"{what} is longer than {MAX_FILE} characters"])

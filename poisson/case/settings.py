@@ -30,12 +30,7 @@ LENGTH, VALUE = "L", "U"
 class Units:
     """The table ``[output] units``: names, by which nothing is converted.
 
-    Parameters
-    ----------
-    length : str
-        Of the coordinates.
-    value : str
-        Of u.
+    `length`: of the coordinates. `value`: of u.
     """
 
     length: str = LENGTH
@@ -44,12 +39,7 @@ class Units:
     def power(self, value: int, length: int) -> str:
         """The unit U^value L^length, as UDUNITS and pint read it, such as ``V/m^2``.
 
-        Parameters
-        ----------
-        value : int
-            0 or 1.
-        length : int
-            0 or negative; 1 where `value` is 0.
+        `value`: 0 or 1. `length`: 0 or negative; 1 where `value` is 0.
         """
         above = self.value if value else "1"
         if length >= 0:
@@ -71,12 +61,7 @@ def _is_simple(name: str) -> bool:
 class Interval:
     """How often something is done: after so many iterations, or so many seconds.
 
-    Parameters
-    ----------
-    iterations : int
-        0 where the time counts.
-    seconds : float
-        0 where the iterations count.
+    `iterations`: 0 where the time counts. `seconds`: 0 where the iterations count.
     """
 
     iterations: int = 0
@@ -100,18 +85,9 @@ class Interval:
 class OutputSettings:
     """The table ``[output]``.
 
-    Parameters
-    ----------
-    file : Path
-        Relative to the current folder.
-    fields : tuple of str
-        What is written, with ``u`` among it.
-    order : int
-        Order of accuracy of the differences that ``gradient``, ``flux`` and ``E`` are computed with.
-    units : Units
-        Names of the units, for files and pictures.
-    checkpoint_every : Interval, optional
-        How often the iterate is kept beside the result while the solve goes on.
+    `file`: relative to the current folder. `fields`: what is written, with ``u`` among it. `order`: order of accuracy
+    of the differences that ``gradient``, ``flux`` and ``E`` are computed with. `units`: names of the units, for files
+    and pictures. `checkpoint_every`: how often the iterate is kept beside the result while the solve goes on.
     """
 
     file: Path

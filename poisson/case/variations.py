@@ -39,19 +39,10 @@ class Variation:
 def variations(path: str | Path, settings: Sequence[str]) -> list[Variation]:
     """Every combination of the values of some keys, the last key changing fastest.
 
-    Parameters
-    ----------
-    path : str or Path
-        The case file.
-    settings : sequence of str
-        As overrides, but each with one value or several, separated by commas: ``solver.rtol=1e-4,1e-8``. Commas in
-        brackets and in quotes belong to a value.
-
-    Raises
-    ------
-    CaseError
-        If the file cannot be read, a setting has no value or one twice, a key is given twice, or a value may not stand
-        at its key whatever the others are.
+    `path`: the case file. `settings`: as overrides, but each with one value or several, separated by commas:
+    ``solver.rtol=1e-4,1e-8``. Commas in brackets and in quotes belong to a value. Raises `CaseError` if the file cannot
+    be read, a setting has no value or one twice, a key is given twice, or a value may not stand at its key whatever the
+    others are.
     """
     axes: dict[str, list[str]] = {}
     for setting in settings:

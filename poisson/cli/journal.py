@@ -25,14 +25,8 @@ _FIRST_BYTES = 4096
 class Journal(logging.Handler):
     """A log of one solve: an observer of it, and of what the package says meanwhile.
 
-    Parameters
-    ----------
-    stream : text file
-        Where to write; a line is there as soon as it is written.
-    name : str
-        Of the file, for messages.
-    clock : function
-        Gives the time in seconds.
+    `stream`: where to write; a line is there as soon as it is written. `name`: of the file, for messages. `clock`:
+    gives the time in seconds.
     """
 
     def __init__(self, stream: TextIO, name: str, clock: Callable[[], float] = time.monotonic) -> None:

@@ -48,10 +48,7 @@ class LauncherFailed(PoissonError):
 class Console:
     """On a rank: the way to the command that has started it; of no effect where a user's mpirun has.
 
-    Parameters
-    ----------
-    way : socket, optional
-        To that command.
+    `way`: to that command.
     """
 
     def __init__(self, way: socket.socket | None) -> None:
@@ -93,24 +90,8 @@ def _connection(place: str) -> socket.socket | None:
 def start(words: Sequence[str], ranks: int) -> int:
     """Carry out a command line in so many processes.
 
-    Parameters
-    ----------
-    words : sequence of str
-        The command line after the program's name.
-    ranks : int
-        Processes.
-
-    Returns
-    -------
-    int
-        The exit code.
-
-    Raises
-    ------
-    PackageMissing
-        If there is no mpi4py or no mpirun.
-    LauncherFailed
-        If the processes ended without a word.
+    `words`: the command line after the program's name. `ranks`: processes. Returns: the exit code. Raises
+    `PackageMissing` if there is no mpi4py or no mpirun; `LauncherFailed` if the processes ended without a word.
     """
     launcher = find_launcher()
     with tempfile.TemporaryDirectory(prefix="poisson-") as folder:

@@ -114,18 +114,9 @@ class Ended:
 def operations(performance: Performance, loop_seconds: float) -> list[str]:
     """The speed that the operations of a solve reached, a line each.
 
-    Parameters
-    ----------
-    performance : Performance
-        As measured after the loop.
-    loop_seconds : float
-        Wall time of the loop, in a second solve if there was one.
-
-    Returns
-    -------
-    list of str
-        A table: calls, the time of all of them, the bandwidth, and its part of the memory bandwidth; of many
-        operations those that took longest. Below it, their time together, that of each grid, and that bandwidth.
+    `performance`: as measured after the loop. `loop_seconds`: wall time of the loop, in a second solve if there was
+    one. Returns: a table: calls, the time of all of them, the bandwidth, and its part of the memory bandwidth; of many
+    operations those that took longest. Below it, their time together, that of each grid, and that bandwidth.
     """
     together = sum(use.seconds for use in performance.operations)
     several = len({use.grid for use in performance.operations if use.grid}) > 1

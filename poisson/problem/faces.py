@@ -25,15 +25,9 @@ arrays: ``(ny,)`` on an x face in 2D, ``(nz, nx)`` on a y face in 3D."""
 class Face:
     """The condition on one face.
 
-    Parameters
-    ----------
-    kind : Kind
-        ``u = g`` (Dirichlet, g in U), ``a ∂u/∂n = g`` with the outward normal (Neumann, g in U/L), ``a ∂u/∂n + αu = g``
-        (Robin, g in U/L) or periodic.
-    value : Expression, FunctionField, ArrayField or FieldFile, optional
-        g on the face; needed unless the face is periodic.
-    alpha : as `value`, optional
-        α ≥ 0 in 1/L on the face; needed on a Robin face, and only there.
+    `kind`: ``u = g`` (Dirichlet, g in U), ``a ∂u/∂n = g`` with the outward normal (Neumann, g in U/L), ``a ∂u/∂n + αu =
+    g`` (Robin, g in U/L) or periodic. `value`: g on the face; needed unless the face is periodic. `alpha`: α ≥ 0 in 1/L
+    on the face; needed on a Robin face, and only there.
     """
 
     kind: Kind

@@ -45,14 +45,9 @@ MOST_NAMES = 1000
 class FieldFile:
     """A field in a file, with the ``array_shape`` of the grid, such as ``(nz, ny, nx)``, or of a face.
 
-    Parameters
-    ----------
-    path : Path
-        A ``.npy`` or HDF5 file, or what `poisson.problem.images.Pages` takes.
-    dataset : str, optional
-        The dataset in an HDF5 file, such as ``f`` or ``group/f``; None for another file.
-    phases : tuple of (int, float), optional
-        The value of each label, where the file has labels.
+    `path`: A ``.npy`` or HDF5 file, or what `poisson.problem.images.Pages` takes. `dataset`: the dataset in an HDF5
+    file, such as ``f`` or ``group/f``; None for another file. `phases`: the value of each label, where the file has
+    labels.
     """
 
     path: Path
@@ -68,17 +63,8 @@ class FieldFile:
     def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "") -> None:
         """Make sure that the file can be read as a field on a grid, or on a face of one, without reading its values.
 
-        Parameters
-        ----------
-        array_shape : tuple of int
-            What the shape of the array must be.
-        place, axes : str
-            What needs that shape, and why, for the message.
-
-        Raises
-        ------
-        CaseError
-            With one line that says what is wrong with the file or its shape or type.
+        `array_shape`: what the shape of the array must be. `place`, `axes`: what needs that shape, and why, for the
+        message. Raises `CaseError` with one line that says what is wrong with the file or its shape or type.
         """
         with self._open() as array:
             if array.shape != array_shape:
@@ -194,16 +180,8 @@ class ArrayField:
 
     Two are equal where their values are; of arrays on a device only one and the same is equal to itself.
 
-    Parameters
-    ----------
-    values : array
-        Of any library, see `poisson.problem.arrays`. What is on the host is kept as an array of NumPy, as a rule not a
-        copy.
-
-    Raises
-    ------
-    CaseError
-        If values are masked, or the array cannot be read.
+    `values`: of any library, see `poisson.problem.arrays`. What is on the host is kept as an array of NumPy, as a rule
+    not a copy. Raises `CaseError` if values are masked, or the array cannot be read.
     """
 
     values: Any
@@ -236,17 +214,8 @@ class ArrayField:
     def check(self, array_shape: tuple[int, ...], place: str = "the grid", axes: str = "x is the last axis") -> None:
         """Make sure that the array can be used as a field on a grid, or on a face of one.
 
-        Parameters
-        ----------
-        array_shape : tuple of int
-            What its shape must be.
-        place, axes : str
-            What needs that shape, and why, for the message.
-
-        Raises
-        ------
-        CaseError
-            With one line that says what is wrong with its shape or type.
+        `array_shape`: what its shape must be. `place`, `axes`: what needs that shape, and why, for the message. Raises
+        `CaseError` with one line that says what is wrong with its shape or type.
         """
         arrays.require_readable(self.values)
         if self.shape != array_shape:
@@ -280,16 +249,9 @@ class ArrayField:
 class PartField(ArrayField):
     """A field in an array of which only a part is in this process.
 
-    Parameters
-    ----------
-    values : array
-        The part.
-    firsts : tuple of int
-        Which nodes of the whole array the first ones of the part are, along each axis; below 0 where it wraps around.
-    whole : tuple of int
-        The shape of the whole array.
-    on_devices : bool
-        Whether every process was given its part on a device.
+    `values`: the part. `firsts`: which nodes of the whole array the first ones of the part are, along each axis; below
+    0 where it wraps around. `whole`: the shape of the whole array. `on_devices`: whether every process was given its
+    part on a device.
     """
 
     def __init__(self, values: Any, firsts: Sequence[int], whole: tuple[int, ...], *, on_devices: bool = False) -> None:
@@ -336,11 +298,8 @@ class PartField(ArrayField):
 class FunctionField:
     """A field by a Python function of the coordinates.
 
-    Parameters
-    ----------
-    function : callable
-        Called with arrays x, y(, z) that broadcast against each other, of NumPy or of CuPy; its result, a number or an
-        array of any library, must broadcast to the shape of them all.
+    `function`: called with arrays x, y(, z) that broadcast against each other, of NumPy or of CuPy; its result, a
+    number or an array of any library, must broadcast to the shape of them all.
     """
 
     function: Callable[..., Any]
@@ -421,16 +380,8 @@ def joined(
 ) -> Any:
     """The values of a function of blocks of nodes on every combination of ranges.
 
-    Parameters
-    ----------
-    xp : module
-        Of the arrays that it returns.
-    function : callable
-        Given a range for each axis.
-    runs : sequence of sequence of (int, int)
-        The ranges along each axis, the slowest first.
-    block : tuple of (int, int)
-        Those that are chosen already.
+    `xp`: of the arrays that it returns. `function`: given a range for each axis. `runs`: the ranges along each axis,
+    the slowest first. `block`: those that are chosen already.
     """
     axis = len(block)
     if axis == len(runs):

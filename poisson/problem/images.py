@@ -58,18 +58,9 @@ def in_phases(labels: NDArray[Any], phases: Phases, name: str) -> NDArray[np.flo
 class Pages:
     """The pages of images as an array, read when they are asked for: ``(ny, nx)`` of one, ``(nz, ny, nx)`` of more.
 
-    Parameters
-    ----------
-    path : Path
-        A file, whose pages count, or a pattern such as ``slices/*.png``, whose files are the pages, in the order of the
-        numbers in their names.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    NotPlain, OSError, PackageMissing
-        If it cannot be read.
+    `path`: a file, whose pages count, or a pattern such as ``slices/*.png``, whose files are the pages, in the order of
+    the numbers in their names. Raises `FileNotFoundError` if there is no such file; `NotPlain`, `OSError`,
+    `PackageMissing` if it cannot be read.
     """
 
     def __init__(self, path: Path) -> None:

@@ -67,30 +67,10 @@ def nodes(
 ) -> Any:
     """A function at the nodes of a block.
 
-    Parameters
-    ----------
-    problem : Problem
-        On whose grid.
-    xp : module
-        numpy or cupy: where to evaluate.
-    key : str
-        Where the function stands in the case file.
-    values : Expression, FieldFile, ArrayField or FunctionField
-        The function.
-    block : tuple of (int, int)
-        Which nodes.
-    limit : Limit, optional
-        What every value must be, beside finite.
-
-    Returns
-    -------
-    A new float64 array of the block's shape.
-
-    Raises
-    ------
-    CaseError
-        If a value is not finite, or not within the limit, or a Python function returns no such array; the line names
-        the key and the place.
+    `problem`: on whose grid. `xp`: numpy or cupy: where to evaluate. `key`: where the function stands in the case file.
+    `values`: the function. `block`: which nodes. `limit`: what every value must be, beside finite. Returns: a new
+    float64 array of the block's shape. Raises `CaseError` if a value is not finite, or not within the limit, or a
+    Python function returns no such array; the line names the key and the place.
     """
     found = xp.empty(shape_of(block), dtype=xp.float64)
     places = coordinates(problem.lattice, xp, block)

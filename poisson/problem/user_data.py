@@ -52,14 +52,8 @@ Conditions = Mapping[str, Condition]
 class Reader:
     """Makes the parts of a problem of tables, and notes what is wrong with these.
 
-    Parameters
-    ----------
-    mistakes : Mistakes
-        Receives one for each wrong value.
-    dimension : int, optional
-        Of the grid, where it is known.
-    parameters : mapping
-        Names that expressions may use.
+    `mistakes`: receives one for each wrong value. `dimension`: of the grid, where it is known. `parameters`: names that
+    expressions may use.
     """
 
     def __init__(
@@ -180,19 +174,8 @@ class Reader:
 def node_field(given: Any, lattice: Lattice, name: str) -> NodeField:
     """A field from what a user gives in Python.
 
-    Parameters
-    ----------
-    given : number, text, function, array or field
-        A function takes arrays x(, y, z); an array has the lattice's ``array_shape`` and is not copied.
-    lattice : Lattice
-        The nodes.
-    name : str
-        The name of the field, for the message.
-
-    Raises
-    ------
-    CaseError
-        With one line that says what is wrong.
+    `given`: a function takes arrays x(, y, z); an array has the lattice's ``array_shape`` and is not copied. `lattice`:
+    the nodes. `name`: the name of the field, for the message. Raises `CaseError` with one line that says what is wrong.
     """
     if type(given) is np.ndarray and given.shape == lattice.array_shape and given.dtype.kind in REAL:
         return ArrayField(given)

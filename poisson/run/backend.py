@@ -24,12 +24,7 @@ DTYPES: Mapping[str, type[np.floating[Any]]] = {"float32": np.float32, "float64"
 class NextBackend(Exception):
     """The backend that ``auto`` has taken has failed.
 
-    Parameters
-    ----------
-    name : str
-        The backend.
-    reason : str
-        By what it failed. Not the error, which would hold the memory of the device.
+    `name`: the backend. `reason`: by what it failed. Not the error, which would hold the memory of the device.
     """
 
     def __init__(self, name: str, reason: str) -> None:

@@ -34,31 +34,12 @@ def true_residual(
 ) -> tuple[NDArray[np.float64] | None, tuple[float, float]]:
     """The residual of the final u in float64.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, where u is.
-    double : Backend
-        The float64 backend of the same device, in this process alone.
-    discretisation : Discretisation
-        The problem, with the source that was solved for.
-    result : SolveResult
-        Holds u, and an array that may be overwritten; norms in it are taken as they are.
-    f : Array
-        The source with its face terms; it may be in the memory of the caller.
-    norms : Reduction
-        A place for results where u is.
-    given : Array, optional
-        The same source in float64, in the memory of the caller.
-    keep : bool
-        Whether the values are wanted, too.
-
-    Returns
-    -------
-    values : float64 array or None
-        The residual on the host, if it is wanted; where the grid is divided, at the nodes of this process.
-    norms : tuple of float
-        (Σ r², max |r|) over the whole grid.
+    `operations`: those of A, where u is. `double`: the float64 backend of the same device, in this process alone.
+    `discretisation`: the problem, with the source that was solved for. `result`: holds u, and an array that may be
+    overwritten; norms in it are taken as they are. `f`: the source with its face terms; it may be in the memory of the
+    caller. `norms`: a place for results where u is. `given`: the same source in float64, in the memory of the caller.
+    `keep`: whether the values are wanted, too. Returns `values`: the residual on the host, if it is wanted; where the
+    grid is divided, at the nodes of this process. Returns `norms`: (Σ r², max |r|) over the whole grid.
     """
     backend, operator = operations.backend, operations.operator
     if double.dtype != backend.dtype:
@@ -86,12 +67,8 @@ def true_correction(
 ) -> float:
     """max |D⁻¹ r| in float64 for the residual r of the final u, in U.
 
-    Parameters
-    ----------
-    operations, double, discretisation, result, f, norms
-        As `true_residual` takes them.
-    z : Array
-        An array that may be overwritten, if it is f, as well.
+    `operations`, `double`, `discretisation`, `result`, `f`, `norms`: as `true_residual` takes them. `z`: an array that
+    may be overwritten, if it is f, as well.
     """
     if double.dtype == operations.backend.dtype:
         operations.residual(result.u, operations.settled(f), result.work)
@@ -130,14 +107,8 @@ def _residuals(
 ) -> Iterator[tuple[tuple[int, int], Operations, Array]]:
     """The residual slab by slab: whole arrays in float64 may not fit where those of the run do.
 
-    Yields
-    ------
-    where : tuple of int
-        The slab, as a range of the rows that are this process's own.
-    part : Operations
-        Those of A on the slab and a halo of one row beside it.
-    r : Array
-        The residual there, zero on the rows beside the slab.
+    Yields `where`: the slab, as a range of the rows that are this process's own. Yields `part`: those of A on the slab
+    and a halo of one row beside it. Yields `r`: the residual there, zero on the rows beside the slab.
     """
     here = whole.lattice.axes[-1]
     first, count = here.first + here.owned.start, here.owned.stop - here.owned.start
@@ -162,16 +133,9 @@ def verdict(result: SolveResult, residual: float, rounded: Callable[[], bool], *
     A solve that estimates its error ends by that, whatever its residual. No other status than ``diverged`` goes with a
     value that is not finite, whatever the method says.
 
-    Parameters
-    ----------
-    result : SolveResult
-        How the method ended.
-    residual : float
-        The norm of the recomputed residual, in U/L².
-    rounded : callable
-        Whether that residual is at the rounding of u; asked only where it decides.
-    in_range : bool
-        Whether the values at fixed nodes, which no residual shows, and the fields are finite.
+    `result`: how the method ended. `residual`: the norm of the recomputed residual, in U/L². `rounded`: whether that
+    residual is at the rounding of u; asked only where it decides. `in_range`: whether the values at fixed nodes, which
+    no residual shows, and the fields are finite.
     """
     if not (in_range and math.isfinite(residual) and math.isfinite(result.error or 0.0)):
         return Status.DIVERGED

@@ -98,12 +98,7 @@ def warn_of_concerns(problem: Problem, settings: SolverSettings, run: RunSetting
 
     Where a process has its own part of an array alone, nothing is known.
 
-    Parameters
-    ----------
-    problem : Problem
-        What was solved.
-    settings, run : SolverSettings, RunSettings
-        How, and where.
+    `problem`: what was solved. `settings`, `run`: how, and where.
     """
     of_faces = (data for face in problem.faces for data in (face.value, face.alpha))
     given = (problem.f, problem.a, problem.c, problem.initial, *of_faces)

@@ -94,24 +94,9 @@ def take_place(communicator: Communicator, backend: str, threads: int) -> int:
 
     Every rank of several calls this; nothing is chosen for a single one.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        The ranks.
-    backend : str
-        As in ``[run] backend``.
-    threads : int
-        Those asked for; 0: as many as there are processors for the rank, or as the user's environment says.
-
-    Returns
-    -------
-    int
-        The threads.
-
-    Raises
-    ------
-    BackendUnavailable
-        If there are fewer GPUs than ranks on a host.
+    `communicator`: the ranks. `backend`: as in ``[run] backend``. `threads`: those asked for; 0: as many as there are
+    processors for the rank, or as the user's environment says. Returns: the threads. Raises `BackendUnavailable` if
+    there are fewer GPUs than ranks on a host.
     """
     if communicator.size == 1:
         return threads

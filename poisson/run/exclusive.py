@@ -15,10 +15,7 @@ from poisson.errors import PoissonError
 class Exclusive:
     """Lets one thread at a time use an object; others wait for it, and an interrupt from the keyboard ends their wait.
 
-    Parameters
-    ----------
-    what : str
-        The object, for people, such as ``Solver``.
+    `what`: the object, for people, such as ``Solver``.
     """
 
     def __init__(self, what: str) -> None:

@@ -28,12 +28,7 @@ from poisson.words import article
 class Loader:
     """Fills the arrays of a setup; what the faces add is kept until they change.
 
-    Parameters
-    ----------
-    setup : Setup
-        With the arrays.
-    share : Share, optional
-        The part of the grid that they are on; without it the whole.
+    `setup`: with the arrays. `share`: the part of the grid that they are on; without it the whole.
     """
 
     def __init__(self, setup: Setup, share: Share | None) -> None:
@@ -188,10 +183,7 @@ class Loader:
 def _clear_mask(setup: Setup) -> None:
     """Set the source to 0 at the nodes of the mask, and remove its mean elsewhere if the problem is singular.
 
-    Raises
-    ------
-    IncompatibleSource
-        If that mean is larger than the discretisation explains.
+    Raises `IncompatibleSource` if that mean is larger than the discretisation explains.
     """
     backend, operator, operations = setup.backend, setup.operator, setup.operations
     c, f = (backend.view(each) if backend.views else backend.to_host(each) for each in (operator.reaction, setup.f))

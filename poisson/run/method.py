@@ -37,19 +37,10 @@ log = logging.getLogger(__name__)
 def set_up(request: Request, divided: Callable[[], Problem], failed: Mapping[str, str] = MappingProxyType({})) -> Setup:
     """Everything that does not depend on the source.
 
-    Parameters
-    ----------
-    request : Request
-        The values of the problem's arrays are not read yet; the ranks get their parts of the grid here.
-    divided : callable
-        Called when every rank knows its part: the problem with the values of its arrays there.
-    failed : mapping
-        The backends that ``auto`` has tried, with what they failed by.
-
-    Raises
-    ------
-    NextBackend
-        If the backend that ``auto`` has taken fails, and another one may not.
+    `request`: the values of the problem's arrays are not read yet; the ranks get their parts of the grid here.
+    `divided`: called when every rank knows its part: the problem with the values of its arrays there. `failed`: the
+    backends that ``auto`` has tried, with what they failed by. Raises `NextBackend` if the backend that ``auto`` has
+    taken fails, and another one may not.
     """
     local = local_backend(request, failed)
     with falling_back(local, request):
@@ -107,21 +98,10 @@ def set_up_on(local: Backend, request: Request) -> Setup:
 def renewed(setup: Setup, request: Request, before: Problem) -> bool:
     """Give a setup the coefficients of another problem on the same grid, in the arrays and with all else that it has.
 
-    Parameters
-    ----------
-    setup : Setup
-        Of the problem before.
-    request : Request
-        With the other problem.
-    before : Problem
-        The one before.
-
-    Returns
-    -------
-    bool
-        Whether it could. Otherwise the setup is of no use any more, and `set_up_on` makes another one: where a or c is
-        now a number and was none, or the other way round, the problem has become singular or is so no longer, the grids
-        of multigrid are other ones, ``auto`` chooses another method, or the solve stops at the discretisation error.
+    `setup`: of the problem before. `request`: with the other problem. `before`: the one before. Returns: whether it
+    could. Otherwise the setup is of no use any more, and `set_up_on` makes another one: where a or c is now a number
+    and was none, or the other way round, the problem has become singular or is so no longer, the grids of multigrid are
+    other ones, ``auto`` chooses another method, or the solve stops at the discretisation error.
     """
     problem, old, samples = request.problem, setup.operator, setup.samples or Samples(setup.backend, setup.operator)
     if setup.coarser is not None or old.fixed or not samples.fit(problem):

@@ -23,19 +23,9 @@ Watching = Observer | Callable[[int, float], object]
 def judged(solution: Solution, *, strict: bool, speaks: bool) -> Solution:
     """The solution, after a word about one that has not converged.
 
-    Parameters
-    ----------
-    solution : Solution
-        What a solve returns.
-    strict : bool
-        Whether that is an error, and no warning, which names the line that called the caller of this function.
-    speaks : bool
-        Whether this rank warns.
-
-    Raises
-    ------
-    NotConverged
-        With `strict`, if the solution has not converged.
+    `solution`: what a solve returns. `strict`: whether that is an error, and no warning, which names the line that
+    called the caller of this function. `speaks`: whether this rank warns. Raises `NotConverged` with `strict`, if the
+    solution has not converged.
     """
     if solution.status.success:
         return solution

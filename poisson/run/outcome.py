@@ -125,16 +125,8 @@ def unfinished(
 ) -> Solution:
     """An iterate of a solve that goes on, as a solution: that of this process alone, or of all that have a part.
 
-    Parameters
-    ----------
-    request, setup : Request, Setup
-        What is asked for, and what the solve works with.
-    problem : Problem
-        What is solved.
-    origin : mapping
-        How the solution comes about.
-    iterate : Iterate
-        The iterate.
+    `request`, `setup`: what is asked for, and what the solve works with. `problem`: what is solved. `origin`: how the
+    solution comes about. `iterate`: the iterate.
     """
     ranks = request.ranks
     values = setup.backend.to_host(iterate.u())[setup.operator.lattice.owned]
@@ -240,14 +232,7 @@ def require_place(out: Any, ranks: Ranks, shape: tuple[int, ...], backend: Backe
 def apart(problem: Problem, out: Any, backend: Backend) -> Problem:
     """The problem with a copy of a source that u is to overwrite: the residual of u is certified from both.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    out : array
-        Where u is to be.
-    backend : Backend
-        Where it is solved.
+    `problem`: the problem. `out`: where u is to be. `backend`: where it is solved.
     """
     f = problem.f
     if not isinstance(f, ArrayField) or (f.on_device and backend.on_host):

@@ -66,12 +66,8 @@ class Held:
     def gather(self, values: NDArray[Any], *, everywhere: bool = False) -> NDArray[Any] | None:
         """The whole of an array, from the parts of all ranks.
 
-        Parameters
-        ----------
-        values : array
-            The part of this rank; axes that follow those of the grid are whole.
-        everywhere : bool
-            Whether every rank gets it, or only the first; the others then get None.
+        `values`: the part of this rank; axes that follow those of the grid are whole. `everywhere`: whether every rank
+        gets it, or only the first; the others then get None.
         """
         communicator = self.communicator
         wanted = everywhere or communicator.rank == 0
@@ -106,29 +102,12 @@ def _index(ranges: Sequence[tuple[int, int]]) -> tuple[slice, ...]:
 class Ranks:
     """The ranks of a solver.
 
-    Parameters
-    ----------
-    communicator : Communicator
-        The ranks, with arrays on the host; `Serial` has one.
-    wanted : int or tuple of int, optional
-        How many there must be, or the blocks along x, y(, z) that the grid is divided into; by default as few nodes are
-        exchanged as can be.
-
-    Raises
-    ------
-    CaseError
-        If there are more or fewer ranks than there must be.
-
-    Attributes
-    ----------
-    communicator : Communicator
-        The same ranks; in the place of the one given, one with arrays on devices may be set.
-    on_host : Communicator
-        The one given.
-    division : Division, optional
-        The blocks, once they are chosen; None where every rank has the whole grid.
-    share : Share, optional
-        The part of the grid that this rank has; None where it has all.
+    `communicator`: the ranks, with arrays on the host; `Serial` has one. `wanted`: how many there must be, or the
+    blocks along x, y(, z) that the grid is divided into; by default as few nodes are exchanged as can be. Raises
+    `CaseError` if there are more or fewer ranks than there must be. Attributes: `communicator`: the same ranks; in the
+    place of the one given, one with arrays on devices may be set. `on_host`: the one given. `division`: the blocks,
+    once they are chosen; None where every rank has the whole grid. `share`: the part of the grid that this rank has;
+    None where it has all.
     """
 
     def __init__(self, communicator: Communicator, wanted: int | tuple[int, ...] | None = None) -> None:
@@ -162,19 +141,9 @@ class Ranks:
     def divide(self, lattice: Lattice, halo: Callable[[Lattice], int], *, planes: bool) -> None:
         """Choose the blocks of a grid.
 
-        Parameters
-        ----------
-        lattice : Lattice
-            All nodes.
-        halo : callable
-            How wide a halo is wanted on a part; the widest that any rank wants is taken.
-        planes : bool
-            Whether each rank must have whole rows, or planes in 3D.
-
-        Raises
-        ------
-        GridError
-            If there are too few nodes for the blocks, or x is to be divided.
+        `lattice`: all nodes. `halo`: how wide a halo is wanted on a part; the widest that any rank wants is taken.
+        `planes`: whether each rank must have whole rows, or planes in 3D. Raises `GridError` if there are too few nodes
+        for the blocks, or x is to be divided.
         """
         size, rank = self.size, self.communicator.rank
         if size == 1:

@@ -98,14 +98,8 @@ def error_norms(discretisation: Discretisation, u: Any, xp: ModuleType = np) -> 
     The rms is that of the trapezoidal rule, sqrt(∫e² / volume): a plain mean counts the faces by the mesh, which the
     observed order of accuracy would show.
 
-    Parameters
-    ----------
-    discretisation : Discretisation
-        The problem, with its exact solution.
-    u : array
-        The solution, an array of `xp`; where the grid is divided, at the nodes of this process.
-    xp : module
-        numpy or cupy.
+    `discretisation`: the problem, with its exact solution. `u`: the solution, an array of `xp`; where the grid is
+    divided, at the nodes of this process. `xp`: numpy or cupy.
     """
     squares = largest = 0.0
     offset = _exact_mean(discretisation, xp)

@@ -45,25 +45,10 @@ Runs = tuple[Range, ...]
 class Sample:
     """A sample of a problem.
 
-    Parameters
-    ----------
-    problem : Problem
-        Whose functions.
-
-    Attributes
-    ----------
-    complete : bool
-        Whether it has all nodes.
-    runs : tuple of tuple of (int, int)
-        The nodes along x(, y(, z)).
-    f, a, c : array
-        At the nodes of the sample; ones in the place of what could not be evaluated, and the least a > 0 where it is 0.
-    insulated : int
-        Nodes of the sample where a is 0.
-    value, alpha : dict
-        g and α on the sample of each face that has them, by its number.
-    mistakes : tuple of str
-        What cannot be solved, a line each.
+    `problem`: whose functions. Attributes: `complete`: whether it has all nodes. `runs`: the nodes along x(, y(, z)).
+    `f`, `a`, `c`: at the nodes of the sample; ones in the place of what could not be evaluated, and the least a > 0
+    where it is 0. `insulated`: nodes of the sample where a is 0. `value`, `alpha`: g and α on the sample of each face
+    that has them, by its number. `mistakes`: what cannot be solved, a line each.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -109,19 +94,8 @@ class Sample:
     def nodes(self, key: str, function: Coefficient, limit: Limit | None = None) -> Values:
         """A function at the nodes of the sample, x last.
 
-        Parameters
-        ----------
-        key : str
-            Where it stands in a case.
-        function : number or field
-            The function.
-        limit : Limit, optional
-            What every value must be, beside finite.
-
-        Raises
-        ------
-        CaseError
-            If a value is not that, or cannot be read; the line names the key and the place.
+        `key`: where it stands in a case. `function`: the function. `limit`: what every value must be, beside finite.
+        Raises `CaseError` if a value is not that, or cannot be read; the line names the key and the place.
         """
         if isinstance(function, (int, float)):
             return np.full(self.shape[::-1], float(function))

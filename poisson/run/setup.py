@@ -103,12 +103,8 @@ class Setup:
     def hand_over(self, result: SolveResult) -> tuple[Any, SolveResult]:
         """The solution for its user, as an array that no later solve writes into; None where it must be copied.
 
-        Returns
-        -------
-        values : array or None
-            Of the shape of the backend's arrays, and of its module.
-        result : SolveResult
-            The result, whose u has the same memory.
+        Returns `values`: of the shape of the backend's arrays, and of its module. Returns `result`: the result, whose u
+        has the same memory.
         """
         values = self.give(self.u)
         if values is None:

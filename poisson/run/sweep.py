@@ -59,22 +59,9 @@ class Entry:
 def plan(path: str | Path, settings: Sequence[str], folder: Path, points: Sequence[Point] = ()) -> list[Entry]:
     """Plan the solves of a sweep, checked as far as possible before any of them runs.
 
-    Parameters
-    ----------
-    path : str or Path
-        The case file.
-    settings : sequence of str
-        As `poisson.case.variations.variations` takes them.
-    folder : Path
-        Where the results go.
-    points : sequence of tuple of float
-        Where u is asked for.
-
-    Raises
-    ------
-    CaseError
-        If the case is wrong, a value may not stand at its key, no combination makes a case, or none has a point in its
-        box.
+    `path`: the case file. `settings`: as `poisson.case.variations.variations` takes them. `folder`: where the results
+    go. `points`: where u is asked for. Raises `CaseError` if the case is wrong, a value may not stand at its key, no
+    combination makes a case, or none has a point in its box.
     """
     entries: list[Entry] = []
     first: CaseError | None = None

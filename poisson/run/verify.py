@@ -107,20 +107,11 @@ def _cell(value: Any, form: str) -> str:
 def verify(case: Case, refine: int | None = None, *, comm: Any = None) -> Verification:
     """Verify a case.
 
-    Parameters
-    ----------
-    case : Case
-        The case; its backend and loop do not matter, because all of them are compared.
-    refine : int, optional
-        Instead of the comparison, solve on so many grids, the case's own last, and observe the order of accuracy.
-    comm : communicator of mpi4py, optional
-        The processes that solve together. The first has the direct solution, and the whole of what is compared with
-        it; each has the report.
-
-    Raises
-    ------
-    PoissonError
-        If the grid is too large for the direct solution, or the case gives no exact solution to refine against.
+    `case`: the case; its backend and loop do not matter, because all of them are compared. `refine`: instead of the
+    comparison, solve on so many grids, the case's own last, and observe the order of accuracy. `comm`: the processes
+    that solve together. The first has the direct solution, and the whole of what is compared with it; each has the
+    report. Raises `PoissonError` if the grid is too large for the direct solution, or the case gives no exact solution
+    to refine against.
     """
     communicator = communicator_of(comm)
     # A wrong number of processes is refused before the direct solution, which takes longest.
@@ -165,10 +156,7 @@ def _compare(case: Case, communicator: Communicator) -> Verification:
 class _Direct:
     """The direct solution of a case, and what differs from it.
 
-    Raises
-    ------
-    ResourceError
-        If the grid is too large.
+    Raises `ResourceError` if the grid is too large.
     """
 
     def __init__(self, case: Case) -> None:

@@ -39,25 +39,12 @@ class Expression:
     def __call__(self, xp: Any, *coordinates: Any) -> Any:
         """Evaluate at points.
 
-        Parameters
-        ----------
-        xp : module
-            The array module that computes: ``numpy`` or ``cupy``.
-        coordinates : array or float
-            x, y(, z), of shapes that broadcast against each other. Float arrays keep their type; Python scalars take
-            the type of the arrays beside them, and integers become float64.
-
-        Returns
-        -------
-        array or scalar
-            Of the shape of the coordinates that the expression depends on, broadcast: a scalar for a constant. Where
-            the expression has no finite value the result is not finite; no warning is given. Both branches of a
-            ``where`` are evaluated.
-
-        Raises
-        ------
-        ValueError
-            If the expression depends on a coordinate that is not given.
+        `xp`: the array module that computes: ``numpy`` or ``cupy``. `coordinates`: x, y(, z), of shapes that broadcast
+        against each other. Float arrays keep their type; Python scalars take the type of the arrays beside them, and
+        integers become float64. Returns: of the shape of the coordinates that the expression depends on, broadcast: a
+        scalar for a constant. Where the expression has no finite value the result is not finite; no warning is given.
+        Both branches of a ``where`` are evaluated. Raises `ValueError` if the expression depends on a coordinate that
+        is not given.
         """
         return evaluate(self.program, xp, coordinates)
 
