@@ -16,7 +16,8 @@ residual is 0, and smoothers leave u there.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -192,22 +193,26 @@ def star(backend: Maker, operator: Operator, into: Maker | None = None) -> FullS
     reaction = None if operator.reaction is None else backend.view(operator.reaction)
 
     def slab(xp: ModuleType, start: int, stop: int) -> Any:
-        volumes = xp.asarray(lattice.volumes())
         fixed = reaction < 0 if operator.fixed and reaction is not None else None
         arrays = []
-        flows = [_conductances(xp, operator, axis, links, fixed) for axis in range(dimension)]
         for number in range(start, stop):
             if number:
-                arrays.append(flows[kept[number - 1].index(1)][0])
+                arrays.append(_conductances(xp, operator, kept[number - 1].index(1), links, fixed)[0])
                 continue
-            c = xp.full(operator.array_shape, operator.c) if reaction is None else xp.maximum(reaction, 0.0)
-            excess = volumes * c
-            for _, extra in flows:
-                excess = excess + extra
+            c = operator.c if reaction is None else xp.maximum(reaction, 0.0)
+            others = _product(lattice, range(dimension - 1))
+            excess = xp.asarray(lattice.along(dimension - 1, lattice.axes[-1].widths)) * xp.asarray(others) * c
+            for axis in range(dimension):
+                excess = excess + _conductances(xp, operator, axis, links, fixed)[1]
             arrays.append(excess if fixed is None else xp.where(fixed, 0.0, excess))
         return xp.stack(arrays)
 
     return FullStencil(lattice, kept, (into or backend).assemble((1 + len(kept), *operator.array_shape), slab))
+
+
+def _product(lattice: Lattice, axes: Iterable[int]) -> Any:
+    """The product of the control widths along some axes, in a shape that broadcasts."""
+    return math.prod((lattice.along(axis, lattice.axes[axis].widths) for axis in axes), start=1.0)
 
 
 def _conductances(xp: ModuleType, operator: Operator, axis: int, links: Any, fixed: Any) -> tuple[Any, Any]:
@@ -220,17 +225,14 @@ def _conductances(xp: ModuleType, operator: Operator, axis: int, links: Any, fix
         along = np.ones(line.nodes)  # across a mirror half a width has the link twice
     if not line.wraps:
         along[-1] = 0.0
-    others: Any = 1.0
-    for other, beside in enumerate(lattice.axes):
-        if other != axis:
-            others = others * lattice.along(other, beside.widths)
-    shape = operator.array_shape
-    a = xp.ones(shape) if links is None else links[axis].astype(np.float64)
-    flow = xp.broadcast_to(xp.asarray(coupling * lattice.along(axis, along) * others), shape) * a
-    rest = xp.zeros(shape)
+    # Products of the size of the grid are formed where the coefficients are.
+    others = xp.asarray(_product(lattice, (other for other in range(lattice.dimension) if other != axis)))
+    a = xp.ones(operator.array_shape) if links is None else links[axis].astype(np.float64)
+    flow = xp.asarray(coupling * lattice.along(axis, along)) * others * a
+    rest: Any = 0.0
     if line.tabulated:
         below, above = (xp.take(a, xp.asarray(numbers), axis=place) for numbers in line.link_numbers)
-        rest = xp.asarray(coupling * lattice.along(axis, extra * line.widths) * others) * ((below + above) / 2.0)
+        rest = xp.asarray(coupling * lattice.along(axis, extra * line.widths)) * others * ((below + above) / 2.0)
     if fixed is not None:
         beyond = xp.roll(fixed, -1, axis=place)
         cut = xp.where(fixed | beyond, flow, 0.0)

@@ -20,7 +20,7 @@ from support.emulation import Order
 from support.full_stencils import along_axes, stencil_on
 from support.operators import AXIS_RULES, random_array
 
-from poisson.backends.gpu.clusters import PIECE, SMALL
+from poisson.backends.gpu.clusters import PIECE, SMALL, on_host
 from poisson.backends.numpy import NumpyBackend
 from poisson.backends.operations import ALL
 from poisson.discrete.clusters import Clusters
@@ -79,15 +79,11 @@ def test_clusters_found_on_the_device_are_those_found_on_the_host(
             operations = backend.bind(replace(stencil, coefficients=there))
             for threshold in (1e-4, 0.05, 0.3, 1.0):
                 expected, found = host.bind(stencil).clusters(threshold), operations.clusters(threshold)
-                assert np.array_equal(on_host(found.nodes), expected.nodes)
-                assert np.array_equal(on_host(found.starts), expected.starts)
-                np.testing.assert_allclose(on_host(found.factors), expected.factors, rtol=1e-12)
+                assert np.array_equal(on_host(backend, found.nodes), expected.nodes)
+                assert np.array_equal(on_host(backend, found.starts), expected.starts)
+                np.testing.assert_allclose(on_host(backend, found.factors), expected.factors, rtol=1e-12)
                 largest = max(largest, *np.diff(expected.starts), 0)
     assert largest > PIECE
-
-
-def on_host(values: Any) -> Any:
-    return values.get() if hasattr(values, "get") else values
 
 
 @pytest.mark.gpu

@@ -42,7 +42,7 @@ class Groups:
             counts = starts[1:] - starts[:-1]
             small, large = xp.flatnonzero(counts <= SMALL), xp.flatnonzero(counts > SMALL)
             counts, small = -(-counts[large] // PIECE), small.astype(np.int32)
-        clusters, counts = (_on_host(backend, values) for values in (large, counts))
+        clusters, counts = (on_host(backend, values) for values in (large, counts))
         parts = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         self.pieces = parts.size
         self.several = bool(np.any(counts > 1))
@@ -145,7 +145,8 @@ def on_device(backend: Launcher, values: Any) -> Any:
     return array
 
 
-def _on_host(backend: Launcher, values: Any) -> Any:
+def on_host(backend: Launcher, values: Any) -> Any:
+    """Values on the host, when all that was to be done on the device is done."""
     return values if isinstance(values, np.ndarray) else backend.runtime.download(values)
 
 
