@@ -17,6 +17,7 @@ from poisson.cli.measuring import Measurement
 from poisson.errors import PoissonError
 from poisson.perf.benchmark.jacobi import ALL_LOOPS
 from poisson.perf.benchmark.solve import METHODS
+from poisson.perf.benchmark.works import KINDS
 from poisson.perf.report import Report
 
 NO_THREADS = "--threads 2: only the openmp backend has a number of threads"
@@ -77,6 +78,18 @@ REFUSED = [
         "bench solve --n=33x33 --jump=9 --method=fft --backend=numpy",
         "--method fft: transforms need a constant a; leave out --jump, or measure cg",
     ),
+    ("bench call --n=9", "--n 9; allowed: NXxNY or NXxNYxNZ"),
+    ("bench call --n=9x2", "--n 2; allowed: a whole number, at least 3"),
+    ("bench call --method=jacobi", "--method jacobi; allowed: fft, multigrid"),
+    ("bench call --threads=2 --backend=numpy", NO_THREADS),
+    ("bench call --repeats=0", "--repeats 0; allowed: a whole number, at least 1"),
+    ("bench scaling --ranks=2,1", "--ranks 2,1; allowed: increasing numbers, such as 1,2,4"),
+    (
+        "bench scaling --ranks=1,2 --threads=1,2,4",
+        "--threads 1,2,4; allowed: one number, or one for each entry of --ranks",
+    ),
+    ("bench scaling --work=cooking", f"--work cooking; allowed: {', '.join(KINDS)}"),
+    ("bench scaling --n=9x9", "--n 9; allowed: a whole number, at least 17"),
     ("tune --backend=cpu", NO_BACKEND),
     ("tune a.toml --shape=9x9", "--shape cannot be combined with a case file, which has its own shape"),
     ("roofline --backend=cpu", NO_BACKEND),

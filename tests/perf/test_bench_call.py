@@ -64,19 +64,3 @@ def test_memory_is_what_the_system_says(tmp_path: Path) -> None:
     assert call.peak_bytes(tmp_path) == 2 << 20
     assert call.peak_bytes(tmp_path / "nowhere") is None
     call.clear_peak(tmp_path / "nowhere")
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        ("--n=9", "--n 9; allowed: NXxNY or NXxNYxNZ"),
-        ("--n=9x2", "--n 2; allowed: a whole number, at least 3"),
-        ("--method=jacobi", "--method jacobi; allowed: fft, multigrid"),
-        ("--threads=2 --backend=numpy", "--threads 2: only the openmp backend has a number of threads"),
-        ("--repeats=0", "--repeats 0; allowed: a whole number, at least 1"),
-    ],
-)
-def test_bad_options_take_one_line(options: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "call", *options.split()]) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.strip().removeprefix("poisson: error: ")) == ("", line)

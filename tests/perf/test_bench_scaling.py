@@ -241,20 +241,6 @@ def test_the_command_writes_rows_and_a_figure(capsys: pytest.CaptureFixture[str]
     assert paths[1].read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["--ranks=2,1"], "increasing numbers"),
-        (["--ranks=1,2", "--threads=1,2,4"], "--threads 1,2,4; allowed: one number, or one for each entry of --ranks"),
-        (["--work=cooking"], "--work cooking; allowed: laplace-fused, "),
-        (["--n=9x9"], "at least 17"),
-    ],
-)
-def test_mistakes_are_refused(words: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "scaling", *words]) == 2
-    assert line in capsys.readouterr().err
-
-
 def test_processes_of_mpi_measure_some_of_them_and_all() -> None:
     words = ["--ranks=1,2,3", "--n=33x33", "--work=multigrid", "--backend=numpy", "--repeats=1", "--json"]
     done = mpirun(3, "-m", "poisson", "bench", "scaling", *words)
