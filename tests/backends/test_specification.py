@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from support.agreement import both_products, grid_operator, with_coefficients
 from support.operators import name_of, operator, random_array, rules_of
+from test_smooth import coarsened
 
 from poisson import backends
 from poisson.backends.base import Backend
@@ -14,42 +15,6 @@ from poisson.backends.numpy import NumpyBackend
 from poisson.discrete.operator import Operator
 from poisson.discrete.transfer import Transfer
 from poisson.mesh.boundary import Rule
-
-
-def coarser(a: Operator) -> Operator:
-    """The operator on the grid that `Grid.coarsen` gives, on the same box."""
-    shape, spacing = [], []
-    for axis, (nodes, h) in enumerate(zip(a.shape, a.spacing, strict=True)):
-        wraps = a.lattice.axes[axis].rules[0] is Rule.WRAP
-        coarse = -(-nodes // 2) if wraps else -(-(nodes + 1) // 2)
-        coarse = coarse if coarse >= 3 else nodes
-        shape.append(coarse)
-        spacing.append(h * nodes / coarse if wraps else h * (nodes - 1) / (coarse - 1))
-    return Operator.uniform(tuple(shape), tuple(spacing), a.c, a.rules)
-
-
-@pytest.mark.parametrize("rules", rules_of(2), ids=name_of)
-def test_restriction_is_the_adjoint_of_prolongation(rules: tuple[Rule, ...]) -> None:
-    """⟨P e, r⟩ h^d = ⟨e, R r⟩ H^d in the trapezoidal inner products, for e and r that vanish at fixed nodes."""
-    numpy = NumpyBackend(np.float64)
-    for shape in [(9, 17), (8, 15), (12, 9), (21, 6)]:
-        fine = operator(shape, rules)
-        coarse = coarser(fine)
-        e, r = (random_array(a.array_shape, np.float64, seed) for a, seed in ((coarse, 1), (fine, 2)))
-        zero = np.zeros(fine.array_shape)
-        numpy.bind(fine).residual(zero, r.copy(), r)
-        zero_coarse = np.zeros(coarse.array_shape)
-        numpy.bind(coarse).residual(zero_coarse, e.copy(), e)
-        prolonged, restricted = np.zeros(fine.array_shape), np.empty(coarse.array_shape)
-        transfer = Transfer(fine, coarse)
-        numpy.bind(transfer).prolong_add(e, prolonged)
-        numpy.bind(transfer).restrict(r, restricted)
-        sums = numpy.reduction()
-        numpy.bind(fine).dot(prolonged, r, sums)
-        left = numpy.read(sums)[0] * np.prod(fine.spacing)
-        numpy.bind(coarse).dot(e, restricted, sums)
-        right = numpy.read(sums)[0] * np.prod(coarse.spacing)
-        assert left == pytest.approx(right, rel=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["none", "both"])
@@ -95,9 +60,8 @@ def test_links_keep_their_mean(rule: Rule) -> None:
     for nodes in (17, 20, 33):
         fine = grid_operator((nodes,), (rule, rule))
         a = 10.0 ** random_array(fine.array_shape, np.float64, nodes)
-        coarse = Operator.uniform(
-            (coarser(grid_operator((nodes, 9), (rule,) * 4)).shape[0], 1), fine.spacing, 0.7, fine.rules
-        )
+        coarse_nodes = coarsened(grid_operator((nodes, 9), (rule,) * 4), (0, 1)).coarse.shape[0]
+        coarse = Operator.uniform((coarse_nodes, 1), fine.spacing, 0.7, fine.rules)
         out = np.empty(coarse.array_shape)
         numpy.bind(Transfer(fine, coarse)).coarsen_links(0, a, out)
         unused = 0 if rule is Rule.WRAP else 1
