@@ -305,7 +305,7 @@ def _offer(question: Question) -> Offer | None:
     count = (GALERKIN if question.rough else HARDER) * question.cycles_to_tolerance()
     settings = replace(question.settings, method="cg", preconditioner="multigrid")
     return Offer(
-        settings=settings.having(coarse="galerkin") if question.rough else settings,
+        settings=settings.having(coarse="galerkin" if question.rough else "geometric"),
         precision=question.mixed,
         usual=question.usual.cycles(count),
         seconds=question.measured.cycles(count),

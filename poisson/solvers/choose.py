@@ -75,9 +75,17 @@ def choose(
     return Choice(best.settings, best.precision, reason, best.seconds, question.steady, question.stream)
 
 
-def alternatives(settings: SolverSettings) -> tuple[SolverSettings, ...]:
-    """The methods to go on with, one after the other, where a chosen method stalls."""
-    others = [settings.having(method=method, preconditioner=name) for method, name in registry.standing_by()]
+def alternatives(settings: SolverSettings, products: bool = False) -> tuple[SolverSettings, ...]:
+    """The methods to go on with, one after the other, where a chosen method stalls.
+
+    With `products` they may have Galerkin coarse grids (`has_products`), after those that averages did not help.
+    """
+    others = []
+    for method, name in registry.standing_by():
+        others.append(settings.having(method=method, preconditioner=name))
+        if products and "coarse" in registry.preconditioner_of(others[-1]).keys:
+            others.append(others[-1].having(coarse="galerkin"))
+    others = list(dict.fromkeys(others))
     if all(settings.method != other.method for other in others):
         return tuple(others)
     return tuple(others[others.index(settings) + 1 :]) if settings in others else ()

@@ -13,6 +13,7 @@ from poisson.backends.base import Array, Operations
 from poisson.errors import ResourceError
 from poisson.solvers.choose import alternatives, describe, patience_with
 from poisson.solvers.iteration import Interruption, Iterate, ManyMethod, Method, never
+from poisson.solvers.roughness import has_products
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
 from poisson.solvers.stopping import Begun, Later, Observer, SolveResult, Stopping
@@ -33,7 +34,9 @@ class ChosenMethod:
         self._operations = operations
         self._make = make
         self._methods = {settings: method}
-        self._chain = (settings, *alternatives(settings))
+        operator = operations.operator
+        products = operator.links is not None and has_products(operations.backend, operator)
+        self._chain = (settings, *alternatives(settings, products))
 
     def solve(
         self,

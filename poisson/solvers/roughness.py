@@ -42,7 +42,7 @@ ANISOTROPY, VARIATION = 20.0, 1.0
 LEAST_RANGE = 10.0
 """Below this factor of the largest a over the smallest there is nothing to look for."""
 
-LINES = {1: 1, 2: 256, 3: 16}
+LINES = {1: 1, 2: 64, 3: 8}
 """How many lines of nodes are looked at along each of the other axes, by the dimension."""
 
 

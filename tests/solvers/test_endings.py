@@ -256,7 +256,7 @@ def test_cycles_that_stall_say_so_and_auto_takes_what_works() -> None:
     """Where four blocks meet, coarse grids see nothing of the jump."""
     problem = B((64, 64), f=1.0, a=blocks((64, 64), 8, 1e4), boundary=WALLS)
     for precision in ("float64", "mixed"):
-        cycles = Solver(problem, "multigrid", "numpy", precision).solve()
+        cycles = Solver(problem, "multigrid", "numpy", precision, coarse="geometric").solve()
         assert cycles.status is Status.STAGNATED
         assert 20 <= cycles.iterations <= 50
         assert "use another solver.method or preconditioner" in cycles.advice
@@ -325,6 +325,16 @@ def test_methods_stand_by_for_one_that_was_chosen(caplog: pytest.LogCaptureFixtu
         "method cg with preconditioner multigrid (V(2,1), chebyshev) stalls at a residual of 2.50e-01; "
         "continuing with cg with preconditioner jacobi",
     ]
+
+
+def test_products_stand_by_behind_averages_where_a_varies() -> None:
+    for a, wanted in ((1.0, "jacobi"), (blocks((9, 9), 3, 4.0), "multigrid (V(2,1), chebyshev, galerkin)")):
+        operations = Solver(B((9, 9), f=1.0, a=a, boundary=WALLS), backend="numpy")._setup.operations
+        settings = SolverSettings(method="cg").having(coarse="geometric")
+        later = Scripted((Status.CONVERGED, 1, 1e-9))
+        chosen = ChosenMethod(operations, settings, Scripted((Status.STAGNATED, 100, 0.5)), lambda settings: later)  # noqa: B023
+        result = chosen.solve(np.zeros((9, 9)), np.zeros((9, 9)), stopping=Stopping())
+        assert result.instead == f"cg with preconditioner {wanted}"
 
 
 def heard_norms(heard: Heard) -> tuple[tuple[int, float], ...]:
