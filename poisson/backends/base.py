@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from poisson.backends.callers import CallersArray, CallersArrays
 from poisson.backends.exchanges import Exchanges
 from poisson.backends.recordings import Recordings
-from poisson.backends.subjects import Subject, require_plain
+from poisson.backends.subjects import require_plain
 
 if TYPE_CHECKING:
     from poisson.backends.inverses import DividedInverseOperations, InverseOperations
@@ -208,7 +208,9 @@ class Backend(CallersArrays, Exchanges, Recordings):
     def bind(self, subject: DividedInverse) -> DividedInverseOperations: ...
     @overload
     def bind(self, subject: Inverse) -> InverseOperations: ...
-    def bind(self, subject: Subject) -> Any:
+    @overload
+    def bind(self, subject: object) -> Any: ...
+    def bind(self, subject: object) -> Any:
         """The operations of an operator, between grids, or of first derivatives; they end with the object returned.
 
         Raises

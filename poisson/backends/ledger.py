@@ -15,7 +15,6 @@ import numpy as np
 
 from poisson.backends.base import Backend
 from poisson.backends.operations import OperationSpec, Role, operations_of
-from poisson.backends.subjects import Subject
 from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.grid import AXES
 
@@ -52,7 +51,7 @@ class Call:
     """
 
     name: str
-    subject: Subject | None
+    subject: Any
     nodes: int
     itemsize: int
     source: bool = True
@@ -191,7 +190,7 @@ class _Counted:
             return cast(Backend, self)
         return cast(Backend, _Counted(self._backend.companion(dtype), self._ledger))
 
-    def bind(self, subject: Subject) -> Any:
+    def bind(self, subject: Any) -> Any:
         return _CountedOperations(self, self._ledger, self._backend.bind(subject), subject)
 
 
@@ -206,7 +205,7 @@ class _CountedOperations:
         The operations themselves.
     """
 
-    def __init__(self, backend: _Counted, ledger: Ledger, uncounted: Any, subject: Subject) -> None:
+    def __init__(self, backend: _Counted, ledger: Ledger, uncounted: Any, subject: Any) -> None:
         self.backend = backend
         self.uncounted = uncounted
         self._ledger = ledger
@@ -222,7 +221,7 @@ def _operate(
     ledger: Ledger,
     itemsize: int,
     spec: OperationSpec,
-    subject: Subject | None,
+    subject: Any,
     operation: Callable[..., None],
     *arguments: Any,
     **named: Any,
@@ -252,7 +251,7 @@ def _operate(
     ledger.note(call, partial(operation, **values))
 
 
-def _shape(subject: Subject | None, values: dict[str, Any]) -> tuple[int, ...]:
+def _shape(subject: Any, values: dict[str, Any]) -> tuple[int, ...]:
     if isinstance(subject, Transfer):
         return subject.fine.shape
     if isinstance(subject, Interpolation):

@@ -4,37 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Any
 
-from poisson.discrete.clusters import Clusters
-from poisson.discrete.full_stencil import FullStencil, StencilTransfer
-from poisson.discrete.inverse import DividedInverse, Inverse
-from poisson.discrete.operator import Operator
-from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.errors import GridError
-from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
 
-Subject = (
-    Operator
-    | Transfer
-    | Interpolation
-    | Differences
-    | FullStencil
-    | StencilTransfer
-    | Clusters
-    | Inverse
-    | DividedInverse
-)
-"""The types that `Backend.bind` takes."""
+PARTS = ("operator", "fine", "coarse", "source", "target")
+"""The fields of subjects that have operators, and so no lattice of their own."""
 
 
-def require_plain(subject: Subject, name: str, bound: Container[type]) -> None:
+def require_plain(subject: Any, name: str, bound: Container[type]) -> None:
     """Refuse what the backend has no operations for, and parts of a lattice divided along x.
 
     Parameters
     ----------
-    subject : Subject
-        What is bound.
+    subject : object
+        What is bound: an operator or another stencil, or what has operators in `PARTS`.
     name : str
         The name of the backend.
     bound : container of type
@@ -52,18 +37,7 @@ def require_plain(subject: Subject, name: str, bound: Container[type]) -> None:
             raise GridError(f"the {name} backend takes no grid that is divided along x: use run.backend = 'numpy'")
 
 
-def _lattices(subject: Subject) -> tuple[Lattice, ...]:
+def _lattices(subject: Any) -> tuple[Lattice, ...]:
     """The lattices that the arrays of a subject lie on."""
-    match subject:
-        case Operator():
-            return (subject.lattice,)
-        case Transfer():
-            return subject.fine.lattice, subject.coarse.lattice
-        case Interpolation():
-            return subject.source.lattice, subject.target.lattice
-        case Differences():
-            return (subject.lattice,)
-        case Inverse() | DividedInverse():
-            return (subject.operator.lattice,)
-        case _:
-            return ()
+    parts = [getattr(subject, name) for name in PARTS if hasattr(subject, name)]
+    return tuple(part.lattice for part in parts or [subject])

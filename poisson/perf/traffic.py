@@ -47,7 +47,7 @@ def _by_entry(call: Call) -> tuple[int, int]:
     spec, values, nodes = ALL[call.name], _coefficients(call) * call.nodes, call.nodes
     for argument in spec.arguments:
         if argument.role is Role.OUTPUTS:
-            values += call.subject.dimension * call.nodes  # type: ignore[union-attr]  # of differences alone
+            values += call.subject.dimension * call.nodes
         elif argument.role in ARRAYS:
             nodes = math.prod(getattr(call.subject, argument.grid).shape) if argument.grid else call.nodes
             values += ARRAYS[argument.role] * nodes
