@@ -77,6 +77,10 @@ def test_layers_have_the_arithmetic_and_the_harmonic_mean(dimension: int) -> Non
         np.testing.assert_allclose(found.tensor, expected, rtol=1e-13, atol=1e-13)
         assert found.bounds["reuss"] == pytest.approx(expected.min(initial=9.0, where=expected > 0.0), rel=1e-14)
         assert found.bounds["voigt"] == pytest.approx(expected.max(), rel=1e-14) and found.converged
+        distinct, labels, counts = np.unique(a, return_inverse=True, return_counts=True)
+        again = poisson.effective(labels.reshape(a.shape), dict(enumerate(distinct)), backend="numpy")
+        assert dict(again.bounds) == pytest.approx(dict(found.bounds), rel=1e-14)
+        assert dict(again.fractions) == dict(zip(distinct, counts / a.size, strict=True)) and not found.fractions
 
 
 def test_a_checkerboard_converges_to_the_geometric_mean_as_its_corners_let_it() -> None:
