@@ -65,7 +65,9 @@ def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tup
             break
         arrays = _arrays(before, len(levels), StencilTransfer(stencil, halved))
         transfer, product = _coarsened(backend, store, StencilTransfer(stencil, halved), *arrays)
-        clusters = [backend.bind(groups) for groups in map(full.clusters, THRESHOLDS) if groups.count]
+        # Groups at a higher threshold are parts of those at a lower one: as many, of as many nodes, are the same.
+        groups = {(each.count, int(each.nodes.size)): each for each in map(full.clusters, THRESHOLDS) if each.count}
+        clusters = [backend.bind(each) for each in groups.values()]
         largest = largest_eigenvalue(full) if levels else LARGEST
         stencil = replace(transfer.coarse, coefficients=product)
         # The finest stencil is not kept.
