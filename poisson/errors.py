@@ -123,10 +123,8 @@ class OutputError(PoissonError):
     Its text is worded for those who call the package from Python. Whoever lets the user choose in another way, as the
     command line by its options, asks for the text in its own words.
 
-    Parameters
-    ----------
-    *parts : str, FileChoice or OutputError
-        The line, in pieces; a `FileChoice` stands where the text is to say how to make it, an error for its own pieces.
+    `*parts`: the line, in pieces; a `FileChoice` stands where the text is to say how to make it, an error for its own
+    pieces.
     """
 
     def __init__(self, *parts: "str | FileChoice | OutputError") -> None:
@@ -149,14 +147,7 @@ def _flat(parts: Iterable[str | FileChoice | OutputError]) -> Iterator[str | Fil
 class RemoteFailure(PoissonError):
     """Another of the processes that solve one problem together has failed, and all end.
 
-    Parameters
-    ----------
-    rank : int
-        Which of them.
-    text : str
-        What it said.
-    code : int
-        The exit code that it ends with.
+    `rank`: which of them. `text`: what it said. `code`: the exit code that it ends with.
     """
 
     def __init__(self, rank: int, text: str, code: int) -> None:

@@ -19,19 +19,9 @@ Array = Any
 class CallersArray:
     """Values in the memory of the caller: an array for the arguments of operations that may lie there (`Role.GIVEN`).
 
-    Parameters
-    ----------
-    values : array
-        Of the shape of the backend's arrays. It must not change as long as it is used.
-    refuse : callable
-        Called when a value may not be finite, to look for it and say so.
-
-    Attributes
-    ----------
-    shift : float
-        What is subtracted from every value.
-    exact : bool
-        Whether operations read the values as they are, and do not round them before.
+    `values` (array): of the shape of the backend's arrays. It must not change as long as it is used. `refuse`: called
+    when a value may not be finite, to look for it and say so. `shift`: what is subtracted from every value. `exact`:
+    whether operations read the values as they are, and do not round them before.
     """
 
     exact = True

@@ -17,10 +17,7 @@ Norms = tuple[float, float]
 class InverseOperations(ABC):
     """A direct solution by fast transforms, whose set-up is done.
 
-    Raises
-    ------
-    ValueError
-        If the coefficients of the operator vary.
+    Raises `ValueError` if the coefficients of the operator vary.
     """
 
     @abstractmethod
@@ -40,10 +37,8 @@ class CertifyingInverse(InverseOperations):
     def solve_many(self, fs: Sequence[Array], start: Array, us: Sequence[Array]) -> NDArray[np.float64]:
         """us = A⁻¹ fs for sources in the memory of the caller; `start` has the values at fixed nodes.
 
-        Returns
-        -------
-        array of shape (sources, 4)
-            The norms of each source, and those of the residual of its solution: (Σ f², max |f|, Σ r², max |r|).
+        Returns: shape (sources, 4): the norms of each source, and those of the residual of its solution: (Σ
+        f², max |f|, Σ r², max |r|).
         """
 
     @abstractmethod
@@ -53,10 +48,7 @@ class CertifyingInverse(InverseOperations):
         u has zeros at the nodes that are not fixed. So it has afterwards where there is no result: f is zero, or this
         operator goes another way.
 
-        Returns
-        -------
-        norms of f, norms of f − A u
-            As (sum of squares, maximum).
+        Returns: the norms of f and of f − A u, as (sum of squares, maximum).
         """
 
 
@@ -65,15 +57,8 @@ class DividedInverseOperations(ABC):
 
     Planes are arrays of the backend of shape (1, values), with a value for each mode of the axes that are whole.
 
-    Attributes
-    ----------
-    eigenvalues : array
-        At each value of a plane that of the other axes, with c added, in 1/L². At values that are no mode, positive.
-
-    Raises
-    ------
-    ValueError
-        If the coefficients vary, or another axis is divided.
+    `eigenvalues` (array): at each value of a plane that of the other axes, with c added, in 1/L². At values that are no
+    mode, positive. Raises `ValueError` if the coefficients vary, or another axis is divided.
     """
 
     eigenvalues: NDArray[np.float64]
@@ -82,28 +67,17 @@ class DividedInverseOperations(ABC):
     def condense(self, f: Array, u: Array, first: Array | None, last: Array | None, line: Array | None) -> None:
         """Transform f, with the boundary data in u, and find what flows into the separators while they are zero.
 
-        Parameters
-        ----------
-        f, u : array
-            As for `InverseOperations.solve`; f becomes its modes.
-        first : array
-            A plane: what the run has for the separator below, if there is one.
-        last : array
-            A plane: what it has for its own separator, with the equation there, if it has one.
-        line : array
-            Shape (1, unknown rows): the first mode of f along the run, if the whole problem is singular.
+        `f`, `u` (array): as for `InverseOperations.solve`; f becomes its modes. `first` (array): a plane: what the run
+        has for the separator below, if there is one. `last` (array): a plane: what it has for its own separator, with
+        the equation there, if it has one. `line` (array): shape (1, unknown rows): the first mode of f along the run,
+        if the whole problem is singular.
         """
 
     @abstractmethod
     def expand(self, f: Array, u: Array, below: Array | None, above: Array | None, line: Array | None) -> None:
         """u = A⁻¹ f on the unknown rows that the rank owns, from what `condense` left in f.
 
-        Parameters
-        ----------
-        f, u : array
-            As for `condense`.
-        below, above : array
-            The values at the separator below and at the run's own, where there are such.
-        line : array
-            The first mode of u along the run, if the whole problem is singular.
+        `f`, `u` (array): as for `condense`. `below`, `above` (array): the values at the separator below and at the
+        run's own, where there are such. `line` (array): the first mode of u along the run, if the whole problem is
+        singular.
         """

@@ -25,29 +25,16 @@ Invocation = Callable[[], None]
 class Call:
     """An operation on arrays of a size: all that what it must move and compute depends on.
 
-    Parameters
-    ----------
-    name : str
-        One of `operations.ALL`.
-    subject : Operator, Transfer, Interpolation, Differences, FullStencil, StencilTransfer, Clusters
-        or None
-        What it is bound to, if anything.
-    nodes : int
-        Nodes of its arrays; of the finer ones, or of those that are written, between two grids.
-    itemsize : int
-        Bytes of a value.
-    source : bool
-        Whether a source was given, where it takes one.
-    norm : bool
-        Whether a result was given, where it need not be.
-    count : int
-        Sweeps, where it makes several.
-    axis : int, optional
-        The axis of a derivative, or of links.
-    start : bool
-        Whether an array to start from was given, where it need not be: u of a smoothing, p of a direction.
-    correction, restriction : Transfer, optional
-        From and to which coarser grid a smoothing goes.
+    `name`: one of `operations.ALL`.
+    `subject`: what it is bound to, if anything.
+    `nodes`: nodes of its arrays; of the finer ones, or of those that are written, between two grids.
+    `itemsize`: bytes of a value.
+    `source`: whether a source was given, where it takes one.
+    `norm`: whether a result was given, where it need not be.
+    `count`: sweeps, where it makes several.
+    `axis`: the axis of a derivative, or of links.
+    `start`: whether an array to start from was given, where it need not be: u of a smoothing, p of a direction.
+    `correction`, `restriction`: from and to which coarser grid a smoothing goes.
     """
 
     name: str
@@ -88,12 +75,8 @@ class Call:
 class Ledger:
     """The calls of operations so far.
 
-    Attributes
-    ----------
-    samples : dict
-        For each call that was made, one that makes it again on the same arrays.
-    pauses : bool
-        Whether calls do not count.
+    `samples`: for each call that was made, one that makes it again on the same arrays. `pauses`: whether calls do not
+    count.
     """
 
     samples: dict[Call, Invocation] = field(default_factory=dict)
@@ -197,12 +180,7 @@ class _Counted:
 class _CountedOperations:
     """Counts the operations of a subject.
 
-    Attributes
-    ----------
-    backend : Backend
-        The stand-in that they were bound by.
-    uncounted : object
-        The operations themselves.
+    `backend`: the stand-in that they were bound by. `uncounted`: the operations themselves.
     """
 
     def __init__(self, backend: _Counted, ledger: Ledger, uncounted: Any, subject: Any) -> None:

@@ -33,24 +33,10 @@ Plane = NDArray[Any]
 class OwnedPlanes:
     """The planes that a rank owns of a lattice whose slowest axis is divided.
 
-    Parameters
-    ----------
-    part : Operator
-        On the planes with their halo.
-
-    Attributes
-    ----------
-    rows : slice
-        The planes that are owned, among those of an array.
-    operator : Operator
-        On these alone, as if the axis ended there: a cut is a mirror, at which nothing is fixed.
-    below, above : bool
-        Whether there is a separator below the run, and whether its last row is one.
-
-    Raises
-    ------
-    ValueError
-        If the coefficients vary, or another axis is divided.
+    `part`: on the planes with their halo. `rows`: the planes that are owned, among those of an array. `operator`: on
+    these alone, as if the axis ended there: a cut is a mirror, at which nothing is fixed. `below`, `above`: whether
+    there is a separator below the run, and whether its last row is one. Raises `ValueError` if the coefficients vary,
+    or another axis is divided.
     """
 
     def __init__(self, part: Operator) -> None:
@@ -114,14 +100,7 @@ class Systems(Protocol):
 class HostSlab(DividedInverseOperations):
     """The part of a rank on NumPy arrays.
 
-    Parameters
-    ----------
-    run : OwnedPlanes
-        The planes.
-    transforms : sequence of AxisTransform
-        Along the axes that are whole.
-    systems : Systems
-        Along the divided one.
+    `run`: the planes. `transforms`: along the axes that are whole. `systems`: along the divided one.
     """
 
     def __init__(self, run: OwnedPlanes, transforms: Sequence[AxisTransform], systems: Systems) -> None:
@@ -215,12 +194,8 @@ class RowByRow:
 def eigenvalues_by_node(run: OwnedPlanes, spectra: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """`DividedInverseOperations.eigenvalues` where planes have values at fixed nodes too.
 
-    Parameters
-    ----------
-    run : OwnedPlanes
-        The planes.
-    spectra : sequence of arrays
-        The eigenvalues along x(, y) at the nodes, those of x with c added.
+    `run`: the planes. `spectra` (sequence of arrays): the eigenvalues along x(, y) at the nodes, those of x with c
+    added.
     """
     axes = run.operator.lattice.axes[:-1]
     total: Any = sum(run.operator.lattice.along(axis, values) for axis, values in enumerate(spectra[: len(axes)]))

@@ -66,14 +66,7 @@ def take_boundary(operator: Operator, f: NDArray[Any], u: NDArray[Any]) -> None:
 class ScipyTransform:
     """An `AxisTransform` by scipy.
 
-    Parameters
-    ----------
-    operator : Operator
-        The operator on the arrays.
-    axis : int
-        The axis; 0 is x.
-    workers : int
-        Threads.
+    `operator`: the operator on the arrays. `axis`: the axis; 0 is x. `workers`: threads.
     """
 
     def __init__(self, operator: Operator, axis: int, workers: int) -> None:
@@ -119,12 +112,7 @@ class ScipyTransform:
 class EigenvectorTransform:
     """An `AxisTransform` by the eigenvectors of the operator along an axis: matrix products, for any axis.
 
-    Parameters
-    ----------
-    operator : Operator
-        The operator on the arrays.
-    axis : int
-        The axis; 0 is x.
+    `operator`: the operator on the arrays. `axis`: the axis; 0 is x.
 
     References
     ----------
@@ -155,19 +143,9 @@ class EigenvectorTransform:
 class HostTransforms(InverseOperations):
     """A direct solution on NumPy arrays, in place.
 
-    Parameters
-    ----------
-    operator : Operator
-        With constant coefficients.
-    transforms : sequence of AxisTransform
-        Along the axes that are transformed.
-    solve_modes : callable
-        Solves for the modes of those axes, from all nodes of f to those of u that are not fixed.
-
-    Raises
-    ------
-    ValueError
-        If the coefficients vary.
+    `operator`: with constant coefficients. `transforms`: along the axes that are transformed. `solve_modes`: solves for
+    the modes of those axes, from all nodes of f to those of u that are not fixed. Raises `ValueError` if the
+    coefficients vary.
     """
 
     def __init__(self, operator: Operator, transforms: Sequence[AxisTransform], solve_modes: SolveModes) -> None:

@@ -154,7 +154,8 @@ class Differences:
 def derivative_weights(offsets: range) -> tuple[Fraction, ...]:
     """The weights with which values at `offsets` give the first derivative at 0, for unit spacing.
 
-    `offsets`: of integers, 0 among them. Returns: exact for polynomials of a degree below the number of offsets.
+    `offsets`: of integers, 0 among them. Returns: the weights, exact for polynomials of a degree below the number of
+    offsets.
     """
     others = [offset for offset in offsets if offset]
     weights = {

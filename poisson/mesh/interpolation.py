@@ -32,7 +32,7 @@ def interpolate(grid: Lattice, values: NDArray[Any], points: Sequence[Any]) -> N
 
     `grid`: the nodes. `values` (float array): of the grid's ``array_shape``, or with the components of a vector behind
     that. `points` (sequence of float array): x(, y(, z)) of the points in L, in shapes that broadcast against each
-    other. Returns: (float array) of the shape that the coordinates broadcast to, with the components of a vector behind
+    other. Returns: an array of the shape that the coordinates broadcast to, with the components of a vector behind
     that; of the type of `values`. Raises `GridError` if there is not one coordinate for each axis, their shapes do not
     fit, one is not finite, or a point lies outside of the box along an axis that is not periodic.
     """

@@ -99,7 +99,7 @@ def newest(file: Path, case_text: str) -> Saved | None:
 
     A result whose solve ended early is as good as a checkpoint. One that is complete counts before all checkpoints.
 
-    `file`: the result. `case_text`: the case, as TOML with every default filled in. Returns: none where there is
+    `file`: the result. `case_text`: the case, as TOML with every default filled in. Returns: None where there is
     nothing, which the log says. Raises `CaseError` if what there is belongs to another case. The lines have the keys
     that differ.
     """

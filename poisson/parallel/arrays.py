@@ -18,12 +18,8 @@ EVERYWHERE = 1 << 30
 class DividedArray:
     """The part of an array that a rank has, and how much of its halo is right.
 
-    Parameters
-    ----------
-    values : Array
-        Of the local backend: the nodes that the rank owns, and the halo.
-    valid : int
-        Layers of the halo, counted from the owned nodes, whose values are those of the ranks that own them.
+    `values` (Array): of the local backend: the nodes that the rank owns, and the halo. `valid`: layers of the halo,
+    counted from the owned nodes, whose values are those of the ranks that own them.
     """
 
     __slots__ = ("halo", "plans", "valid", "values")
@@ -55,13 +51,8 @@ SUMS = 2
 class DividedResult:
     """A place for the results of a reduction.
 
-    Parameters
-    ----------
-    local : Reduction
-        Of the local backend.
-    divided : int
-        1 where it has the part of one rank, which `DistributedBackend.read` joins with the others; `SUMS` where that
-        is two sums, and not a sum and a maximum.
+    `local`: of the local backend. `divided`: 1 where it has the part of one rank, which `DistributedBackend.read` joins
+    with the others; `SUMS` where that is two sums, and not a sum and a maximum.
     """
 
     local: Reduction

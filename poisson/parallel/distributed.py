@@ -50,14 +50,8 @@ FEWEST_OWNED = 4
 class DistributedBackend(Backend):
     """The backend of a rank, on parts of lattices (`poisson.parallel.division`) and on whole ones.
 
-    Parameters
-    ----------
-    local : Backend
-        The backend of this process.
-    communicator : Communicator
-        The ranks.
-    gathered_nodes : int
-        Grids of fewer nodes are not divided.
+    `local`: the backend of this process. `communicator`: the ranks. `gathered_nodes`: grids of fewer nodes are not
+    divided.
     """
 
     bound: Mapping[type, Callable[[Any, Any], Any]] = MappingProxyType(

@@ -47,21 +47,9 @@ Values = NDArray[np.float64]
 class Separators:
     """The chain of the separators, for a share of the modes.
 
-    Parameters
-    ----------
-    axis : Axis
-        The whole axis.
-    runs : list of tuple of int
-        The nodes that are not fixed of each rank, as ranges.
-    shifts : array
-        The eigenvalue of each mode of the other axes, in a/h² of this one.
-    asarray : callable
-        Makes the arrays that are kept, from NumPy arrays.
-
-    Attributes
-    ----------
-    count : int
-        Separators.
+    `axis`: the whole axis. `runs`: the nodes that are not fixed of each rank, as ranges. `shifts` (array): the
+    eigenvalue of each mode of the other axes, in a/h² of this one. `asarray`: makes the arrays that are kept, from
+    NumPy arrays. `count`: separators.
     """
 
     def __init__(
@@ -124,19 +112,9 @@ class DistributedFastSolver:
 
     What lies in the halos of arrays does not matter.
 
-    Parameters
-    ----------
-    local : Backend
-        Where the arrays of this rank are.
-    operator : Operator
-        On the part, with constant coefficients.
-    communicator : Communicator
-        The ranks, in the order of their parts.
-
-    Raises
-    ------
-    GridError
-        If another axis is divided than the slowest one, or a rank has no node there that is not fixed.
+    `local`: where the arrays of this rank are. `operator`: on the part, with constant coefficients. `communicator`: the
+    ranks, in the order of their parts. Raises `GridError` if another axis is divided than the slowest one, or a rank
+    has no node there that is not fixed.
     """
 
     def __init__(self, local: Backend, operator: Operator, communicator: Communicator) -> None:

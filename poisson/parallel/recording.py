@@ -24,20 +24,9 @@ State = tuple[int, ...]
 class Touched:
     """The arrays and results that a recording touches, in the order of their first use.
 
-    Parameters
-    ----------
-    as_found : bool
-        Whether it begins in the state that its arrays are in; otherwise as if nothing were right that is not so
-        everywhere.
-
-    Attributes
-    ----------
-    things : list
-        Arrays and results.
-    found, begins : list
-        Their states before the recording, and those in which it begins.
-    count : int
-        How many of them operations name, one after the other.
+    `as_found`: whether it begins in the state that its arrays are in; otherwise as if nothing were right that is not so
+    everywhere. `things`: arrays and results. `found`, `begins`: their states before the recording, and those in which
+    it begins. `count`: how many of them operations name, one after the other.
     """
 
     def __init__(self, as_found: bool) -> None:
@@ -95,17 +84,9 @@ class Noting:
 class Recording:
     """A function of operations, recorded as the local backend can, in one variant or several.
 
-    Parameters
-    ----------
-    local : Backend
-        Of this process.
-    function : callable
-        Asks for the operations.
-    noting : Noting
-        Where the operations say what they use.
-    held : mapping
-        Where the variants are noted, for as long as this lives if its keys are weak: who clears them there ends what
-        was recorded.
+    `local`: of this process. `function`: asks for the operations. `noting`: where the operations say what they use.
+    `held`: where the variants are noted, for as long as this lives if its keys are weak: who clears them there ends
+    what was recorded.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ def solve_together(setup: Setup, loader: Loader, problem: Problem, sources: Sequ
     """Solve for what can be solved for at once.
 
     `setup`: that of the problem. `loader`: of its arrays. `problem`: with all data but the source. `sources`: as
-    `poisson.Solver.solve` takes them. Returns: none for a source that has to be solved for alone. Raises `CaseError` if
+    `poisson.Solver.solve` takes them. Returns: None for a source that has to be solved for alone. Raises `CaseError` if
     one is wrong, or its values are not finite.
     """
     found: list[Solution | None] = [None] * len(sources)

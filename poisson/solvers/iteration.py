@@ -107,7 +107,7 @@ class ManyMethod(Protocol):
 
         `fs` (sequence of Array): the sources, without terms of faces. `start` (Array): the boundary values at fixed
         nodes, and zeros. `us` (sequence of Array): overwritten by the solutions. `stopping`: as for `Method.solve`.
-        Returns: none for what `Method.solve` has to solve.
+        Returns: None for what `Method.solve` has to solve.
         """
 
 

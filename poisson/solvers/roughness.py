@@ -50,12 +50,7 @@ LINES = {1: 1, 2: 64, 3: 8}
 class Roughness:
     """Jumps that a line of nodes meets on average along the axis where it meets the second most.
 
-    Parameters
-    ----------
-    jumps, spikes : float
-        `JUMP`, and `MOST_SPIKES`.
-    variation : float
-        The sum of the changes of ln a.
+    `jumps`, `spikes`: `JUMP`, and `MOST_SPIKES`. `variation`: the sum of the changes of ln a.
     """
 
     jumps: float = 0.0
@@ -81,11 +76,8 @@ class Roughness:
 def roughness_of(links: Sequence[tuple[NDArray[Any], NDArray[np.bool_] | None, int]]) -> Roughness:
     """The roughness of samples of links.
 
-    Parameters
-    ----------
-    links : sequence of (array, mask, int)
-        For each axis: links that follow upon each other along the first axis of an array; between which of them no node
-        is left out, or None for all; and the nodes of the whole axis.
+    `links` (sequence of (array, mask, int)): for each axis: links that follow upon each other along the first axis of
+    an array; between which of them no node is left out, or None for all; and the nodes of the whole axis.
     """
     found = []
     for values, joined, nodes in links:
@@ -128,10 +120,7 @@ def has_products(backend: Backend, operator: Operator) -> bool:
 def kind_of(operations: Operations, coarse: str) -> str:
     """The coarse grids of an operator, ``geometric`` or ``galerkin``, given the setting.
 
-    Raises
-    ------
-    GridError
-        If products are asked for that the backend does not have.
+    Raises `GridError` if products are asked for that the backend does not have.
     """
     able = has_products(operations.backend, operations.operator)
     if coarse == "galerkin" and not able:

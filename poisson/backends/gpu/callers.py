@@ -17,16 +17,8 @@ TYPES = {"float32": "float", "float64": "double"}
 class GivenArray(CallersArray):
     """Values in the memory of the caller.
 
-    Parameters
-    ----------
-    values : array
-        On the device as `lies_in_rows` takes them, or of NumPy.
-    refuse : callable
-        See `CallersArray`.
-    on_device : bool
-        Where they are.
-    exact : bool
-        Whether they come to the device, if they are not there, in their own type.
+    `values` (array): on the device as `lies_in_rows` takes them, or of NumPy. `refuse`: see `CallersArray`.
+    `on_device`: where they are. `exact`: whether they come to the device, if they are not there, in their own type.
     """
 
     def __init__(self, values: Any, refuse: Callable[[], object], on_device: bool, exact: bool) -> None:

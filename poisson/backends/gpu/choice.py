@@ -34,14 +34,8 @@ BETWEEN_GRIDS = ("interpolate", "prolong_add", "restrict")
 class ShapeChoice:
     """The shapes of the kernels on one device.
 
-    Parameters
-    ----------
-    architecture : str
-        What kernels are compiled for, as in `poisson.backends.gpu.runtime.Runtime`.
-    dtype : str
-        ``float32`` or ``float64``.
-    table : mapping
-        What was measured on the device.
+    `architecture`: what kernels are compiled for, as in `poisson.backends.gpu.runtime.Runtime`. `dtype`: ``float32`` or
+    ``float64``. `table`: what was measured on the device.
     """
 
     def __init__(self, architecture: str, dtype: str, table: Table) -> None:

@@ -59,14 +59,7 @@ FACE_SHAPE = Shape(256, 1, 1)
 class Block:
     """How the lines along an axis are given to blocks of threads.
 
-    Parameters
-    ----------
-    lanes : int
-        Threads of a pair of lines.
-    pairs : int
-        Pairs of lines of a block.
-    shared_bytes : int
-        Their memory.
+    `lanes`: threads of a pair of lines. `pairs`: pairs of lines of a block. `shared_bytes`: their memory.
     """
 
     lanes: int
@@ -81,16 +74,8 @@ class Block:
 def block_of(length: int, axis: int, itemsize: int, shared_bytes: int) -> Block | None:
     """The block for lines in shared memory; None where there is none.
 
-    Parameters
-    ----------
-    length : int
-        Intervals of a line.
-    axis : int
-        The axis of the lines; 0 is x.
-    itemsize : int
-        Bytes of a real value.
-    shared_bytes : int
-        Bytes that a block can have.
+    `length`: intervals of a line. `axis`: the axis of the lines; 0 is x. `itemsize`: bytes of a real value.
+    `shared_bytes`: bytes that a block can have.
     """
     values = steps_of(length)[0]
     of_thread, most = (VALUES, THREADS) if values == length else (2 * VALUES, THREADS // 2)
@@ -145,12 +130,7 @@ def _line_values(length: int, pairs: int, itemsize: int) -> int:
 class TransformLauncher:
     """Launches of the kernels in transform.hip on the arrays of an operator.
 
-    Parameters
-    ----------
-    backend : Launcher
-        Where the arrays are.
-    operator : Operator
-        With constant coefficients.
+    `backend`: where the arrays are. `operator`: with constant coefficients.
     """
 
     def __init__(self, backend: Launcher, operator: Operator) -> None:
@@ -321,14 +301,8 @@ AxisTransform = Callable[[Array, Array, bool, bool], None]
 def axis_transform(launcher: TransformLauncher, line: Line, tables: Sequence[Any]) -> AxisTransform:
     """The transforms of an axis: by kernels of our own where a line has a block, or by the vendor's library.
 
-    Parameters
-    ----------
-    launcher : TransformLauncher
-        Of the operator.
-    line : Line
-        The lines.
-    tables : sequence
-        The eigenvalues of each axis on the device, and the scale: what divides the modes between both ways.
+    `launcher`: of the operator. `line`: the lines. `tables`: the eigenvalues of each axis on the device, and the scale:
+    what divides the modes between both ways.
     """
     block = launcher.block(line)
     return _InSharedMemory(launcher, line, block, tables) if block else _ByLibrary(launcher, line, tables)
@@ -337,10 +311,7 @@ def axis_transform(launcher: TransformLauncher, line: Line, tables: Sequence[Any
 class GpuTransforms:
     """A direct solution by transforms; what the kernels need is made here, so that a solution is launches alone.
 
-    Raises
-    ------
-    ValueError
-        If the coefficients vary.
+    Raises `ValueError` if the coefficients vary.
     """
 
     def __init__(self, backend: Launcher, operator: Operator) -> None:

@@ -22,10 +22,7 @@ from poisson.discrete.operator import Operator
 class GpuEigenvectors:
     """A direct solution on any axes.
 
-    Raises
-    ------
-    ValueError
-        If the coefficients vary.
+    Raises `ValueError` if the coefficients vary.
 
     References
     ----------

@@ -19,19 +19,8 @@ from poisson.discrete.operator import Operator
 class OperatorLauncher:
     """The launches for an operator: what they have in common.
 
-    Parameters
-    ----------
-    backend : Launcher
-        Where the arrays are.
-    operator : Operator
-        The operator.
-
-    Attributes
-    ----------
-    constants : tuple
-        The arguments nx, ny, nz, pitch, the couplings and c of every kernel with an operator.
-    varying : tuple of str
-        The options that tell a kernel which coefficients vary and which axes are tabulated.
+    `backend`: where the arrays are. `constants`: the arguments nx, ny, nz, pitch, the couplings and c of every kernel
+    with an operator. `varying`: the options that tell a kernel which coefficients vary and which axes are tabulated.
     """
 
     def __init__(self, backend: Launcher, operator: Operator) -> None:

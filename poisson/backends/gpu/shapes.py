@@ -16,23 +16,14 @@ from types import MappingProxyType
 class Shape:
     """How a kernel is cut up.
 
-    Parameters
-    ----------
-    block_x, block_y : int
-        Threads of a block along x and y.
-    march : int
-        Nodes that a thread visits along the slowest axis.
-    unroll : int
-        How many of them the compiler takes together.
-    resident : int
-        Blocks that a multiprocessor must be able to hold at once, which bounds the registers of a thread.
-    depth : int
-        Sweeps that a pass over memory makes.
-    rows : int
-        Neighbouring lines along y of a thread in 3D, in a pass of several stages.
-    strip : int
-        In 3D, bytes of that part of a plane that is done from the first plane to the last before the next part is
-        begun; 0: whole planes.
+    `block_x`, `block_y`: threads of a block along x and y.
+    `march`: nodes that a thread visits along the slowest axis.
+    `unroll`: how many of them the compiler takes together.
+    `resident`: blocks that a multiprocessor must be able to hold at once, which bounds the registers of a thread.
+    `depth`: sweeps that a pass over memory makes.
+    `rows`: neighbouring lines along y of a thread in 3D, in a pass of several stages.
+    `strip`: in 3D, bytes of that part of a plane that is done from the first plane to the last before the next part is
+    begun; 0: whole planes.
     """
 
     block_x: int
@@ -193,10 +184,7 @@ MOST_RESIDENT = 2048
 def owned_lines(shape: Shape, stages: int, halves: bool) -> int:
     """Lines that a block owns in a pass of so many stages in 3D, as in kernels/multigrid/planes.h.
 
-    Parameters
-    ----------
-    halves : bool
-        Whether something is restricted to a grid with every other line.
+    `halves`: whether something is restricted to a grid with every other line.
     """
     lines = shape.block_y * shape.rows - 2 * stages - halves
     return lines // 2 * 2 if halves else lines
@@ -205,10 +193,8 @@ def owned_lines(shape: Shape, stages: int, halves: bool) -> int:
 def shared_bytes(shape: Shape, stages: int, restricted: Sequence[bool] | None = None) -> int:
     """Bytes of shared memory of a block in a pass of so many stages in 3D: its tile in planes.h, and norms.
 
-    Parameters
-    ----------
-    restricted : sequence of bool, optional
-        Along x, y and z, whether the grid that something is restricted to has every other node; None: nothing is.
+    `restricted`: along x, y and z, whether the grid that something is restricted to has every other node; None: nothing
+    is.
     """
     lines, pack = shape.block_y * shape.rows, 16 * LANES
     shown = 2 * pack * (lines * stages if stages else 1)

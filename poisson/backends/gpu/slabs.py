@@ -32,10 +32,7 @@ SLAB_SHAPE = Shape(128, 1, 1)
 class GpuSlab(DividedInverseOperations):
     """The part of a rank; what the kernels need is made here.
 
-    Raises
-    ------
-    GridError
-        If an axis is tabulated.
+    Raises `GridError` if an axis is tabulated.
     """
 
     def __init__(self, backend: Launcher, inverse: DividedInverse) -> None:

@@ -44,10 +44,7 @@ class Memory(NamedTuple):
 class Owned:
     """Rows in the library's memory, which end with this object.
 
-    Attributes
-    ----------
-    pointer : int
-        Address on the device.
+    `pointer`: address on the device.
     """
 
     pointer = 0
@@ -64,16 +61,8 @@ class Owned:
 class DeviceArray(Owned):
     """Rows of values in the library's memory.
 
-    Attributes
-    ----------
-    shape : tuple of int
-        As the user sees it.
-    pitch : int
-        Values from the start of one row to the next.
-    shift : float
-        What the library is to subtract from every value of a source: nothing.
-    double : bool
-        Whether the values are float64.
+    `shape`: as the user sees it. `pitch`: values from the start of one row to the next. `shift`: what the library is to
+    subtract from every value of a source: nothing. `double`: whether the values are float64.
     """
 
     shift = 0.0
@@ -130,12 +119,7 @@ class _Given:
 class GivenArray(CallersArray):
     """Values in the memory of the caller, as `lies_in_rows` takes them.
 
-    Attributes
-    ----------
-    pointer : int
-        Address of the first value.
-    pitch, double
-        As of `DeviceArray`.
+    `pointer`: address of the first value. `pitch`, `double`: as of `DeviceArray`.
     """
 
     double = True

@@ -31,20 +31,12 @@ class LibraryTransform(Protocol):
 class Passes:
     """From sources to modes and back, for one operator.
 
-    Parameters
-    ----------
-    backend : OpenmpBackend
-        On the host.
-    structure : pointer
-        To the operator as the library sees it.
-    operator : Operator
-        With constant coefficients.
-    transforms : sequence of LibraryTransform
-        Along all axes from the first on, or all but the last.
-    spectra : sequence of arrays
-        The eigenvalues along each axis.
-    tridiagonal : bool
-        Whether the last axis is not transformed.
+    `backend`: on the host.
+    `structure`: to the operator as the library sees it.
+    `operator`: with constant coefficients.
+    `transforms`: along all axes from the first on, or all but the last.
+    `spectra` (sequence of arrays): the eigenvalues along each axis.
+    `tridiagonal`: whether the last axis is not transformed.
     """
 
     def __init__(

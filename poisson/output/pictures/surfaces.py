@@ -28,7 +28,7 @@ def surface(
     tetrahedron in a triangle, or in a quadrangle of two.
 
     `values` (float array, (nz, ny, nx)): the field; cells where it is not finite are left out. `coordinates` (tuple of
-    float array): of the nodes along x, y, z. `level`: the value. Returns: (float array, (triangles, 3, 6)) of each
+    float array): of the nodes along x, y, z. `level`: the value. Returns: shape (triangles, 3, 6): of each
     corner x, y, z and the gradient of the field.
 
     References

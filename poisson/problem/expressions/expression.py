@@ -41,10 +41,10 @@ class Expression:
 
         `xp`: the array module that computes: ``numpy`` or ``cupy``. `coordinates`: x, y(, z), of shapes that broadcast
         against each other. Float arrays keep their type; Python scalars take the type of the arrays beside them, and
-        integers become float64. Returns: of the shape of the coordinates that the expression depends on, broadcast: a
-        scalar for a constant. Where the expression has no finite value the result is not finite; no warning is given.
-        Both branches of a ``where`` are evaluated. Raises `ValueError` if the expression depends on a coordinate that
-        is not given.
+        integers become float64. Returns: values of the shape of the coordinates that the expression depends on,
+        broadcast: a scalar for a constant. Where the expression has no finite value the result is not finite; no
+        warning is given. Both branches of a ``where`` are evaluated. Raises `ValueError` if the expression depends on a
+        coordinate that is not given.
         """
         return evaluate(self.program, xp, coordinates)
 

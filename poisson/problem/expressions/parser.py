@@ -70,8 +70,8 @@ def parse(text: str, dimension: int, parameters: Mapping[str, float] | None = No
     `text`: in the grammar that `poisson.problem.expressions` describes, at most `MAX_TEXT` characters. Operators bind
     as in Python (``-x**2`` is ``-(x**2)``, ``**`` groups from the right); ``&`` and ``|`` are spellings of ``and`` and
     ``or``. `dimension`: 2 or 3: the coordinates are x, y or x, y, z. `parameters`: further names, replaced by their
-    numbers. Returns: with every part that has no coordinate folded into a number. Raises `ExpressionError` with one
-    line that says what is wrong and at which column, counted from 1.
+    numbers. Returns: the expression with every part that has no coordinate folded into a number. Raises
+    `ExpressionError` with one line that says what is wrong and at which column, counted from 1.
     """
     parameters = parameters or {}
     for name, value in parameters.items():
