@@ -41,7 +41,7 @@ class Placement(ABC):
     word: str
     """The key of its marks where a user gives an axis."""
     meaning: str
-    """What its marks are, in words."""
+    """The marks, in words."""
     on_faces: bool
     """Whether the nodes next to the ends lie on them."""
     points: Values
