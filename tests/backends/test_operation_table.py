@@ -127,7 +127,7 @@ def test_every_backend_has_the_operations_with_their_arguments(backend: type[Bac
 
 @pytest.mark.parametrize("backend", [NumpyBackend, OpenmpBackend, GpuBackend])
 def test_the_other_methods_of_the_backends_agree_too(backend: type[Backend]) -> None:
-    assert set(backend.bound) | {FullStencil, StencilTransfer, Clusters} == set(BOUND) - {None}
+    assert set(backend.bound) | {FullStencil, StencilTransfer, Clusters} >= set(BOUND) - {None}
     for subject, declared in BOUND.items():
         for name in OTHER_METHODS.get(declared, set()) | FURTHER_METHODS.get(declared, set()):
             found = getattr(kind_of(backend, subject), name)
