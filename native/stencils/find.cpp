@@ -81,8 +81,8 @@ public:
             const C* const own = static_cast<const C*>(s.coefficients) + nodes.row(j, k);
             const double* const root = roots.get() + nx * number;
             for (int n = 0; n < s.offsets; ++n) {
-                const int64_t there = nodes.row(j + s.offset[n][1], k + s.offset[n][2]) / nodes.pitch;
-                if (nodes.row(j + s.offset[n][1], k + s.offset[n][2]) < 0) continue;
+                const int64_t there = nodes.number(j + s.offset[n][1], k + s.offset[n][2]);
+                if (there < 0) continue;
                 const C* const link = own + (n + 1) * nodes.values();
                 const double* const other = roots.get() + nx * there;
                 for (int64_t i = 0; i < nx; ++i) {

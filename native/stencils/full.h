@@ -40,11 +40,15 @@ struct Nodes {
     // The values of one array, and its nodes.
     int64_t values() const { return pitch * rows(); }
     int64_t count() const { return x.nodes * rows(); }
-    // Where a row begins in an array; -1 where there is none.
-    int64_t row(int64_t j, int64_t k) const {
+    // The number of a row, and where it begins in an array; -1 where there is none.
+    int64_t number(int64_t j, int64_t k) const {
         j = y.node(j);
         k = z.node(k);
-        return j < 0 || k < 0 ? -1 : pitch * (j + y.nodes * k);
+        return j < 0 || k < 0 ? -1 : j + y.nodes * k;
+    }
+    int64_t row(int64_t j, int64_t k) const {
+        const int64_t own = number(j, k);
+        return own < 0 ? -1 : pitch * own;
     }
     bool free(int64_t j, int64_t k) const { return y.free(j) && z.free(k); }
     double width(int64_t i) const { return widths ? widths_along_x()[i] : trapezoidal(all, 0, i, x.nodes); }

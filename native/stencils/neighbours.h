@@ -43,25 +43,27 @@ Row<T, C> row_at(const poisson_stencil& s, const Nodes& nodes, const T* u, int64
     row.count = 0;
     row.width = nodes.width_of_row(j, k);
     row.widths = nodes.widths_along_x();
+    int64_t around[3][3];
+    for (int dz = -1; dz <= 1; ++dz)
+        for (int dy = -1; dy <= 1; ++dy) around[dz + 1][dy + 1] = nodes.number(j + dy, k + dz);
     for (int n = 0; n < s.offsets; ++n) {
         const int32_t* const offset = s.offset[n];
         const C* const link = coefficients + (n + 1) * values;
-        const int64_t ahead = nodes.row(j + offset[1], k + offset[2]), behind = nodes.row(j - offset[1], k - offset[2]);
-        if (ahead >= 0) {
-            row.rows[row.count] = ahead / nodes.pitch;
-            row.neighbours[row.count++] = {link + here, u + ahead + offset[0], offset[0], false};
-        }
-        if (behind >= 0) {
-            row.rows[row.count] = behind / nodes.pitch;
-            row.neighbours[row.count++] = {link + behind - offset[0], u + behind - offset[0], -offset[0], true};
-        }
+        const auto add = [&](int64_t number, bool stored_there, int64_t across) {
+            if (number < 0) return;
+            const int64_t there = nodes.pitch * number + across;
+            row.rows[row.count] = number;
+            row.neighbours[row.count++] = {link + (stored_there ? there : here), u + there, across, stored_there};
+        };
+        add(around[1 + offset[2]][1 + offset[1]], false, offset[0]);
+        add(around[1 - offset[2]][1 - offset[1]], true, -offset[0]);
     }
     return row;
 }
 
 // At N nodes from i on, none of which is on an x face.
 template <bool DIFFERENCES, class T, class C>
-inline Sum<Pack<T>> at_pack(const Row<T, C>& row, int64_t i) {
+POISSON_INLINE Sum<Pack<T>> at_pack(const Row<T, C>& row, int64_t i) {
     const Pack<T> excess = load_as<T>(row.excess + i);
     Sum<Pack<T>> sum = {{}, excess};
     Pack<T> u = {};

@@ -31,7 +31,7 @@ struct Given {
 
 // What is left at nodes with these values, and what they count in the sums: r, or the product of two values.
 template <Pass PASS, class V>
-inline V left(Sum<V> sum, V u, V f, V volume, V inverse, V omega, V& r) {
+POISSON_INLINE V left(Sum<V> sum, V u, V f, V volume, V inverse, V omega, V& r) {
     const auto has = sum.diagonal > 0;
     if constexpr (PASS == SOLVE) return has ? omega * volume / sum.diagonal * f : V{};
     if constexpr (PASS == MULTIPLY) return has ? sum.applied * inverse : V{};
@@ -95,7 +95,7 @@ __attribute__((noinline)) void visit_row(const Row<T, C> row, const Line& x, con
         }
     };
     // The lanes [first, last) of the pack at i.
-    const auto at_lanes = [&](int64_t i, int64_t first, int64_t last) {
+    const auto at_lanes = [&](int64_t i, int64_t first, int64_t last) __attribute__((always_inline)) {
         Pack<double> width = spread(row.width);
         if (row.widths) width *= load(row.widths + i);
         const Pack<T> volume = __builtin_convertvector(width, Pack<T>);

@@ -77,7 +77,7 @@ def cases(backend: Backend, name: str, dimension: int, kind: str) -> list[Operat
     if ALL[name].subject in FULL:
         # The specification takes long, and all that the library asks is which nodes there are.
         few = FEW_RULES.get(dimension, faces)
-        placed = PLACED[dimension][::2] * backend.tabulated
+        placed = PLACED[dimension][::2]
         return [grid_operator(shape, rules) for rules in few for shape in shapes] + collapsed(dimension)[::5] + placed
     found = [
         grid_operator(shape, rules)
