@@ -95,7 +95,7 @@ class Effective:
         Examples
         --------
         >>> poisson.effective(np.eye(4) + 1.0, method="jacobi", rtol=0.5).iterations
-        {'x': 1, 'y': 1}
+        {'x': 2, 'y': 2}
         """
         return {name: sum(part.iterations for part in parts) for name, parts in self.solutions.items()}
 
@@ -271,7 +271,7 @@ def _effective(
             for (j, one), (k, other) in combinations_with_replacement(zip(axes, slopes, strict=True), 2):
                 tensor[j, k] += float(xp.vdot(link * one, other)) / a.size
     tensor += np.triu(tensor, 1).T
-    counts = {value: np.count_nonzero(a == value) / a.size for value in sorted({value for _, value in phases})}
+    counts = {value: int(np.count_nonzero(a == value)) / a.size for value in sorted({value for _, value in phases})}
     present = {value: part for value, part in counts.items() if part > 0.0}
     values, weights = (np.array(list(present)), list(present.values())) if present else (a, None)
     bounds = _bounds(values, weights, a.ndim)
