@@ -50,23 +50,6 @@ def fixed_to_zero(operations: Any, values: np.ndarray) -> np.ndarray:
     return inside
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("strided", [False, True], ids=["contiguous", "strided"])
-@pytest.mark.parametrize("name", CASES)
-def test_a_source_is_taken_from_where_it_lies(name: str, strided: bool, dtype: Any) -> None:
-    backend, operations, shape = of(name, dtype)
-    kept = np.random.default_rng(1).standard_normal((*shape[:-1], shape[-1] + 3))
-    values = kept[..., : shape[-1]] if strided else np.ascontiguousarray(kept[..., : shape[-1]])
-    out, result = backend.empty(shape), backend.reduction()
-    backend.fill(out, 7.0)
-    operations.take(shifted(backend, values, 0.25), out, result)
-    expected = fixed_to_zero(operations, values - 0.25)
-    np.testing.assert_array_equal(backend.to_host(out), expected.astype(dtype))
-    squares, largest = backend.read(result)
-    assert squares == pytest.approx((expected**2).sum(), rel=1e-13)
-    assert largest == np.abs(expected).max()
-
-
 @pytest.mark.parametrize("shift", [0.0, 0.5])
 @pytest.mark.parametrize("name", CASES)
 def test_the_residual_is_that_of_the_librarys_own_arrays(name: str, shift: float) -> None:

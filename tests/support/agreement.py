@@ -254,8 +254,9 @@ def call(backend: Backend, spec: OperationSpec, a: Operator, of: Any, chosen: di
 
 
 def source(on: Backend, values: Values, shift: float, argument: Argument, a: Operator) -> Any:
-    """A source in the memory of the caller where something is subtracted from it and the backend reads it there."""
-    if shift and (given := on.in_place(values, lambda: None)) is not None:
+    """A source in rows of the caller's memory where something is subtracted from it and the backend reads it there."""
+    rows = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, 3)], constant_values=np.nan)[..., : values.shape[-1]]
+    if shift and (given := on.in_place(rows, lambda: None)) is not None:
         given.shift = shift
         return given
     values = values - shift
