@@ -6,7 +6,8 @@
 
 namespace {
 
-// Nodes of which one thread makes a sum, so that a large group has those of many: the sums do not depend on the threads.
+// Nodes of which one thread makes a sum, so that a large group has those of many: the sums do not depend on the
+// threads.
 constexpr int64_t BLOCK = 8192;
 
 template <class T>

@@ -52,8 +52,14 @@ template <class C>
 class Finder {
 public:
     Finder(const poisson_stencil& s, double threshold)
-        : s(s), nodes(s.lattice), nx(nodes.x.nodes), threshold(threshold), joined(nodes.count()),
-          groups(some<int32_t>(nodes.count())), roots(some<double>(nodes.count())), loose(some<double>(nodes.count())) {}
+        : s(s),
+          nodes(s.lattice),
+          nx(nodes.x.nodes),
+          threshold(threshold),
+          joined(nodes.count()),
+          groups(some<int32_t>(nodes.count())),
+          roots(some<double>(nodes.count())),
+          loose(some<double>(nodes.count())) {}
     explicit operator bool() const { return joined && groups && roots && loose; }
 
     // The roots of the diagonal of V A, infinite where a node is in no group.
@@ -187,9 +193,11 @@ poisson_status find(const poisson_stencil* s, double threshold, double damping, 
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) poisson_status poisson_find_clusters(
-    const poisson_stencil* s, double threshold, double damping, double least, int32_t* members, int64_t* starts,
-    double* factors, int64_t* count) {
+extern "C" __attribute__((visibility("default"))) poisson_status poisson_find_clusters(const poisson_stencil* s,
+                                                                                       double threshold, double damping,
+                                                                                       double least, int32_t* members,
+                                                                                       int64_t* starts, double* factors,
+                                                                                       int64_t* count) {
     if (!s || !s->coefficients || s->offsets > MOST / 2 || !members || !starts || !factors || !count)
         return POISSON_BAD_ARGUMENT;
     use_threads(lattice_of(s));

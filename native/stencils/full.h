@@ -63,6 +63,10 @@ private:
 
 template <class T, class C>
 inline Pack<T> load_as(const C* from) {
+#ifdef __AVX512F__
+    // The compiler would convert both halves apart.
+    if constexpr (sizeof(T) == 8 && sizeof(C) == 4) return Pack<T>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(from)));
+#endif
     return __builtin_convertvector(load(from), Pack<T>);
 }
 

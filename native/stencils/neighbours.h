@@ -61,7 +61,7 @@ Row<T, C> row_at(const poisson_stencil& s, const Nodes& nodes, const T* u, int64
     return row;
 }
 
-// At N nodes from i on, none of which is on an x face.
+// At LANES nodes from i on, none of which is on an x face.
 template <bool DIFFERENCES, class T, class C>
 POISSON_INLINE Sum<Pack<T>> at_pack(const Row<T, C>& row, int64_t i) {
     const Pack<T> excess = load_as<T>(row.excess + i);
@@ -71,12 +71,24 @@ POISSON_INLINE Sum<Pack<T>> at_pack(const Row<T, C>& row, int64_t i) {
         u = load(row.u + i);
         sum.applied = excess * u;
     }
-    for (int n = 0; n < row.count; ++n) {
+    // Two sums at a time: an addition waits for the one before it.
+    Sum<Pack<T>> other = {{}, {}};
+    int n = 0;
+    for (; n + 2 <= row.count; n += 2) {
+        const Pack<T> one = load_as<T>(row.neighbours[n].link + i), two = load_as<T>(row.neighbours[n + 1].link + i);
+        if (DIFFERENCES) {
+            sum.applied += one * (u - load(row.neighbours[n].u + i));
+            other.applied += two * (u - load(row.neighbours[n + 1].u + i));
+        }
+        sum.diagonal += one;
+        other.diagonal += two;
+    }
+    if (n < row.count) {
         const Pack<T> link = load_as<T>(row.neighbours[n].link + i);
         if (DIFFERENCES) sum.applied += link * (u - load(row.neighbours[n].u + i));
         sum.diagonal += link;
     }
-    return sum;
+    return {sum.applied + other.applied, sum.diagonal + other.diagonal};
 }
 
 // At one node of any place.

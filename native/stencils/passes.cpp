@@ -10,7 +10,8 @@ enum Pass { RESIDUAL_OF, SWEEP, ONE_COLOR, SOLVE, MULTIPLY };
 constexpr int64_t CACHED = 786432;
 
 Tiling tiles_of(const Nodes& nodes, bool solid, int64_t bytes_of_node) {
-    Tiling tiling(Local<double>{solid ? 3 : 2, nodes.x.nodes, nodes.y.nodes, nodes.z.nodes, nodes.pitch, 0, 0, 0, 0, 0, 0});
+    Tiling tiling(
+        Local<double>{solid ? 3 : 2, nodes.x.nodes, nodes.y.nodes, nodes.z.nodes, nodes.pitch, 0, 0, 0, 0, 0, 0});
     const auto between = [](int64_t least, int64_t value, int64_t most) {
         return value < least ? least : value > most ? most : value;
     };
@@ -103,8 +104,9 @@ __attribute__((noinline)) void visit_row(const Row<T, C> row, const Line& x, con
         const Pack<T> f = given.f ? load(given.f + i) : Pack<T>{}, u = DIFFERENCES ? load(row.u + i) : Pack<T>{};
         Pack<T> r = {}, value = left<PASS>(at_pack<DIFFERENCES>(row, i), u, f, volume, inverse, spread(given.omega), r);
         if (PASS == ONE_COLOR) {
-            const auto odd = (lane_numbers<T>() * T(0.5)) != __builtin_convertvector(
-                __builtin_convertvector(lane_numbers<T>() * T(0.5), Pack<int32_t>), Pack<T>);
+            const auto odd =
+                (lane_numbers<T>() * T(0.5)) !=
+                __builtin_convertvector(__builtin_convertvector(lane_numbers<T>() * T(0.5), Pack<int32_t>), Pack<T>);
             value = (i ^ given.color) & 1 ? (odd ? value : u) : (odd ? u : value);
         }
         const bool whole = first == 0 && last == LANES;
@@ -216,9 +218,8 @@ poisson_status direction(const poisson_stencil* s, const T* z, double beta, cons
 
 }  // namespace
 
-POISSON_EXPORT(stencil_residual,
-               (const poisson_stencil* s, const real* u, const real* f, real* r, double* result), lattice_of(s),
-               pass<RESIDUAL_OF>(s, u, f, r, 0.0, result))
+POISSON_EXPORT(stencil_residual, (const poisson_stencil* s, const real* u, const real* f, real* r, double* result),
+               lattice_of(s), pass<RESIDUAL_OF>(s, u, f, r, 0.0, result))
 POISSON_EXPORT(stencil_sweep,
                (const poisson_stencil* s, const real* u, const real* f, real* out, double omega, double* result),
                lattice_of(s), pass<SWEEP>(s, u, f, out, omega, result))

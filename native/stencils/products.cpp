@@ -248,7 +248,8 @@ public:
         ends.clear();
         for (const Term& term : plan.terms) {
             coefficients.push_back({fine.at(term.array, term.one)});
-            sums.push_back({fine.at(fine.sums(), term.one), term.array ? fine.at(fine.sums(), term.other) : fine.none()});
+            sums.push_back(
+                {fine.at(fine.sums(), term.one), term.array ? fine.at(fine.sums(), term.other) : fine.none()});
         }
         const auto of = [&](const Weight& weight) {
             return weight.is ? weights.at(weight.from, weight.direction) : weights.none();

@@ -79,7 +79,8 @@ inline void lay_out(const Pair& x, int64_t length, double* to, Values values) {
     above[-1] = at(-1);
 }
 
-// The fine rows around coarse ones: the excess, the links to each offset, whether a node is free, and the row sums of P.
+// The fine rows around coarse ones: the excess, the links to each offset, whether a node is free, and the row sums of
+// P.
 template <class C, class W>
 class FineRows {
 public:
@@ -106,7 +107,8 @@ public:
     }
     // The rows around a coarse row.
     void go_to(int64_t j, int64_t k) {
-        const int reach_y = pairs.y.halved ? 2 : pairs.y.fine.nodes > 1, reach_z = pairs.z.halved ? 2 : pairs.z.fine.nodes > 1;
+        const int reach_y = pairs.y.halved ? 2 : pairs.y.fine.nodes > 1,
+                  reach_z = pairs.z.halved ? 2 : pairs.z.fine.nodes > 1;
         const int64_t y = pairs.y.halved ? 2 * j : j, z = pairs.z.halved ? 2 * k : k;
         for (int dz = -reach_z; dz <= reach_z; ++dz) {
             for (int dy = -reach_y; dy <= reach_y; ++dy) {
@@ -150,7 +152,8 @@ private:
                 if (row < 0) continue;
                 for (int dx = -Pairs::reach(pairs.x); dx <= Pairs::reach(pairs.x); ++dx) {
                     const int number = pairs.number(dx, dy[n], dz[m]);
-                    const W* const weights = static_cast<const W*>(w.weights) + (number < 0 ? 0 : number) * coarse.values() + row;
+                    const W* const weights =
+                        static_cast<const W*>(w.weights) + (number < 0 ? 0 : number) * coarse.values() + row;
                     const bool free_row = coarse.free(coarse.y.node(from_y[n]), coarse.z.node(from_z[m]));
                     const auto weight = [&](int64_t i) {
                         return number < 0 ? double(free_row && coarse.x.free(i)) : double(weights[i]);
@@ -189,9 +192,13 @@ public:
         for (int dz = -reach_z; dz <= reach_z; ++dz) {
             for (int dy = -reach_y; dy <= reach_y; ++dy) {
                 const int64_t row = nodes.row(j + dy, k + dz);
-                base[dz + 1][dy + 1] = row < 0 ? ring.none() : ring.at(j + dy, k + dz, row, [&](double* to) {
-                    fill(to, row, nodes.free(nodes.y.node(j + dy), nodes.z.node(k + dz)));
-                });
+                base[dz + 1][dy + 1] =
+                    row < 0 ? ring.none()
+                            : ring.at(
+                                  j + dy, k + dz, row,
+                                  [&](double* to) {
+                                      fill(to, row, nodes.free(nodes.y.node(j + dy), nodes.z.node(k + dz)));
+                                  });
             }
         }
     }

@@ -70,7 +70,8 @@ poisson_status restrict_by(const poisson_weighted* w, const T* fine, T* coarse) 
                 if (at) {
 #pragma omp simd
                     for (int64_t i = start; i < last; ++i)
-                        out[i] += factor * (T(below[i]) * f[2 * i - 1] + T(at[i]) * f[2 * i] + T(above[i]) * f[2 * i + 1]);
+                        out[i] +=
+                            factor * (T(below[i]) * f[2 * i - 1] + T(at[i]) * f[2 * i] + T(above[i]) * f[2 * i + 1]);
                 } else {
 #pragma omp simd
                     for (int64_t i = start; i < last; ++i)

@@ -41,7 +41,8 @@ struct Pairs {
     // How many directions there are, and the number of one among their arrays: the middle, which has none, has -1.
     int directions() const { return span(x) * span(y) * span(z) - 1; }
     int number(int dx, int dy, int dz) const {
-        const int place = ((dz + reach(z)) * span(y) + dy + reach(y)) * span(x) + dx + reach(x), middle = directions() / 2;
+        const int place = ((dz + reach(z)) * span(y) + dy + reach(y)) * span(x) + dx + reach(x),
+                  middle = directions() / 2;
         return place == middle ? -1 : place - (place > middle);
     }
 
