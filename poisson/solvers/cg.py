@@ -300,7 +300,7 @@ def _wrong(settings: SolverSettings, precision: str) -> Iterator[Clash]:
 
 
 def _offer(question: Question) -> Offer | None:
-    if not question.hard or question.to_discretisation:
+    if not (question.hard or question.rough) or question.to_discretisation:
         return None
     count = (GALERKIN if question.rough else HARDER) * question.cycles_to_tolerance()
     settings = replace(question.settings, method="cg", preconditioner="multigrid")

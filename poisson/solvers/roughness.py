@@ -59,8 +59,12 @@ class Roughness:
 
     def reason(self, operator: Operator) -> str:
         """Why products are better coarse grids than averages; empty if they are not."""
-        least, largest = operator.coefficients.a_range if operator.coefficients else (1.0, 1.0)
-        if operator.links is None or largest <= LEAST_RANGE * least:
+        coefficients = operator.coefficients
+        if coefficients is None or coefficients.links is None:
+            return ""
+        least, largest = coefficients.a_range
+        # Links that are 0 are not in the range.
+        if largest <= LEAST_RANGE * least and coefficients.holds is None:
             return ""
         if self.jumps > MOST_JUMPS:
             return f"a jumps {self.jumps:.2g} times along a grid line"

@@ -182,9 +182,12 @@ def test_iterations_with_nodes_that_have_no_links() -> None:
     coefficients = replace(
         operator.coefficients, links=tuple(links), c=held, c_range=(0.0, 1e-3), fixed=int(pores.sum()), holds=True
     )
-    result = solved(NumpyBackend(np.float64).bind(replace(operator, c=0.0, coefficients=coefficients)))
+    operations = EXACT.bind(replace(operator, c=0.0, coefficients=coefficients))
+    result = solved(operations)
     assert result.status is Status.CONVERGED and result.iterations <= 14
     assert not result.u[pores].any()
+    choice = choose(operations, SolverSettings(), "float64")
+    assert choice.settings.method == "cg" and choice.reason.startswith("a jumps")
 
 
 @pytest.mark.parametrize("smoother", ["chebyshev", "jacobi", "red-black"])

@@ -88,7 +88,7 @@ def _refused(settings: SolverSettings, problem: Problem) -> Iterator[Clash]:
 
 def _offer(question: Question) -> Offer | None:
     operator, stop = question.operator, question.to_discretisation
-    if question.hard and not stop:
+    if (question.hard or question.rough) and not stop:
         return None
     because = ""
     if stop:
