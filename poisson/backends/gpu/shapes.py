@@ -79,9 +79,9 @@ _HOPPER: Shapes = MappingProxyType(
         ("varying_direction", 2): Shape(256, 1, 32, resident=3),
         ("varying_direction", 3): Shape(32, 8, 64, resident=2),
         ("full", 2): Shape(64, 4, 8),
-        ("full", 3): Shape(32, 8, 8),
+        ("full", 3): Shape(32, 8, 8, resident=3),
         ("full_norm", 2): Shape(64, 4, 32),
-        ("full_norm", 3): Shape(32, 8, 32),
+        ("full_norm", 3): Shape(32, 8, 8, resident=2),
     }
 )
 """The fastest shapes found on an H200; docs/performance.md has the numbers."""

@@ -3,7 +3,7 @@
 //
 // The coefficients are arrays behind one another: the excess of each node, and its links to each of the neighbours
 // behind it in memory that has some. A slot counts all neighbours behind a node, whether there are links to them or
-// not.
+// not. An array has fewer than 2^31 values: an int holds the steps within one.
 //
 // Options: COEFFICIENT (the type of the coefficients), OFFSETS (a bit for each slot with links), and TABULATED as in
 // operator/operator.h.
@@ -20,13 +20,6 @@
 POISSON_FORMULA constexpr int step_of(int slot, int axis) {
     const int place = slot + (DIMENSION == 2 ? 5 : 14);
     return axis == 0 ? place % 3 - 1 : axis == 1 ? place / 3 % 3 - 1 : DIMENSION == 2 ? 0 : place / 9 - 1;
-}
-
-// The array of a slot among those of the coefficients.
-POISSON_FORMULA constexpr int array_of(int slot) {
-    int array = 1;
-    for (int before = 0; before < slot; ++before) array += OFFSETS >> before & 1;
-    return array;
 }
 
 // The nodes of a lattice, and their control widths along tabulated axes.
@@ -113,17 +106,21 @@ struct Applied {
 
 template <class Field>
 __device__ __forceinline__ Applied apply_at(const Stencil& a, const Around& around, const Field& u) {
-    const index_t pitch = a.coefficients_pitch, stride = pitch * a.nodes.ny * a.nodes.nz;
-    const index_t here = around.x.at[1] + pitch * around.row(a, 0, 0);
-    const real centre = u(0, 0, 0), excess = (real)a.coefficients[here];
+    const int pitch = (int)a.coefficients_pitch, plane = pitch * a.nodes.ny;
+    const index_t stride = (index_t)plane * a.nodes.nz;
+    const COEFFICIENT* links = a.coefficients + (around.x.at[1] + pitch * (int)around.row(a, 0, 0));
+    const real centre = u(0, 0, 0), excess = (real)*links;
     Applied applied{excess * centre, excess};
 #pragma unroll
     for (int slot = 0; slot < SLOTS; ++slot) {
         if (!(OFFSETS >> slot & 1)) continue;
+        links += stride;
         const int x = step_of(slot, 0), y = step_of(slot, 1), z = step_of(slot, 2);
-        const COEFFICIENT* const links = a.coefficients + array_of(slot) * stride;
-        const real behind = (real)links[here];
-        real before = (real)links[around.x.at[1 - x] + pitch * around.row(a, -y, -z)];
+        // Steps from the node itself are sums of few terms, which many links share.
+        int step = pitch * (around.y.at[1 - y] - around.y.at[1]);
+        if (DIMENSION == 3) step += plane * (around.z.at[1 - z] - around.z.at[1]);
+        const real behind = (real)links[0];
+        real before = (real)links[step + (around.x.at[1 - x] - around.x.at[1])];
         if (!around.has(-x, -y, -z)) before = 0;
         applied.value += behind * (centre - u(x, y, z));
         applied.value += before * (centre - u(-x, -y, -z));
@@ -154,15 +151,16 @@ __device__ __forceinline__ void march_through(const Field& u, const Stencil& a, 
     around.x = beside(i, nodes.nx, RULE_XL, RULE_XU);
     around.y = beside(j, nodes.ny, RULE_YL, RULE_YU);
     real window[3][lines][3];
+    const int pitch = (int)a.pitch, between = DIMENSION == 2 ? pitch : pitch * nodes.ny;
     const auto load_plane = [&](real(&plane)[lines][3], int s) {
 #pragma unroll
         for (int line = 0; line < lines; ++line) {
             const int y = DIMENSION == 2 ? s : around.y.at[line], z = DIMENSION == 2 ? 0 : s;
+            const int row = between * s + (DIMENSION == 2 ? 0 : pitch * y);
 #pragma unroll
             for (int n = 0; n < 3; ++n) {
                 const int x = around.x.at[n];
-                const index_t offset = x + a.pitch * (y + (index_t)nodes.ny * z);
-                plane[line][n] = u.one(offset, nodes, x, y, z);
+                plane[line][n] = u.one(row + x, nodes, x, y, z);
             }
         }
     };
