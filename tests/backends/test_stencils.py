@@ -432,3 +432,30 @@ def test_clusters_that_the_library_finds_are_those_of_the_specification(threads:
                 found = backend.bind(replace(stencil, coefficients=arrays)).clusters(threshold)
                 assert np.array_equal(found.nodes, expected.nodes) and np.array_equal(found.starts, expected.starts)
                 np.testing.assert_allclose(found.factors, expected.factors, rtol=1e-12)
+
+
+def test_the_library_has_the_same_bits_for_every_number_of_threads() -> None:
+    """Sums over nodes, over groups of many blocks and of few nodes, and the products."""
+    stencil = stencil_on(grid_operator((400, 300), (Rule.WRAP, Rule.WRAP, Rule.FIXED, Rule.MIRROR)).lattice, jump=3.0)
+    results = set()
+    for threads in (1, 2, 3, 4):
+        backend = backends.create("openmp", np.float64, threads)
+        full = replace(stencil, coefficients=backend.from_host(np.asarray(stencil.coefficients)))
+        u, f, out = (backend.from_host(random_array(stencil.array_shape, np.float64, seed)) for seed in (1, 2, 3))
+        place, found = backend.reduction(), []
+        operations = backend.bind(full)
+        operations.residual(u, f, out, place)
+        found.append(backend.read(place))
+        operations.direction(u, 0.3, f, out, backend.empty(stencil.array_shape), place)
+        found.append(backend.read(place))
+        for threshold in (1e-4, 0.2):
+            groups = operations.clusters(threshold)
+            assert threshold > 0.1 or np.diff(groups.starts).max() > 3 * 8192
+            backend.bind(groups).correct_clusters(f, u)
+        plain = StencilTransfer(full, (True, True))
+        weights, product = backend.empty(plain.table.array_shape), backend.empty(plain.product.array_shape)
+        backend.bind(plain).interpolation(weights)
+        backend.bind(replace(plain, weights=weights)).galerkin(product)
+        found += [backend.to_host(array).tobytes() for array in (u, weights, product)]
+        results.add(tuple(found))
+    assert len(results) == 1
