@@ -52,31 +52,18 @@ ARRAYS = MappingProxyType({**dict.fromkeys((Role.READ, Role.GIVEN, Role.WRITTEN,
 class Argument:
     """An argument of an operation.
 
-    Parameters
-    ----------
-    name : str
-        Its name, of the methods and in C.
-    role : Role
-        What it is.
-    optional : bool
-        Whether it may be None: a source or a start is zero then, and no result is wanted.
-    grid : str
-        The grid of an array, where the subject has several: a field of the subject.
-    single : bool
-        Whether it is a float32 array, whatever the type of the others.
-    positive : bool
-        Whether its values must be positive.
-    grounded : bool
-        Whether its values at fixed nodes must be zero, unless it is in the memory of the caller.
-    sums : bool
-        Of a place for results: whether they are two sums, and not a sum and a maximum.
-    pointwise : bool
-        Whether A plays no part. For an array that is read: a sweep uses at each node only the value of the array there.
-        For an array that is only written: its values come from values at the same nodes alone.
-    factor : str
-        The number that it is multiplied by, where the array is not read if that is zero.
-    made_of : tuple of str
-        The arrays beside itself that the values written come from; without names all that are read.
+    `name`: its name, of the methods and in C.
+    `role`: what it is.
+    `optional`: whether it may be None: a source or a start is zero then, and no result is wanted.
+    `grid`: the grid of an array, where the subject has several: a field of the subject.
+    `single`: whether it is a float32 array, whatever the type of the others.
+    `positive`: whether its values must be positive.
+    `grounded`: whether its values at fixed nodes must be zero, unless it is in the memory of the caller.
+    `sums`: of a place for results: whether they are two sums, and not a sum and a maximum.
+    `pointwise`: whether A plays no part. For an array that is read: a sweep uses at each node only the value of the
+    array there. For an array that is only written: its values come from values at the same nodes alone.
+    `factor`: the number that it is multiplied by, where the array is not read if that is zero.
+    `made_of`: the arrays beside itself that the values written come from; without names all that are read.
     """
 
     name: str
@@ -106,27 +93,17 @@ class Argument:
 class OperationSpec:
     """An operation.
 
-    Parameters
-    ----------
-    name : str
-        The name of its kernel (``poisson_NAME``) and of its functions in the library.
-    subject : type or None
-        What `Backend.bind` is given for it; None for an operation on plain vectors, a method of the backend.
-    arguments : tuple of Argument
-        In order.
-    flops : callable or int, optional
-        Floating-point operations for each node of what it writes last, given the subject; of one sweep, where it makes
-        several. None: `poisson.perf.traffic` has the cost itself, because not all nodes are treated alike.
-    coefficients : bool
-        Whether it reads the coefficients of the operator where they vary.
-    radius : int or callable
-        How far it looks around a node, in layers of nodes, or this given the subject; of one sweep, where it makes
-        several. On a part of a grid with so many layers of halo less is right than before. Between two grids they are
-        nodes of the finer one, and of an interpolation those of the source.
-    method : str
-        The name of its methods, where that is not its own: operations of several subjects may share one.
-    also : tuple of type
-        Further subjects that have it as it is, because it reads nothing but their lattice.
+    `name`: the name of its kernel (``poisson_NAME``) and of its functions in the library.
+    `subject`: what `Backend.bind` is given for it; None for an operation on plain vectors, a method of the backend.
+    `arguments`: in order.
+    `flops`: floating-point operations for each node of what it writes last, given the subject; of one sweep, where it
+    makes several. None: `poisson.perf.traffic` has the cost itself, because not all nodes are treated alike.
+    `coefficients`: whether it reads the coefficients of the operator where they vary.
+    `radius`: how far it looks around a node, in layers of nodes, or this given the subject; of one sweep, where it
+    makes several. On a part of a grid with so many layers of halo less is right than before. Between two grids they are
+    nodes of the finer one, and of an interpolation those of the source.
+    `method`: the name of its methods, where that is not its own: operations of several subjects may share one.
+    `also`: further subjects that have it as it is, because it reads nothing but their lattice.
     """
 
     name: str

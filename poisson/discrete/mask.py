@@ -77,10 +77,8 @@ def masked(
 def insulated(operator: Operator, backend: Any) -> Operator:
     """The operator of coefficients that are 0 at some nodes, whose mask has the nodes without a link.
 
-    Raises
-    ------
-    CaseError
-        If it is not in one process and in float64, or what conducts is in parts of which not all are held.
+    Raises `CaseError` if it is not in one process and in float64, or what conducts is in parts of which not all are
+    held.
     """
     before = operator.coefficients
     assert before is not None and before.links is not None
@@ -144,12 +142,8 @@ def _parts(operator: Operator, links: Sequence[Mask], held: NDArray[np.bool_]) -
 def labelled(free: NDArray[np.bool_], wraps: Sequence[int]) -> tuple[NDArray[Any], list[NDArray[Any]]]:
     """The parts that neighbours form where an array is true, and which of them the axes that wrap join.
 
-    Returns
-    -------
-    labels : int array
-        From 1, by the part within the array; 0 elsewhere.
-    seams : list of int array of shape (2, n)
-        For each axis that wraps the pairs of labels at its last and at its first node.
+    Returns: `labels`: from 1, by the part within the array; 0 elsewhere. `seams`: for each axis that wraps the pairs of
+    labels at its last and at its first node.
     """
     from scipy.ndimage import label
 

@@ -57,20 +57,12 @@ def derivative(
 ) -> Launch:
     """The launch that takes the derivative along an axis.
 
-    Parameters
-    ----------
-    differences : Differences
-        Of arrays whose rows are `pitch` values apart.
-    axis : int
-        0 is x.
-    variant : str
-        One of `VARIANTS`.
-    pitch : int
-        Values from one row to the next.
-    dtype : numpy dtype
-        Of the arrays.
-    shape : Shape, optional
-        How to cut up the kernel, in the place of the variant's own shape.
+    `differences`: of arrays whose rows are `pitch` values apart.
+    `axis`: 0 is x.
+    `variant`: one of `VARIANTS`.
+    `pitch`: values from one row to the next.
+    `dtype` (numpy dtype): of the arrays.
+    `shape` (Shape, optional): how to cut up the kernel, in the place of the variant's own shape.
     """
     nx, ny, nz = (*differences.shape, 1)[:3]
     width = 16 // dtype.itemsize

@@ -107,12 +107,8 @@ class PassLauncher(OperatorLauncher):
     def smooth_shape(self, step: Pass, restricted: Sequence[bool] | None = None) -> Shape:
         """How a pass is cut up: in marches that are long, but leave no part of the device without work.
 
-        Parameters
-        ----------
-        step : Pass
-            What the pass does.
-        restricted : sequence of bool, optional
-            Along x, y and z, whether the grid that something is restricted to has every other node; None: nothing is.
+        `step`: what the pass does. `restricted`: along x, y and z, whether the grid that something is restricted to has
+        every other node; None: nothing is.
         """
         kind = "varying " * (self.operator.varies and step.stages > 0) + step.kind
         shape = SMOOTH_SHAPES[self.operator.dimension, kind][self.backend.width == 2]
@@ -142,12 +138,8 @@ class PassLauncher(OperatorLauncher):
     ) -> tuple[int, int, int]:
         """The blocks of a pass of so many stages: see kernels/multigrid/passes.h and planes.h.
 
-        Parameters
-        ----------
-        halves : sequence of bool
-            Along which axes a coarser grid has every other node.
-        below : bool
-            Whether something is restricted to it, for which nodes below those of a block are needed.
+        `halves`: along which axes a coarser grid has every other node. `below`: whether something is restricted to it,
+        for which nodes below those of a block are needed.
         """
         halo = blocks_for(stages + halves[0], self.backend.width) * self.backend.width
         columns = blocks_for(self.operator.shape[0], LANES * self.backend.width - 2 * halo)

@@ -78,18 +78,9 @@ class CopyEngine(Protocol):
 class Piece:
     """A block of an array, and how it is copied.
 
-    Parameters
-    ----------
-    index : tuple of slice
-        Its nodes.
-    shape : tuple of int
-        How many along each axis.
-    offset : int
-        Bytes from the first value of the device array to that of the block.
-    rows, width : int
-        Rows that the device copies, and bytes of each; they follow one another in pinned memory.
-    pitch : int
-        Bytes from row to row on the device.
+    `index`: its nodes. `shape`: how many along each axis. `offset`: bytes from the first value of the device array to
+    that of the block. `rows`, `width`: rows that the device copies, and bytes of each; they follow one another in
+    pinned memory. `pitch`: bytes from row to row on the device.
     """
 
     index: tuple[slice, ...]
@@ -189,10 +180,7 @@ class Ring:
     A user takes a slot and brings it back: one that ends early, by an error or an interrupt, leaves it to the next, who
     waits for what the device still does with it.
 
-    Parameters
-    ----------
-    threads : int, optional
-        That copy at a time; by default as many as there are processors, at most `MOST_THREADS`.
+    `threads`: that copy at a time; by default as many as there are processors, at most `MOST_THREADS`.
     """
 
     def __init__(self, threads: int | None = None) -> None:
@@ -282,14 +270,8 @@ class Staging:
 
     Several threads may ask for them at a time.
 
-    Parameters
-    ----------
-    link : CopyEngine
-        To the device.
-    ring : Ring
-        With what they are made.
-    piece_bytes, thread_bytes : int, optional
-        Pieces of about so many bytes at most, and about so many bytes for each thread.
+    `link`: to the device. `ring`: with what they are made. `piece_bytes`, `thread_bytes`: pieces of about so many bytes
+    at most, and about so many bytes for each thread.
     """
 
     def __init__(

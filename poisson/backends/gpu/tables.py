@@ -20,17 +20,7 @@ MARGIN = 160
 class Tables:
     """The factors of the links along each tabulated axis of an operator, and its control widths.
 
-    Parameters
-    ----------
-    backend : Launcher
-        Where they are.
-    operator : Operator
-        The operator.
-
-    Attributes
-    ----------
-    factors, widths : tuple of arrays
-        One for each tabulated axis.
+    `backend`: where they are. `factors`, `widths` (tuple of arrays): one for each tabulated axis.
     """
 
     def __init__(self, backend: Launcher, operator: Operator) -> None:

@@ -53,12 +53,8 @@ log = logging.getLogger(__name__)
 class OpenmpBackend(Backend):
     """Arrays are `DeviceArray`; operations are calls of the library, which return when they are done.
 
-    Parameters
-    ----------
-    dtype : numpy dtype
-        float32 or float64.
-    threads : int
-        Threads on the host, at most 4096; 0 takes `poisson.backends.processors.default_threads`.
+    `dtype` (numpy dtype): float32 or float64. `threads`: threads on the host, at most 4096; 0 takes
+    `poisson.backends.processors.default_threads`.
     """
 
     name = "openmp"

@@ -290,10 +290,8 @@ def studies_path(library: Path) -> Path:
 def load_library() -> ctypes.CDLL:
     """The library with the signatures of `FUNCTIONS` and the tables behind it.
 
-    Raises
-    ------
-    BackendUnavailable
-        If it was not built, cannot be loaded, is of another version, lacks functions, or finds no device.
+    Raises `BackendUnavailable` if it was not built, cannot be loaded, is of another version, lacks functions, or finds
+    no device.
     """
     path = library_path()
     if path is None:
@@ -335,10 +333,7 @@ def doubles(count: int) -> type[ctypes.Array[c_double]]:
 def declare(library: ctypes.CDLL, path: Path, plain: Signatures, typed: Signatures) -> None:
     """Tell ctypes the signatures of a library's functions; those of `typed` have the suffix of their real type.
 
-    Raises
-    ------
-    BackendUnavailable
-        If the library lacks one.
+    Raises `BackendUnavailable` if the library lacks one.
     """
     signatures = dict(plain)
     for name, signature in typed.items():

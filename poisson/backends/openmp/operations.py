@@ -129,10 +129,7 @@ class OffloadedOperations(OpenmpOperations):
 class OpenmpTransfer(TransferOperations):
     """The operations between two grids; a table is made when it is needed first.
 
-    Attributes
-    ----------
-    coarse : object
-        A pointer to the coarse operator as the library sees it.
+    `coarse`: a pointer to the coarse operator as the library sees it.
     """
 
     backend: OpenmpBackend

@@ -35,12 +35,7 @@ class CycleLevel:
 class CoarseGrids:
     """The grids below the finest, and cycles through them.
 
-    Parameters
-    ----------
-    levels : tuple of Level
-        The finest, and those below it, if there are any.
-    settings : MultigridSettings
-        How to cycle.
+    `levels`: the finest, and those below it, if there are any. `settings`: how to cycle.
     """
 
     def __init__(self, levels: tuple[Level, ...], settings: MultigridSettings) -> None:
@@ -130,29 +125,15 @@ class CoarseGrids:
 class Cycle:
     """The levels of an operator, and cycles through those below the finest.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A, on the finest grid.
-    settings : MultigridSettings
-        How to cycle.
+    `operations`: those of A, on the finest grid. `settings`: how to cycle.
 
-    Attributes
-    ----------
-    smoother : Smoother
-        That of the finest level.
-    below : CoarseGrids
-        Below the finest.
-    grids : list of CycleLevel
-        The levels there; none if the finest is solved directly.
-    matrix : Array
-        The inverse of A on the coarsest.
-    period : int
-        Cycles after which the sweeps repeat themselves.
-    galerkin : bool
-        Whether the coarse grids have Galerkin operators.
-    scale : float
-        Below the finest level, A and so every source is divided by this.
+    `smoother`: that of the finest level.
+    `below`: below the finest.
+    `grids`: the levels there; none if the finest is solved directly.
+    `matrix` (Array): the inverse of A on the coarsest.
+    `period`: cycles after which the sweeps repeat themselves.
+    `galerkin`: whether the coarse grids have Galerkin operators.
+    `scale`: below the finest level, A and so every source is divided by this.
     """
 
     def __init__(self, operations: Operations, settings: MultigridSettings) -> None:
@@ -243,9 +224,7 @@ class Cycle:
 
         The operations are recorded at the first time; later they are repeated.
 
-        Returns
-        -------
-        The array with the error.
+        Returns: The array with the error.
         """
         number = cycle % self.period
         return self.recorded(number, partial(self.below.solve, number))

@@ -50,24 +50,15 @@ and a polynomial smoother leaves much of them. Found by search on the contractio
 class Level:
     """A grid, the operator on it, and how it is coarsened.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A on this grid.
-    transfer : TransferOperations, optional
-        Those to and from the next coarser grid; None on the coarsest.
-    lowest : float
-        The lowest eigenvalue of D⁻¹A of a mode that the coarser grid cannot represent: smoothing must reduce all
-        between it and 2.
-    factor : float
-        The operator on the next coarser grid is divided by this.
-    chosen_by : tuple
-        What, beside the lattice, the next coarser grid and `lowest` follow from.
-    largest : float
-        A bound on the eigenvalues of D⁻¹A.
-    clusters : tuple of ClusterOperations, optional
-        With Galerkin products (`poisson.solvers.multigrid.galerkin`) the corrections of strong clusters, from weak to
-        strong links. The operations below the finest level are then those of a `FullStencil`, by the same names.
+    `operations`: those of A on this grid.
+    `transfer`: those to and from the next coarser grid; None on the coarsest.
+    `lowest`: the lowest eigenvalue of D⁻¹A of a mode that the coarser grid cannot represent: smoothing must reduce all
+    between it and 2.
+    `factor`: the operator on the next coarser grid is divided by this.
+    `chosen_by`: what, beside the lattice, the next coarser grid and `lowest` follow from.
+    `largest`: a bound on the eigenvalues of D⁻¹A.
+    `clusters`: with Galerkin products (`poisson.solvers.multigrid.galerkin`) the corrections of strong clusters, from
+    weak to strong links. The operations below the finest level are then those of a `FullStencil`, by the same names.
     """
 
     operations: Operations
@@ -105,10 +96,7 @@ def levels_of(operations: Operations, over_correction: bool) -> tuple[Level, ...
 def refresh_levels(levels: Sequence[Level]) -> bool:
     """Give the levels below the finest the coefficients that follow from those of the finest, which are other ones.
 
-    Returns
-    -------
-    bool
-        Whether the grids are those that `levels_of` would make; otherwise the levels have no meaning.
+    Returns: whether the grids are those that `levels_of` would make; otherwise the levels have no meaning.
     """
     if not _chosen_again(levels[0], levels[1:2]):
         return False

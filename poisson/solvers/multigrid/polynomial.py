@@ -41,16 +41,8 @@ class Polynomial:
     the error. Its polynomial is that of degree pre + post, or, with a period, some of the roots of one of `period`
     times that degree: for the modes that no coarse grid sees, the product over the cycles is what counts.
 
-    Parameters
-    ----------
-    level : Level
-        The grid and its rough spectrum.
-    settings : MultigridSettings
-        The numbers of sweeps.
-    period : int
-        Cycles over which the roots are spread.
-    finest : bool
-        Whether this is the finest level.
+    `level`: the grid and its rough spectrum. `settings`: the numbers of sweeps. `period`: cycles over which the roots
+    are spread. `finest`: whether this is the finest level.
     """
 
     in_place = False

@@ -29,28 +29,18 @@ def smoother_names() -> tuple[str, ...]:
 class MultigridSettings(Settings):
     """How to cycle through the levels.
 
-    Parameters
-    ----------
-    cycle : str
-        ``V``: one visit of the next coarser grid; ``W``: two; ``F``: an F and a V cycle.
-    full : bool
-        Whether to start with full multigrid: from the coarsest grid up, instead of from the initial guess.
-    smoother : str
-        ``chebyshev``: Jacobi sweeps with the weights of a Chebyshev polynomial that is spread over some cycles.
-        ``jacobi``: with the same weights in each cycle. ``red-black``: Gauss–Seidel sweeps in red–black order.
-    pre, post : int
-        Sweeps before the restriction of the residual and after the correction.
-    coarse : str
-        ``geometric``: operators of links on every level, averaged from the finest. ``galerkin``: full stencils below
-        it, interpolation that follows the operator, and corrections of strong clusters. ``auto``: the latter where a
-        jumps from node to node (`poisson.solvers.roughness`).
-    symmetric : bool
-        Whether a cycle is to be self-adjoint, as a preconditioner of conjugate gradients must be; then pre = post.
+    `cycle`: ``V``: one visit of the next coarser grid; ``W``: two; ``F``: an F and a V cycle.
+    `full`: whether to start with full multigrid: from the coarsest grid up, instead of from the initial guess.
+    `smoother`: ``chebyshev``: Jacobi sweeps with the weights of a Chebyshev polynomial that is spread over some cycles.
+    ``jacobi``: with the same weights in each cycle. ``red-black``: Gauss–Seidel sweeps in red–black order.
+    `pre`, `post`: sweeps before the restriction of the residual and after the correction.
+    `coarse`: ``geometric``: operators of links on every level, averaged from the finest. ``galerkin``: full stencils
+    below it, interpolation that follows the operator, and corrections of strong clusters. ``auto``: the latter where a
+    jumps from node to node (`poisson.solvers.roughness`).
+    `symmetric`: whether a cycle is to be self-adjoint, as a preconditioner of conjugate gradients must be; then pre =
+    post.
 
-    Raises
-    ------
-    ValueError
-        If a value may not stand there, or the sweeps of a self-adjoint cycle differ.
+    Raises `ValueError` if a value may not stand there, or the sweeps of a self-adjoint cycle differ.
     """
 
     cycle: str = word("V", tuple(VISITS), "how often a cycle visits the coarser grids", rank=8)

@@ -38,21 +38,15 @@ class Smoother(Protocol):
     ) -> Array:
         """Relax A v = f from v = u (zero without it) with the coarse correction, as `Operations.smooth` does.
 
-        Returns
-        -------
-        The array with the result: `u` or `out`. The other, and `work`, have lost their values.
+        Returns: The array with the result: `u` or `out`. The other, and `work`, have lost their values.
         """
 
 
 class Phase:
     """The sweeps of a cycle: those after a correction (up), those before a restriction (down), or both.
 
-    Parameters
-    ----------
-    cycle : int
-        The number of the cycle whose restriction they precede, or would.
-    up, down : bool
-        Whether there are such sweeps.
+    `cycle`: the number of the cycle whose restriction they precede, or would. `up`, `down`: whether there are such
+    sweeps.
     """
 
     __slots__ = ("cycle", "down", "up")
@@ -65,20 +59,12 @@ class Phase:
 class SmootherEntry:
     """A smoother.
 
-    Parameters
-    ----------
-    name : str
-        The name in ``[solver] smoother``.
-    rank : int
-        Its place in lists; the first one smooths the levels that another does not take.
-    make : callable
-        The smoother of a level, with whether that is the finest.
-    takes : callable
-        Whether it smooths an operator.
-    colors : bool
-        Whether it needs two colors of nodes.
-    over_correction : bool
-        Whether a correction from the next grid is taken more than once (`hierarchy.levels_of`).
+    `name`: the name in ``[solver] smoother``.
+    `rank`: its place in lists; the first one smooths the levels that another does not take.
+    `make`: the smoother of a level, with whether that is the finest.
+    `takes`: whether it smooths an operator.
+    `colors`: whether it needs two colors of nodes.
+    `over_correction`: whether a correction from the next grid is taken more than once (`hierarchy.levels_of`).
     """
 
     name: str
@@ -106,13 +92,8 @@ def smoother_of(level: Level, settings: MultigridSettings, finest: bool) -> Smoo
 class WithClusters:
     """The sweeps of another smoother, between corrections of strong clusters next to the coarse grid.
 
-    Parameters
-    ----------
-    level : Level
-        The operator, and the clusters from weak to strong links: after the sweeps in this order, before them in the
-        opposite one, so that a cycle may be self-adjoint.
-    smoother : Smoother
-        The sweeps.
+    `level`: the operator, and the clusters from weak to strong links: after the sweeps in this order, before them in
+    the opposite one, so that a cycle may be self-adjoint. `smoother`: the sweeps.
     """
 
     def __init__(self, level: Level, smoother: Smoother) -> None:

@@ -30,19 +30,8 @@ class Multigrid:
     On the finest grid the sweeps at the end of a cycle and those at the start of the next go together in one pass over
     memory, which also leaves the norm of the residual and restricts it.
 
-    Parameters
-    ----------
-    operations : Operations
-        Those of A.
-    settings : MultigridSettings
-        How to cycle.
-    coarser : CoarserProblems, optional
-        The problem on coarser grids, needed to stop at the discretisation error; loaded before a solve.
-
-    Attributes
-    ----------
-    reduction : float
-        What `reduce` is good for at once.
+    `operations`: those of A. `settings`: how to cycle. `coarser`: the problem on coarser grids, needed to stop at the
+    discretisation error; loaded before a solve. `reduction`: what `reduce` is good for at once.
 
     References
     ----------
@@ -145,22 +134,9 @@ class Multigrid:
         A call ends with the sweeps before a restriction. The next one, whose source is what this one left, begins with
         that restriction: the cycles go on as if there had been one call.
 
-        Parameters
-        ----------
-        r : Array
-            The source, zero at fixed nodes.
-        e : Array
-            A place for the result.
-        norms : tuple of float
-            Those of r.
-        reduction : float
-            The part of the norm of r to reach.
-        most : int
-            Limit on cycles, at least 1.
-
-        Returns
-        -------
-        The array with the result, which is `e` or one of the solver's own, and the cycles made, at least one.
+        `r` (Array): the source, zero at fixed nodes. `e` (Array): a place for the result. `norms`: those of r.
+        `reduction`: the part of the norm of r to reach. `most`: limit on cycles, at least 1. Returns: The array with
+        the result, which is `e` or one of the solver's own, and the cycles made, at least one.
         """
         transfer = self.cycle.finest.transfer
         if transfer is None:
