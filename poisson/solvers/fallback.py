@@ -16,7 +16,11 @@ from poisson.solvers.iteration import Interruption, Iterate, ManyMethod, Method,
 from poisson.solvers.roughness import has_products
 from poisson.solvers.settings import SolverSettings
 from poisson.solvers.status import Status
-from poisson.solvers.stopping import Begun, Later, Observer, SolveResult, Stopping
+from poisson.solvers.stopping import Begun, Later, Observer, Patience, SolveResult, Stopping
+
+OF_AVERAGES = Patience(reads=30, factor=1e3)
+"""The progress of conjugate gradients with averaged coarse grids, before those with products go on. Where averages do,
+30 iterations gain far more."""
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +58,7 @@ class ChosenMethod:
         instead = stopping.begun.instead if stopping.begun else ""
         result = self._methods[first].solve(
             *(u, f),
-            stopping=replace(stopping, patience=patience_with(first)),
+            stopping=replace(stopping, patience=self._patience(first)),
             observer=observer,
             interrupted=partial(_named, interrupted, instead),
         )
@@ -72,7 +76,7 @@ class ChosenMethod:
             instead = describe(settings, "")
             result = self._methods[settings].solve(
                 *(u, f),
-                stopping=replace(stopping, begun=begun, patience=patience_with(settings)),
+                stopping=replace(stopping, begun=begun, patience=self._patience(settings)),
                 observer=Later(observer, 0) if observer else None,
                 interrupted=partial(_named, interrupted, instead),
             )
@@ -103,6 +107,14 @@ class ChosenMethod:
             if begun and begun.instead == describe(settings, "") and self._stands_by(settings):
                 return self._chain[place:]
         return self._chain
+
+    def _patience(self, settings: SolverSettings) -> Patience | None:
+        """The progress expected of a method: more of it where the next one differs in the coarse grids alone."""
+        place = self._chain.index(settings)
+        following = self._chain[place + 1 : place + 2]
+        if any(each.preconditioner == settings.preconditioner and each.method == settings.method for each in following):
+            return OF_AVERAGES
+        return patience_with(settings)
 
     def _stands_by(self, settings: SolverSettings) -> bool:
         """Whether a method is set up, or can be."""

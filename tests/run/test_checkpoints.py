@@ -20,8 +20,11 @@ from support.problems import SINE, WALLS, make_case
 from support.ranks import ThreadCommunicator, on_ranks
 
 import poisson
+from poisson.backends.numpy import NumpyBackend
 from poisson.case import Case
+from poisson.discrete.operator import Operator
 from poisson.errors import CaseError
+from poisson.mesh.boundary import Rule
 from poisson.output import checkpoint
 from poisson.output.description import describe
 from poisson.parallel.communicator import Serial
@@ -233,7 +236,8 @@ def test_a_dirichlet_value_keeps_the_digits_that_a_checkpoint_in_float32_lacks(t
 
 def test_the_method_that_had_gone_on_goes_on() -> None:
     settings = SolverSettings(method="multigrid")
-    chosen = ChosenMethod(None, settings, None, lambda settings: settings)  # type: ignore[arg-type, return-value]
+    operations = NumpyBackend(np.float64).bind(Operator.uniform((5, 5), (1.0, 1.0), 0.0, (Rule.FIXED,) * 4))
+    chosen = ChosenMethod(operations, settings, None, lambda settings: settings)  # type: ignore[arg-type, return-value]
     names = [chosen._behind(Begun(1, 1.0, (), instead=name))[0] for name in ("", "cg with preconditioner jacobi")]
     assert [each.method for each in names] == ["multigrid", "cg"]
 
