@@ -9,7 +9,8 @@ struct StencilLinks {
     index_t pitch;
 
     __device__ __forceinline__ double at(int array, int i, int j, int k) const {
-        return (double)coefficients[i + pitch * (j + (index_t)nodes.ny * (k + (index_t)nodes.nz * array))];
+        const int row = (int)pitch, plane = row * nodes.ny;
+        return (double)coefficients[(index_t)plane * nodes.nz * array + (i + row * j + plane * k)];
     }
     __device__ __forceinline__ bool has(int slot) const { return offsets >> slot & 1; }
 };

@@ -26,7 +26,9 @@ struct Weights {
         const int centre = (along_x * along_y * along_z - 1) / 2;
         const int place = centre + x + along_x * (y + along_y * z);  // the steps count from -1 on
         const int array = place < centre ? place : place - 1;
-        return (double)values[i + pitch * (j + (index_t)ny * (k + (index_t)nz * array))];
+        // An array has fewer than 2^31 values, as those of a stencil have.
+        const int row = (int)pitch, plane = row * ny;
+        return (double)values[(index_t)plane * nz * array + (i + row * j + plane * k)];
     }
 };
 
