@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define POISSON_ABI_VERSION 15
+#define POISSON_ABI_VERSION 16
 
 #ifdef __cplusplus
 extern "C" {

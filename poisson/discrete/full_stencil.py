@@ -34,6 +34,12 @@ Offset = tuple[int, ...]
 """From a node to a neighbour, along x, y(, z)."""
 
 
+def countable(lattice: Lattice) -> bool:
+    """Whether 32 bits count the nodes, with up to 64 values more at the end of each row of x."""
+    nx, *others = lattice.shape
+    return (nx + 64) * math.prod(others) < 1 << 31
+
+
 def offsets_of(dimension: int) -> tuple[Offset, ...]:
     """The half of the neighbours that lie behind a node in memory: 4 in 2D, 13 in 3D."""
     around = [offset[::-1] for offset in itertools.product((-1, 0, 1), repeat=dimension)]
@@ -73,6 +79,8 @@ class FullStencil:
     def __post_init__(self) -> None:
         if self.lattice.divided:
             raise ValueError("a full stencil is not divided over processes")
+        if not countable(self.lattice):
+            raise ValueError(f"a full stencil has fewer than 2^31 nodes, not {self.shape}")
         if [offset for offset in offsets_of(self.dimension) if offset in self.offsets] != list(self.offsets):
             raise ValueError(f"the offsets {self.offsets} are not some of {offsets_of(self.dimension)}, in their order")
         if any(step and nodes == 1 for offset in self.offsets for step, nodes in zip(offset, self.shape, strict=True)):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from poisson.discrete.clusters import Clusters
+from poisson.discrete.full_stencil import countable
 from poisson.errors import GridError
 
 if TYPE_CHECKING:
@@ -110,15 +111,16 @@ def roughness(operations: Operations) -> Roughness:
         values = backend.view(array) if backend.views else backend.to_host(array)
         steps = [max(1, nodes // most) for nodes in operator.shape]
         steps[axis] = 1
-        values = values[tuple(slice((step - 1) // 2, None, step) for step in reversed(steps))]
-        values = np.asarray(values if isinstance(values, np.ndarray) else values.get(), dtype=np.float64)
+        with backend.ordered():
+            values = values[tuple(slice((step - 1) // 2, None, step) for step in reversed(steps))]
+            values = np.asarray(values if isinstance(values, np.ndarray) else values.get(), dtype=np.float64)
         samples.append((np.moveaxis(values, operator.lattice.array_axis(axis), 0), None, operator.shape[axis]))
     return roughness_of(samples)
 
 
 def has_products(backend: Backend, operator: Operator) -> bool:
-    """Whether a backend has full stencils, and the nodes are not divided over processes."""
-    return not operator.lattice.divided and Clusters in backend.bound
+    """Whether a backend has full stencils, and the nodes are few enough for them and not divided over processes."""
+    return not operator.lattice.divided and countable(operator.lattice) and Clusters in backend.bound
 
 
 def kind_of(operations: Operations, coarse: str) -> str:

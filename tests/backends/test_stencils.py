@@ -396,6 +396,10 @@ def test_links_that_no_product_has_are_not_stored() -> None:
         (lambda lattice: FullStencil(lattice, ((0, 1), (1, 0))), "in their order"),
         (lambda lattice: FullStencil(Lattice((lattice.axes[0], Axis.single())), ((1, 1),)), "no neighbour"),
         (lambda lattice: FullStencil(lattice.part(1, 1, 4, 1), ((1, 0),)), "is not divided"),
+        (
+            lambda lattice: FullStencil(Lattice((Axis(1 << 16, 1.0, lattice.axes[0].rules),) * 2), ((1, 0),)),
+            r"fewer than 2\^31 nodes",
+        ),
         (lambda lattice: StencilTransfer(FullStencil(lattice, ((1, 0),)), (False, False)), "no axis is halved"),
         (lambda lattice: StencilTransfer(FullStencil(lattice, ((1, 0),)), (False, True)), "no free node"),
     ],
