@@ -21,7 +21,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support import hip, nvrtc
-from support.agreement import placed
 from support.instructions import has_maximum_of_three
 from support.operators import name_of, operator
 
@@ -39,7 +38,6 @@ from poisson.discrete.transfer import Interpolation, Transfer
 from poisson.mesh.boundary import Rule
 from poisson.mesh.differences import Differences
 from poisson.mesh.lattice import Lattice
-from poisson.mesh.placement import Nodes
 from poisson.perf.workload import MEASURED, Workload
 from poisson.solvers.multigrid.hierarchy import coarser
 
@@ -268,20 +266,6 @@ def smooth_between_grids_that_halve(backend: gpu.GpuBackend, like: Operator) -> 
         backend.bind(fine).smooth(u, f, out, work, [0.8, 0.6, 0.9], pair, pair, norms)
 
 
-def passes_on_tabulated_axes(backend: gpu.GpuBackend) -> None:
-    """Launch the passes on axes that halve, which read tables of the operator and of the weights."""
-    for axes in (((Nodes, 1, 1201), (Nodes, 5, 1001)), ((Nodes, 1, 121), (Nodes, 5, 111), (Nodes, 1, 101))):
-        fine = placed(*axes)
-        coarse = coarser(backend, fine, range(fine.dimension))
-        u, f, out, work = (backend.empty(fine.array_shape) for _ in range(4))
-        pair = (backend.bind(Transfer(fine, coarse)), backend.empty(coarse.array_shape))
-        operations = backend.bind(fine)
-        pair[0].prolong_add(pair[1], u)
-        operations.smooth(None, f, out, work, [0.6, 0.9], None, pair)
-        operations.smooth(u, f, out, work, [0.8, 0.6, 0.9], pair, pair, backend.reduction())
-        operations.sweeps(u, f, out, [0.8] * operations.depth())
-
-
 def operations_on_a_part(backend: gpu.GpuBackend, like: Operator) -> None:
     """Launch the kernels that leave out halos, and those between parts of grids."""
     shape = tuple(n // 2 * 2 + (not axis.wraps) for n, axis in zip(like.shape, like.lattice.axes, strict=True))
@@ -352,7 +336,6 @@ def launches_of(dtype: str, rules: tuple[Rule, ...], architecture: str = "sm_90"
         most = (dtype, len(rules) // 2) == SAMPLE[-1]
         if most:
             run_every_operation(backend, operator(small, rules))
-            passes_on_tabulated_axes(backend)
         operations_that_read_coefficients(backend, operator(large, rules), one_by_one=most)
         if (dtype, len(rules) // 2) in SAMPLE:
             operations_on_a_part(backend, operator(large, rules))

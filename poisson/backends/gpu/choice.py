@@ -27,8 +27,6 @@ from poisson.backends.gpu.tuned import Setting, Table
 if TYPE_CHECKING:
     from poisson.discrete.discretisation import Operator
 
-RESIDENT_LINES = 3
-"""Blocks of several sweeps in 2D that a multiprocessor holds on uniform axes, and so on tabulated ones."""
 BETWEEN_GRIDS = ("interpolate", "prolong_add", "restrict")
 """Kinds of kernels that have tables on any axes."""
 
@@ -55,8 +53,6 @@ class ShapeChoice:
         shape = self._wanted(wanted, operator)
         if (operator.lattice.tabulated or operator.fixed) and kind not in BETWEEN_GRIDS:
             shape = with_registers(shape)
-            if kind == "sweeps" and operator.dimension == 2:
-                shape = replace(shape, resident=RESIDENT_LINES)
         # On a long, thin grid the longest march that the device's limit on blocks asks for.
         lines = MAX_BLOCKS * (shape.block_y if operator.dimension == 2 and kind != "sweeps" else 1)
         return replace(shape, march=max(shape.march, -(-operator.shape[-1] // lines)))

@@ -224,9 +224,9 @@ def fits(shape: Shape, kind: str, dimension: int, width: int) -> bool:
     return owned_lines(shape, shape.depth, False) > 0 and shared_bytes(shape, shape.depth) <= MOST_SHARED
 
 
-def with_registers(shape: Shape, most: int = ROOMY_THREADS) -> Shape:
+def with_registers(shape: Shape) -> Shape:
     """The shape with a line for each thread, and 128 registers: factors of tabulated axes, and masks, take some."""
-    threads = most // shape.block_x
+    threads = ROOMY_THREADS // shape.block_x
     lines = min(shape.block_y * shape.rows, threads)
     return replace(shape, block_y=lines, rows=1, resident=max(1, min(shape.resident, threads // lines)))
 

@@ -23,7 +23,6 @@ from poisson.backends.gpu.shapes import (
     LANES,
     MAX_BLOCKS,
     MOST_SWEEPS,
-    ROOMY_THREADS,
     SMOOTH_SHAPES,
     SMOOTH_STAGES,
     Shape,
@@ -114,11 +113,9 @@ class PassLauncher(OperatorLauncher):
         kind = "varying " * (self.operator.varies and step.stages > 0) + step.kind
         shape = SMOOTH_SHAPES[self.operator.dimension, kind][self.backend.width == 2]
         if self.operator.lattice.tabulated and (step.stages > 0 or step.zero):
-            # A restriction in float64 takes more of them.
-            fewer = restricted is not None and self.backend.width == 2 and self.operator.dimension == 3
-            shape = with_registers(shape, ROOMY_THREADS * 3 // 4 if fewer else ROOMY_THREADS)
-        elif (self.operator.fixed or self.operator.lattice.tabulated) and step.stages == 0:
-            shape = replace(shape, resident=max(1, shape.resident - 1))  # masks and weights take some registers
+            shape = with_registers(shape)
+        elif self.operator.fixed and step.stages == 0:
+            shape = replace(shape, resident=max(1, shape.resident - 1))  # a mask takes some registers
         march, shortest, slowest = shape.march, SHORTEST_MARCH[self.operator.dimension], self.operator.shape[-1]
         columns = blocks_for(self.operator.shape[0], LANES * self.backend.width)
         if self.operator.dimension == 2:

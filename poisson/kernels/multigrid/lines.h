@@ -156,16 +156,6 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
             for (int n = 0; n < WIDTH; ++n) {
                 const real left = n == 0 ? from_left : middle.node[n > 0 ? n - 1 : 0];
                 const real right = n == WIDTH - 1 ? from_right : middle.node[n < WIDTH - 1 ? n + 1 : 0];
-#if TABULATED
-                if (t < SWEEPS && !(NORM && t == STAGES - 1)) {
-                    const real neighbour[6] = {left, right, lower[t].node[n], upper.node[n]};
-                    relaxed.node[n] = fixed_line || own.fixed[n]
-                                          ? middle.node[n]
-                                          : relax_by_neighbours(a, at, Links{}, n, middle.node[n], neighbour,
-                                                                source.node[n], scale.of[t + ZERO]);
-                    continue;
-                }
-#endif
                 const real au = apply_at(a, at, Links{}, n, middle.node[n], left, right, lower[t].node[n],
                                          upper.node[n], (real)0, (real)0);
                 const real r = fixed_line || own.fixed[n] ? (real)0 : residual_of(source.node[n], au);

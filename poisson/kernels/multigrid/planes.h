@@ -272,18 +272,6 @@ __device__ __forceinline__ void march(const real* u, const real* __restrict__ f,
                 for (int n = 0; n < WIDTH; ++n) {
                     const real left = n == 0 ? from_left : middle.node[n > 0 ? n - 1 : 0];
                     const real right = n == WIDTH - 1 ? from_right : middle.node[n < WIDTH - 1 ? n + 1 : 0];
-#if TABULATED
-                    if (t < SWEEPS && !(NORM && t == STAGES - 1)) {
-                        const real neighbour[6] = {
-                            left, right, y_lower.node[n], y_upper.node[n], lower[t][l].node[n], upper[l].node[n]};
-                        const bool held = fixed || fixed_line[l] || own.fixed[n] || is_masked(links[l], n);
-                        relaxed[l].node[n] = held ? middle.node[n]
-                                                  : relax_by_neighbours(a, at, links[l], n, middle.node[n], neighbour,
-                                                                        SOURCE ? source[t + ZERO][l].node[n] : (real)0,
-                                                                        scale.of[t + ZERO]);
-                        continue;
-                    }
-#endif
                     const real au = apply_at(a, at, links[l], n, middle.node[n], left, right, y_lower.node[n],
                                              y_upper.node[n], lower[t][l].node[n], upper[l].node[n]);
                     const real f_node = SOURCE ? source[t + ZERO][l].node[n] : (real)0;

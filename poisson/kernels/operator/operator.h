@@ -332,17 +332,6 @@ __device__ __forceinline__ real apply_at(const Operator& a, const Place& at, con
 #endif
 }
 
-#if TABULATED
-// A step of weighted Jacobi at the node n of a pack by what the neighbours add, which takes fewer operations than A u
-// and the diagonal apart.
-__device__ __forceinline__ real relax_by_neighbours(const Operator& a, const Place& at, const Links& links, int n,
-                                                    real centre, const real (&neighbour)[6], real f, real scale) {
-    const Tabulated<real> here = tabulated_at(a, at, links, n);
-    const real residual = add_neighbours<DIMENSION>(f, neighbour, here) - here.diagonal * centre;
-    return relax(centre, residual, scale / here.diagonal);
-}
-#endif
-
 // diag(A) at the node n of a pack. Where nothing varies the host knows it.
 __device__ __forceinline__ real diagonal_at(const Operator& a, const Place& at, const Links& links, int n) {
 #if TABULATED
