@@ -100,9 +100,9 @@ typedef struct {
     const double* weights;
 } poisson_differences;
 
-/* A full stencil (poisson/discrete/full_stencil.py) on the host: of `lattice` dimension, rule, threads, shape, pitch and
- * widths are read. `coefficients` has the excess, and then the links to the `offsets` neighbours, as one array behind the
- * other in rows of `pitch` values: float with `single`, else double. */
+/* A full stencil (poisson/discrete/full_stencil.py) on the host: of `lattice` dimension, rule, threads, shape, pitch
+ * and widths are read. `coefficients` has the excess, and then the links to the `offsets` neighbours, as one array
+ * behind the other in rows of `pitch` values: float with `single`, else double. */
 typedef struct {
     poisson_operator lattice;
     int32_t offset[13][3];
@@ -253,9 +253,9 @@ poisson_status poisson_solve_many(const poisson_operator* operator_, const poiss
  * values, or real ones, which need no alignment, less `f_shift`. `certify` is for an operator with one diagonal, and
  * computes in float64 where f has such values. The omegas of `sweeps` and `smooth` lie in the host's memory. Tables of
  * interpolate are those of its cubics; those of coarsen_links run in series along `axis`. Arrays of dense have rows of
- * `columns` values; its matrix has a row for each of their nodes. `smooth` begins with zero where `u` is null; `correction` and `restriction` are
- * null, and their operators and tables not read, where there are none; `u` and `work` lose their values. Of `smooth`
- * the coarse grid has no axis of one node where the fine one has more. */
+ * `columns` values; its matrix has a row for each of their nodes. `smooth` begins with zero where `u` is null;
+ * `correction` and `restriction` are null, and their operators and tables not read, where there are none; `u` and
+ * `work` lose their values. Of `smooth` the coarse grid has no axis of one node where the fine one has more. */
 
 /* scripts/method_tables.py writes these, but for the last one, from the entries of the operations. A library for a GPU
  * has no `integrate`, `take` and `certify`. */

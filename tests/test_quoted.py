@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from support.places import ROOT
 
 from poisson import backends, cli
+from poisson.case.examples import SOURCE, write_source
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PROMPT = "$ python -m poisson "
@@ -92,7 +94,8 @@ def test_what_is_quoted_is_printed(
     if next(info.name for info in backends.describe() if info.available) != "openmp":
         pytest.skip("the outputs are those of a CPU with the OpenMP library")
     pytest.importorskip("matplotlib")
-    (tmp_path / "cases").symlink_to(ROOT / "cases")
+    shutil.copytree(ROOT / "cases", tmp_path / "cases", ignore=shutil.ignore_patterns("*.h5"))
+    write_source(tmp_path / "cases" / SOURCE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)
     text = (ROOT / name if name == "README.md" else ROOT / "docs" / name).read_text("utf-8")
