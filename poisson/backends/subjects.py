@@ -19,11 +19,11 @@ def require_plain(subject: Any, name: str, bound: Container[type]) -> None:
     Parameters
     ----------
     subject : object
-        What is bound: an operator or another stencil, or what has operators in `PARTS`.
+        The subject to bind: an operator or another stencil, or an object with operators in its fields `PARTS`.
     name : str
         The name of the backend.
     bound : container of type
-        What it has operations for.
+        The types of the subjects that the backend has operations for.
 
     Raises
     ------

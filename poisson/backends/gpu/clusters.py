@@ -33,7 +33,7 @@ class Groups:
     backend : Launcher
         Where the arrays are.
     nodes, starts : array
-        Those of `Clusters`, on the host or on the device.
+        The arrays `nodes` and `starts` of `Clusters`, on the host or on the device.
     """
 
     def __init__(self, backend: Launcher, nodes: Any, starts: Any) -> None:

@@ -51,7 +51,7 @@ SINGULAR = 1e-13
 def galerkin_levels(operations: Operations, before: Sequence[Level] = ()) -> tuple[Level, ...]:
     """The levels from the finest, that of `operations` themselves, to one that is solved directly.
 
-    Those of other coefficients (`before`) on the same grids give their arrays.
+    `before` are levels of other coefficients; where their grids are the same, the new levels take over their arrays.
     """
     backend = operations.backend
     store, thresholds = _store(operations), THRESHOLDS[max(2, operations.operator.dimension)]
@@ -128,9 +128,9 @@ def largest_eigenvalue(operations: StencilOperations) -> float:
 def galerkin_inverse(operations: Operations, singular: bool) -> NDArray[np.float64]:
     """A⁻¹ on all nodes in C order, with zero rows and columns for nodes that are fixed or have no equation.
 
-    It is made of sums of positive numbers as far as links are positive, and so keeps its digits whatever their jumps
-    are (W. K. Grassmann, M. I. Taksar, D. P. Heyman, Operations Research 33, 1985). On groups of nodes that nothing
-    holds it is the pseudo-inverse.
+    As far as links are positive, the inverse is made of sums of positive numbers, and keeps its digits whatever the
+    jumps are (W. K. Grassmann, M. I. Taksar, D. P. Heyman, Operations Research 33, 1985). On groups of nodes that
+    nothing holds the result is the pseudo-inverse.
     """
     backend = operations.backend
     operator: Any = operations.operator
