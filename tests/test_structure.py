@@ -39,7 +39,7 @@ LAYERS = (
     ("case",),
     ("output",),
     ("run",),
-    ("perf",),
+    ("mac", "perf"),
     ("cli",),
     ("__main__",),
 )

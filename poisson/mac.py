@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: MIT
+"""Staggered grids: pressures at the centres of cells, and each component of a velocity on the faces it goes through.
+
+This is the arrangement of Harlow and Welch (Physics of Fluids 8, 1965). Arrays are C-ordered with x as the last axis.
+The component along an axis has one more face than cells along that axis, or as many where it is periodic: face i lies
+below cell i. The operator of the pressure is minus the divergence of the gradient of this module, to the last
+coefficient, so that a projected velocity has a divergence of rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from operator import index
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import numpy as np
+
+from poisson.errors import CaseError, IncompatibleSource
+from poisson.mesh.boundary import FACE_NAMES
+from poisson.mesh.grid import slabs
+from poisson.problem.arrays import brought, is_array
+from poisson.problem.problem import Problem
+from poisson.run.exclusive import Exclusive
+from poisson.run.solver import Solver
+
+if TYPE_CHECKING:
+    from poisson.mesh.axis import Axis
+    from poisson.run.request import BackendName, Method, Options, Precision
+    from poisson.run.solution import Solution
+
+Side = Literal["wall", "inflow", "outflow", "periodic"]
+
+_PRESSURE: Mapping[str, Any] = {
+    "wall": {"neumann": 0.0},
+    "inflow": {"neumann": 0.0},
+    "outflow": {"dirichlet": 0.0},
+    "periodic": "periodic",
+}
+"""The condition of the pressure."""
+
+FEW = 1 << 15
+"""Cells of a slab: its arrays stay in the cache between the steps of a pass."""
+
+ROUNDING = 1e4
+"""What flows in and what flows out may differ by so many units of rounding."""
+
+
+class Grid:
+    """The cells of a box, with the divergence from their faces to their centres, and the gradient back.
+
+    Parameters
+    ----------
+    shape : sequence of int or array
+        For each axis x, y(, z) the number of cells, which are equally wide, or the boundaries of the cells, in L.
+    boundary : text or mapping
+        The faces of the box, by the names in `Problem.on_box`, or all: ``"wall"``, where the normal velocity is zero;
+        ``"inflow"``, where it is given; ``"outflow"``, where p = 0; ``"periodic"``.
+    lower, upper : sequence of float, optional
+        The corners of the box, in L, along axes of equally wide cells; by default the unit box.
+
+    Raises
+    ------
+    PoissonError
+        With one line that says what is wrong.
+
+    Examples
+    --------
+    >>> from poisson import mac
+    >>> grid = mac.Grid((8, 4), {"x": "periodic", "all": "wall"})
+    >>> u, v = grid.velocity()
+    >>> u.shape, v.shape, grid.divergence(u, v).shape
+    ((4, 8), (5, 8), (4, 8))
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[Any],
+        boundary: Side | Mapping[str, Side] = "wall",
+        *,
+        lower: Sequence[float] | None = None,
+        upper: Sequence[float] | None = None,
+    ) -> None:
+        tables = boundary if isinstance(boundary, Mapping) else {"all": boundary}
+        for name, word in tables.items():
+            if not isinstance(word, str) or word not in _PRESSURE:
+                raise CaseError([f"boundary.{name}: {word!r}; allowed: {', '.join(_PRESSURE)}"])
+        try:
+            corners = ((0.0,) * len(shape) if lower is None else lower, (1.0,) * len(shape) if upper is None else upper)
+            edges = [_cells(*axis) for axis in zip(shape, *corners, strict=True)]
+        except (TypeError, ValueError):
+            allowed = "for each axis x(, y(, z)) a number of cells or their boundaries, and two ends"
+            raise CaseError([f"shape, lower, upper: {shape!r}, {lower!r}, {upper!r}; allowed: {allowed}"]) from None
+        conditions: Any = {name: _PRESSURE[word] for name, word in tables.items()}
+        self.problem = Problem.on_lattice(edges, boundary=conditions, title="pressure")
+        self.shape = self.problem.lattice.array_shape
+        self._axes = self.problem.lattice.axes
+        self.sides = [tables.get(name) or tables.get(name[0]) or tables["all"] for name in FACE_NAMES[: 2 * len(edges)]]
+        self.shapes = tuple(
+            tuple(count + (not line.wraps and place == self._place(axis)) for place, count in enumerate(self.shape))
+            for axis, line in enumerate(self._axes)
+        )
+
+    def velocity(self, dtype: Any = np.float64) -> tuple[Any, ...]:
+        """Components u, v(, w) of zeros, arrays of NumPy."""
+        return tuple(np.zeros(shape, dtype) for shape in self.shapes)
+
+    def divergence(self, *velocity: Any, out: Any = None) -> Any:
+        """The divergence at the centres of the cells.
+
+        Parameters
+        ----------
+        *velocity : arrays
+            u, v(, w), of NumPy or CuPy.
+        out : array, optional
+            Where it is written.
+        """
+        self._require(velocity)
+        out = _module(velocity[0]).empty(self.shape, velocity[0].dtype) if out is None else out
+        self._divide(velocity, out, 1.0)
+        return out
+
+    def gradient(self, p: Any) -> tuple[Any, ...]:
+        """The gradient on the faces, zero where a projection leaves the normal velocity: at walls and at inflow.
+
+        Parameters
+        ----------
+        p : array
+            At the centres of the cells, of NumPy or CuPy.
+        """
+        if p.shape != self.shape:
+            raise CaseError([f"p: an array of the shape {p.shape}; allowed: {self.shape}"])
+        found = tuple(_module(p).zeros(shape, p.dtype) for shape in self.shapes)
+        self._correct(found, p, -1.0)
+        return found
+
+    def _place(self, axis: int) -> int:
+        return self.problem.lattice.array_axis(axis)
+
+    def _require(self, velocity: Sequence[Any]) -> None:
+        shapes = tuple(getattr(each, "shape", None) for each in velocity)
+        if shapes != self.shapes:
+            raise CaseError([f"velocity: arrays of the shapes {shapes}; allowed: {self.shapes}"])
+        kinds = {each.dtype for each in velocity}
+        if len(kinds) > 1 or velocity[0].dtype.kind != "f":
+            raise CaseError([f"velocity: values of {', '.join(sorted(map(str, kinds)))}; allowed: one type of float for all"])
+
+    def _weights(self, xp: ModuleType, axis: int, values: Any) -> Any:
+        """Values along an axis, to multiply arrays by; a number where all are the same."""
+        if values.min() == values.max():
+            return float(values[0])
+        return xp.asarray(self.problem.lattice.along(axis, values))
+
+    # ---- passes, some rows at a time, so that what lies between two steps of one stays in the cache
+
+    def _divide(self, velocity: Sequence[Any], out: Any, factor: float) -> None:
+        """out = factor times the divergence."""
+        xp, work = _module(out), None
+        weights = [self._weights(xp, axis, factor / line.lengths) for axis, line in enumerate(self._axes)]
+        for start, stop in _slabs(out):
+            total = out[start:stop]
+            work = xp.empty_like(total) if work is None else work
+            for axis, line in enumerate(self._axes):
+                part = work[: stop - start] if axis else total
+                place = self._place(axis)
+                rows = (start, stop) if place == 0 else (0, line.nodes)
+                faces = velocity[axis] if place == 0 else velocity[axis][start:stop]
+                for upper, lower in _neighbours(line.nodes, rows, wraps=line.wraps, upwards=True):
+                    cells = _at(place, slice(lower.start - rows[0], lower.stop - rows[0]))
+                    xp.subtract(faces[_at(place, upper)], faces[_at(place, lower)], out=part[cells])
+                part *= weights[axis] if isinstance(weights[axis], float) or place else weights[axis][start:stop]
+                if axis:
+                    total += part
+
+    def _correct(self, velocity: Sequence[Any], p: Any, factor: float, links: Sequence[Any] | None = None) -> None:
+        """velocity −= factor times the gradient of p, times the coefficients of the links where they vary."""
+        xp, work = _module(p), None
+        for axis, line in enumerate(self._axes):
+            place = self._place(axis)
+            gaps = np.append(line.gaps, line.gaps[-1:])[: line.nodes]
+            weight = self._weights(xp, axis, factor / gaps)
+            for start, stop in _slabs(p):
+                work = xp.empty_like(p[start:stop]) if work is None else work
+                rows = (start, stop) if place == 0 else (0, line.nodes)
+                slab = slice(None) if place == 0 else slice(start, stop)
+                for upper, lower in _neighbours(line.nodes, rows, wraps=line.wraps, upwards=False):
+                    above, below = (p[slab][_at(place, each)] for each in (upper, lower))
+                    part = work[tuple(slice(count) for count in above.shape)]
+                    xp.subtract(above, below, out=part)
+                    part *= weight if isinstance(weight, float) else weight[lower]
+                    if links is not None:
+                        part *= links[axis][slab][_at(place, lower)]
+                    faces = velocity[axis][slab][_at(place, upper)]
+                    faces -= part
+            for end, (side, wall) in enumerate(zip(self.sides[2 * axis :], line.walls, strict=False)):
+                layer = _at(place, -1 if end else 0)
+                if side == "wall":
+                    velocity[axis][layer] = 0.0
+                elif side == "outflow":
+                    flow = (-factor if end else factor) * wall * p[layer]
+                    velocity[axis][layer] -= flow if links is None else links[axis][_at(place, -2 if end else 0)] * flow
+
+
+class Projector(Grid):
+    """Removes the divergence of velocities by the gradient of a pressure.
+
+    For a velocity v* it solves −∇·((Δt/ρ)∇p) = −∇·v* and subtracts (Δt/ρ)∇p. All that does not depend on the velocity
+    is set up once, here.
+
+    Parameters
+    ----------
+    shape, boundary, lower, upper
+        As of `Grid`.
+    method, backend, precision, threads, **options
+        As of `poisson.Solver`. With a density that varies the method is iterative, and leaves `rtol` times the rms
+        divergence; by default it ends at rounding.
+
+    Raises
+    ------
+    PoissonError
+        With one line that says what is wrong.
+
+    Examples
+    --------
+    >>> from poisson import mac
+    >>> projector = mac.Projector((32, 16), {"x_lower": "inflow", "x_upper": "outflow", "all": "wall"})
+    >>> u, v = projector.velocity()
+    >>> u[:, 0] = 1.0
+    >>> pressure = projector.project((u, v)).u
+    >>> bool(abs(projector.divergence(u, v)).max() < 1e-11), pressure.shape
+    (True, (16, 32))
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[Any],
+        boundary: Side | Mapping[str, Side] = "wall",
+        *,
+        lower: Sequence[float] | None = None,
+        upper: Sequence[float] | None = None,
+        method: Method = "auto",
+        backend: BackendName = "auto",
+        precision: Precision = "float64",
+        threads: int = 0,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(shape, boundary, lower=lower, upper=upper)
+        if {"comm", "ranks"} & set(options):
+            raise CaseError(["comm, ranks: not of a projector, which works in one process; leave them out"])
+        options.setdefault("rtol", 1e-15)
+        self.solver = Solver(self.problem, method, backend, precision, threads=threads, **options)
+        self.solver.solve()  # of p = 0: what it has to say of later ones would be of the data between two steps
+        self._exclusive = Exclusive("Projector")
+        self._source: Any = None
+
+    def project(
+        self,
+        velocity: Sequence[Any],
+        *,
+        density: Any = 1.0,
+        step: float = 1.0,
+        initial: Any = None,
+        out: Any = None,
+        strict: bool = False,
+    ) -> Solution:
+        """Remove the divergence of a velocity, in place.
+
+        Parameters
+        ----------
+        velocity : sequence of arrays
+            u, v(, w), of NumPy or CuPy; overwritten. Their normal component is set to zero at walls, kept at inflow.
+        density : number or array
+            ρ, or its values at the centres of the cells; that of a face is the arithmetic mean of both sides, and at
+            outflow that of the next face inside.
+        step : float
+            Δt: the pressure is in the units of ρ times velocity times L over those of the step.
+        initial, out, strict
+            The initial guess for the pressure, and the others as of `poisson.Solver.solve`.
+
+        Returns
+        -------
+        Solution
+            u of it is the pressure; its mean is zero where no face is an outflow.
+
+        Raises
+        ------
+        PoissonError
+            If the shapes do not fit, or more flows in than out and no face is an outflow.
+        """
+        self._require(velocity)
+        xp, given = _module(velocity[0]), {}
+        if is_array(density) and density.ndim:
+            if density.shape != self.shape:
+                raise CaseError([f"density: an array of the shape {density.shape}; allowed: {self.shape}"])
+            with np.errstate(divide="ignore"):
+                given["a"] = 1.0 / density
+            density = 1.0
+        try:
+            factor = float(step) / float(density)
+            inverse = -1.0 / factor
+        except (TypeError, ValueError, ZeroDivisionError):
+            inverse = 0.0
+        if not 0.0 < -inverse < math.inf:
+            raise CaseError(
+                [f"step: {step!r}, density: {density!r}; allowed: numbers above 0, or an array of densities"]
+            )
+        with self._exclusive.use():
+            self._close_walls(velocity)
+            if self.solver.operator.singular and "inflow" in self.sides:
+                self._require_balance(velocity)
+            if type(self._source) is not type(velocity[0]) or self._source.dtype != velocity[0].dtype:
+                self._source = xp.empty(self.shape, velocity[0].dtype)
+            self._divide(velocity, self._source, inverse)
+            solve = partial(self.solver.solve, self._source, initial, out=out, strict=strict, **given)
+            try:
+                try:
+                    solution = solve()
+                except IncompatibleSource:
+                    # As much flows out as in, so the mean is rounding, beside a divergence that is hardly more.
+                    total = float(_integral(self._source, self._axes))
+                    self._source -= total / math.prod(self.problem.lattice.extent)
+                    solution = solve()
+            except CaseError as error:
+                said = str(error).replace("equation.a:", "1/density:").replace("equation.f:", "divergence/step:")
+                raise CaseError([said]) from error
+            self._correct(velocity, brought(solution.u, xp), factor, self._links(xp) if given else None)
+        return solution
+
+    def _close_walls(self, velocity: Sequence[Any]) -> None:
+        for axis, faces in enumerate(velocity):
+            for end in (0, 1):
+                if self.sides[2 * axis + end] == "wall":
+                    faces[_at(self._place(axis), -end)] = 0.0
+
+    def _require_balance(self, velocity: Sequence[Any]) -> None:
+        """Refuse a flow into the box that has no way out: nothing could remove that divergence."""
+        flows = []
+        for axis, faces in enumerate(velocity):
+            others = [line for line in self._axes if line is not self._axes[axis]]
+            for end, sign in enumerate((1.0, -1.0)):
+                if self.sides[2 * axis + end] == "inflow":
+                    flows.append(sign * float(_integral(faces[_at(self._place(axis), -end)], others)))
+        scale = math.fsum(map(abs, flows))
+        if abs(math.fsum(flows)) > ROUNDING * float(np.finfo(velocity[0].dtype).eps) * scale:
+            raise CaseError(
+                [
+                    f"velocity: {math.fsum(flows):.6g} more flows in through inflow faces than out, and no face is an "
+                    "outflow; make them balance, or one of them an outflow"
+                ]
+            )
+
+    def _links(self, xp: ModuleType) -> list[Any]:
+        """1/ρ on the faces above the cells."""
+        backend = self.solver.backend
+        seen = backend.view if backend.on_host or xp is not np else backend.to_host
+        return [seen(each) for each in self.solver.operator.links or ()]
+
+
+def _cells(given: Any, lower: float, upper: float) -> Any:
+    """An axis as `Problem.on_lattice` takes it."""
+    if (is_array(given) and np.ndim(given)) or isinstance(given, Sequence):
+        return {"cells": given}
+    return {"cells": np.linspace(lower, upper, index(given) + 1)}
+
+
+def _module(array: Any) -> ModuleType:
+    """The module of an array."""
+    if isinstance(array, np.ndarray):
+        return np
+    return import_module("cupy")
+
+
+def _slabs(array: Any) -> Iterator[tuple[int, int]]:
+    """Rows of an array at a time, all at once on a device."""
+    yield from slabs(array.shape, FEW if isinstance(array, np.ndarray) else array.size)
+
+
+def _at(place: int, what: slice | int) -> tuple[slice | int, ...]:
+    """The index of entries along one axis of an array."""
+    return (*(slice(None),) * place, what)
+
+
+def _neighbours(count: int, rows: tuple[int, int], *, wraps: bool, upwards: bool) -> Iterator[tuple[slice, slice]]:
+    """Upper and lower neighbours among so many along an axis, of which these are the lower ones, or the upper ones."""
+    first, last = rows
+    if upwards:
+        inside = last - int(wraps and last == count)
+        yield slice(first + 1, inside + 1), slice(first, inside)
+        if inside < last:
+            yield slice(0, 1), slice(inside, last)
+        return
+    yield slice(max(1, first), last), slice(max(1, first) - 1, last - 1)
+    if wraps and first == 0:
+        yield slice(0, 1), slice(count - 1, count)
+
+
+def _integral(values: Any, axes: Sequence[Axis]) -> Any:
+    """The integral of values along axes, of which the first is the last one of the array."""
+    for line in axes:
+        values = values @ _module(values).asarray(line.lengths, dtype=values.dtype)
+    return values

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""Staggered grids: divergences, gradients and projections.
+
+Covers poisson.mac.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import poisson
+from poisson import mac
+from poisson.errors import PoissonError
+
+EPS = float(np.finfo(np.float64).eps)
+
+PAIRS = [("periodic",), *product(("wall", "inflow", "outflow"), repeat=2)]
+"""What the two faces of an axis may be."""
+
+STRETCHED = np.cumsum([0.0, 1.0, 0.7, 0.5, 0.4, 0.6, 0.9])
+
+
+def boundary(mix: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    for axis, pair in zip("xyz", mix, strict=False):
+        names |= {axis: "periodic"} if len(pair) == 1 else {f"{axis}_lower": pair[0], f"{axis}_upper": pair[1]}
+    return names
+
+
+def rough(grid: mac.Grid, seed: int, *, given: bool = True) -> tuple[Any, ...]:
+    """A random velocity; without `given` its normal component is zero where a projection leaves it."""
+    random = np.random.default_rng(seed)
+    velocity = tuple(random.standard_normal(shape) for shape in grid.shapes)
+    for face, side in enumerate(grid.sides):
+        layer = np.moveaxis(velocity[face // 2], -1 - face // 2, 0)[-(face % 2)]
+        if side == "wall" or (side == "inflow" and not given):
+            layer[...] = 0.0
+        elif side == "inflow" and "outflow" not in grid.sides:
+            layer[...] = 1.0 if grid.sides[face ^ 1] == "inflow" else 0.0
+    return velocity
+
+
+def most(arrays: Any) -> float:
+    return max(float(abs(array).max()) for array in arrays)
+
+
+def projected(projector: mac.Projector, velocity: Any, **data: Any) -> tuple[tuple[Any, ...], poisson.Solution]:
+    copies = tuple(map(np.copy, velocity))
+    return copies, projector.project(copies, **data)
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+def test_a_projected_velocity_has_no_divergence_whatever_the_faces_are(pair: tuple[str, ...]) -> None:
+    number = PAIRS.index(pair)
+    for mix in (*product([pair], PAIRS), (pair, PAIRS[number - 3], PAIRS[2 * number % len(PAIRS)])):
+        require_no_divergence(mix)
+
+
+def require_no_divergence(mix: tuple[tuple[str, ...], ...]) -> None:
+    few = slice(len(mix))
+    corners: Any = {"lower": (1.0, 0.0, 0.0)[few], "upper": (3.0, 1.0, 2.0)[few]}
+    projector = mac.Projector((7, STRETCHED, 5)[few], boundary(mix), **corners)
+    before, lines = rough(projector, 1), projector.problem.lattice.axes
+    for density in (2.0, np.exp(np.random.default_rng(2).standard_normal(projector.shape))):
+        velocity, solution = projected(projector, before, density=density, step=0.5)
+        p, heaviest = solution.u, 0.5 / np.min(density)
+        # The size of what is added up in a cell: flows, and differences of the pressure.
+        scale = sum(
+            most(before) / line.lengths.min() + heaviest * most([p]) * line.norm / line.spacing**2 for line in lines
+        )
+        assert most([projector.divergence(*velocity)]) <= 4 * EPS * scale
+        again, _ = projected(projector, velocity, density=density, step=0.5)
+        assert most(one - other for one, other in zip(again, velocity, strict=True)) <= EPS * scale
+    # The gradient is minus the adjoint of the divergence, between velocities that vanish where they are given.
+    flow, slopes = rough(projector, 4, given=False), projector.gradient(p)
+    work = 0.0
+    for axis, components in enumerate(zip(flow, slopes, strict=True)):
+        sides = [np.concatenate([line.lengths[:1], line.lengths, line.lengths[-1:]]) for line in lines]
+        if lines[axis].wraps:
+            sides[axis][0], sides[axis] = sides[axis][-1], sides[axis][:-1]
+        else:
+            sides[axis][[0, -1]] = 0.0
+        across = [(side[1:] + side[:-1]) / 2.0 if other == axis else side[1:-1] for other, side in enumerate(sides)]
+        work += float((math.prod(np.ix_(*across[::-1])) * components[0] * components[1]).sum())
+    volumes = projector.problem.lattice.volumes() * math.prod(projector.problem.lattice.spacing)
+    power = volumes * projector.divergence(*flow) * p
+    assert abs(work + power.sum()) <= 4 * EPS * abs(power).sum()
+
+
+def test_what_is_subtracted_is_the_gradient_of_the_pressure_over_the_density() -> None:
+    projector = mac.Projector((8, 6), {"x_lower": "inflow", "x_upper": "outflow", "all": "wall"})
+    before = rough(projector, 1)
+    velocity, solution = projected(projector, before, density=4.0, step=0.5)
+    for old, new, slope in zip(before, velocity, projector.gradient(solution.u), strict=True):
+        np.testing.assert_allclose(new, old - 0.125 * slope, rtol=0, atol=8 * EPS)
+    density = np.where(np.arange(8) < 4, 1.0, 3.0) * np.ones((6, 1))
+    velocity, solution = projected(projector, before, density=density, step=0.5)
+    slope, weights = projector.gradient(solution.u)[0], 1.0 / np.array([1, 1, 1, 1, 2, 3, 3, 3, 3])
+    np.testing.assert_allclose(velocity[0], before[0] - 0.5 * weights * slope, rtol=0, atol=8 * EPS)
+
+
+def test_divergence_and_gradient_are_exact_where_they_should_be() -> None:
+    """Components that are linear along their axis, on cells of any width; pressures that are linear, between cells."""
+    grid = mac.Grid((STRETCHED, (0.0, 0.5, 2.0, 3.0), 4), upper=(1, 1, 2))
+    faces = (STRETCHED, np.array([0.0, 0.5, 2.0, 3.0]), np.linspace(0.0, 2.0, 5))
+    u, v, w = grid.velocity()
+    u += 2.0 * faces[0]
+    v -= faces[1][:, np.newaxis]
+    w += 3.0 * faces[2][:, np.newaxis, np.newaxis]
+    np.testing.assert_allclose(grid.divergence(u, v, w), 4.0, rtol=8 * EPS)
+    x, y, z = (grid.problem.lattice.coordinates(axis) for axis in range(3))
+    slopes = grid.gradient(x - 3.0 * y[:, np.newaxis] + 5.0 * z[:, np.newaxis, np.newaxis])
+    for axis, (slope, wanted) in enumerate(zip(slopes, (1.0, -3.0, 5.0), strict=True)):
+        along = np.moveaxis(slope, -1 - axis, 0)
+        np.testing.assert_allclose(along[1:-1], wanted, rtol=32 * EPS)
+        assert not along[[0, -1]].any()
+
+
+def test_arrays_of_any_strides_and_of_float32_are_projected_in_place() -> None:
+    projector = mac.Projector((12, 9), {"x": "periodic", "all": "wall"}, precision="float32")
+    u, v = rough(projector, 3)
+    single, turned = u.astype(np.float32), np.asfortranarray(v.astype(np.float32))
+    pressure = projector.project((single, turned), out=np.empty(projector.shape, np.float32)).u
+    assert pressure.dtype == np.float32 and not turned[[0, -1]].any()
+    exact, _ = projected(mac.Projector((12, 9), {"x": "periodic", "all": "wall"}), (u, v))
+    np.testing.assert_allclose(single, exact[0], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(turned, exact[1], rtol=0, atol=1e-5)
+
+
+def test_cells_of_infinite_density_are_obstacles() -> None:
+    projector = mac.Projector((16, 12), {"x_lower": "inflow", "x_upper": "outflow", "all": "wall"})
+    density, (u, v) = np.ones(projector.shape), projector.velocity()
+    density[4:7, 5:8] = np.inf
+    u[...] = 1.0
+    u[4:7, 5:9] = 0.0
+    projector.project((u, v), density=density)
+    assert not u[4:7, 5:9].any() and not v[4:8, 5:8].any()
+    assert most([projector.divergence(u, v)]) <= 2000 * EPS
+    np.testing.assert_allclose(u.sum(axis=0), 12.0, rtol=100 * EPS)
+
+
+def test_a_divergence_of_rounding_is_no_contradiction() -> None:
+    """Its mean is as large as itself, and the problem for the pressure is singular."""
+    projector = mac.Projector((200, 200), "periodic")
+    velocity, _ = projected(projector, rough(projector, 1))
+    for number in range(3):
+        _, solution = projected(projector, tuple(each * (1.0 + EPS * number) for each in velocity))
+        assert most([solution.u]) < 1e-13
+
+
+def test_cupy_arrays_stay_on_the_device() -> None:
+    cupy = pytest.importorskip("cupy")
+    for shape in ((40, 32), (24, STRETCHED, 10)):
+        projector = mac.Projector(shape, {"x": "periodic", "y_lower": "inflow", "y_upper": "outflow", "all": "wall"})
+        density = 1.0 + np.random.default_rng(1).random(projector.shape)
+        for data in ({}, {"density": density}):
+            host, _ = projected(projector, rough(projector, 1), **data)
+            device = tuple(map(cupy.asarray, rough(projector, 1)))
+            solution = projector.project(device, **{name: cupy.asarray(values) for name, values in data.items()})
+            assert isinstance(solution.u, cupy.ndarray)
+            for one, other in zip(device, host, strict=True):
+                np.testing.assert_allclose(one.get(), other, rtol=0, atol=1e-11)
+
+
+def mistake(call: Any) -> str:
+    with pytest.raises(PoissonError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_mistakes_are_named_in_one_line() -> None:
+    corners = "for each axis x(, y(, z)) a number of cells or their boundaries, and two ends"
+    assert mistake(lambda: mac.Grid((4, 4), "wal")) == "boundary.all: 'wal'; allowed: wall, inflow, outflow, periodic"
+    assert mistake(lambda: mac.Grid((4, 4.5))).endswith(corners)
+    assert mistake(lambda: mac.Grid((4, 4), upper=(1.0,))).endswith(corners)
+    assert "at least 3 are needed" in mistake(lambda: mac.Grid((4, 2)))
+    assert mistake(lambda: mac.Projector((4, 4), ranks=2)).startswith("comm, ranks: ")
+    projector = mac.Projector((4, 3), {"x": "periodic", "y_lower": "inflow", "y_upper": "wall"})
+    u, v = projector.velocity()
+    for velocity, data, line in [
+        ((u,), {}, "velocity: arrays of the shapes ((3, 4),); allowed: ((3, 4), (4, 4))"),
+        ((u, v.astype("f4")), {}, "velocity: values of float32, float64; allowed: one type of float for all"),
+        ((u, v), {"density": np.ones(3)}, "density: an array of the shape (3,); allowed: (3, 4)"),
+        ((u, v), {"step": 0}, "step: 0, density: 1.0; allowed: numbers above 0, or an array of densities"),
+        ((u, v), {"density": -np.ones((3, 4))}, "1/density: -1.0 at x = 0.125, y = 0.166667; every value must be >= 0"),
+        ((u, v + 1.0), {}, "velocity: 1 more flows in through inflow faces than out, and no face is an outflow; make "),
+    ]:
+        assert mistake(lambda: projector.project(velocity, **data)).startswith(line)  # noqa: B023
+    assert mistake(lambda: projector.gradient(u.T)) == "p: an array of the shape (4, 3); allowed: (3, 4)"
