@@ -46,7 +46,7 @@ FEW = 1 << 15
 """Cells of a slab: its arrays stay in the cache between the steps of a pass."""
 
 ROUNDING = 1e4
-"""What flows in and what flows out may differ by so many units of rounding."""
+"""The difference of inflow and outflow, in units of rounding, up to which they balance."""
 
 
 class Grid:
